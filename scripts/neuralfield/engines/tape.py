@@ -1,0 +1,112 @@
+"""The reference engine: any network, by automatic differentiation over NumPy or CuPy arrays."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from neuralfield.coordinates import pixel_centres
+from neuralfield.device import Array, Device
+from neuralfield.engines.problem import Problem
+from neuralfield.losses import mean_squared_error, squared_error_of_means
+from neuralfield.ops import mean_axis, reshape
+from neuralfield.tensor import gradients
+
+BLOCK_POINTS = {"cpu": 1024, "gpu": 1 << 18}
+"""Points that pass through the network together: few enough for a core's cache, or to keep a
+card's memory free. Part of the result, because sums are taken block by block."""
+
+_BYTES_PER_VALUE_ALIVE = 4
+"""Arrays of a layer's size that are alive at once: before and after the activation, and two
+gradients."""
+
+
+class TapeEngine:
+    """One training step as a sum over blocks of points, added up in a fixed order.
+
+    Blocks are worked on by `threads` threads, each with a single-threaded BLAS, so the result does
+    not depend on their number.
+
+    Parameters
+    ----------
+    problem : Problem
+    device : Device
+    threads : int
+    """
+
+    name = "tape"
+
+    def __init__(self, problem: Problem, device: Device, threads: int) -> None:
+        self.problem, self.device = problem, device
+        shape, dtype = problem.shape, problem.dtype
+        self._centres = pixel_centres(device.xp, shape.width, shape.height).astype(dtype)
+        self._targets = device.asarray(problem.values.reshape(-1, shape.channels), dtype=dtype)
+        self._leaves = list(problem.network.parameters.values())
+        points = problem.footprint.points if problem.footprint else 1
+        self._block_pixels = max(1, BLOCK_POINTS[device.kind] // points)
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def step(self, index: int, learning_rate: float) -> tuple[Array, Array]:
+        """Take one step.
+
+        Parameters
+        ----------
+        index : int
+            Steps taken before.
+        learning_rate : float
+
+        Returns
+        -------
+        loss, squared_error : scalars on the device
+            Means over the batch, before the update.
+        """
+        batch = self.problem.batches.indices(index)
+        blocks = [
+            batch[start : start + self._block_pixels]
+            for start in range(0, len(batch), self._block_pixels)
+        ]
+        work = self._pool.map if self._pool else map
+        parts = iter(work(lambda pixels: self._block(pixels, index, len(batch)), blocks))
+        total, loss, squared_error = next(parts)
+        for block_gradients, block_loss, block_error in parts:
+            for accumulated, part in zip(total, block_gradients, strict=True):
+                accumulated += part
+            loss, squared_error = loss + block_loss, squared_error + block_error
+        self.problem.optimizer.update(total, learning_rate, index + 1)
+        return loss, squared_error
+
+    def close(self) -> None:
+        """Let the threads go."""
+        if self._pool:
+            self._pool.shutdown()
+
+    def _block(self, pixels: Array, step: int, batch_size: int) -> tuple[list[Array], Array, Array]:
+        problem = self.problem
+        points, target = self._centres[pixels], self._targets[pixels]
+        count = batch_size * problem.shape.channels
+        if problem.footprint is None:
+            values = problem.network(points)
+            squared_error = mean_squared_error(values, target, count)
+        else:
+            values = problem.network(problem.footprint.spread(self.device.xp, points, pixels, step))
+            groups = (len(pixels), problem.footprint.groups, -1, problem.shape.channels)
+            estimates = mean_axis(reshape(values, groups), axis=2)
+            squared_error = squared_error_of_means(estimates, target, count)
+            values = mean_axis(estimates, axis=1)
+        squared = problem.loss is mean_squared_error
+        loss = squared_error if squared else problem.loss(values, target, count)
+        return gradients(loss, self._leaves), loss.data, squared_error.data
+
+
+def memory_bytes(problem: Problem, device: Device, threads: int) -> int:
+    """About what a step needs at once, in bytes."""
+    itemsize = 8 if problem.dtype == "float64" else 4
+    layers = problem.network.layers
+    per_point = _BYTES_PER_VALUE_ALIVE * sum(layer.fan_out for layer in layers)
+    points = problem.footprint.points if problem.footprint else 1
+    block = min(BLOCK_POINTS[device.kind], problem.batches.size * points)
+    pixels = problem.shape.width * problem.shape.height
+    # values, centres and the random order of pixels stay; a block's layers live for each thread
+    kept = pixels * (problem.shape.channels * itemsize + 2 * itemsize + 4 * 8)
+    return (
+        kept
+        + threads * block * per_point * itemsize
+        + (6 * itemsize * problem.network.parameter_count)
+    )

@@ -1,0 +1,52 @@
+"""Random Fourier features before a plain network (Tancik et al., "Fourier features let networks
+learn high frequency functions in low dimensional domains", NeurIPS 2020)."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from neuralfield.errors import ConfigError
+from neuralfield.fields.network import CoordinateNetwork, FourierFeatures, Output
+from neuralfield.fields.shape import PictureShape, require_positive
+from neuralfield.layers import ACTIVATIONS, INITIALIZERS, Activation, make_linear
+
+
+@dataclass(frozen=True)
+class Fourier:
+    """[sin(2 pi B p), cos(2 pi B p)], then layers with one activation.
+
+    Attributes
+    ----------
+    frequencies : int
+        Rows of B, drawn once from N(0, scale ** 2).
+    scale : float
+        Their spread in cycles a unit; the finest pattern of N pixels has N / 4.
+    hidden_layers, width : int
+    activation : {"relu", "tanh", "sigmoid", "sine"}
+    output, steepness
+        See `neuralfield.fields.network.Output`.
+    """
+
+    frequencies: int = 64
+    scale: float = 10.0
+    hidden_layers: int = 3
+    width: int = 128
+    activation: str = "relu"
+    output: str = "linear"
+    steepness: float = 4.0
+
+    def __post_init__(self) -> None:
+        require_positive(self, "frequencies", "scale", "width", "hidden_layers", "steepness")
+        if self.activation not in ACTIVATIONS:
+            expected = f"one of {', '.join(ACTIVATIONS)}"
+            raise ConfigError("fields: activation", repr(self.activation), expected)
+
+    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+        """A network with fresh weights."""
+        encoding = FourierFeatures(generator.normal(0, self.scale, size=(2, self.frequencies)))
+        initializer = INITIALIZERS[self.activation]
+        sizes = (encoding.size, *[self.width] * self.hidden_layers, shape.channels)
+        layers = [make_linear(a, b, initializer, generator) for a, b in pairwise(sizes)]
+        activations = [Activation(self.activation)] * self.hidden_layers
+        return CoordinateNetwork(encoding, layers, activations, Output(self.output, self.steepness))

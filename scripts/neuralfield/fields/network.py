@@ -1,0 +1,198 @@
+"""What all coordinate networks share: coordinates -> encoding -> layers -> a value in [0, 1]."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from neuralfield import ops
+from neuralfield.device import Array, Device, namespace_of
+from neuralfield.errors import ConfigError
+from neuralfield.layers import Activation, Linear
+from neuralfield.tensor import Tensor
+
+
+@dataclass
+class Identity:
+    """The coordinates themselves."""
+
+    size = 2
+
+    def __call__(self, coordinates: Array) -> Array:
+        return coordinates
+
+
+@dataclass
+class CornerBias:
+    """[1, u, v] with u = column / (width - 1), v = row / (height - 1) of the training picture.
+
+    The inputs of the original lion-cub network: corners instead of centres, and a column of ones
+    in place of a bias. Tied to the training size, so that it is one function of position too.
+    """
+
+    width: int
+    height: int
+    size = 3
+
+    def __call__(self, coordinates: Array) -> Array:
+        xp = namespace_of(coordinates)
+        longer = max(self.width, self.height)
+        inputs = xp.ones((coordinates.shape[0], 3), dtype=coordinates.dtype)
+        for column, side in enumerate((self.width, self.height)):
+            index = (coordinates[:, column] * longer + (side - 1)) / 2
+            inputs[:, column + 1] = index / max(side - 1, 1)
+        return inputs
+
+
+@dataclass
+class FourierFeatures:
+    """[sin(2 pi B p), cos(2 pi B p)] (Tancik et al. 2020, equation 5).
+
+    Attributes
+    ----------
+    frequencies : array, shape (2, count)
+        B, in cycles for each unit of coordinate; fixed, not trained.
+    """
+
+    frequencies: Array
+
+    @property
+    def size(self) -> int:
+        """Values out."""
+        return 2 * self.frequencies.shape[1]
+
+    def __call__(self, coordinates: Array) -> Array:
+        xp = namespace_of(coordinates)
+        # the phase is the one place where rounding would be heard: sums of large products
+        phase = coordinates.dtype.type(2 * math.pi) * (coordinates @ self.frequencies)
+        return xp.concatenate([xp.sin(phase), xp.cos(phase)], axis=1)
+
+
+Encoding = Identity | CornerBias | FourierFeatures
+
+
+@dataclass(frozen=True)
+class Output:
+    """From the last layer's number z to a value.
+
+    Attributes
+    ----------
+    name : {"linear", "sigmoid"}
+        ``linear`` is (1 + z) / 2, so that z = +-1 are white and black; ``sigmoid`` is
+        1 / (1 + exp(-steepness * z)), which keeps line art black and white.
+    steepness : float
+    """
+
+    name: str
+    steepness: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.name not in ("linear", "sigmoid"):
+            raise ConfigError("fields: output", repr(self.name), "linear or sigmoid")
+
+    def __call__(self, z: Tensor) -> Tensor:
+        if self.name == "sigmoid":
+            return ops.sigmoid(z, self.steepness)
+        return ops.add(ops.multiply(z, 0.5), 0.5)
+
+
+class CoordinateNetwork:
+    """A picture as a function: positions in, values out.
+
+    Parameters
+    ----------
+    encoding : Identity, CornerBias or FourierFeatures
+    layers : sequence of Linear
+    activations : sequence of Activation
+        One after each layer but the last.
+    output : Output
+    """
+
+    def __init__(
+        self,
+        encoding: Encoding,
+        layers: Sequence[Linear],
+        activations: Sequence[Activation],
+        output: Output,
+    ) -> None:
+        self.encoding = encoding
+        self.layers = list(layers)
+        self.activations = list(activations)
+        self.output = output
+
+    def __call__(self, coordinates: Array) -> Tensor:
+        """Values at the given positions.
+
+        Parameters
+        ----------
+        coordinates : array, shape (n, 2)
+            See `neuralfield.coordinates`; of the network's dtype and device.
+
+        Returns
+        -------
+        Tensor, shape (n, channels)
+            Not clipped: a linear output may leave [0, 1].
+        """
+        x = Tensor(self.encoding(coordinates))
+        for layer, activation in zip(self.layers[:-1], self.activations, strict=True):
+            x = activation(layer(x))
+        return self.output(self.layers[-1](x))
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """What is trained, under names that are unique and stable."""
+        named: dict[str, Tensor] = {}
+        for index, layer in enumerate(self.layers):
+            named[f"layers.{index}.weight"] = layer.weight
+            if layer.bias is not None:
+                named[f"layers.{index}.bias"] = layer.bias
+        return named
+
+    @property
+    def buffers(self) -> dict[str, Array]:
+        """What is drawn once and not trained, but needed to draw."""
+        if isinstance(self.encoding, FourierFeatures):
+            return {"encoding.frequencies": self.encoding.frequencies}
+        return {}
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """Parameters and buffers, to be saved."""
+        return {name: tensor.data for name, tensor in self.parameters.items()} | self.buffers
+
+    @property
+    def parameter_count(self) -> int:
+        """How many numbers are trained."""
+        return sum(tensor.data.size for tensor in self.parameters.values())
+
+    @property
+    def widest(self) -> int:
+        """The most values one point has anywhere on its way through."""
+        return max([self.encoding.size, *(layer.fan_out for layer in self.layers)])
+
+    def load(self, arrays: dict[str, np.ndarray], source: str) -> None:
+        """Put saved arrays in place of the present ones.
+
+        Raises
+        ------
+        ConfigError
+            A name or a shape is not this network's.
+        """
+        present = self.arrays
+        if set(arrays) != set(present):
+            wrong = sorted(set(arrays) ^ set(present))
+            raise ConfigError(source, f"arrays {wrong} do not match", f"just {sorted(present)}")
+        for name, array in arrays.items():
+            if array.shape != present[name].shape:
+                expected = f"shape {present[name].shape}"
+                raise ConfigError(source, f"{name} of shape {array.shape}", expected)
+            present[name][...] = namespace_of(present[name]).asarray(array)
+
+    def to(self, device: Device, dtype: str) -> "CoordinateNetwork":
+        """This network on a device, in a precision; in place."""
+        for tensor in self.parameters.values():
+            tensor.data = device.asarray(tensor.data, dtype=dtype)
+        if isinstance(self.encoding, FourierFeatures):
+            self.encoding.frequencies = device.asarray(self.encoding.frequencies, dtype=dtype)
+        return self

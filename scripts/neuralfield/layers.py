@@ -1,0 +1,128 @@
+"""Layers: linear maps with their initialisation, and activations by name."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from neuralfield import ops
+from neuralfield.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Linear:
+    """x @ weight + bias.
+
+    Attributes
+    ----------
+    weight : Tensor, shape (fan_in, fan_out)
+    bias : Tensor, shape (fan_out,), or None
+    """
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return ops.affine(x, self.weight, self.bias)
+
+    @property
+    def fan_in(self) -> int:
+        """Values in."""
+        return self.weight.shape[0]
+
+    @property
+    def fan_out(self) -> int:
+        """Values out."""
+        return self.weight.shape[1]
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A function applied to every element.
+
+    Attributes
+    ----------
+    name : {"tanh", "relu", "sigmoid", "sine"}
+    frequency : float
+        Factor on the argument of the sine, omega_0; other activations leave it at 1.
+    """
+
+    name: str
+    frequency: float = 1.0
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.name == "sine":
+            return ops.sine(x, self.frequency)
+        return ACTIVATIONS[self.name](x)
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": ops.tanh,
+    "relu": ops.relu,
+    "sigmoid": ops.sigmoid,
+    "sine": ops.sine,
+}
+
+Initializer = Callable[[int, int, np.random.Generator], np.ndarray]
+"""(fan_in, fan_out, generator) -> float64 weights of shape (fan_in, fan_out)."""
+
+
+def uniform_weights(
+    fan_in: int, fan_out: int, generator: np.random.Generator, *, bound: float
+) -> np.ndarray:
+    """Uniform in [-bound, bound]."""
+    return generator.uniform(-bound, bound, size=(fan_in, fan_out))
+
+
+def glorot_weights(fan_in: int, fan_out: int, generator: np.random.Generator) -> np.ndarray:
+    """Uniform, variance 2 / (fan_in + fan_out); for tanh and sigmoid (Glorot & Bengio 2010)."""
+    bound = math.sqrt(6 / (fan_in + fan_out))
+    return uniform_weights(fan_in, fan_out, generator, bound=bound)
+
+
+def he_weights(fan_in: int, fan_out: int, generator: np.random.Generator) -> np.ndarray:
+    """Uniform, variance 2 / fan_in; for relu (He et al. 2015)."""
+    return uniform_weights(fan_in, fan_out, generator, bound=math.sqrt(6 / fan_in))
+
+
+def siren_weights(
+    fan_in: int, fan_out: int, generator: np.random.Generator, *, omega_0: float, is_first: bool
+) -> np.ndarray:
+    """Uniform, so that every layer's sines see a spread that does not depend on depth.
+
+    First layer: U(+-1 / fan_in), no square root; the others: U(+-sqrt(6 / fan_in) / omega_0).
+    Source: Sitzmann et al. 2020, section 3.2 and theorem 1.8 of the supplement.
+    """
+    bound = 1 / fan_in if is_first else math.sqrt(6 / fan_in) / omega_0
+    return uniform_weights(fan_in, fan_out, generator, bound=bound)
+
+
+INITIALIZERS: dict[str, Initializer] = {
+    "tanh": glorot_weights,
+    "sigmoid": glorot_weights,
+    "relu": he_weights,
+    "sine": partial(siren_weights, omega_0=1.0, is_first=False),
+}
+"""The initialisation that suits each activation."""
+
+
+def make_linear(
+    fan_in: int,
+    fan_out: int,
+    initializer: Initializer,
+    generator: np.random.Generator,
+    *,
+    bias: bool = True,
+) -> Linear:
+    """A trainable layer with fresh weights; biases U(+-1 / sqrt(fan_in)).
+
+    Weights are drawn in float64 and rounded by the caller's `astype`, so that a run in float32
+    and one in float64 start from the same place.
+    """
+    weight = Tensor(initializer(fan_in, fan_out, generator), differentiable=True)
+    if not bias:
+        return Linear(weight)
+    bound = 1 / math.sqrt(fan_in)
+    return Linear(weight, Tensor(generator.uniform(-bound, bound, size=fan_out), True))

@@ -1,0 +1,195 @@
+"""The operations of the tape: each forward beside its backward."""
+
+import itertools
+from collections.abc import Sequence
+
+from neuralfield.device import Array, namespace_of
+from neuralfield.tensor import Tensor, record
+
+
+def as_tensor(value: Tensor | Array | float, like: Tensor) -> Tensor:
+    """`value` as a constant of the library and dtype of `like`, unless it is a tensor already."""
+    if isinstance(value, Tensor):
+        return value
+    return Tensor(namespace_of(like.data).asarray(value, dtype=like.data.dtype))
+
+
+def _sum_to_shape(gradient: Array, shape: tuple[int, ...]) -> Array:
+    """Undo broadcasting: add up the copies that were made of each element."""
+    if gradient.shape == shape:
+        return gradient
+    leading = gradient.ndim - len(shape)
+    stretched = tuple(
+        axis + leading
+        for axis, size in enumerate(shape)
+        if size == 1 and gradient.shape[axis + leading] != 1
+    )
+    return gradient.sum(axis=tuple(range(leading)) + stretched).reshape(shape)
+
+
+def add(a: Tensor, b: Tensor | Array | float) -> Tensor:
+    """a + b, broadcasting."""
+    b = as_tensor(b, a)
+    return record(
+        a.data + b.data,
+        (a, b),
+        lambda g: (_sum_to_shape(g, a.shape), _sum_to_shape(g, b.shape)),
+    )
+
+
+def subtract(a: Tensor, b: Tensor | Array | float) -> Tensor:
+    """a - b, broadcasting."""
+    b = as_tensor(b, a)
+    return record(
+        a.data - b.data,
+        (a, b),
+        lambda g: (_sum_to_shape(g, a.shape), _sum_to_shape(-g, b.shape)),
+    )
+
+
+def multiply(a: Tensor, b: Tensor | Array | float) -> Tensor:
+    """a * b, element by element, broadcasting."""
+    b = as_tensor(b, a)
+    return record(
+        a.data * b.data,
+        (a, b),
+        lambda g: (_sum_to_shape(g * b.data, a.shape), _sum_to_shape(g * a.data, b.shape)),
+    )
+
+
+def divide(a: Tensor, b: Tensor | Array | float) -> Tensor:
+    """a / b, element by element, broadcasting."""
+    b = as_tensor(b, a)
+    quotient = a.data / b.data
+    return record(
+        quotient,
+        (a, b),
+        lambda g: (
+            _sum_to_shape(g / b.data, a.shape),
+            _sum_to_shape(-g * quotient / b.data, b.shape),
+        ),
+    )
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Matrix product of a (n, k) and b (k, m)."""
+    return record(
+        a.data @ b.data,
+        (a, b),
+        lambda g: (
+            g @ b.data.T if a.differentiable else None,
+            a.data.T @ g if b.differentiable else None,
+        ),
+    )
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x @ weight + bias in one buffer.
+
+    Parameters
+    ----------
+    x : Tensor, shape (n, fan_in)
+    weight : Tensor, shape (fan_in, fan_out)
+    bias : Tensor, shape (fan_out,), or None
+    """
+    if bias is None:
+        return matmul(x, weight)
+    data = x.data @ weight.data
+    data += bias.data
+    return record(
+        data,
+        (x, weight, bias),
+        lambda g: (
+            g @ weight.data.T if x.differentiable else None,
+            x.data.T @ g,
+            g.sum(axis=0),
+        ),
+    )
+
+
+def sine(x: Tensor, frequency: float = 1.0) -> Tensor:
+    """sin(frequency * x)."""
+    xp = namespace_of(x.data)
+    phase = x.data * x.data.dtype.type(frequency)
+
+    def backward(g: Array) -> tuple[Array]:
+        slope = xp.cos(phase)
+        slope *= slope.dtype.type(frequency)
+        slope *= g
+        return (slope,)
+
+    return record(xp.sin(phase), (x,), backward)
+
+
+def tanh(x: Tensor) -> Tensor:
+    """Hyperbolic tangent."""
+    y = namespace_of(x.data).tanh(x.data)
+    return record(y, (x,), lambda g: (g * (1 - y * y),))
+
+
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0); the derivative at 0 is 0."""
+    xp = namespace_of(x.data)
+    return record(xp.maximum(x.data, 0), (x,), lambda g: (g * (x.data > 0),))
+
+
+def sigmoid(x: Tensor, steepness: float = 1.0) -> Tensor:
+    """1 / (1 + exp(-steepness * x)), through tanh, which cannot overflow."""
+    half = x.data.dtype.type(0.5)
+    y = namespace_of(x.data).tanh(x.data * (half * x.data.dtype.type(steepness)))
+    y *= half
+    y += half
+    return record(y, (x,), lambda g: (g * (y * (1 - y)) * y.dtype.type(steepness),))
+
+
+def exp(x: Tensor) -> Tensor:
+    """e ** x."""
+    y = namespace_of(x.data).exp(x.data)
+    return record(y, (x,), lambda g: (g * y,))
+
+
+def log(x: Tensor) -> Tensor:
+    """Natural logarithm."""
+    return record(namespace_of(x.data).log(x.data), (x,), lambda g: (g / x.data,))
+
+
+def square(x: Tensor) -> Tensor:
+    """x * x."""
+    return record(x.data * x.data, (x,), lambda g: (2 * g * x.data,))
+
+
+def sum_all(x: Tensor) -> Tensor:
+    """The sum of all elements, as a single number."""
+    xp = namespace_of(x.data)
+    return record(x.data.sum(), (x,), lambda g: (xp.broadcast_to(g, x.shape),))
+
+
+def mean_axis(x: Tensor, axis: int) -> Tensor:
+    """The mean along one axis, which disappears."""
+    xp = namespace_of(x.data)
+    count = x.shape[axis]
+    return record(
+        x.data.mean(axis=axis),
+        (x,),
+        lambda g: (xp.broadcast_to(xp.expand_dims(g / count, axis), x.shape),),
+    )
+
+
+def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The same elements in another shape."""
+    return record(x.data.reshape(shape), (x,), lambda g: (g.reshape(x.shape),))
+
+
+def concatenate(parts: Sequence[Tensor], axis: int) -> Tensor:
+    """Tensors side by side along one axis."""
+    xp = namespace_of(parts[0].data)
+    ends = [0]
+    for part in parts:
+        ends.append(ends[-1] + part.shape[axis])
+
+    def backward(g: Array) -> tuple[Array, ...]:
+        return tuple(
+            g.take(xp.arange(start, end), axis=axis) for start, end in itertools.pairwise(ends)
+        )
+
+    return record(xp.concatenate([part.data for part in parts], axis=axis), tuple(parts), backward)

@@ -1,0 +1,117 @@
+"""The state a training resumes from: a folder beside the outputs, never one of them.
+
+A workflow manager deletes a failed job's outputs, so what must outlive a crash lives here. Files
+are named by a fingerprint of settings and data: another run's are left out. The last two states
+are kept, so that a damaged one costs the steps since the one before it and nothing more.
+"""
+
+import contextlib
+import fcntl
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuralfield.checkpoint import load_arrays, save_arrays
+from neuralfield.errors import CheckpointError
+from neuralfield.interruption import StopSignals
+
+_STATE_NAME = re.compile(r"state_([0-9a-f]{16})_(\d{8})\.safetensors")
+_KEPT = 2
+
+
+class StateFolder:
+    """States of one training run in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    run : str
+        Fingerprint of settings and data, 16 hexadecimal digits.
+    say : callable
+        Told, in a line, whatever a user should know.
+    """
+
+    def __init__(self, folder: Path, run: str, say: Callable[[str], None]) -> None:
+        self.folder, self.run, self.say = folder, run, say
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def snapshots(self) -> Path:
+        """Folder of the snapshots this run has taken so far."""
+        return self.folder / f"snapshots_{self.run}"
+
+    @contextlib.contextmanager
+    def locked(self, stop: StopSignals) -> Iterator[None]:
+        """Hold the folder alone; wait where another process of the same training still runs.
+
+        Raises
+        ------
+        Interrupted
+            A signal came while waiting.
+        """
+        with (self.folder / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self.say(f"{self.folder}: another process is training here; waiting for it to end")
+                while True:
+                    time.sleep(0.2)
+                    stop.raise_if_received("was waiting, nothing to save")
+                    with contextlib.suppress(OSError):
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+            yield
+
+    def save(self, step: int, arrays: Mapping[str, np.ndarray], metadata: dict[str, Any]) -> None:
+        """Write the state after `step` steps, then let go of all but the last two."""
+        save_arrays(self._path(step), arrays, metadata | {"run": self.run, "step": step})
+        for _, path in self._states()[:-_KEPT]:
+            path.unlink(missing_ok=True)
+
+    def load_latest(self, usable: Callable[[int], bool]) -> tuple[int, dict, dict] | None:
+        """The newest state of this run that is whole.
+
+        Parameters
+        ----------
+        usable : callable
+            Asked with the step; may turn a state down.
+
+        Returns
+        -------
+        (step, arrays, metadata), or None where the run has to start afresh
+        """
+        for step, path in reversed(self._states()):
+            try:
+                arrays, metadata = load_arrays(path)
+                if (metadata.get("run"), metadata.get("step")) != (self.run, step):
+                    raise CheckpointError(str(path), "the state of another run", f"run {self.run}")
+            except CheckpointError as error:
+                self.say(f"{error}; using the one before it")
+                continue
+            if usable(step):
+                return step, arrays, metadata
+        return None
+
+    def forget_other_runs(self) -> None:
+        """Remove what other settings or data have left here, and say so."""
+        ours = {path for _, path in self._states()} | {self.snapshots, self.folder / "lock"}
+        others = [path for path in self.folder.iterdir() if path not in ours]
+        if any(_STATE_NAME.fullmatch(path.name) for path in others):
+            self.say("settings or data have changed since the saved state; starting afresh")
+        for path in others:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"state_{self.run}_{step:08d}.safetensors"
+
+    def _states(self) -> list[tuple[int, Path]]:
+        matches = [(_STATE_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
+        return sorted((int(m[2]), path) for m, path in matches if m and m[1] == self.run)

@@ -1,0 +1,207 @@
+"""A training in progress: network, optimizer, engine and history, to be saved and restored."""
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from neuralfield.checkpoint import fingerprint
+from neuralfield.device import Device, to_host
+from neuralfield.engines import make_engine
+from neuralfield.engines.problem import Problem
+from neuralfield.errors import DivergenceError
+from neuralfield.fields import FieldSettings, PictureShape, build_field, describe_field
+from neuralfield.losses import make_loss
+from neuralfield.optimizers import make_optimizer
+from neuralfield.sampling import Batches, Footprint
+from neuralfield.schedules import Schedule
+from neuralfield.training import TrainingSettings, log_spaced_steps
+from neuralfield.version import ENGINE_VERSION
+
+HISTORY_COLUMNS = ("step", "seconds", "loss", "psnr_db", "learning_rate")
+_HISTORY_ROWS = 200
+_CHECK_EVERY_STEPS = {"cpu": 1, "gpu": 50}
+"""How often the loss is looked at: a look makes a card wait."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be learned, and how.
+
+    Attributes
+    ----------
+    values : ndarray of float32, shape (height, width, channels)
+        The picture, in [0, 1].
+    mode : {"bilevel", "grey", "rgb", "rgba"}
+    field : Siren, Mlp or Fourier
+    training : TrainingSettings
+    """
+
+    values: np.ndarray
+    mode: str
+    field: FieldSettings
+    training: TrainingSettings
+
+    @property
+    def shape(self) -> PictureShape:
+        """Sides and channels."""
+        height, width, channels = self.values.shape
+        return PictureShape(width, height, channels)
+
+    def fingerprint(self, engine: str, device_kind: str) -> str:
+        """A name for everything that the result depends on."""
+        return fingerprint(
+            ENGINE_VERSION,
+            describe_field(self.field),
+            asdict(self.training),
+            self.mode,
+            list(self.values.shape),
+            hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest(),
+            engine,
+            device_kind,
+        )
+
+
+class Trainer:
+    """Takes steps, keeps the history, and turns itself into arrays and back.
+
+    Parameters
+    ----------
+    task : Task
+    device : Device
+    engine : str
+        See `neuralfield.engines.make_engine`.
+    threads : int
+    say : callable
+        Told, in a line, whatever a user should know.
+    """
+
+    def __init__(
+        self, task: Task, device: Device, engine: str, threads: int, say: Callable[[str], None]
+    ) -> None:
+        settings = task.training
+        self.task, self.device = task, device
+        network = build_field(task.field, task.shape, settings.random_seed)
+        self.network = network.to(device, settings.precision)
+        self.optimizer = make_optimizer(
+            settings.optimizer,
+            self.network.parameters,
+            momentum=settings.momentum,
+            beta1=settings.beta1,
+            beta2=settings.beta2,
+        )
+        self.schedule = Schedule(
+            settings.schedule,
+            settings.learning_rate,
+            settings.minimum_learning_rate,
+            settings.steps,
+            settings.epoch_offset,
+            settings.warmup_steps,
+        )
+        shape, seed = task.shape, settings.random_seed
+        batches = Batches(device.xp, shape.width * shape.height, settings.batch_pixels, seed)
+        footprint = None
+        if settings.supervision == "footprint":
+            pixel_side = 2 / max(shape.width, shape.height)
+            footprint = Footprint(settings.footprint_points, pixel_side, seed)
+        problem = Problem(
+            self.network,
+            shape,
+            task.values,
+            make_loss(settings.loss, settings.huber_delta),
+            self.optimizer,
+            batches,
+            footprint,
+            settings.precision,
+        )
+        self.engine = make_engine(engine, problem, device, threads, say)
+        self.steps_taken = 0
+        self.seconds = 0.0
+        self.history: list[tuple[float, ...]] = []
+        self._row_steps = set(log_spaced_steps(settings.steps, _HISTORY_ROWS)) - {0}
+        self._steps_since_row = 0
+        self._loss_since_row: Any = 0.0
+        self._error_since_row: Any = 0.0
+
+    def step(self) -> bool:
+        """Take one step; True where it completed a row of the history.
+
+        Raises
+        ------
+        DivergenceError
+            The loss is not a finite number any more.
+        """
+        rate = self.schedule(self.steps_taken)
+        loss, squared_error = self.engine.step(self.steps_taken, rate)
+        self.steps_taken += 1
+        self._steps_since_row += 1
+        self._loss_since_row = self._loss_since_row + loss.astype("float64")
+        self._error_since_row = self._error_since_row + squared_error.astype("float64")
+        is_row = self.steps_taken in self._row_steps
+        if is_row or self.steps_taken % _CHECK_EVERY_STEPS[self.device.kind] == 0:
+            self._require_finite()
+        return is_row
+
+    def add_history_row(self) -> dict[str, float]:
+        """Close the stretch since the row before, and say how it went."""
+        loss = float(self._loss_since_row) / self._steps_since_row
+        squared_error = float(self._error_since_row) / self._steps_since_row
+        psnr_db = -10 * math.log10(max(squared_error, 1e-12))
+        rate = self.schedule(self.steps_taken - 1)
+        self.history.append((self.steps_taken, self.seconds, loss, psnr_db, rate))
+        self._steps_since_row, self._loss_since_row, self._error_since_row = 0, 0.0, 0.0
+        return dict(zip(HISTORY_COLUMNS, self.history[-1], strict=True))
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything to go on from here, as arrays and plain metadata.
+
+        Raises
+        ------
+        DivergenceError
+            A weight is not a finite number: such a state is not worth keeping.
+        """
+        self._require_finite()
+        arrays = {f"network.{n}": to_host(a) for n, a in self.network.arrays.items()}
+        arrays |= {f"optimizer.{n}": to_host(a) for n, a in self.optimizer.state.items()}
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise self._divergence("a weight is not a finite number")
+        rows = np.array(self.history, dtype=np.float64).reshape(-1, len(HISTORY_COLUMNS))
+        metadata = {
+            "steps_taken": self.steps_taken,
+            "seconds": self.seconds,
+            "steps_since_row": self._steps_since_row,
+            "loss_since_row": float(self._loss_since_row),
+            "error_since_row": float(self._error_since_row),
+        }
+        return arrays | {"history": rows}, metadata
+
+    def restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
+        """Go back to what `state` gave."""
+        self.network.load(_with_prefix(arrays, "network."), "saved state")
+        for name, array in _with_prefix(arrays, "optimizer.").items():
+            self.optimizer.state[name][...] = self.device.asarray(array)
+        self.history = [tuple(row) for row in arrays["history"].tolist()]
+        self.steps_taken, self.seconds = metadata["steps_taken"], metadata["seconds"]
+        self._steps_since_row = metadata["steps_since_row"]
+        self._loss_since_row = metadata["loss_since_row"]
+        self._error_since_row = metadata["error_since_row"]
+
+    def _require_finite(self) -> None:
+        if not math.isfinite(float(self._loss_since_row)):
+            raise self._divergence(f"the loss is {float(self._loss_since_row)}")
+
+    def _divergence(self, found: str) -> DivergenceError:
+        rate = self.task.training.learning_rate
+        return DivergenceError(
+            f"training, step {self.steps_taken}",
+            found,
+            "a finite number",
+            f"lower training.learning_rate, now {rate:g}: try {rate / 3:.1g}",
+        )
+
+
+def _with_prefix(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}

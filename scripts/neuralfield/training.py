@@ -1,0 +1,102 @@
+"""The settings of a training run, checked, with their defaults."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from neuralfield.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a field is taught. The keys are those of the config's ``training`` section.
+
+    Attributes
+    ----------
+    steps : int
+        Updates of the weights.
+    batch_pixels : int
+        Pixels looked at in each step; 0: all.
+    supervision : {"point", "footprint"}
+        Fit the value at a pixel's centre, or the mean over its square.
+    footprint_points : int
+        Points a pixel and step under footprint supervision; an even number.
+    loss : {"mse", "binary_cross_entropy", "huber"}
+    huber_delta : float
+    optimizer : {"adam", "sgd"}
+    learning_rate, minimum_learning_rate : float
+    momentum, beta1, beta2 : float
+    schedule : {"cosine", "constant"}
+    epoch_offset, warmup_steps : int
+        See `neuralfield.schedules.Schedule`.
+    precision : {"float32", "float64"}
+    random_seed : int
+    snapshots : int
+        Snapshots kept for the film, log-spaced over the steps.
+    """
+
+    steps: int = 2000
+    batch_pixels: int = 0
+    supervision: str = "point"
+    footprint_points: int = 4
+    loss: str = "mse"
+    huber_delta: float = 0.1
+    optimizer: str = "adam"
+    learning_rate: float = 5e-4
+    minimum_learning_rate: float = 0.0
+    momentum: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    schedule: str = "cosine"
+    epoch_offset: int = 0
+    warmup_steps: int = 0
+    precision: str = "float32"
+    random_seed: int = 0
+    snapshots: int = 60
+
+    def __post_init__(self) -> None:
+        self._require("steps", 1)
+        self._require("batch_pixels", 0)
+        self._require("snapshots", 2)
+        self._require("random_seed", 0)
+        if not self.learning_rate > 0:
+            raise ConfigError("training.learning_rate", self.learning_rate, "a number above 0")
+        self._require_one_of("supervision", "point", "footprint")
+        self._require_one_of("precision", "float32", "float64")
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any]) -> "TrainingSettings":
+        """Read settings; unknown keys are errors.
+
+        Raises
+        ------
+        ConfigError
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            raise ConfigError("training", f"unknown {unknown}", f"some of {', '.join(known)}")
+        return cls(**given)
+
+    def _require(self, name: str, at_least: int) -> None:
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+            expected = f"a whole number from {at_least} up"
+            raise ConfigError(f"training.{name}", repr(value), expected)
+
+    def _require_one_of(self, name: str, *choices: str) -> None:
+        value = getattr(self, name)
+        if value not in choices:
+            raise ConfigError(f"training.{name}", repr(value), " or ".join(choices))
+
+
+def log_spaced_steps(steps: int, count: int) -> list[int]:
+    """At most `count` different steps from 0 to `steps`, both among them, denser at the start.
+
+    Most is learned early.
+    """
+    if count <= 1 or steps <= 1:
+        return sorted({0, steps})
+    ratio = (steps + 1) ** (1 / (count - 1))
+    return sorted({min(steps, round(ratio**i) - 1) for i in range(count - 1)} | {steps})
