@@ -1,0 +1,25 @@
+"""Pictures: reading and writing files, resizing, and the table of pixels that training reads."""
+
+from neuralfield.images.picture import Picture, convert_values
+from neuralfield.images.pixel_table import (
+    PixelTable,
+    picture_from_table,
+    read_pixel_csv,
+    write_pixel_csv,
+)
+from neuralfield.images.reading import read_picture
+from neuralfield.images.resizing import resize_picture
+from neuralfield.images.writing import PngBandWriter, write_picture
+
+__all__ = [
+    "Picture",
+    "PixelTable",
+    "PngBandWriter",
+    "convert_values",
+    "picture_from_table",
+    "read_picture",
+    "read_pixel_csv",
+    "resize_picture",
+    "write_picture",
+    "write_pixel_csv",
+]

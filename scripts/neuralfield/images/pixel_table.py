@@ -1,0 +1,280 @@
+"""The table of pixels that training reads: one row a pixel, as CSV."""
+
+import os
+import warnings
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from neuralfield.errors import InputError
+from neuralfield.files import replacing
+from neuralfield.images.picture import Picture
+from neuralfield.images.reading import open_input
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VALUE_COLUMNS = {
+    "grey": ["pixel_value"],
+    "rgb": ["red", "green", "blue"],
+    "rgba": ["red", "green", "blue", "alpha"],
+}
+EXPECTED = "a table of pixels with the columns x,y,pixel_value or x,y,red,green,blue[,alpha]"
+ONE_LINE = "write one line a pixel, with a value for every name in the first line"
+MAX_SIDE_PX = 2**31 - 1
+BAND_PIXELS = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class PixelTable:
+    """The pixels of a picture as light, as a table holds them.
+
+    Attributes
+    ----------
+    values : numpy.ndarray, shape (height, width, 1, 3 or 4), float32
+        In [0, 1]: grey, RGB, or RGB and alpha.
+    """
+
+    values: np.ndarray
+
+    @property
+    def height(self) -> int:
+        """Rows of the picture, in px."""
+        return self.values.shape[0]
+
+    @property
+    def width(self) -> int:
+        """Columns of the picture, in px."""
+        return self.values.shape[1]
+
+    @property
+    def channels(self) -> int:
+        """1, 3 or 4."""
+        return self.values.shape[2]
+
+    @property
+    def mode(self) -> str:
+        """``grey``, ``rgb`` or ``rgba``."""
+        return {1: "grey", 3: "rgb", 4: "rgba"}[self.channels]
+
+
+def write_pixel_csv(path: str | os.PathLike, picture: Picture) -> None:
+    """Write every pixel of a picture as a row of a CSV, row by row from the top left.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Replaced in one step, once the new table is complete.
+    picture : Picture
+        Values are written as the shortest decimals that read back to the same float32 of
+        level / `max_value`, so that no level is lost.
+    """
+    mode = "grey" if picture.channels == 1 else picture.mode
+    texts_of_levels = _level_texts(picture.max_value)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(",".join(["x", "y", *VALUE_COLUMNS[mode]]).encode() + b"\n")
+        rows_per_band = max(1, BAND_PIXELS // picture.width)
+        for top in range(0, picture.height, rows_per_band):
+            levels = picture.pixels[top : top + rows_per_band]
+            file.write(_band_text(levels, top, texts_of_levels))
+
+
+def read_pixel_csv(path: str | os.PathLike) -> PixelTable:
+    """Read a table of pixels; its rows may be in any order.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A CSV with a header: ``x,y,pixel_value`` or ``x,y,red,green,blue`` with or without
+        ``alpha``, the columns in any order; x and y whole numbers from the top left, values in
+        [0, 1].
+
+    Returns
+    -------
+    PixelTable
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, a column or a pixel is missing, a pixel is there twice, or a cell
+        holds anything but what it should.
+    """
+    where = str(path)
+    with open_input(path, EXPECTED) as file:
+        value_columns = _value_columns(where, file)
+        table = _parsed(where, file, value_columns)
+    values = np.column_stack([table[name].to_numpy() for name in value_columns])
+    _require_unit_range(where, values, value_columns)
+    order, width, height = _order_of_pixels(where, table["x"].to_numpy(), table["y"].to_numpy())
+    if order is not None:
+        values = values[order]
+    return PixelTable(values.reshape(height, width, len(value_columns)))
+
+
+def picture_from_table(table: PixelTable, mode: str, bit_depth: int) -> Picture:
+    """Turn a table back into the picture that it was made of.
+
+    Parameters
+    ----------
+    table : PixelTable
+    mode : {"bilevel", "grey", "rgb", "rgba"}
+        With the channels of the table; ``bilevel`` and ``grey`` have one.
+    bit_depth : {1, 8, 16}
+        Bits a channel, 1 for ``bilevel``.
+
+    Raises
+    ------
+    ValueError
+        The table has not the channels of `mode`.
+    """
+    return Picture.from_values(table.values, mode, bit_depth)
+
+
+def _level_texts(max_value: int) -> np.ndarray:
+    """The decimal of each level and a comma before it; uint8 (levels, longest), ends in zeros."""
+    values = np.arange(max_value + 1, dtype=np.float32) / np.float32(max_value)
+    texts = [np.format_float_positional(value, unique=True, trim="-") for value in values]
+    return _characters([f",{text}" for text in texts])
+
+
+def _characters(texts: list[str]) -> np.ndarray:
+    """ASCII texts as a matrix of bytes, one text a row, filled up with zeros at its end."""
+    padded = np.array(texts, dtype="S")
+    return padded.view(np.uint8).reshape(len(texts), -1)
+
+
+def _band_text(levels: np.ndarray, top: int, texts_of_levels: np.ndarray) -> bytes:
+    """The lines of a band of rows: a matrix of bytes, one pixel a row, without its zeros."""
+    height, width, channels = levels.shape
+    x = _characters([str(column) for column in range(width)])
+    y = _characters([f",{row}" for row in range(top, top + height)])
+    ends = np.cumsum([0, x.shape[1], y.shape[1], *[texts_of_levels.shape[1]] * channels])
+    text = np.empty((height, width, ends[-1] + 1), np.uint8)
+    text[..., : ends[1]] = x
+    text[..., ends[1] : ends[2]] = y[:, None]
+    for channel, (start, end) in enumerate(pairwise(ends[2:])):
+        text[..., start:end] = texts_of_levels[levels[..., channel]]
+    text[..., -1] = ord("\n")
+    return text[text != 0].tobytes()
+
+
+def _value_columns(where: str, file: BinaryIO) -> list[str]:
+    """The names of the value columns, once the header has been found right."""
+    names = list(_read_csv(where, file, nrows=0, dtype=str).columns)
+    mode = "grey" if "pixel_value" in names else "rgba" if "alpha" in names else "rgb"
+    needed = ["x", "y", *VALUE_COLUMNS[mode]]
+    missing = [name for name in needed if name not in names]
+    listed = ", ".join(names)[:200]
+    if missing:
+        found = f"has no column {', '.join(missing)}; its columns are: {listed}"
+        remedy = "separate them by commas and name them in the first line"
+        raise InputError(where, found, EXPECTED, remedy)
+    if len(names) > len(needed):
+        found = f"has the columns {listed}"
+        raise InputError(where, found, f"only {', '.join(needed)}", "remove the others")
+    return VALUE_COLUMNS[mode]
+
+
+def _parsed(where: str, file: BinaryIO, value_columns: list[str]) -> "pd.DataFrame":
+    """The table, with int64 coordinates and float32 values, not yet checked for their range."""
+    types = {"x": np.int64, "y": np.int64} | dict.fromkeys(value_columns, np.float32)
+    try:
+        table = _read_csv(where, file, dtype=types)
+    except (ValueError, OverflowError) as error:
+        cells = _read_csv(where, file, dtype=str, keep_default_na=False)
+        raise _unreadable_cell(where, cells, value_columns, str(error)) from error
+    if table.empty:
+        raise InputError(where, "has no rows", EXPECTED, ONE_LINE)
+    return table
+
+
+def _read_csv(where: str, file: BinaryIO, **options: Any) -> "pd.DataFrame":
+    """Read a CSV; a cell that is not of its `dtype` is left to the caller."""
+    import pandas as pd
+
+    file.seek(0)
+    options |= {"index_col": False, "skipinitialspace": True, "encoding": "utf-8-sig"}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a cell out of range is reported below, by its line
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(file, engine="c", **options)
+    except pd.errors.ParserWarning as error:
+        found = "has lines with more values than the first line has names"
+        raise InputError(where, found, EXPECTED, ONE_LINE) from error
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        found = f"is not a table ({str(error).strip()})"
+        raise InputError(where, found, EXPECTED, ONE_LINE) from error
+
+
+def _unreadable_cell(
+    where: str, cells: "pd.DataFrame", value_columns: list[str], reason: str
+) -> InputError:
+    """The error that names the first cell, by column and then by line, that is not a number."""
+    whole, decimal = r"[+-]?\d{1,18}", r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+    kinds = {"x": (whole, "a whole number of pixels"), "y": (whole, "a whole number of pixels")}
+    kinds |= dict.fromkeys(value_columns, (decimal, "a number from 0 to 1"))
+    for name, (pattern, expected) in kinds.items():
+        wrong = ~cells[name].str.strip().str.fullmatch(pattern).to_numpy(bool)
+        if wrong.any():
+            return _wrong_cell(where, name, wrong, cells[name].to_numpy(), expected)
+    return InputError(where, f"is not a table ({reason})", EXPECTED, ONE_LINE)
+
+
+def _wrong_cell(
+    where: str, name: str, wrong: np.ndarray, cells: np.ndarray, expected: str
+) -> InputError:
+    row = int(np.argmax(wrong))
+    cell = str(cells[row]).removesuffix(".0")[:40] or "empty"
+    found = f"{name} in line {row + 2} is {cell}"  # the header is line 1
+    others = f"; {np.count_nonzero(wrong) - 1:,} more like it" if wrong.sum() > 1 else ""
+    return InputError(where, found + others, expected, "mend the table")
+
+
+def _require_unit_range(where: str, values: np.ndarray, value_columns: list[str]) -> None:
+    for channel, name in enumerate(value_columns):
+        column = values[:, channel]
+        wrong = ~((column >= 0) & (column <= 1))  # NaN is neither
+        if wrong.any():
+            raise _wrong_cell(where, name, wrong, column, "a number from 0 to 1")
+
+
+def _order_of_pixels(
+    where: str, x: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray | None, int, int]:
+    """How to sort the rows into pixels, if at all, and the width and height in px.
+
+    Memory follows the rows that are there, never the size that they claim.
+    """
+    for name, column in (("x", x), ("y", y)):
+        wrong = (column < 0) | (column >= MAX_SIDE_PX)
+        if wrong.any():
+            expected = f"a whole number of pixels from 0 to {MAX_SIDE_PX - 1}"
+            raise _wrong_cell(where, name, wrong, column, expected)
+    width, height = int(x.max()) + 1, int(y.max()) + 1
+    position = y * width + x
+    consecutive = np.arange(len(position))
+    if len(position) == width * height and np.array_equal(position, consecutive):
+        return None, width, height
+    order = np.argsort(position, kind="stable")
+    position = position[order]
+    again = np.flatnonzero(position[1:] == position[:-1])
+    if len(again):
+        row, column = divmod(int(position[again[0]]), width)
+        lines = " and ".join(str(line + 2) for line in order[again[0] : again[0] + 2])
+        found = f"pixel x={column}, y={row} is there twice, in lines {lines}"
+        others = f"; {len(again) - 1:,} more like it" if len(again) > 1 else ""
+        raise InputError(where, found + others, "each pixel once", "remove one of the two")
+    missing = width * height - len(position)
+    if missing:
+        gaps = np.flatnonzero(position != consecutive)
+        row, column = divmod(int(gaps[0]) if len(gaps) else len(position), width)
+        raise InputError(
+            where,
+            f"lacks {missing:,} of {width} x {height} pixels, the first at x={column}, y={row}",
+            "every pixel of a rectangle, x and y counted from 0 at the top left",
+            "add them, or mend the x and y that are too large",
+        )
+    return order, width, height

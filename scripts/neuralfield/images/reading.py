@@ -1,0 +1,289 @@
+"""Reading picture files: whatever Pillow knows, and all 16 bits where Pillow would keep 8."""
+
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from PIL import ExifTags, Image, TiffImagePlugin, UnidentifiedImageError
+
+from neuralfield.errors import InputError
+from neuralfield.images.picture import Picture, require_mode, row_bands
+
+EXPECTED = "a picture (PNG, JPEG, TIFF or WebP)"
+EXPORT = "export it as PNG"
+FETCH_AGAIN = "copy or download it again"
+
+DRAWINGS = {"EPS", "WMF"}
+"""Formats that Pillow opens but cannot draw by itself."""
+
+KINDS = (
+    (rb"\A\x89PNG\r\n\x1a\n.{8}(\0{4}|.{4}\0{4})", "has a side of 0 pixels", EXPORT),
+    (rb"\A(\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|GIF8)", "is cut off or damaged", FETCH_AGAIN),
+    (rb"\A.{4}ftypavi[fs]", "is cut off or damaged", FETCH_AGAIN),
+    (rb"\A(II[*+]\0|MM\0[*+])", "is a damaged TIFF, or one of an uncommon layout", EXPORT),
+    (rb"\A%PDF", "is a PDF document", EXPORT),
+    (rb"\A.{4}ftyp(hei|hev|mif|msf)", "is a HEIC photograph", EXPORT),
+    (rb"\A(.{4}ftyp|\x1a\x45\xdf\xa3)", "is a film", "export one frame of it as PNG"),
+    (rb"(?i)\A\s*<(!doctype )?html", "is a web page", "download the picture itself"),
+    (rb"(?i)<svg", "is an SVG drawing", EXPORT),
+)
+"""How files begin that Pillow cannot open, what they are, and what to do."""
+
+DEEP_LAYOUTS = {"gray16": 1, "ya16": 2, "rgb48": 3, "rgba64": 4}
+"""FFmpeg's names of the 16-bit pixel layouts, and the channels of each."""
+
+
+def read_picture(
+    path: str | os.PathLike,
+    *,
+    mode: str = "auto",
+    threshold: float = 0.5,
+    max_megapixels: float = 100.0,
+) -> Picture:
+    """Read a picture file, upright, with the levels that are stored in it.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        PNG, JPEG, TIFF, WebP or another format that Pillow reads; the first frame of an animation.
+        PNG and TIFF keep their 16 bits, and so does grey of any format; other colour has 8.
+    mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
+        ``auto`` keeps what is there: ``rgba`` if any pixel is not opaque, else ``rgb`` if any has a
+        colour, else ``grey`` if any is neither black nor white, else ``bilevel``. The others
+        convert, see `Picture.converted`.
+    threshold : float
+        For ``bilevel``: a luma of at least this is white.
+    max_megapixels : float
+        A larger picture is refused before it is decoded; in 10^6 px.
+
+    Returns
+    -------
+    Picture
+
+    Raises
+    ------
+    InputError
+        The file is missing, empty, damaged, cut off, too large, or not a picture.
+
+    Notes
+    -----
+    Colour profiles are ignored: the levels are taken as they are stored. CMYK, YCbCr, LAB and
+    palettes are converted to RGB.
+    """
+    require_mode(mode, "auto")
+    with open_input(path, EXPECTED) as file:
+        pixels = _simplest(_decoded(str(path), file, max_megapixels))
+    own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[pixels.shape[2]]
+    picture = Picture(pixels, own_mode, 8 * pixels.itemsize)
+    if mode != "auto":
+        return picture.converted(mode, threshold)
+    white = picture.max_value
+    if own_mode == "grey" and _everywhere(pixels, lambda band: (band == 0) | (band == white)):
+        return picture.converted("bilevel")
+    return picture
+
+
+def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
+    """Open a file that must be there and not be empty.
+
+    Raises
+    ------
+    InputError
+        There is no such file, it is a folder, empty, or may not be read.
+    """
+    where = str(path)
+    try:
+        if Path(path).is_dir():
+            raise InputError(where, "is a folder", expected, "name a file in it")
+        if not Path(path).stat().st_size:
+            raise InputError(where, "is empty", expected, FETCH_AGAIN)
+        return Path(path).open("rb")
+    except FileNotFoundError as error:
+        remedy = "check the spelling; a relative path starts from the working directory"
+        raise InputError(where, "there is no such file", expected, remedy) from error
+    except OSError as error:
+        found = f"cannot be opened ({error.strerror})"
+        raise InputError(where, found, expected, "check the path and its permissions") from error
+
+
+def _decoded(where: str, file: BinaryIO, max_megapixels: float) -> np.ndarray:
+    """Upright pixels, uint8 or uint16, shape (height, width, 1, 3 or 4)."""
+    try:
+        with _pillow_limits(max_megapixels), Image.open(file) as image:
+            _require_size(where, image.width * image.height, max_megapixels)
+            if image.format in DRAWINGS:
+                raise InputError(where, f"is a drawing ({image.format})", EXPECTED, EXPORT)
+            _require_whole_tiff(image, os.fstat(file.fileno()).st_size)
+            orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+            image.load()  # complains about a picture that is cut off
+            if demuxer := _demuxer_of_16_bits(image, file):
+                pixels = _upright(_decoded_by_ffmpeg(where, file, demuxer), orientation)
+                return _agreed(where, pixels, image) if image.format == "TIFF" else pixels
+            pixels = _decoded_by_pillow(where, image)
+            # Pillow turns a TIFF upright while it loads it, and nothing else.
+            return pixels if image.format == "TIFF" else _upright(pixels, orientation)
+    except InputError:
+        raise
+    except Image.DecompressionBombError as error:
+        count = re.search(r"(\d+) pixels", str(error))
+        raise _too_large(where, int(count[1]) if count else 0, max_megapixels) from error
+    except UnidentifiedImageError as error:
+        raise InputError(where, *_what_it_is(file)) from error
+    except Exception as error:  # decoders raise nearly anything when a file is damaged
+        reason = str(error) or type(error).__name__
+        found = f"is cut off or damaged ({reason})"
+        raise InputError(where, found, EXPECTED, FETCH_AGAIN) from error
+
+
+@contextmanager
+def _pillow_limits(max_megapixels: float) -> Iterator[None]:
+    """Put our limit in the place of Pillow's own, and keep its warnings off the terminal."""
+    own_limit = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = max(1, int(min(max_megapixels, 1e9) * 1e6))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = own_limit
+
+
+def _require_size(where: str, pixels: int, max_megapixels: float) -> None:
+    if pixels < 1:
+        raise InputError(where, "has a side of 0 pixels", EXPECTED, EXPORT)
+    if pixels > max_megapixels * 1e6:
+        raise _too_large(where, pixels, max_megapixels)
+
+
+def _too_large(where: str, pixels: int, max_megapixels: float) -> InputError:
+    return InputError(
+        where,
+        f"has {pixels:,} pixels",
+        f"at most {max_megapixels:g} million",
+        "reduce it first, or raise max_megapixels if you trust the file",
+    )
+
+
+def _what_it_is(file: BinaryIO) -> tuple[str, str, str]:
+    """What was found, expected, and to do, for a file that Pillow does not recognise."""
+    file.seek(0)
+    head = file.read(1024)
+    for pattern, found, remedy in KINDS:
+        if re.search(pattern, head, re.DOTALL):
+            return found, EXPECTED, remedy
+    return "is not a picture that can be read", EXPECTED, EXPORT
+
+
+def _require_whole_tiff(image: Image.Image, file_bytes: int) -> None:
+    """Refuse a TIFF whose data would end behind the file; not every decoder notices."""
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        for starts, counts in ((273, 279), (324, 325)):  # the tags of strips and of tiles
+            parts = zip(image.tag_v2.get(starts, ()), image.tag_v2.get(counts, ()), strict=False)
+            if any(start + count > file_bytes for start, count in parts):
+                raise OSError("the file ends before the picture does")
+
+
+def _demuxer_of_16_bits(image: Image.Image, file: BinaryIO) -> str:
+    """FFmpeg's name for a file of 16 bits a channel that Pillow would cut to 8, or ''."""
+    if image.format == "PNG":
+        file.seek(24)  # the bit depth, in the header that every PNG starts with
+        return "png_pipe" if file.read(1) == b"\x10" else ""
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        bits, photometric = image.tag_v2.get(258, (1,)), image.tag_v2.get(262)
+        return "tiff_pipe" if photometric == 2 and set(bits) == {16} else ""
+    return ""
+
+
+def _decoded_by_ffmpeg(where: str, file: BinaryIO, demuxer: str) -> np.ndarray:
+    """All 16 bits of a file, as uint16 (height, width, 1, 3 or 4), not yet upright."""
+    import av
+
+    file.seek(0)
+    with av.open(file, mode="r", format=demuxer) as container:
+        frame = next(container.decode(video=0))
+        layout, byte_order = frame.format.name[:-2], frame.format.name[-2:]
+        if layout not in DEEP_LAYOUTS:
+            raise _uncommon(where)
+        channels, plane = DEEP_LAYOUTS[layout], frame.planes[0]
+        stored = np.frombuffer(bytes(plane), "<u2" if byte_order == "le" else ">u2")
+        rows = stored.reshape(-1, plane.line_size // 2)[: frame.height, : frame.width * channels]
+        pixels = rows.reshape(frame.height, frame.width, channels).astype(np.uint16)
+    return pixels[..., [0, 0, 0, 1]] if channels == 2 else pixels
+
+
+def _agreed(where: str, pixels: np.ndarray, image: Image.Image) -> np.ndarray:
+    """What FFmpeg read of a TIFF, if the upper 8 bits are what Pillow read of it.
+
+    FFmpeg silently gets tiles and multiplied alpha wrong, Pillow separate planes.
+    """
+    upper_bits = np.asarray(image)
+    pixels = pixels[..., : upper_bits.shape[2]]  # Pillow leaves out what is not alpha
+    if not np.array_equal(pixels >> 8, upper_bits):
+        raise _uncommon(where)
+    return pixels
+
+
+def _uncommon(where: str) -> InputError:
+    found = "is a TIFF of 16 bits in an uncommon layout (tiles, planes or multiplied alpha)"
+    return InputError(where, found, "a PNG, or a TIFF of plain strips", EXPORT)
+
+
+def _decoded_by_pillow(where: str, image: Image.Image) -> np.ndarray:
+    """Pixels as uint8 or, for deep grey, uint16 (height, width, 1, 3 or 4)."""
+    if image.mode == "F":
+        raise InputError(where, "holds floating-point values", "levels of 8 or 16 bits", EXPORT)
+    if image.mode.startswith("I"):
+        levels = _deep_grey_levels(image)
+        if levels.min() < 0 or levels.max() > 65535:
+            found = f"has levels from {levels.min()} to {levels.max()}"
+            raise InputError(where, found, "levels from 0 to 65535", EXPORT)
+        return levels.astype(np.uint16)[..., None]
+    if image.mode == "La":  # Pillow converts this one in one step only
+        image = image.convert("LA")
+    if image.has_transparency_data:
+        return np.asarray(image.convert("RGBA"))
+    if image.mode in ("1", "L"):
+        return np.asarray(image.convert("L"))[..., None]
+    return np.asarray(image.convert("RGB"))
+
+
+def _deep_grey_levels(image: Image.Image) -> np.ndarray:
+    """Levels of a mode with more than 8 bits, as 16 bits where Pillow leaves that to us."""
+    levels = np.asarray(image)
+    if isinstance(image, TiffImagePlugin.TiffImageFile) and image.mode.startswith("I;16"):
+        white = 2 ** image.tag_v2.get(258, (16,))[0] - 1
+        levels = (levels.astype(np.uint32) * 65535 + white // 2) // white
+        if image.tag_v2.get(262) == 0:  # the photometric interpretation that 0 is white
+            levels = 65535 - levels
+    return levels
+
+
+def _upright(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """Turn pixels by the EXIF orientation, 1 to 8; anything else leaves them as they are."""
+    if orientation in (5, 6, 7, 8):
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return np.ascontiguousarray(pixels)
+
+
+def _simplest(pixels: np.ndarray) -> np.ndarray:
+    """Leave out an alpha that is opaque everywhere, then two channels where all three agree."""
+    white = np.iinfo(pixels.dtype).max
+    if pixels.shape[2] == 4 and _everywhere(pixels, lambda band: band[..., 3] == white):
+        pixels = pixels[..., :3]
+    if pixels.shape[2] == 3 and _everywhere(pixels, lambda band: band[..., :1] == band[..., 1:]):
+        pixels = pixels[..., :1]
+    return np.ascontiguousarray(pixels)
+
+
+def _everywhere(pixels: np.ndarray, holds: Callable[[np.ndarray], np.ndarray]) -> bool:
+    """Whether something holds of every pixel; in bands, so that a photograph is soon done."""
+    return all(holds(pixels[band]).all() for band in row_bands(pixels))

@@ -1,0 +1,161 @@
+"""Writing PNG: every mode and depth, whole or in bands of rows, to the same bytes each time."""
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+import numpy as np
+
+from neuralfield.files import replacing
+from neuralfield.images.picture import Picture
+
+COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
+"""The PNG colour type of each number of channels: grey, RGB, RGBA."""
+
+MAX_SIDE_PX = 2**31 - 1
+COMPRESSION_LEVEL = 4  # 6 is three times slower and saves 5 % at most on photographs
+CHUNK_BYTES = 2**18
+BAND_BYTES = 2**22
+FILTER_NONE, FILTER_UP = 0, 2
+
+
+class PngBandWriter:
+    """Write a PNG in bands of rows, so that a huge picture is never whole in memory.
+
+    The file appears under its name only when every row has been written; a failure leaves nothing
+    behind. Its bytes do not depend on how the rows were cut into bands.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    width, height : int
+        In px.
+    channels : {1, 3, 4}
+        Grey or bilevel, RGB, RGBA.
+    bit_depth : {1, 8, 16}
+        Bits a channel; 1 needs one channel.
+
+    Notes
+    -----
+    Every row of 8 or 16 bits carries the differences to the row above (filter type *up*); rows of
+    1 bit are stored as they are. Format: https://www.w3.org/TR/png-3/.
+
+    Examples
+    --------
+    >>> with PngBandWriter("large.png", 16384, 16384, 3, 8) as png:
+    ...     for band in bands:
+    ...         png.write_rows(band)
+    """
+
+    def __init__(
+        self, path: str | os.PathLike, width: int, height: int, channels: int, bit_depth: int
+    ) -> None:
+        if not (1 <= width <= MAX_SIDE_PX and 1 <= height <= MAX_SIDE_PX):
+            raise ValueError(f"a PNG cannot be {width} x {height} pixels")
+        if (channels, bit_depth) not in {(1, 1), *((c, d) for c in COLOUR_TYPES for d in (8, 16))}:
+            raise ValueError(f"no PNG here has {channels} channels of {bit_depth} bits")
+        self._path, self._bit_depth = path, bit_depth
+        self._row_shape = (width, channels)
+        self._rows_left = height
+        self._header = struct.pack(
+            ">IIBBBBB", width, height, bit_depth, COLOUR_TYPES[channels], 0, 0, 0
+        )
+
+    def __enter__(self) -> "PngBandWriter":
+        self._context = self._opened()
+        self._context.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return self._context.__exit__(kind, error, trace)
+
+    def write_rows(self, rows: np.ndarray) -> None:
+        """Add the next rows below those written so far.
+
+        Parameters
+        ----------
+        rows : numpy.ndarray, shape (any, width, channels), uint8 or uint16
+            uint16 for 16 bits, otherwise uint8; 0 and 1 for 1 bit.
+
+        Raises
+        ------
+        ValueError
+            The shape or dtype is not that of this PNG, or there are more rows than its height.
+        """
+        dtype = np.dtype(np.uint16 if self._bit_depth == 16 else np.uint8)
+        if rows.shape[1:] != self._row_shape or rows.dtype != dtype:
+            raise ValueError(
+                f"rows of shape {rows.shape} and type {rows.dtype} given; "
+                f"this PNG has {self._row_shape} a row and type {dtype}"
+            )
+        if len(rows) > self._rows_left:
+            raise ValueError(f"{len(rows)} rows given; only {self._rows_left} are left to write")
+        self._rows_left -= len(rows)
+        rows_per_band = max(1, BAND_BYTES // (rows[:1].nbytes or 1))
+        for start in range(0, len(rows), rows_per_band):
+            self._write_band(rows[start : start + rows_per_band])
+
+    def _write_band(self, rows: np.ndarray) -> None:
+        if self._bit_depth == 1:
+            filter_type, filtered = FILTER_NONE, np.packbits(rows[..., 0], axis=1)
+        else:
+            stored = np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder(">"))
+            stored = stored.reshape(len(rows), -1).view(np.uint8)
+            filter_type, filtered = FILTER_UP, stored.copy()
+            filtered[1:] -= stored[:-1]
+            filtered[0] -= self._row_above
+            self._row_above = stored[-1].copy()
+        lines = np.empty((len(rows), 1 + filtered.shape[1]), np.uint8)
+        lines[:, 0] = filter_type
+        lines[:, 1:] = filtered
+        self._pending += self._compressor.compress(lines.data)
+        self._write_pending(CHUNK_BYTES)
+
+    def _write_pending(self, at_least_bytes: int) -> None:
+        """Write compressed bytes in chunks of one size while that many are waiting."""
+        while len(self._pending) >= at_least_bytes and self._pending:
+            self._write_chunk(b"IDAT", bytes(self._pending[:CHUNK_BYTES]))
+            del self._pending[:CHUNK_BYTES]
+
+    def _write_chunk(self, name: bytes, content: bytes) -> None:
+        self._file.write(struct.pack(">I", len(content)) + name + content)
+        self._file.write(struct.pack(">I", zlib.crc32(name + content)))
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        with replacing(self._path) as temporary, temporary.open("wb") as self._file:
+            self._compressor = zlib.compressobj(COMPRESSION_LEVEL)
+            self._pending = bytearray()
+            self._row_above: np.ndarray | int = 0
+            self._file.write(b"\x89PNG\r\n\x1a\n")
+            self._write_chunk(b"IHDR", self._header)
+            yield
+            if self._rows_left:
+                raise ValueError(f"{self._rows_left} rows of the PNG were never written")
+            self._pending += self._compressor.flush()
+            self._write_pending(0)
+            self._write_chunk(b"IEND", b"")
+
+
+def write_picture(path: str | os.PathLike, picture: Picture) -> None:
+    """Write a picture as PNG, exactly.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Where to; an existing file is replaced in one step, once the new one is complete.
+    picture : Picture
+        Bilevel becomes 1 bit a pixel; the other modes keep their 8 or 16 bits a channel.
+    """
+    with PngBandWriter(
+        path, picture.width, picture.height, picture.channels, picture.bit_depth
+    ) as png:
+        png.write_rows(picture.pixels)

@@ -1,0 +1,101 @@
+"""The GPU computes what the CPU computes, and resumes to the same bytes."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neuralfield import losses
+from neuralfield.device import gpu_is_present, select_device, to_host
+from neuralfield.metrics import psnr_db
+from neuralfield.model import load_model
+from neuralfield.render import render
+from neuralfield.rng import permutation, philox, uniform
+from neuralfield.tensor import Tensor, gradients
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+import test_fit
+import test_tensor
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not gpu_is_present(), reason="no NVIDIA driver answers, or no CuPy"),
+]
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    return select_device("gpu")
+
+
+def value_and_gradients(function, arrays):
+    leaves = [Tensor(array, differentiable=True) for array in arrays]
+    output = function(*leaves)
+    return [to_host(a) for a in (output.data, *gradients(output, leaves))]
+
+
+@pytest.mark.parametrize("name", test_tensor.CASES)
+def test_operation(name, gpu):
+    function, *arrays = test_tensor.CASES[name]
+    on_cpu = value_and_gradients(function, arrays)
+    on_gpu = value_and_gradients(function, [gpu.asarray(array) for array in arrays])
+    for a, b in zip(on_cpu, on_gpu, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["mse", "binary_cross_entropy", "huber"])
+def test_loss(name, gpu):
+    generator = np.random.default_rng(0)
+    values, target = generator.uniform(0.01, 0.99, size=(2, 40, 3))
+    loss = losses.make_loss(name)
+    on_cpu = value_and_gradients(lambda x: loss(x, target, target.size), [values])
+    there = gpu.asarray(target)
+    on_gpu = value_and_gradients(lambda x: loss(x, there, there.size), [gpu.asarray(values)])
+    for a, b in zip(on_cpu, on_gpu, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
+
+
+def test_random_numbers_are_the_same_bits(gpu):
+    xp = gpu.xp
+    words = philox(xp, (xp.arange(1000), 3, 2, 1), 12345)
+    expected = philox(np, (np.arange(1000), 3, 2, 1), 12345)
+    for a, b in zip(expected, words, strict=True):
+        np.testing.assert_array_equal(to_host(b), a)
+        np.testing.assert_array_equal(to_host(uniform(b)), uniform(a))
+    order = permutation(xp, 999, 1, 0, 4)
+    np.testing.assert_array_equal(to_host(order), permutation(np, 999, 1, 0, 4))
+
+
+@pytest.mark.parametrize("supervision", ["point", "footprint"])
+def test_training_in_float64_takes_the_same_path(tmp_path, monkeypatch, gpu, supervision):
+    task = test_fit.make_task(supervision=supervision, precision="float64")
+    test_fit.train(task, tmp_path / "cpu")
+    monkeypatch.setattr(test_fit, "CPU", gpu)
+    test_fit.train(task, tmp_path / "gpu")
+    cpu_model, gpu_model = (load_model(tmp_path / n / "model.safetensors") for n in ("cpu", "gpu"))
+    for name, array in cpu_model.arrays.items():
+        np.testing.assert_allclose(gpu_model.arrays[name], array, rtol=1e-6, atol=1e-9)
+
+
+def test_training_learns_and_renders_alike(tmp_path, monkeypatch, gpu):
+    monkeypatch.setattr(test_fit, "CPU", gpu)
+    task = test_fit.make_task(steps=400, batch_pixels=0)
+    test_fit.train(task, tmp_path)
+    model = load_model(tmp_path / "model.safetensors")
+    drawn = render(model, 20, 16, device=gpu)
+    assert psnr_db(drawn, task.values) > 30
+    np.testing.assert_allclose(drawn, render(model, 20, 16, device=select_device("cpu")), atol=1e-4)
+
+
+def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, gpu):
+    monkeypatch.setattr(test_fit, "CPU", gpu)
+    task = test_fit.make_task(steps=200, supervision="footprint")
+    for name in ("a", "b", "resumed"):
+        test_fit.train(task, tmp_path / name, checkpoint_interval_s=0)
+    newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
+    newest.unlink()
+    said = test_fit.train(task, tmp_path / "resumed", checkpoint_interval_s=0)
+    assert any("going on from" in line for line in said)
+    digests = {test_fit.sha256(tmp_path / n / "model.safetensors") for n in ("a", "b", "resumed")}
+    assert len(digests) == 1

@@ -1,0 +1,131 @@
+import math
+
+import numpy as np
+import pytest
+
+from neuralfield.coordinates import axis_centres, pixel_centres
+from neuralfield.errors import ConfigError
+from neuralfield.fields import (
+    FIELDS,
+    PictureShape,
+    build_field,
+    describe_field,
+    field_settings,
+)
+from neuralfield.losses import make_loss
+from neuralfield.tensor import gradients
+
+SHAPE = PictureShape(width=200, height=200, channels=1)
+
+
+def test_pixel_centres_are_scaled_by_the_longer_side():
+    centres = pixel_centres(np, 4, 2)
+    np.testing.assert_allclose(centres[0], [-0.75, -0.25])
+    np.testing.assert_allclose(centres[-1], [0.75, 0.25])
+    np.testing.assert_allclose(centres[1], [-0.25, -0.25], err_msg="x to the right first")
+
+
+def test_a_redraw_of_twice_the_size_does_not_shift():
+    coarse, fine = axis_centres(np, 100, 1.0), axis_centres(np, 200, 1.0)
+    np.testing.assert_allclose(coarse, fine.reshape(100, 2).mean(axis=1))
+
+
+def test_the_original_network_has_its_98752_weights():
+    network = build_field(field_settings({"type": "mlp", "preset": "original"}), SHAPE)
+    assert network.parameter_count == 98_752
+    assert all(layer.bias is None for layer in network.layers)
+
+
+def test_the_original_network_sees_a_bias_and_corner_coordinates():
+    network = build_field(field_settings({"type": "mlp", "preset": "original"}), SHAPE)
+    inputs = network.encoding(pixel_centres(np, 200, 200))
+    i, j = np.meshgrid(np.arange(200), np.arange(200))
+    expected = np.stack([np.ones(40_000), i.ravel() / 199, j.ravel() / 199], axis=1)
+    np.testing.assert_allclose(inputs, expected, atol=1e-12)
+
+
+def test_siren_starts_with_the_weights_of_its_paper():
+    settings = field_settings({"type": "siren", "width": 400, "hidden_layers": 2})
+    network = build_field(settings, SHAPE, random_seed=1)
+    bounds = [1 / 2, *[math.sqrt(6 / 400) / 30] * 3]
+    for layer, bound in zip(network.layers, bounds, strict=True):
+        largest = np.abs(layer.weight.data).max()
+        assert 0.95 * bound < largest <= bound
+    hidden_bias = network.layers[1].bias
+    assert hidden_bias is not None
+    assert np.abs(hidden_bias.data).max() <= 1 / math.sqrt(400)
+
+
+def test_siren_keeps_its_spread_through_the_layers():
+    """Theorem 1.8 of the supplement: inputs of hidden sines are about N(0, 1), any depth."""
+    settings = field_settings({"type": "siren", "width": 256, "hidden_layers": 4})
+    network = build_field(settings, SHAPE)
+    first = network.layers[0]
+    assert first.bias is not None
+    x = np.sin(30 * (pixel_centres(np, 50, 50) @ first.weight.data + first.bias.data))
+    for layer in network.layers[1:-1]:
+        phase = 30 * (x @ layer.weight.data)
+        assert 0.8 < phase.std() < 1.2
+        x = np.sin(phase)
+
+
+def test_fourier_frequencies_have_the_given_scale():
+    settings = field_settings({"type": "fourier", "frequencies": 5000, "scale": 7.0})
+    network = build_field(settings, SHAPE)
+    assert network.buffers["encoding.frequencies"].std() == pytest.approx(7, rel=0.03)
+    assert "encoding.frequencies" in network.arrays
+    assert "encoding.frequencies" not in network.parameters
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+@pytest.mark.parametrize("output", ["linear", "sigmoid"])
+def test_gradients_of_whole_fields_against_finite_differences(kind, output):
+    small = {"siren": {"width": 5}, "mlp": {"widths": [4, 6]}, "fourier": {"width": 5}}[kind]
+    settings = field_settings({"type": kind, "output": output, **small})
+    network = build_field(settings, PictureShape(5, 4, 3), random_seed=3)
+    points, target = pixel_centres(np, 5, 4), np.random.default_rng(0).uniform(size=(20, 3))
+
+    def loss():
+        return make_loss("mse")(network(points), target, target.size)
+
+    leaves = list(network.parameters.values())
+    for leaf, gradient in zip(leaves, gradients(loss(), leaves), strict=True):
+        flat = leaf.data.reshape(-1)
+        for position in range(0, flat.size, max(1, flat.size // 5)):
+            start, values = flat[position], []
+            for sign in (1, -1):
+                flat[position] = start + sign * 1e-6
+                values.append(float(loss().data))
+            flat[position] = start
+            expected = (values[0] - values[1]) / 2e-6
+            assert gradient.reshape(-1)[position] == pytest.approx(expected, rel=1e-4, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_settings_survive_being_written_down(kind):
+    settings = field_settings({"type": kind, "steepness": 3.0})
+    assert field_settings(describe_field(settings)) == settings
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
+    settings = field_settings({"type": "siren", "width": 8})
+    first, again, other = (build_field(settings, SHAPE, seed) for seed in (1, 1, 2))
+    for name, array in first.arrays.items():
+        np.testing.assert_array_equal(array, again.arrays[name])
+    assert not np.array_equal(first.arrays["layers.0.weight"], other.arrays["layers.0.weight"])
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({"type": "sirene"}, "'sirene'; expected one of siren, mlp, fourier"),
+        ({"type": "siren", "widht": 3}, r"unknown \['widht'\]; expected some of hidden_layers"),
+        ({"type": "siren", "width": 0}, "width: 0; expected numbers greater than 0"),
+        ({"type": "mlp", "widths": [4, -1]}, r"widths: \(4, -1\); expected numbers greater"),
+        ({"type": "mlp", "activation": "gelu"}, "'gelu'; expected one of tanh, relu"),
+        ({"type": "mlp", "preset": "big"}, "preset: 'big'; expected type mlp and one of original"),
+    ],
+)
+def test_bad_settings_are_named(description, message):
+    with pytest.raises(ConfigError, match=message):
+        field_settings(description)

@@ -1,0 +1,264 @@
+"""Training and resuming: the same bytes whatever happens on the way."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from neuralfield import fit as fitting
+from neuralfield.checkpoint import list_snapshots
+from neuralfield.device import available_cores, select_device
+from neuralfield.errors import DivergenceError, ResourceError
+from neuralfield.fields import field_settings
+from neuralfield.fit import Run, fit, publish_results, publish_segment
+from neuralfield.interruption import EXIT_CODE_TRY_AGAIN
+from neuralfield.metrics import psnr_db
+from neuralfield.model import load_model
+from neuralfield.render import render
+from neuralfield.trainer import Task
+from neuralfield.training import TrainingSettings
+
+CPU = select_device("cpu")
+SMALL = {"steps": 40, "batch_pixels": 100, "snapshots": 6, "learning_rate": 2e-3}
+
+
+def picture(width=20, height=16, channels=1):
+    x, y = np.meshgrid(np.linspace(0, 1, width), np.linspace(0, 1, height))
+    disc = ((x - 0.5) ** 2 + (y - 0.4) ** 2 < 0.1).astype(np.float32)
+    return np.stack([disc * (0.5 + 0.5 * x), y, 1 - y, x][:channels], axis=2).astype(np.float32)
+
+
+def make_task(field=None, **training):
+    field = {"type": "siren", "width": 16, "hidden_layers": 1} | (field or {})
+    settings = TrainingSettings.from_mapping(SMALL | training)
+    return Task(picture(), "grey", field_settings(field), settings)
+
+
+def train(task, folder, **run_settings):
+    """Train to the end; returns the outputs' folder."""
+    said = []
+    run = Run(CPU, folder / "state", say=said.append, **run_settings)
+    outputs = {
+        "model": folder / "model.safetensors",
+        "history": folder / "history.csv",
+        "checkpoints": folder / "checkpoints",
+        "record": folder / "training.json",
+    }
+    fit(task, run, partial(publish_results, run=run, **outputs))
+    return said
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_field_learns_a_picture_and_draws_it(tmp_path):
+    task = make_task(steps=400, batch_pixels=0)
+    train(task, tmp_path)
+    drawn = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
+    assert psnr_db(drawn, task.values) > 30
+
+
+def test_footprint_supervision_fits_the_mean_over_pixels(tmp_path):
+    task = make_task(steps=600, batch_pixels=0, supervision="footprint")
+    train(task, tmp_path)
+    model = load_model(tmp_path / "model.safetensors")
+    assert model.footprint
+    assert psnr_db(render(model, 20, 16, device=CPU, supersample=4), task.values) > 27
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("loss", ["mse", "binary_cross_entropy", "huber"])
+def test_every_loss_and_optimizer_learns(tmp_path, loss, optimizer):
+    rate = 1e-2 if optimizer == "sgd" else 2e-3
+    field = {"output": "sigmoid"}
+    task = make_task(field, loss=loss, optimizer=optimizer, momentum=0.9, learning_rate=rate)
+    train(task, tmp_path)
+    history = pd.read_csv(tmp_path / "history.csv")
+    assert history.psnr_db.iloc[-1] > history.psnr_db.iloc[0] + 1
+
+
+def test_outputs_are_what_the_layout_promises(tmp_path):
+    train(make_task(), tmp_path)
+    history = pd.read_csv(tmp_path / "history.csv")
+    assert list(history) == ["step", "seconds", "loss", "psnr_db", "learning_rate"]
+    assert history.step.iloc[-1] == 40
+    assert history.seconds.is_monotonic_increasing
+    steps = [step for step, _ in list_snapshots(tmp_path / "checkpoints")]
+    assert (steps[0], steps[-1], len(steps)) == (0, 40, 6)
+    record = json.loads((tmp_path / "training.json").read_text())
+    assert record["engine"] == "tape"
+    assert record["step_microseconds"] > 0
+
+
+def test_the_last_snapshot_is_the_model(tmp_path):
+    train(make_task(), tmp_path)
+    last = list_snapshots(tmp_path / "checkpoints")[-1][1]
+    assert sha256(last) == sha256(tmp_path / "model.safetensors")
+
+
+def test_two_runs_give_the_same_bytes_and_another_seed_others(tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train(make_task(random_seed=seed, supervision="footprint"), tmp_path / name)
+    a, b, c = (sha256(tmp_path / name / "model.safetensors") for name in "abc")
+    assert a == b != c
+
+
+@pytest.mark.skipif(available_cores() < 2, reason="needs 2 cores")
+def test_the_number_of_threads_does_not_change_a_byte(tmp_path, monkeypatch):
+    monkeypatch.setattr("neuralfield.engines.tape.BLOCK_POINTS", {"cpu": 50})
+    for name, threads in (("one", 1), ("two", 2)):
+        train(make_task(batch_pixels=0), tmp_path / name, threads=threads)
+    assert sha256(tmp_path / "one/model.safetensors") == sha256(tmp_path / "two/model.safetensors")
+
+
+def test_segments_end_with_the_same_bytes_as_one_piece(tmp_path):
+    task = make_task()
+    train(task, tmp_path / "whole")
+    earlier = None
+    for number, until in enumerate((13, 27), start=1):
+        segment = tmp_path / f"segment_{number}"
+        run = Run(CPU, tmp_path / f"state_{number}", say=lambda line: None)
+        publish = partial(publish_segment, segment_folder=segment)
+        fit(task, run, publish, until_step=until, earlier_segment=earlier)
+        earlier = segment
+    run = Run(CPU, tmp_path / "state_3", say=lambda line: None)
+    names = ("model", "history", "checkpoints", "record")
+    outputs = {name: tmp_path / "pieces" / name for name in names}
+    fit(task, run, partial(publish_results, run=run, **outputs), earlier_segment=earlier)
+    assert sha256(outputs["model"]) == sha256(tmp_path / "whole/model.safetensors")
+    pd.testing.assert_frame_equal(
+        pd.read_csv(outputs["history"]).drop(columns="seconds"),
+        pd.read_csv(tmp_path / "whole/history.csv").drop(columns="seconds"),
+    )
+    whole, pieces = (
+        list_snapshots(f) for f in (tmp_path / "whole/checkpoints", outputs["checkpoints"])
+    )
+    assert [(s, sha256(p)) for s, p in whole] == [(s, sha256(p)) for s, p in pieces]
+
+
+def test_a_diverging_run_names_the_step_and_keeps_the_last_good_network(tmp_path):
+    task = make_task(learning_rate=1e30, optimizer="sgd", schedule="constant")
+    with pytest.raises(DivergenceError) as caught, np.errstate(all="ignore"):
+        train(task, tmp_path)
+    message = str(caught.value)
+    assert message.startswith("training, step ")
+    assert "lower training.learning_rate, now 1e+30" in message
+    snapshot = Path(message.rsplit(" ", 1)[1])
+    assert all(np.isfinite(a).all() for a in load_model(snapshot).arrays.values())
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_too_many_threads_are_refused(tmp_path):
+    with pytest.raises(ResourceError, match=r"training\.threads: 4096; expected a whole number"):
+        train(make_task(), tmp_path, threads=4096)
+
+
+def test_too_little_memory_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr("neuralfield.device.available_memory_bytes", lambda device: 1000)
+    with pytest.raises(ResourceError, match=r"needs about .* GiB of memory; expected at most"):
+        train(make_task(), tmp_path)
+
+
+def test_an_old_state_is_not_used_for_new_settings(tmp_path):
+    train(make_task(), tmp_path)
+    said = train(make_task(learning_rate=1e-3), tmp_path)
+    assert any("starting afresh" in line for line in said)
+
+
+def test_a_damaged_state_costs_only_the_steps_since_the_one_before(tmp_path):
+    task = make_task()
+    train(task, tmp_path / "alone")
+    train(task, tmp_path / "hit", checkpoint_interval_s=0)
+    newest = sorted((tmp_path / "hit/state").glob("state_*"))[-1]
+    newest.write_bytes(newest.read_bytes()[:100])
+    said = train(task, tmp_path / "hit", checkpoint_interval_s=0)
+    assert any("using the one before it" in line for line in said)
+    assert any("going on from the state saved after step 39" in line for line in said)
+    assert sha256(tmp_path / "hit/model.safetensors") == sha256(
+        tmp_path / "alone/model.safetensors"
+    )
+
+
+JOB = """
+import sys, time
+sys.path[:0] = [{scripts!r}, {tests!r}]
+import test_fit
+from pathlib import Path
+from neuralfield.engines.tape import TapeEngine
+from neuralfield.interruption import Interrupted
+take_step = TapeEngine.step
+def slow_step(self, *arguments):
+    time.sleep(0.004)
+    return take_step(self, *arguments)
+TapeEngine.step = slow_step
+print("ready", flush=True)
+try:
+    test_fit.train(test_fit.killed_task(), Path(sys.argv[1]), checkpoint_interval_s=0.05)
+except Interrupted as interrupted:
+    print(interrupted)
+    sys.exit(75)
+"""
+
+
+def killed_task():
+    return make_task(steps=250, supervision="footprint")
+
+
+def start_job(folder):
+    code = JOB.format(
+        scripts=str(Path(fitting.__file__).parents[1]), tests=str(Path(__file__).parent)
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def wait_until_ready(job):
+    assert job.stdout is not None
+    assert job.stdout.readline() == "ready\n"
+
+
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    train(killed_task(), folder)
+    return sha256(folder / "model.safetensors")
+
+
+def test_killed_ten_times_and_still_the_same_bytes(tmp_path, left_alone):
+    moments = np.random.default_rng().uniform(0.05, 0.6, size=10)
+    kills = 0
+    for moment in moments:
+        with start_job(tmp_path) as job:
+            wait_until_ready(job)
+            time.sleep(moment)
+            kills += job.poll() is None
+            os.kill(job.pid, signal.SIGKILL)
+    with start_job(tmp_path) as job:
+        assert job.wait(timeout=60) == 0
+    assert kills >= 1
+    assert sha256(tmp_path / "model.safetensors") == left_alone, f"killed at {moments}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_saves_and_the_next_attempt_goes_on(tmp_path, left_alone, number):
+    with start_job(tmp_path) as job:
+        wait_until_ready(job)
+        time.sleep(0.6)
+        job.send_signal(number)
+        out, _ = job.communicate(timeout=60)
+    assert job.returncode == EXIT_CODE_TRY_AGAIN, out
+    assert f"{signal.Signals(number).name}: saved after step" in out
+    said = train(killed_task(), tmp_path)
+    assert any("going on from the state saved after step" in line for line in said)
+    assert sha256(tmp_path / "model.safetensors") == left_alone

@@ -1,0 +1,177 @@
+"""The CSV of pixels: exact, readable by other programs, and strict about mistakes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuralfield.errors import InputError
+from neuralfield.images import Picture, picture_from_table, read_pixel_csv, write_pixel_csv
+
+FORMATS = [("bilevel", 1), *((m, d) for m in ("grey", "rgb", "rgba") for d in (8, 16))]
+CHANNELS = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("tables")
+
+
+def picture_of(levels: np.ndarray, mode: str, bit_depth: int) -> Picture:
+    return Picture(levels.astype(np.uint16 if bit_depth == 16 else np.uint8), mode, bit_depth)
+
+
+def assert_round_trip(path, picture: Picture) -> None:
+    write_pixel_csv(path, picture)
+    table = read_pixel_csv(path)
+    assert (table.width, table.height) == (picture.width, picture.height)
+    assert table.channels == picture.channels
+    assert table.mode == ("grey" if picture.mode == "bilevel" else picture.mode)
+    assert table.values.dtype == np.float32
+    np.testing.assert_array_equal(table.values, picture.values())
+    back = picture_from_table(table, picture.mode, picture.bit_depth)
+    np.testing.assert_array_equal(back.pixels, picture.pixels)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    format=st.sampled_from(FORMATS),
+    width=st.integers(1, 30),
+    height=st.integers(1, 30),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_round_trip_is_exact(folder, format, width, height, seed):
+    mode, bit_depth = format
+    shape = (height, width, CHANNELS[mode])
+    levels = np.random.default_rng(seed).integers(0, 2**bit_depth, shape)
+    assert_round_trip(folder / "a.csv", picture_of(levels, mode, bit_depth))
+
+
+@pytest.mark.parametrize("bit_depth", [8, 16])
+def test_every_level_round_trips(tmp_path, bit_depth):
+    levels = np.arange(2**bit_depth).reshape(2 ** (bit_depth // 2), -1, 1)
+    assert_round_trip(tmp_path / "a.csv", picture_of(levels, "grey", bit_depth))
+
+
+def test_more_rows_than_one_band(tmp_path):
+    levels = np.random.default_rng(1).integers(0, 256, (3, 200_000, 1))
+    assert_round_trip(tmp_path / "a.csv", picture_of(levels, "grey", 8))
+
+
+def test_text_of_a_small_table(tmp_path):
+    picture = picture_of(np.array([[[0], [255]], [[51], [85]]]), "grey", 8)
+    write_pixel_csv(tmp_path / "a.csv", picture)
+    assert (tmp_path / "a.csv").read_bytes() == (
+        b"x,y,pixel_value\n0,0,0\n1,0,1\n0,1,0.2\n1,1,0.33333334\n"
+    )
+
+
+def test_pandas_reads_colour(tmp_path):
+    levels = np.random.default_rng(2).integers(0, 65536, (2, 3, 4))
+    write_pixel_csv(tmp_path / "a.csv", picture_of(levels, "rgba", 16))
+    table = pd.read_csv(tmp_path / "a.csv")
+    assert list(table.columns) == ["x", "y", "red", "green", "blue", "alpha"]
+    assert table["x"].tolist() == [0, 1, 2, 0, 1, 2]
+    assert table["y"].tolist() == [0, 0, 0, 1, 1, 1]
+    np.testing.assert_allclose(table["green"], levels[..., 1].ravel() / 65535, rtol=1e-7)
+
+
+def test_order_of_rows_and_columns_does_not_matter(tmp_path):
+    levels = np.random.default_rng(3).integers(0, 256, (7, 5, 3))
+    picture = picture_of(levels, "rgb", 8)
+    write_pixel_csv(tmp_path / "a.csv", picture)
+    table = pd.read_csv(tmp_path / "a.csv").sample(frac=1, random_state=4)
+    table[["blue", "y", "red", "x", "green"]].to_csv(tmp_path / "b.csv", index=False)
+    np.testing.assert_array_equal(read_pixel_csv(tmp_path / "b.csv").values, picture.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x,y,pixel_value\n0,0,.5\n1,0,1e0\n",
+        "\ufeffx,y,pixel_value\r\n0,0,0.5\r\n1,0,1\r\n\r\n",
+        "x, y, pixel_value\n0, 0, 0.5\n1, 0, 1.0",
+        "x,y,pixel_value\n0.0,0,0.5\n1.0,0,1\n",
+        '"x","y","pixel_value"\n"0","0","0.5"\n1,0,1\n',
+    ],
+)
+def test_tables_of_other_programs(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    assert read_pixel_csv(tmp_path / "a.csv").values.ravel().tolist() == [0.5, 1.0]
+
+
+HEAD = "x,y,pixel_value\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("x,y,red,blue\n0,0,1,1\n", "no column green; its columns are: x, y, red, blue"),
+        ("x;y;pixel_value\n0;0;1\n", "no column x, y, red, green, blue.*separate them by commas"),
+        ("x,y,pixel_value,note\n0,0,1,2\n", "only x, y, pixel_value; remove the others"),
+        ("\n\n", "not a table"),
+        (HEAD, "no rows"),
+        (HEAD + "0,0,1\n1,0,red\n2,0,blue\n", "pixel_value in line 3 is red; 1 more like it"),
+        (HEAD + "0,0,\n", "pixel_value in line 2 is (nan|empty)"),
+        (HEAD + "0,0,nan\n", "pixel_value in line 2 is nan"),
+        (HEAD + "0,0,inf\n", "pixel_value in line 2 is inf; expected a number from 0 to 1"),
+        (HEAD + "0,0,-0.25\n", "is -0.25; expected a number from 0 to 1"),
+        (HEAD + "0,0,255\n", "is 255; expected a number from 0 to 1"),
+        (HEAD + "0.5,0,1\n", "x in line 2 is 0.5; expected a whole number"),
+        (HEAD + "0,,1\n", "y in line 2 is empty; expected a whole number"),
+        (HEAD + "0,0,1\n-1,0,1\n", "x in line 3 is -1; expected a whole number of pixels from 0"),
+        (HEAD + "0,99999999999999999999,1\n", "y in line 2 is 9999.*whole number"),
+        (HEAD + "0,9999999999,1\n", "y in line 2 is 9999999999; .* from 0 to 2147483646"),
+        (HEAD + "0,0,1\n0,0,1\n1,0,1\n", "x=0, y=0 is there twice, in lines 2 and 3"),
+        (HEAD + "0,0,1\n1,1,1\n", "lacks 2 of 2 x 2 pixels, the first at x=1, y=0"),
+        (HEAD + "1,1,1\n", "lacks 3 of 2 x 2 pixels, the first at x=0, y=0"),
+        (HEAD + "0,0,1\n1000000000,1000000000,1\n", "lacks 1,000,000,001,999,999,999 of"),
+        (HEAD + "0,0,1,1\n", "more values than the first line has names"),
+        (HEAD + "0,0,1\n0,0,1,1\n", "not a table"),
+        (HEAD + "0,0\n", "pixel_value in line 2 is (nan|empty)"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, text, found):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(InputError, match=found) as caught:
+        read_pixel_csv(tmp_path / "a.csv")
+    assert str(caught.value).startswith(str(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"x,y,pixel_value\n0,0,\xff\n"]
+)
+def test_bytes_that_are_no_text(tmp_path, content):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(InputError):
+        read_pixel_csv(tmp_path / "a.csv")
+
+
+def test_missing_empty_and_folder(tmp_path):
+    (tmp_path / "empty.csv").touch()
+    for name, found in [("none.csv", "no such file"), ("", "folder"), ("empty.csv", "is empty")]:
+        with pytest.raises(InputError, match=found):
+            read_pixel_csv(tmp_path / name)
+
+
+def test_a_failed_write_leaves_the_old_table(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    picture = picture_of(np.zeros((2, 2, 1)), "grey", 8)
+    write_pixel_csv(path, picture)
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("neuralfield.images.pixel_table._band_text", fail)
+    with pytest.raises(OSError):
+        write_pixel_csv(path, picture)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_table_and_mode_must_agree(tmp_path):
+    write_pixel_csv(tmp_path / "a.csv", picture_of(np.zeros((2, 2, 1)), "grey", 8))
+    with pytest.raises(ValueError):
+        picture_from_table(read_pixel_csv(tmp_path / "a.csv"), "rgb", 8)

@@ -1,0 +1,147 @@
+"""What `read_picture` refuses, and how it says so."""
+
+import io
+import struct
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from neuralfield.errors import InputError
+from neuralfield.images import Picture, read_picture, write_picture
+
+RNG = np.random.default_rng(11)
+PHOTO = RNG.integers(0, 256, (78, 85, 3), np.uint8)
+DEEP_PHOTO = RNG.integers(0, 65536, (78, 85, 4)).astype(np.uint16)
+
+
+def png_bytes(width: int, height: int, bits: int, data: bytes) -> bytes:
+    """An RGB PNG of any promised size over any data."""
+    header = struct.pack(">IIBBBBB", width, height, bits, 2, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(data)), (b"IEND", b"")]
+    chunks = [
+        struct.pack(">I", len(content))
+        + name
+        + content
+        + struct.pack(">I", zlib.crc32(name + content))
+        for name, content in parts
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def encoded(image: Image.Image, format: str, **options) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, format, **options)
+    return buffer.getvalue()
+
+
+def test_missing_folder_empty_and_unreadable(tmp_path):
+    (tmp_path / "empty.png").touch()
+    for name, found in [
+        ("none.png", "there is no such file"),
+        ("", "is a folder"),
+        ("empty.png", "is empty"),
+        ("empty.png/a.png", "cannot be opened"),
+    ]:
+        with pytest.raises(InputError, match=found) as caught:
+            read_picture(tmp_path / name)
+        assert str(caught.value).startswith(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"hello, I am not a picture", "not a picture"),
+        (b'<?xml version="1.0"?>\n<!-- a cat -->\n<svg xmlns="x"></svg>', "SVG"),
+        (b"  <svg></svg>", "SVG"),
+        (b"%PDF-1.7 ...", "PDF"),
+        (b"<!DOCTYPE html><html><body><svg/>", "web page"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC"),
+        (b"\0\0\0\x18ftypisom\0\0\0\0", "film"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 5\n%%EndComments\n", "drawing"),
+        (b"\x89PNG\r\n\x1a\n", "damaged"),
+        (b"\xff\xd8\xff\xe0", "damaged"),
+        (b"II*\0\x08\0\0\0\0\0", "damaged TIFF"),
+    ],
+)
+def test_what_is_not_a_picture_is_named(tmp_path, content, found):
+    (tmp_path / "a.png").write_bytes(content)
+    with pytest.raises(InputError, match=found):
+        read_picture(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("size", [(0, 5), (5, 0)])
+@pytest.mark.parametrize("bits", [8, 16])
+def test_no_pixels_at_all(tmp_path, size, bits):
+    (tmp_path / "a.png").write_bytes(png_bytes(size[0], size[1], bits, b""))
+    with pytest.raises(InputError, match="side of 0 pixels"):
+        read_picture(tmp_path / "a.png")
+
+
+def whole_files() -> dict[str, bytes]:
+    """Files whose every part is needed, so that any cut must be noticed."""
+    photo = Image.fromarray(PHOTO)
+    deep_rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in DEEP_PHOTO[..., :3])
+    files = {
+        "png": encoded(photo, "PNG"),
+        "deep.png": png_bytes(85, 78, 16, deep_rows),
+        "jpg": encoded(photo, "JPEG"),
+        "progressive.jpg": encoded(photo, "JPEG", progressive=True),
+        "webp": encoded(photo, "WEBP"),
+        "lossless.webp": encoded(photo, "WEBP", lossless=True),
+        "gif": encoded(photo, "GIF"),
+        "bmp": encoded(photo, "BMP"),
+        "tif": encoded(photo, "TIFF"),
+        "deflate.tif": encoded(photo, "TIFF", compression="tiff_deflate"),
+    }
+    for name, options in {
+        "deep.tif": {},
+        "strips.deep.tif": {"rowsperstrip": 7},
+        "deflate.deep.tif": {"compression": "deflate"},
+    }.items():
+        buffer = io.BytesIO()
+        tifffile.imwrite(buffer, DEEP_PHOTO[..., :3], photometric="rgb", **options)
+        files[name] = buffer.getvalue()
+    return files
+
+
+@pytest.mark.parametrize("name", list(whole_files()))
+def test_a_picture_cut_off_anywhere_is_never_half_read(tmp_path, name):
+    content, path = whole_files()[name], tmp_path / name
+    path.write_bytes(content)
+    whole = read_picture(path).pixels
+    for length in np.linspace(1, len(content) - 1, 23).astype(int):
+        path.write_bytes(content[:length])
+        try:
+            pixels = read_picture(path).pixels
+        except InputError:
+            continue
+        np.testing.assert_array_equal(pixels, whole)  # only what ends a file may be missing
+        assert len(content) - length < 32
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_bombs_are_refused_before_they_are_decoded(tmp_path, bits):
+    (tmp_path / "a.png").write_bytes(png_bytes(50_000, 50_000, bits, b"\0" * 1000))
+    with pytest.raises(InputError, match=r"2,500,000,000 pixels; expected at most 100 million"):
+        read_picture(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("side", [110, 1000])
+def test_the_limit_is_ours_alone(tmp_path, side, capfd):
+    path = tmp_path / "a.png"
+    write_picture(path, Picture(np.zeros((side, side, 1), np.uint8), "bilevel", 1))
+    pillow_limit = Image.MAX_IMAGE_PIXELS
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match=rf"{side**2:,} pixels.*raise max_megapixels"):
+            read_picture(path, max_megapixels=0.01)
+        Image.MAX_IMAGE_PIXELS = 100  # stands for a picture beyond Pillow's own limit
+        try:
+            assert read_picture(path).width == side
+        finally:
+            Image.MAX_IMAGE_PIXELS = pillow_limit
+    assert capfd.readouterr() == ("", "")

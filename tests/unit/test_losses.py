@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+
+from neuralfield.errors import ConfigError
+from neuralfield.losses import make_loss
+from neuralfield.tensor import Tensor, gradients
+
+TARGET = np.array([[0.0], [1.0], [0.25]], dtype=np.float32)
+
+
+def value_and_gradient(name, values, **settings):
+    leaf = Tensor(np.array(values, dtype=np.float32).reshape(-1, 1), differentiable=True)
+    loss = make_loss(name, **settings)(leaf, TARGET, TARGET.size)
+    return float(loss.data), gradients(loss, [leaf])[0].ravel()
+
+
+def test_mean_squared_error_is_the_mean_of_the_squares():
+    value, _ = value_and_gradient("mse", [0.1, 0.8, 0.25])
+    assert value == pytest.approx((0.01 + 0.04) / 3, rel=1e-6)
+
+
+def test_binary_cross_entropy_is_its_formula():
+    values = np.array([0.1, 0.8, 0.5])
+    value, _ = value_and_gradient("binary_cross_entropy", values)
+    target = TARGET.ravel()
+    expected = -(target * np.log(values) + (1 - target) * np.log(1 - values)).mean()
+    assert value == pytest.approx(expected, rel=1e-6)
+
+
+def test_binary_cross_entropy_is_finite_where_the_network_is_certain_and_wrong():
+    value, gradient = value_and_gradient("binary_cross_entropy", [1.0, 0.0, 0.0])
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+    assert gradient[0] > 0 > gradient[1], "pushed back towards the target"
+
+
+def test_huber_is_square_near_the_target_and_linear_far_from_it():
+    near, _ = value_and_gradient("huber", [0.05, 1.0, 0.25], huber_delta=0.1)
+    far, gradient = value_and_gradient("huber", [0.9, 1.0, 0.25], huber_delta=0.1)
+    assert near == pytest.approx(0.5 * 0.05**2 / 3, rel=1e-5)
+    assert far == pytest.approx(0.1 * (0.9 - 0.05) / 3, rel=1e-5)
+    assert gradient[0] == pytest.approx(0.1 / 3, rel=1e-5)
+
+
+def test_blocks_of_a_batch_add_up_to_the_batch():
+    loss, values = make_loss("mse"), np.array([[0.2], [0.7], [0.9]], dtype=np.float32)
+    whole = loss(Tensor(values), TARGET, 3).data
+    parts = [loss(Tensor(values[s]), TARGET[s], 3).data for s in (slice(0, 2), slice(2, 3))]
+    assert sum(parts) == pytest.approx(whole, rel=1e-6)
+
+
+def test_unknown_loss():
+    with pytest.raises(ConfigError, match=r"training\.loss: 'mae'; expected one of mse"):
+        make_loss("mae")

@@ -1,0 +1,121 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from skimage.metrics import structural_similarity
+
+from neuralfield import metrics
+from neuralfield.errors import InputError
+
+
+def noisy_pair(shape, seed=0, noise=0.1):
+    random = np.random.default_rng(seed)
+    smooth = np.cumsum(random.normal(size=shape), axis=0)
+    reference = (smooth - smooth.min()) / np.ptp(smooth)
+    return np.clip(reference + noise * random.normal(size=shape), 0, 1), reference
+
+
+def test_psnr_of_a_constant_error():
+    assert metrics.psnr_db(np.full((4, 5, 3), 0.6), np.full((4, 5, 3), 0.5)) == pytest.approx(20)
+
+
+def test_psnr_counts_every_channel():
+    reference = np.zeros((8, 8, 4))
+    image = reference.copy()
+    image[..., 3] = 0.2
+    assert metrics.psnr_db(image, reference) == pytest.approx(-10 * math.log10(0.04 / 4))
+
+
+def test_identical_pictures_are_infinitely_close_and_finite_in_json():
+    image, _ = noisy_pair((20, 20, 1))
+    assert metrics.psnr_db(image, image) == math.inf
+    assert metrics.finite_db(math.inf) == metrics.IDENTICAL_DB
+    assert metrics.finite_db(31.25) == 31.25
+    assert metrics.ssim(image, image) == pytest.approx(1, abs=1e-12)
+
+
+def test_one_last_bit_stays_below_identical():
+    reference = np.full((500, 500, 1), 0.9, np.float32)
+    image = reference.copy()
+    image[0, 0, 0] = np.nextafter(np.float32(0.9), np.float32(1))
+    assert metrics.psnr_db(image, reference) < metrics.IDENTICAL_DB
+
+
+@pytest.mark.parametrize("shape", [(11, 11, 1), (64, 48, 1), (50, 33, 3), (40, 90, 4)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ssim_agrees_with_scikit_image(shape, dtype):
+    image, reference = noisy_pair(shape, noise=0.05)
+    image, reference = image.astype(dtype), reference.astype(dtype)
+    expected = structural_similarity(
+        image.astype(np.float64),
+        reference.astype(np.float64),
+        gaussian_weights=True,
+        sigma=1.5,
+        use_sample_covariance=False,
+        data_range=1,
+        channel_axis=2,
+    )
+    assert metrics.ssim(image, reference) == pytest.approx(expected, abs=1e-10)
+
+
+def test_ssim_of_a_plane_is_the_same_as_of_one_channel():
+    image, reference = noisy_pair((30, 30))
+    assert metrics.ssim(image, reference) == metrics.ssim(image[..., None], reference[..., None])
+
+
+@given(
+    height=st.integers(1, 14),
+    width=st.integers(1, 14),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_ssim_has_a_value_at_every_size(height, width, seed):
+    image, reference = noisy_pair((height + 1, width, 1), seed=seed)
+    image, reference = image[:height], reference[:height]
+    value = metrics.ssim(image, reference)
+    assert -1 <= value <= 1
+    assert value == pytest.approx(metrics.ssim(reference, image))
+    assert metrics.ssim(reference, reference) == pytest.approx(1)
+
+
+def test_ssim_of_one_pixel_compares_brightness_alone():
+    value = metrics.ssim(np.full((1, 1, 1), 0.8), np.full((1, 1, 1), 0.4))
+    assert value == pytest.approx((2 * 0.32 + 1e-4) / (0.64 + 0.16 + 1e-4))
+
+
+def test_ssim_of_a_small_side_uses_the_largest_odd_window_that_fits():
+    image, reference = noisy_pair((30, 6, 1))
+    # Six columns leave five taps, hence two positions; all the columns count.
+    changed = image.copy()
+    changed[:, 5] = 1 - changed[:, 5]
+    assert metrics.ssim(changed, reference) != metrics.ssim(image, reference)
+
+
+def test_wrong_pixels_counts_the_other_side_of_the_threshold():
+    reference = np.array([[0.0, 0.4, 0.5], [1.0, 0.9, 0.1]])
+    image = np.array([[0.2, 0.6, 0.5], [0.4, 0.51, 0.49]])
+    assert metrics.wrong_pixels(image, reference) == 2
+    assert metrics.wrong_pixels(image, reference, threshold=0.55) == 3
+
+
+def test_wrong_pixels_counts_a_pixel_once():
+    assert metrics.wrong_pixels(np.ones((2, 2, 3)), np.zeros((2, 2, 3))) == 4
+
+
+def test_invisible_colour_does_not_count():
+    reference = np.zeros((4, 4, 4))
+    image = np.ones((4, 4, 4))
+    image[..., 3] = 0
+    assert metrics.psnr_db(metrics.as_seen(image), metrics.as_seen(reference)) == math.inf
+    rgb = image[..., :3]
+    assert metrics.as_seen(rgb) is rgb
+
+
+@pytest.mark.parametrize(
+    "shapes", [((4, 4, 1), (4, 5, 1)), ((4, 4), (4, 4, 1)), ((0, 4, 1), (0, 4, 1))]
+)
+@pytest.mark.parametrize("measure", [metrics.psnr_db, metrics.ssim, metrics.wrong_pixels])
+def test_pictures_that_cannot_be_compared_are_refused(measure, shapes):
+    with pytest.raises(InputError, match="equal height, width and channels"):
+        measure(np.zeros(shapes[0]), np.zeros(shapes[1]))

@@ -1,0 +1,171 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from neuralfield import render as rendering
+from neuralfield.coordinates import pixel_centres
+from neuralfield.device import select_device, to_host
+from neuralfield.errors import CheckpointError, ConfigError, InputError
+from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.model import load_model, save_model
+from neuralfield.model_json import import_model_json
+from neuralfield.render import choose_supersample, render, render_to_png, size_for_longer_side
+
+CPU = select_device("cpu")
+
+
+@pytest.fixture
+def make_model(tmp_path):
+    def make(width=12, height=8, channels=1, **record):
+        settings = field_settings({"type": "siren", "width": 8, "first_omega_0": 5})
+        shape = PictureShape(width, height, channels)
+        mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+        network = build_field(settings, shape, random_seed=2)
+        save_model(tmp_path / "m.safetensors", network, settings, shape, mode, record)
+        return load_model(tmp_path / "m.safetensors")
+
+    return make
+
+
+def test_a_drawn_pixel_is_the_field_at_its_centre(make_model):
+    model = make_model()
+    values = to_host(model.network(CPU)(pixel_centres(np, 12, 8).astype(np.float32)).data)
+    drawn = render(model, 12, 8, device=CPU)
+    np.testing.assert_allclose(drawn, values.reshape(8, 12, 1).clip(0, 1), atol=1e-6)
+
+
+def test_a_redraw_agrees_with_the_drawing_where_pixel_centres_meet(make_model):
+    model = make_model()
+    small, large = render(model, 12, 8, device=CPU), render(model, 36, 24, device=CPU)
+    np.testing.assert_allclose(large[1::3, 1::3], small, atol=1e-5)
+
+
+def test_a_crop_is_the_same_part_of_the_whole(make_model):
+    model = make_model(channels=3)
+    whole = render(model, 48, 32, device=CPU)
+    part = render(model, 12, 16, device=CPU, box=(0.25, 0.5, 0.5, 1.0))
+    np.testing.assert_allclose(part, whole[16:, 12:24], atol=1e-5)
+
+
+def test_supersampling_is_the_mean_over_the_pixel(make_model):
+    model = make_model()
+    fine = render(model, 36, 24, device=CPU)
+    mean = fine.reshape(8, 3, 12, 3, 1).mean(axis=(1, 3))
+    np.testing.assert_allclose(render(model, 12, 8, device=CPU, supersample=3), mean, atol=1e-5)
+
+
+def test_a_footprint_field_is_averaged_as_it_was_taught(make_model):
+    assert choose_supersample(make_model(), 3, 2) == 1
+    model = make_model(footprint=True)
+    samples = [choose_supersample(model, 12 * n // 4, 8 * n // 4) for n in (1, 2, 4, 8, 40)]
+    assert samples == [16, 8, 4, 2, 2]
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("bit_depth", [8, 16])
+def test_png_in_bands_is_the_picture_in_memory(
+    make_model, tmp_path, monkeypatch, channels, bit_depth
+):
+    model = make_model(channels=channels)
+    whole = render(model, 30, 20, device=CPU)
+    monkeypatch.setattr(rendering, "_BAND_POINTS", 100)
+    render_to_png(model, tmp_path / "d.png", 30, 20, device=CPU, bit_depth=bit_depth)
+    from neuralfield.images.reading import read_picture
+
+    drawn = read_picture(tmp_path / "d.png")
+    assert drawn.bit_depth == bit_depth or drawn.mode == "bilevel"
+    mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+    np.testing.assert_allclose(
+        read_picture(tmp_path / "d.png", mode=mode).values(), whole, atol=0.51 / (2**bit_depth - 1)
+    )
+
+
+def test_threads_do_not_change_a_byte(make_model, monkeypatch):
+    monkeypatch.setattr(rendering, "_BLOCK_POINTS", {"cpu": 64})
+    model = make_model()
+    one, two = (render(model, 30, 20, device=CPU, threads=n) for n in (1, 2))
+    assert np.array_equal(one, two)
+
+
+def test_sizes_keep_the_proportions(make_model):
+    model = make_model(width=300, height=200)
+    assert size_for_longer_side(model, 600) == (600, 400)
+    assert size_for_longer_side(model, 100, (0, 0, 0.5, 1)) == (75, 100)
+    assert size_for_longer_side(make_model(width=1000, height=1), 50) == (50, 1)
+
+
+@pytest.mark.parametrize("box", [(0.5, 0, 0.5, 1), (0, 0.6, 1, 0.2), (-0.1, 0, 1, 1), (0, 0, 1, 2)])
+def test_impossible_crops_are_refused(make_model, box):
+    with pytest.raises(ConfigError, match="expected 0 <= left < right <= 1"):
+        render(make_model(), 10, 10, device=CPU, box=box)
+
+
+def test_a_snapshot_of_something_else_is_refused(tmp_path, make_model):
+    make_model()
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=r"m\.safetensors"):
+        load_model(path)
+
+
+class TestModelJson:
+    @staticmethod
+    def write(path, shapes, activations=("Tanh", "Sigmoid"), **changes):
+        import json
+
+        generator = np.random.default_rng(0)
+        weights = [generator.normal(size=shape) for shape in shapes]
+        layers = []
+        for matrix, activation in zip(weights, activations, strict=True):
+            layers.append(
+                {
+                    "layer_type": "Linear",
+                    "name": "L",
+                    "shape": list(matrix.shape),
+                    "weights": matrix.ravel().tolist(),
+                }
+                | changes
+            )
+            layers.append({"layer_type": activation, "name": "A", "weights": [], "shape": []})
+        path.write_text(json.dumps({"layers": layers}))
+        return weights
+
+    def test_it_is_drawn_as_its_own_program_would(self, tmp_path):
+        first, second = self.write(tmp_path / "model.json", [(3, 5), (5, 1)])
+        network, settings, shape, record = import_model_json(tmp_path / "model.json", 6, 4)
+        save_model(tmp_path / "m", network, settings, shape, "grey", record)
+        drawn = render(load_model(tmp_path / "m"), 6, 4, device=CPU)
+        x, y = np.meshgrid(np.arange(6) / 5, np.arange(4) / 3)
+        inputs = np.stack([np.ones_like(x), x, y], axis=-1)
+        ink = 1 / (1 + np.exp(-(np.tanh(inputs @ first) @ second)))
+        np.testing.assert_allclose(drawn, 1 - ink, atol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("", "not a model.json"),
+            ("[1]", "not a model.json"),
+            ('{"layers": []}', "not a model.json"),
+            ('{"layers": [{"layer_type": "Conv"}]}', r"layers \['Conv'\]"),
+        ],
+    )
+    def test_other_files_are_refused(self, tmp_path, content, message):
+        (tmp_path / "model.json").write_text(content)
+        with pytest.raises(InputError, match=message):
+            import_model_json(tmp_path / "model.json", 4, 4)
+
+    def test_weights_that_do_not_fit_are_refused(self, tmp_path):
+        self.write(tmp_path / "model.json", [(3, 5), (4, 1)])
+        with pytest.raises(InputError, match=r"shapes \[\(3, 5\), \(4, 1\)\]"):
+            import_model_json(tmp_path / "model.json", 4, 4)
+        self.write(tmp_path / "model.json", [(3, 5), (5, 1)], shape=[9, 9])
+        with pytest.raises(InputError, match="15 weights for shape"):
+            import_model_json(tmp_path / "model.json", 4, 4)
+        with pytest.raises(InputError, match=r"missing\.json"):
+            import_model_json(tmp_path / "missing.json", 4, 4)
+
+
+def test_png_is_one_that_others_read(make_model, tmp_path):
+    render_to_png(make_model(channels=3), tmp_path / "d.png", 9, 5, device=CPU)
+    with Image.open(tmp_path / "d.png") as picture:
+        assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (9, 5))

@@ -1,0 +1,117 @@
+"""Gradients of every operation against finite differences, in float64."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from neuralfield import losses, ops
+from neuralfield.tensor import Tensor, gradients, record
+
+RNG = np.random.default_rng(7)
+
+
+def numerical_gradient(function, arrays, index, step=1e-6):
+    """Central differences of a scalar function with respect to one of its arrays."""
+    result = np.zeros_like(arrays[index])
+    for position in np.ndindex(result.shape):
+        values = []
+        for sign in (1, -1):
+            moved = [array.copy() for array in arrays]
+            moved[index][position] += sign * step
+            values.append(float(function(*map(Tensor, moved)).data))
+        result[position] = (values[0] - values[1]) / (2 * step)
+    return result
+
+
+def check_gradients(function, *arrays):
+    leaves = [Tensor(array, differentiable=True) for array in arrays]
+    for index, gradient in enumerate(gradients(function(*leaves), leaves)):
+        expected = numerical_gradient(function, list(arrays), index)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
+
+
+def weighted(x):
+    """A scalar in which every element counts differently, so that no mistake cancels out."""
+    weights = np.linspace(0.3, 1.7, x.data.size).reshape(x.shape)
+    return ops.sum_all(ops.multiply(x, weights))
+
+
+def normal(*shape):
+    return RNG.normal(size=shape)
+
+
+CASES = {
+    "add": (lambda a, b: weighted(ops.add(a, b)), normal(3, 4), normal(4)),
+    "subtract": (lambda a, b: weighted(ops.subtract(a, b)), normal(3, 4), normal(3, 1)),
+    "multiply": (lambda a, b: weighted(ops.multiply(a, b)), normal(2, 3, 4), normal(3, 1)),
+    "divide": (lambda a, b: weighted(ops.divide(a, b)), normal(3, 4), normal(4) + 5),
+    "matmul": (lambda a, b: weighted(ops.matmul(a, b)), normal(5, 3), normal(3, 2)),
+    "affine": (
+        lambda x, w, b: weighted(ops.affine(x, w, b)),
+        normal(5, 3),
+        normal(3, 2),
+        normal(2),
+    ),
+    "sine": (lambda x: weighted(ops.sine(x, 3.0)), normal(4, 3)),
+    "tanh": (lambda x: weighted(ops.tanh(x)), normal(4, 3)),
+    "relu": (lambda x: weighted(ops.relu(x)), normal(4, 3)),
+    "sigmoid": (lambda x: weighted(ops.sigmoid(x, 4.0)), normal(4, 3)),
+    "exp": (lambda x: weighted(ops.exp(x)), normal(4, 3)),
+    "log": (lambda x: weighted(ops.log(x)), np.exp(normal(4, 3))),
+    "square": (lambda x: weighted(ops.square(x)), normal(4, 3)),
+    "sum_all": (ops.sum_all, normal(4, 3)),
+    "mean_axis": (lambda x: weighted(ops.mean_axis(x, 1)), normal(4, 3, 2)),
+    "reshape": (lambda x: weighted(ops.reshape(x, (6, 2))), normal(4, 3)),
+    "concatenate": (lambda a, b: weighted(ops.concatenate([a, b], 1)), normal(4, 3), normal(4, 2)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_operation(name):
+    check_gradients(*CASES[name])
+
+
+def test_every_operation_is_checked():
+    public = {
+        name
+        for name, function in inspect.getmembers(ops, inspect.isfunction)
+        if function.__module__ == ops.__name__ and not name.startswith("_")
+    }
+    assert public - {"as_tensor"} == set(CASES)
+
+
+@pytest.mark.parametrize("name", ["mse", "binary_cross_entropy", "huber"])
+def test_loss(name):
+    loss = losses.make_loss(name, huber_delta=0.2)
+    target = RNG.uniform(size=(6, 3))
+    check_gradients(lambda x: loss(x, target, target.size), RNG.uniform(0.05, 0.95, size=(6, 3)))
+
+
+def test_squared_error_of_means():
+    target = RNG.uniform(size=(6, 3))
+    check_gradients(
+        lambda x: losses.squared_error_of_means(x, target, target.size), RNG.uniform(size=(6, 2, 3))
+    )
+
+
+def test_a_value_used_twice_gets_both_gradients():
+    check_gradients(lambda x: weighted(ops.multiply(ops.sine(x), ops.add(x, x))), normal(3, 2))
+
+
+def test_a_leaf_that_does_not_matter_gets_zeros():
+    x, unused = (Tensor(normal(3), differentiable=True) for _ in range(2))
+    np.testing.assert_array_equal(gradients(ops.sum_all(x), [unused])[0], np.zeros(3))
+
+
+def test_gradients_of_something_that_is_not_a_number_are_refused():
+    x = Tensor(normal(3), differentiable=True)
+    with pytest.raises(ValueError, match=r"shape \(3,\); expected a single number"):
+        gradients(ops.exp(x), [x])
+
+
+def test_nothing_is_recorded_where_nothing_is_differentiable():
+    result = ops.exp(Tensor(normal(3)))
+    assert result.backward is None
+    assert result.parents == ()
+    assert record(normal(2), (result,), lambda g: (g,)).backward is None

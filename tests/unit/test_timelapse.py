@@ -1,0 +1,84 @@
+import av
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image, ImageSequence
+
+from neuralfield.checkpoint import snapshot_path
+from neuralfield.errors import InputError
+from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.model import save_model
+from timelapse import choose_steps, label_of, main
+
+STEPS = [0, 1, 2, 5, 10, 20, 50, 100]
+
+
+def write_network(path, step, *, width=12, height=8):
+    settings = field_settings({"type": "siren", "hidden_layers": 1, "width": 8})
+    shape = PictureShape(width, height, 3)
+    network = build_field(settings, shape, random_seed=step)
+    save_model(path, network, settings, shape, "rgb", {"step": step, "footprint": True})
+
+
+@pytest.fixture
+def run(tmp_path):
+    for step in STEPS:
+        write_network(snapshot_path(tmp_path / "checkpoints", step), step)
+    write_network(tmp_path / "model.safetensors", 100)
+    rows = {"step": STEPS[1:], "psnr_db": np.linspace(5, 30, len(STEPS) - 1)}
+    pd.DataFrame(rows).to_csv(tmp_path / "history.csv", index=False)
+    return tmp_path
+
+
+def film(run, *names, frames=60, label=True):
+    main(
+        run / "checkpoints",
+        run / "model.safetensors",
+        run / "history.csv",
+        [run / name for name in names],
+        size=48,
+        frames=frames,
+        frames_per_second=10,
+        label=label,
+        device="cpu",
+    )
+
+
+def test_every_format_shows_every_snapshot(run):
+    film(run, "film.mp4", "film.gif")
+    with av.open(str(run / "film.mp4")) as container:
+        frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    assert len(frames) == len(STEPS) + 20
+    assert frames[0].shape == (32, 48, 3)
+    with Image.open(run / "film.gif") as animation:
+        assert animation.size == (48, 32)
+        assert len(list(ImageSequence.Iterator(animation))) == len(STEPS)
+
+
+def test_the_label_can_be_left_out(run):
+    film(run, "with.gif", frames=2)
+    film(run, "without.gif", frames=2, label=False)
+    assert (run / "with.gif").read_bytes() != (run / "without.gif").read_bytes()
+
+
+def test_steps_are_spread_in_their_logarithm_with_both_ends():
+    assert choose_steps(STEPS, 4) == [0, 5, 20, 100]
+    assert choose_steps(STEPS, 1) == [0, 100]
+    assert choose_steps(STEPS, 99) == STEPS
+    even = list(range(1001))
+    chosen = choose_steps(even, 20)
+    assert chosen[0] == 0
+    assert chosen[-1] == 1000
+    assert sorted(set(chosen)) == chosen
+    assert sum(step < 100 for step in chosen) > 8
+
+
+def test_no_snapshots_is_said_plainly():
+    with pytest.raises(InputError, match="no snapshots"):
+        choose_steps([], 3)
+
+
+def test_labels_take_the_nearest_row_of_the_history():
+    learning = pd.DataFrame({"step": [1, 100, 1234], "psnr_db": [5.0, 20.04, 31.16]})
+    assert label_of(1300, learning) == "step 1,300  31.2 dB"
+    assert label_of(0, learning) == "step 0  5.0 dB"
