@@ -1,0 +1,78 @@
+"""Draw the sample pictures: `lion_cub`, a line drawing, and `savannah`, a painting.
+
+Without arguments, the two pictures shipped in this folder are made again, byte for byte. Both
+are made of curves, so they can be drawn at any other size, too:
+
+    python workflow/resources/draw_samples.py --picture lion_cub --width 2370 --out cub.png
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from lion_cub import draw_lion_cub
+from PIL import Image
+from savannah import draw_savannah
+
+HERE = Path(__file__).resolve().parent
+PICTURES = {"lion_cub": draw_lion_cub, "savannah": draw_savannah}
+# Shipped pictures: name -> (width in pixels, bilevel).
+SHIPPED = {"lion_cub": (474, True), "savannah": (480, False)}
+
+
+def to_image(picture, bilevel=False):
+    """Convert a picture to 8 bits per channel, or to black and white.
+
+    Parameters
+    ----------
+    picture : ndarray of shape (height, width) or (height, width, 3)
+        Grey or colour in [0, 1].
+    bilevel : bool
+        Make each pixel of a grey picture white where it is at least 0.5, and black elsewhere.
+
+    Returns
+    -------
+    PIL.Image.Image
+    """
+    if bilevel:
+        return Image.fromarray(picture >= 0.5)
+    return Image.fromarray(np.round(picture * 255).astype(np.uint8))
+
+
+def save_picture(name, width_px, bilevel, path):
+    """Draw one picture and write it as a PNG file."""
+    to_image(PICTURES[name](width_px), bilevel).save(path, format="PNG", optimize=True)
+
+
+def parse_arguments(arguments=None):
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description="Draw the sample pictures.")
+    parser.add_argument("--picture", choices=PICTURES, help="which to draw (default: all shipped)")
+    parser.add_argument("--width", type=int, metavar="PX", help="width (default: as shipped)")
+    parser.add_argument("--bilevel", action="store_true", help="black and white (lion_cub only)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="PNG file to write")
+    options = parser.parse_args(arguments)
+    if options.picture is None and (options.width or options.bilevel or options.out):
+        parser.error("--width, --bilevel and --out need --picture")
+    if options.picture is not None and options.out is None:
+        parser.error("--picture needs --out")
+    if options.width is not None and options.width < 1:
+        parser.error("--width must be positive")
+    if options.bilevel and options.picture != "lion_cub":
+        parser.error("--bilevel is for lion_cub")
+    return options
+
+
+def main():
+    """Draw what the command line asks for."""
+    options = parse_arguments()
+    if options.picture is None:
+        for name, (width_px, bilevel) in SHIPPED.items():
+            save_picture(name, width_px, bilevel, HERE / f"{name}.png")
+    else:
+        width_px = options.width or SHIPPED[options.picture][0]
+        save_picture(options.picture, width_px, options.bilevel, options.out)
+
+
+if __name__ == "__main__":
+    main()
