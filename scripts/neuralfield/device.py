@@ -1,6 +1,7 @@
 """Where arrays live: NumPy on the CPU or CuPy on a GPU, chosen here and nowhere else."""
 
 import contextlib
+import ctypes
 import importlib.util
 import os
 import platform
@@ -44,6 +45,19 @@ class Device:
         """Wait until the device has finished what it was given."""
         if self.kind == "gpu":
             self.xp.cuda.get_current_stream().synchronize()
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep memory that is given back, for the next array.
+
+    By default glibc returns large arrays to the kernel at once and asks for zeroed pages again,
+    which costs a training on the CPU about a tenth of its time. Elsewhere this does nothing.
+    """
+    mmap_threshold, trim_threshold = -3, -1  # of malloc.h
+    with contextlib.suppress(OSError, AttributeError):
+        c_library = ctypes.CDLL("libc.so.6")
+        c_library.mallopt(mmap_threshold, 1 << 25)  # the most it takes
+        c_library.mallopt(trim_threshold, 1 << 30)
 
 
 def to_host(values: Array) -> np.ndarray:

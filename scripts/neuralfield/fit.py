@@ -23,7 +23,7 @@ from neuralfield.checkpoint import (
     save_arrays,
     snapshot_path,
 )
-from neuralfield.device import Device, require_cores
+from neuralfield.device import Device, keep_freed_memory, require_cores
 from neuralfield.errors import CheckpointError, DivergenceError
 from neuralfield.files import write_atomically
 from neuralfield.interruption import StopSignals
@@ -107,6 +107,7 @@ def fit(
         if run.device.kind == "cpu":
             # cores are used by working on blocks side by side; a threaded BLAS would compete
             stack.enter_context(threadpool_limits(limits=1))
+            keep_freed_memory()
         stop = stack.enter_context(StopSignals())
         trainer = Trainer(task, run.device, run.engine, run.threads, run.note)
         stack.callback(trainer.engine.close)

@@ -24,8 +24,12 @@ class Linear:
     weight: Tensor
     bias: Tensor | None = None
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return ops.affine(x, self.weight, self.bias)
+    def __call__(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        """Scale * (x @ weight + bias); the scale is applied to the few weights, not to all rows."""
+        if scale == 1:
+            return ops.affine(x, self.weight, self.bias)
+        bias = None if self.bias is None else ops.multiply(self.bias, scale)
+        return ops.affine(x, ops.multiply(self.weight, scale), bias)
 
     @property
     def fan_in(self) -> int:
@@ -46,16 +50,15 @@ class Activation:
     ----------
     name : {"tanh", "relu", "sigmoid", "sine"}
     frequency : float
-        Factor on the argument of the sine, omega_0; other activations leave it at 1.
+        Factor on what comes from the layer before, omega_0 of a sine; 1 for other activations.
     """
 
     name: str
     frequency: float = 1.0
 
-    def __call__(self, x: Tensor) -> Tensor:
-        if self.name == "sine":
-            return ops.sine(x, self.frequency)
-        return ACTIVATIONS[self.name](x)
+    def after(self, layer: Linear, x: Tensor) -> Tensor:
+        """The activation of the layer's output for `x`."""
+        return ACTIVATIONS[self.name](layer(x, self.frequency))
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -96,29 +96,28 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return matmul(x, weight)
     data = x.data @ weight.data
     data += bias.data
+    ones = namespace_of(data).ones(len(data), dtype=data.dtype)
     return record(
         data,
         (x, weight, bias),
         lambda g: (
             g @ weight.data.T if x.differentiable else None,
             x.data.T @ g,
-            g.sum(axis=0),
+            ones @ g,  # the sum over rows, several times as fast as a reduction
         ),
     )
 
 
-def sine(x: Tensor, frequency: float = 1.0) -> Tensor:
-    """sin(frequency * x)."""
+def sine(x: Tensor) -> Tensor:
+    """sin(x)."""
     xp = namespace_of(x.data)
-    phase = x.data * x.data.dtype.type(frequency)
 
     def backward(g: Array) -> tuple[Array]:
-        slope = xp.cos(phase)
-        slope *= slope.dtype.type(frequency)
+        slope = xp.cos(x.data)
         slope *= g
         return (slope,)
 
-    return record(xp.sin(phase), (x,), backward)
+    return record(xp.sin(x.data), (x,), backward)
 
 
 def tanh(x: Tensor) -> Tensor:

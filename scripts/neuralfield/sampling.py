@@ -4,16 +4,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
 
+import numpy as np
+
 from neuralfield.device import Array
 from neuralfield.errors import ConfigError
 from neuralfield.rng import permutation, philox, uniform
 
-_STREAM_ORDER, _STREAM_JITTER = 0, 1
+_STREAM_ORDER, _STREAM_JITTER, _STREAM_DENSITY = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Batches:
-    """Random batches: slices of an endless row of random orders of all pixels.
+    """Random batches of pixels.
 
     Attributes
     ----------
@@ -23,12 +25,16 @@ class Batches:
     batch_pixels : int
         Pixels a step; 0 or `pixel_count` and more: all of them, in order.
     random_seed : int
+    cumulative_density : array of float64, shape (pixel_count,), or None
+        How often each pixel is looked at, added up to 1 (see `detail_density`). None: slices of an
+        endless row of random orders, so that each pixel comes once in every epoch.
     """
 
     xp: ModuleType
     pixel_count: int
     batch_pixels: int
     random_seed: int
+    cumulative_density: Array | None = None
 
     @property
     def size(self) -> int:
@@ -39,6 +45,8 @@ class Batches:
         """Pixels of the batch of a step (the first is 0); int64, shape (size,)."""
         if self.size == self.pixel_count:
             return _range(self.xp, self.pixel_count)
+        if self.cumulative_density is not None:
+            return self._systematic_sample(self.cumulative_density, step)
         start = step * self.size
         epoch, offset = divmod(start, self.pixel_count)
         part = self._order(epoch)[offset : offset + self.size]
@@ -50,13 +58,44 @@ class Batches:
     def _order(self, epoch: int) -> Array:
         return _order(self.xp, self.pixel_count, self.random_seed, epoch)
 
+    def _systematic_sample(self, cumulative: Array, step: int) -> Array:
+        """One draw from each of `size` equal parts of the density: even over the picture too."""
+        part = _range(self.xp, self.size)
+        draw = uniform(philox(self.xp, (part, 0, step, _STREAM_DENSITY), self.random_seed)[0])
+        found = self.xp.searchsorted(cumulative, (part + draw) / self.size, side="right")
+        return self.xp.minimum(found, self.pixel_count - 1)
+
+
+def detail_density(values: np.ndarray, detail_share: float) -> np.ndarray:
+    """How often each pixel should be looked at, when edges matter more than flat parts.
+
+    Parameters
+    ----------
+    values : ndarray, shape (height, width, channels)
+    detail_share : float
+        This part follows the contrast of each pixel's 3 x 3 surroundings; the rest is even.
+
+    Returns
+    -------
+    ndarray of float64, shape (height * width,)
+        Adds up to 1.
+    """
+    height, width, _ = values.shape
+    padded = np.pad(values, ((1, 1), (1, 1), (0, 0)), mode="edge")
+    around = [padded[y : y + height, x : x + width] for y in range(3) for x in range(3)]
+    contrast = np.maximum.reduce(around) - np.minimum.reduce(around)
+    contrast = contrast.mean(axis=2, dtype=np.float64).reshape(-1)
+    even = np.full(contrast.size, 1 / contrast.size)
+    total = contrast.sum()
+    return (1 - detail_share) * even + detail_share * (contrast / total if total else even)
+
 
 @lru_cache(maxsize=2)
 def _order(xp: ModuleType, size: int, seed: int, epoch: int) -> Array:
     return permutation(xp, size, seed, _STREAM_ORDER, epoch)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _range(xp: ModuleType, size: int) -> Array:
     return xp.arange(size)
 

@@ -16,7 +16,7 @@ from neuralfield.errors import DivergenceError
 from neuralfield.fields import FieldSettings, PictureShape, build_field, describe_field
 from neuralfield.losses import make_loss
 from neuralfield.optimizers import make_optimizer
-from neuralfield.sampling import Batches, Footprint
+from neuralfield.sampling import Batches, Footprint, detail_density
 from neuralfield.schedules import Schedule
 from neuralfield.training import TrainingSettings, log_spaced_steps
 from neuralfield.version import ENGINE_VERSION
@@ -102,7 +102,12 @@ class Trainer:
             settings.warmup_steps,
         )
         shape, seed = task.shape, settings.random_seed
-        batches = Batches(device.xp, shape.width * shape.height, settings.batch_pixels, seed)
+        density = None
+        if settings.detail_share:
+            density = device.asarray(np.cumsum(detail_density(task.values, settings.detail_share)))
+        batches = Batches(
+            device.xp, shape.width * shape.height, settings.batch_pixels, seed, density
+        )
         footprint = None
         if settings.supervision == "footprint":
             pixel_side = 2 / max(shape.width, shape.height)

@@ -18,6 +18,9 @@ class TrainingSettings:
         Updates of the weights.
     batch_pixels : int
         Pixels looked at in each step; 0: all.
+    detail_share : float
+        Part of each batch chosen by contrast; see `neuralfield.sampling.detail_density`. Without
+        effect where a batch is the whole picture.
     supervision : {"point", "footprint"}
         Fit the value at a pixel's centre, or the mean over its square.
     footprint_points : int
@@ -38,6 +41,7 @@ class TrainingSettings:
 
     steps: int = 2000
     batch_pixels: int = 0
+    detail_share: float = 0.0
     supervision: str = "point"
     footprint_points: int = 4
     loss: str = "mse"
@@ -62,6 +66,8 @@ class TrainingSettings:
         self._require("random_seed", 0)
         if not self.learning_rate > 0:
             raise ConfigError("training.learning_rate", self.learning_rate, "a number above 0")
+        if not 0 <= self.detail_share <= 1:
+            raise ConfigError("training.detail_share", self.detail_share, "a number from 0 to 1")
         self._require_one_of("supervision", "point", "footprint")
         self._require_one_of("precision", "float32", "float64")
 

@@ -9,17 +9,23 @@ from neuralfield.errors import CheckpointError, ConfigError, InputError
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.model import load_model, save_model
 from neuralfield.model_json import import_model_json
-from neuralfield.render import choose_supersample, render, render_to_png, size_for_longer_side
+from neuralfield.render import (
+    choose_samples,
+    render,
+    render_to_png,
+    sample_offsets,
+    size_for_longer_side,
+)
 
 CPU = select_device("cpu")
 
 
 @pytest.fixture
 def make_model(tmp_path):
-    def make(width=12, height=8, channels=1, **record):
+    def make(width=12, height=8, channels=1, mode=None, **record):
         settings = field_settings({"type": "siren", "width": 8, "first_omega_0": 5})
         shape = PictureShape(width, height, channels)
-        mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+        mode = mode or {1: "grey", 3: "rgb", 4: "rgba"}[channels]
         network = build_field(settings, shape, random_seed=2)
         save_model(tmp_path / "m.safetensors", network, settings, shape, mode, record)
         return load_model(tmp_path / "m.safetensors")
@@ -47,18 +53,41 @@ def test_a_crop_is_the_same_part_of_the_whole(make_model):
     np.testing.assert_allclose(part, whole[16:, 12:24], atol=1e-5)
 
 
-def test_supersampling_is_the_mean_over_the_pixel(make_model):
+def test_samples_average_the_field_over_the_pixel(make_model):
     model = make_model()
-    fine = render(model, 36, 24, device=CPU)
-    mean = fine.reshape(8, 3, 12, 3, 1).mean(axis=(1, 3))
-    np.testing.assert_allclose(render(model, 12, 8, device=CPU, supersample=3), mean, atol=1e-5)
+    mean = render(model, 12 * 16, 8 * 16, device=CPU).reshape(8, 16, 12, 16, 1).mean(axis=(1, 3))
+    one, many = (render(model, 12, 8, device=CPU, samples=n) for n in (1, 64))
+    assert np.abs(many - mean).max() < 0.2 * np.abs(one - mean).max()
+
+
+def test_samples_see_edges_of_every_angle_as_their_areas():
+    samples = sample_offsets(256)
+    fine = np.stack(np.meshgrid(*[np.arange(200) / 200 - 199 / 400] * 2), axis=-1).reshape(-1, 2)
+    errors = []
+    for angle in np.linspace(0, np.pi, 31):
+        across = np.array([np.cos(angle), np.sin(angle)])
+        for distance in np.linspace(-0.4, 0.4, 21):
+            share, area = (np.mean(points @ across > distance) for points in (samples, fine))
+            errors.append(share - area)
+    assert np.std(errors) < 0.006
+    assert np.abs(np.mean(errors)) < 1e-3
+
+
+def test_pixels_whose_first_samples_agree_need_no_more(make_model, monkeypatch):
+    model = make_model()
+    some = render(model, 12, 8, device=CPU, samples=256)
+    monkeypatch.setattr(rendering, "_FIRST_SAMPLES", 256)
+    everything = render(model, 12, 8, device=CPU, samples=256)
+    np.testing.assert_allclose(some, everything, atol=1 / 256)
 
 
 def test_a_footprint_field_is_averaged_as_it_was_taught(make_model):
-    assert choose_supersample(make_model(), 3, 2) == 1
+    assert choose_samples(make_model(), 3, 2) == 1
+    black_and_white = make_model(mode="bilevel")
+    assert [choose_samples(black_and_white, 12 * n, 8 * n) for n in (1, 2)] == [1, 4]
     model = make_model(footprint=True)
-    samples = [choose_supersample(model, 12 * n // 4, 8 * n // 4) for n in (1, 2, 4, 8, 40)]
-    assert samples == [16, 8, 4, 2, 2]
+    samples = [choose_samples(model, 12 * n // 4, 8 * n // 4) for n in (1, 2, 4, 7, 8, 40)]
+    assert samples == [256, 256, 256, 84, 1, 1]
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])

@@ -4,7 +4,7 @@ import pytest
 from neuralfield.coordinates import pixel_centres
 from neuralfield.errors import ConfigError
 from neuralfield.rng import permutation, philox, uniform
-from neuralfield.sampling import Batches, Footprint
+from neuralfield.sampling import Batches, Footprint, detail_density
 from neuralfield.training import log_spaced_steps
 
 
@@ -48,6 +48,24 @@ def test_batches_visit_every_pixel_once_an_epoch():
 def test_a_full_batch_is_every_pixel_in_order(batch_pixels):
     batches = Batches(np, pixel_count=100, batch_pixels=batch_pixels, random_seed=1)
     assert batches.indices(3).tolist() == list(range(100))
+
+
+def test_detail_is_looked_at_more_often_and_nothing_is_left_out():
+    values = np.zeros((20, 30, 1), dtype=np.float32)
+    values[:, 15:] = 1
+    density = detail_density(values, 0.8)
+    assert density.sum() == pytest.approx(1)
+    batches = Batches(np, 600, 100, random_seed=0, cumulative_density=np.cumsum(density))
+    drawn = np.concatenate([batches.indices(step) for step in range(500)])
+    counts = np.bincount(drawn, minlength=600).reshape(20, 30)
+    np.testing.assert_allclose(counts / drawn.size, density.reshape(20, 30), atol=1e-3)
+    assert counts[:, 14:16].sum() / drawn.size == pytest.approx(0.8 + 0.2 / 15, rel=0.02)
+    assert counts.min() > 0
+
+
+def test_a_flat_picture_has_no_detail():
+    density = detail_density(np.full((4, 5, 3), 0.5, dtype=np.float32), 1.0)
+    np.testing.assert_allclose(density, 1 / 20)
 
 
 def test_footprint_groups_have_a_point_in_every_row_and_column_of_the_pixel():

@@ -53,7 +53,7 @@ CASES = {
         normal(3, 2),
         normal(2),
     ),
-    "sine": (lambda x: weighted(ops.sine(x, 3.0)), normal(4, 3)),
+    "sine": (lambda x: weighted(ops.sine(x)), normal(4, 3)),
     "tanh": (lambda x: weighted(ops.tanh(x)), normal(4, 3)),
     "relu": (lambda x: weighted(ops.relu(x)), normal(4, 3)),
     "sigmoid": (lambda x: weighted(ops.sigmoid(x, 4.0)), normal(4, 3)),

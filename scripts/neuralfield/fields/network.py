@@ -136,7 +136,7 @@ class CoordinateNetwork:
         """
         x = Tensor(self.encoding(coordinates))
         for layer, activation in zip(self.layers[:-1], self.activations, strict=True):
-            x = activation(layer(x))
+            x = activation.after(layer, x)
         return self.output(self.layers[-1](x))
 
     @property

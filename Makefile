@@ -1,0 +1,58 @@
+# `make help` lists what there is to make.
+
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14; do \
+	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	2>/dev/null && { echo $$python; exit; }; done; \
+	for python in python3 python3.14; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	2>/dev/null && { echo $$python; exit; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+CORES ?= all
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@echo
+	@echo "make run ARGS='--config image=photo.jpg'   a picture of your own"
+	@echo "make run CORES=2                           how many cores to use at once"
+
+run: $(VENV)/installed ## set everything up and make everything: results/report.html
+	$(BIN)/snakemake --cores $(CORES) $(ARGS)
+
+test: $(VENV)/installed-test ## run the tests; ARGS goes to pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
+
+lint: $(VENV)/installed-test ## check style, types and the workflow
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakemake --lint
+	$(BIN)/pyright
+
+format: $(VENV)/installed-test ## bring all code into its form
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt Snakefile workflow/rules
+
+clean: ## remove all results, and everything else that runs and tests have made
+	find results -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +
+	rm -rf logs .snakemake .pytest_cache .ruff_cache .hypothesis
+	find scripts tests workflow -name __pycache__ -type d -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "python3: not found, or older than 3.11; expected Python 3.11 or\
+	 newer; install it, or name one: make run PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version); this is done once."
+	$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(VENV)/installed: pyproject.toml constraints.txt .ci/install.py | $(BIN)/python
+	$(BIN)/python .ci/install.py
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	$(BIN)/python .ci/install.py test
+	@touch $@

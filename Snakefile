@@ -1,0 +1,49 @@
+"""Teach small neural networks to draw pictures; see README.md, and config.yaml for the settings."""
+
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+# the working directory's own, or else the one beside this file
+configfile: str(next(filter(Path.exists, (Path("config.yaml"), Path(workflow.basedir, "config.yaml")))))
+
+
+report: "workflow/report/workflow.rst"
+
+
+# Not used unless --sdm asks for it: the Python to build an image on, with what pyproject.toml names.
+container: "docker://python:3.13-slim"
+
+
+include: "workflow/rules/common.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        "results/report.html",
+        redraws(),
+        films(),
+
+
+include: "workflow/rules/prepare.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/render.smk"
+include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/report.smk"
+
+
+onsuccess:
+    forget_states()
+    if Path("results/report.html").exists():
+        print("Open results/report.html to see how well each network draws.")
+
+
+onerror:
+    print(
+        "Not finished. Whatever is done is kept, and trainings go on from their last saved"
+        " state: mend what is named above, if anything, and run the same command again."
+    )

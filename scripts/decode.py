@@ -1,0 +1,39 @@
+"""Turn a table of pixels back into the picture it was made of."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neuralfield.images import picture_from_table, read_pixel_csv, write_picture
+
+if TYPE_CHECKING:
+    from job import snakemake
+
+
+def main(pixels: Path, facts: Path, decoded: Path) -> None:
+    """Write the picture that a table holds, pixel for pixel.
+
+    Parameters
+    ----------
+    pixels : Path
+        CSV with a row for each pixel.
+    facts : Path
+        JSON that says what the picture was, see ``resize.py``.
+    decoded : Path
+        PNG to write.
+    """
+    was = json.loads(facts.read_text())["resized"]
+    table = read_pixel_csv(pixels)
+    write_picture(decoded, picture_from_table(table, was["mode"], was["bit_depth"]))
+
+
+if __name__ == "__main__":
+    from job import run_job
+
+    run_job(
+        main,
+        snakemake,
+        pixels=Path(snakemake.input.pixels),
+        facts=Path(snakemake.input.facts),
+        decoded=Path(snakemake.output.decoded),
+    )

@@ -1,0 +1,42 @@
+"""Write a picture as a table: one row for each pixel."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neuralfield.images import read_picture, write_pixel_csv
+
+if TYPE_CHECKING:
+    from job import snakemake
+
+
+NO_LIMIT = 1e9
+
+
+def main(resized: Path, facts: Path, pixels: Path) -> None:
+    """Write positions and values of a picture's pixels as CSV.
+
+    Parameters
+    ----------
+    resized : Path
+        The picture.
+    facts : Path
+        JSON that says what it is, see ``resize.py``: a picture may have colour channels that
+        happen to hold greys.
+    pixels : Path
+        CSV to write.
+    """
+    mode = json.loads(facts.read_text())["resized"]["mode"]
+    write_pixel_csv(pixels, read_picture(resized, mode=mode, max_megapixels=NO_LIMIT))
+
+
+if __name__ == "__main__":
+    from job import run_job
+
+    run_job(
+        main,
+        snakemake,
+        resized=Path(snakemake.input.resized),
+        facts=Path(snakemake.input.facts),
+        pixels=Path(snakemake.output.pixels),
+    )

@@ -1,0 +1,174 @@
+"""Measure how good a network is, at the size it was trained on and at its source's own size."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neuralfield.device import select_device
+from neuralfield.files import write_atomically
+from neuralfield.images import Picture, read_picture, resize_picture, write_picture
+from neuralfield.metrics import as_seen, finite_db, psnr_db, ssim, wrong_pixels
+from neuralfield.model import load_model
+from neuralfield.render import render
+
+if TYPE_CHECKING:
+    from job import snakemake
+
+TRAINING_KEYS = (
+    "steps",
+    "train_seconds",
+    "step_microseconds",
+    "device",
+    "engine",
+    "precision",
+    "random_seed",
+    "versions",
+)
+
+
+def main(
+    model: Path,
+    resized: Path,
+    source: Path,
+    record: Path | None,
+    metrics: Path,
+    comparison_dir: Path,
+    *,
+    image: str,
+    field: str,
+    threshold: float = 0.5,
+    max_megapixels: float = 4.0,
+    max_source_megapixels: float = 100.0,
+    device: str = "auto",
+    threads: int = 1,
+) -> None:
+    """Compare redraws with the training picture and with the source; write the numbers.
+
+    Where the source is larger than the training picture, the network is drawn at the source's own
+    size too, and next to it stand the Lanczos and bicubic enlargements of the training picture:
+    what anyone gets without a network. All of these are rounded to the source's levels before they
+    are compared, and written as source, redraw, lanczos and bicubic.png. Without a larger source
+    there is only the redraw, at the training size.
+
+    Parameters
+    ----------
+    model, resized, source : Path
+        The network, the picture it was taught, and the picture that was reduced to it.
+    record : Path or None
+        JSON that says how it was trained; None where nothing was trained.
+    metrics : Path
+        The JSON file to write.
+    comparison_dir : Path
+        The folder for the pictures.
+    image, field : str
+        Their names, for the record.
+    threshold : float
+        Where black ends and white begins in a black-and-white source.
+    max_megapixels : float
+        A larger source is reduced to this many million pixels before anything is compared.
+    max_source_megapixels : float
+        A larger source is refused.
+    """
+    network = load_model(model)
+    place = select_device(device)
+    # A black-and-white source may have been reduced to greys: the channels say what was taught.
+    taught = read_picture(resized, mode={1: "grey", 3: "rgb", 4: "rgba"}[network.channels])
+    original = read_picture(
+        source, mode=network.mode, threshold=threshold, max_megapixels=max_source_megapixels
+    )
+
+    def draw(width: int, height: int) -> np.ndarray:
+        return render(network, width, height, device=place, threads=threads)
+
+    redrawn = draw(taught.width, taught.height)
+    pictures = enlargements(taught, reference_from(original, taught.mode, max_megapixels), draw)
+    if not pictures:
+        pictures = {"redraw": Picture.from_values(redrawn, taught.mode, taught.bit_depth)}
+    comparison_dir.mkdir(parents=True, exist_ok=True)
+    for name, picture in pictures.items():
+        write_picture(comparison_dir / f"{name}.png", picture)
+
+    seen, truth = as_seen(redrawn), as_seen(taught.values())
+    training = json.loads(record.read_text()) if record else {}
+    numbers = {
+        "image": image,
+        "field": field,
+        "width": taught.width,
+        "height": taught.height,
+        "psnr_db": finite_db(psnr_db(seen, truth)),
+        "ssim": ssim(seen, truth),
+        "wrong_pixels": wrong_pixels(seen, truth) if network.mode == "bilevel" else None,
+        **upscale_numbers(pictures),
+        "parameters": network.parameter_count,
+        **{key: training.get(key) for key in TRAINING_KEYS},
+    }
+    write_atomically(metrics, (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode())
+
+
+def reference_from(original: Picture, mode: str, max_megapixels: float) -> Picture:
+    """The source in the mode that was taught, reduced by a box filter if it is too large."""
+    picture = original.converted(mode)
+    shrink = math.sqrt(max_megapixels * 1e6 / (picture.width * picture.height))
+    if shrink >= 1:
+        return picture
+    size = [max(int(side * shrink), 1) for side in (picture.width, picture.height)]
+    return resize_picture(picture, size, "box")
+
+
+def enlargements(
+    taught: Picture, reference: Picture, draw: Callable[[int, int], np.ndarray]
+) -> dict[str, Picture]:
+    """The source and three ways to its size, by name; nothing if the source is not larger."""
+    size = (reference.width, reference.height)
+    if max(size) <= max(taught.width, taught.height):
+        return {}
+    return {
+        "source": reference,
+        "redraw": Picture.from_values(draw(*size), taught.mode, reference.bit_depth),
+        "lanczos": resize_picture(taught, size, "lanczos"),
+        "bicubic": resize_picture(taught, size, "bicubic"),
+    }
+
+
+def upscale_numbers(pictures: dict[str, Picture]) -> dict[str, Any]:
+    """How near each way comes to the source; all None if it is not larger."""
+    source = pictures.get("source")
+    keys = {"redraw": "upscale_psnr_db"}
+    keys |= {name: f"upscale_{name}_psnr_db" for name in ("lanczos", "bicubic")}
+    if source is None:
+        return dict.fromkeys([*keys.values(), "upscale_width", "upscale_height"])
+    truth = as_seen(source.values())
+    return {
+        **{
+            key: finite_db(psnr_db(as_seen(pictures[name].values()), truth))
+            for name, key in keys.items()
+        },
+        "upscale_width": source.width,
+        "upscale_height": source.height,
+    }
+
+
+if __name__ == "__main__":
+    from job import run_job
+
+    run_job(
+        main,
+        snakemake,
+        model=Path(snakemake.input.model),
+        resized=Path(snakemake.input.resized),
+        source=Path(snakemake.input.source),
+        record=Path(snakemake.input.record) if snakemake.input.get("record") else None,
+        metrics=Path(snakemake.output.metrics),
+        comparison_dir=Path(snakemake.output.comparison),
+        image=snakemake.wildcards.image,
+        field=snakemake.wildcards.field,
+        threshold=snakemake.params.threshold,
+        max_megapixels=snakemake.params.max_megapixels,
+        max_source_megapixels=snakemake.params.max_source_megapixels,
+        device=snakemake.params.device,
+        threads=snakemake.threads,
+    )

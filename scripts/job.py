@@ -1,0 +1,91 @@
+"""How a rule's script runs: what it says goes to its log, and a user's mistake shows one line."""
+
+import contextlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+# The project's package, even where another copy of it is installed.
+sys.path.insert(0, os.fspath(Path(__file__).parent))
+
+from neuralfield.errors import NeuralfieldError
+from neuralfield.interruption import EXIT_CODE_TRY_AGAIN, Interrupted
+
+snakemake: Any
+"""The job that a script works on: Snakemake puts it there; named here for type checkers."""
+
+EXIT_CODE_FAILED = 1
+EXIT_CODE_CTRL_C = 130
+
+
+def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None:
+    """Call a script's ``main`` as the job of a rule.
+
+    What it prints, logs or warns of goes to the job's log file. A `NeuralfieldError` becomes one
+    line there and on the terminal; the traceback of anything else goes to the log. Leaves the
+    process with another exit code than 0 if the job failed.
+
+    Parameters
+    ----------
+    main : callable
+    snakemake : object
+        The job: its rule, wildcards and log.
+    **arguments
+        What `main` is called with.
+    """
+    name = " ".join([snakemake.rule, *snakemake.wildcards])
+    with _logging_to(Path(snakemake.log[0])) as log:
+        try:
+            main(**arguments)
+        except NeuralfieldError as error:
+            log.error("%s", error)
+            _tell(f"{name}: {error}")
+            sys.exit(EXIT_CODE_FAILED)
+        except Interrupted as pause:
+            log.info("%s", pause)
+            _tell(f"{name}: {pause}")
+            sys.exit(EXIT_CODE_TRY_AGAIN)
+        except KeyboardInterrupt:
+            log.info("interrupted")
+            sys.exit(EXIT_CODE_CTRL_C)
+        except MemoryError as error:
+            log.error("%s", traceback.format_exc())
+            reason = str(error) or "no more to be had"
+            _tell(
+                f"{name}: out of memory ({reason}); expected enough for this size;"
+                " run fewer jobs at once (--cores 1), or make pictures, networks or batches smaller"
+            )
+            sys.exit(EXIT_CODE_FAILED)
+        except Exception as error:
+            log.error("%s", traceback.format_exc())
+            _tell(
+                f"{name}: {type(error).__name__}: {error}; expected no such error, which is a"
+                f" mistake of the program; all of it is in {snakemake.log[0]}"
+            )
+            sys.exit(EXIT_CODE_FAILED)
+
+
+@contextlib.contextmanager
+def _logging_to(path: Path) -> Iterator[logging.Logger]:
+    """Send prints, log records and warnings to a file, line by line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    log = logging.getLogger()
+    with path.open("a", encoding="utf-8", buffering=1) as file:
+        handler = logging.StreamHandler(file)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        logging.captureWarnings(True)
+        try:
+            with contextlib.redirect_stdout(file):
+                yield log
+        finally:
+            log.removeHandler(handler)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

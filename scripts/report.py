@@ -1,0 +1,156 @@
+"""Write the report: one page that carries its pictures, films and curves inside itself."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from neuralfield.files import write_atomically
+from neuralfield.metrics import IDENTICAL_DB
+from report_contents import Section, gather
+
+if TYPE_CHECKING:
+    from job import snakemake
+
+NOTHING = "–"
+
+KINDS = {
+    "siren": "A network of sine waves (SIREN)",
+    "mlp": "A plain network",
+    "fourier": "A network that is shown waves of many lengths (Fourier features)",
+    "imported": "Imported weights, not trained here",
+}
+
+
+def main(
+    metrics: Sequence[Path],
+    resized: Sequence[Path],
+    comparisons: Sequence[Path],
+    histories: Sequence[Path],
+    films: Sequence[Path],
+    template: Path,
+    report: Path,
+    *,
+    settings: dict[str, Any],
+) -> None:
+    """Write one HTML file that needs nothing beside it and no network.
+
+    Parameters
+    ----------
+    metrics, resized, comparisons, histories, films : sequence of Path
+        See `report_contents.gather`; pictures and networks appear in the order of `metrics`.
+    template : Path
+        The page; what it includes lies beside it.
+    report : Path
+        The page to write.
+    settings : dict
+        What the user configured, printed at the end of the page.
+    """
+    sections = gather(metrics, resized, comparisons, histories, films)
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "breakable": breakable,
+        "count": in_full,
+        "db": decibels,
+        "device": device_name,
+        "duration": duration,
+        "gain": gain,
+        "similarity": similarity,
+    }
+    page = environment.get_template(template.name).render(
+        sections=sections,
+        kinds=KINDS,
+        fields=settings.get("fields", {}),
+        versions=versions(sections),
+        settings=yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),
+        nothing=NOTHING,
+    )
+    write_atomically(report, page.encode())
+
+
+def versions(sections: Sequence[Section]) -> dict[str, str]:
+    """Every program's versions over all networks, in words."""
+    found: dict[str, list[str]] = {}
+    for section in sections:
+        for network in section.networks:
+            for name, version in (network.numbers["versions"] or {}).items():
+                if version not in found.setdefault(name, []):
+                    found[name].append(version)
+    return {name: ", ".join(known) for name, known in found.items()}
+
+
+def breakable(name: str) -> Markup:
+    """A name that may go on in the next line after an underscore."""
+    return escape(name).replace("_", Markup("_<wbr>"))
+
+
+def in_full(value: int | None) -> str:
+    """98752 as 98,752."""
+    return NOTHING if value is None else f"{value:,}"
+
+
+def decibels(value_db: float | None) -> str:
+    """31.24 as 31.2 dB."""
+    if value_db is None:
+        return NOTHING
+    return "identical" if value_db >= IDENTICAL_DB else f"{value_db:.1f}\u00a0dB"
+
+
+def gain(value_db: float | None) -> str:
+    """-0.8 as −0.8 dB, with the sign that numbers have."""
+    return NOTHING if value_db is None else f"{value_db:+.1f}\u00a0dB".replace("-", "−")
+
+
+def similarity(value: float | None) -> str:
+    """0.97812 as 0.978."""
+    return NOTHING if value is None else f"{value:.3f}"
+
+
+def device_name(name: str | None) -> str:
+    """A processor's or card's name without what makers put between the words."""
+    if name is None:
+        return NOTHING
+    plain = re.sub(r"\((R|TM)\)|@.*|\b\d+-Core\b|\b(CPU|Processor)\b", " ", name)
+    return " ".join(plain.split())
+
+
+def duration(seconds: float | None) -> str:
+    """Time in the unit that suits it: 640 µs, 1.5 ms, 42 s, 3 min 20 s, 5 h 3 min."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 60:
+        for unit, size in (("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)):
+            value = seconds / size
+            if value < 999.5 or unit == "s":
+                return f"{value:.0f}\u00a0{unit}" if value >= 10 else f"{value:.1f}\u00a0{unit}"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}\u00a0min {rest}\u00a0s"
+    return f"{minutes // 60}\u00a0h {minutes % 60}\u00a0min"
+
+
+if __name__ == "__main__":
+    from job import run_job
+
+    run_job(
+        main,
+        snakemake,
+        metrics=[Path(path) for path in snakemake.input.metrics],
+        resized=[Path(path) for path in snakemake.input.resized],
+        comparisons=[Path(path) for path in snakemake.input.comparisons],
+        histories=[Path(path) for path in snakemake.input.histories],
+        films=[Path(path) for path in snakemake.input.films],
+        template=Path(snakemake.input.template),
+        report=Path(snakemake.output[0]),
+        settings=snakemake.params.settings,
+    )

@@ -1,0 +1,95 @@
+"""Pictures and films as text that a page can carry inside itself."""
+
+import base64
+import io
+import mimetypes
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from neuralfield.images import Picture, read_picture
+
+OVERVIEW_PX = 1024
+"""Longer side of a whole picture on the page; larger ones are reduced to it."""
+
+LOSSLESS_BYTES = 120_000
+WEBP_QUALITY = 92
+
+CROP_SHARE = 6
+SMALLEST_CROP_PX, LARGEST_CROP_PX = 32, 160
+
+Box = tuple[int, int, int, int]
+"""left, top, right, bottom, in pixels."""
+
+
+def file_uri(path: Path) -> str:
+    """The whole file as a data URI."""
+    return _uri(path.read_bytes(), mimetypes.guess_type(path.name)[0] or "application/octet-stream")
+
+
+def overview_uri(path: Path) -> str:
+    """A picture as WebP: exact where that is small, as for drawings, and else hardly lossy."""
+    image = _image(read_picture(path))
+    image.thumbnail((OVERVIEW_PX, OVERVIEW_PX), Image.Resampling.LANCZOS)
+    exact = _encoded(image, lossless=True)
+    if len(exact) > LOSSLESS_BYTES:
+        exact = min(exact, _encoded(image, quality=WEBP_QUALITY), key=len)
+    return _uri(exact, "image/webp")
+
+
+def crop_uri(path: Path, box: Box) -> str:
+    """A part of a picture, pixel by pixel."""
+    return _uri(_encoded(_image(read_picture(path)).crop(box), lossless=True), "image/webp")
+
+
+def most_detailed_box(values: np.ndarray, cell_px: int) -> Box:
+    """Find the square where most happens within a few pixels.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (h, w, c)
+        Values in [0, 1].
+    cell_px : int
+        Side of the neighbourhoods whose variance is taken; its mean over the square is what
+        counts. A pixel of the picture that was taught is a good size, because all that it covers
+        had to be guessed.
+
+    Returns
+    -------
+    Box
+        A square of about a sixth of the longer side, inside the picture.
+    """
+    height, width = values.shape[:2]
+    side = int(np.clip(max(height, width) // CROP_SHARE, SMALLEST_CROP_PX, LARGEST_CROP_PX))
+    side = min(side, height, width)
+    cell_px = min(max(cell_px, 2), side)
+    variance = sum(
+        _box_means(plane**2, cell_px) - _box_means(plane, cell_px) ** 2
+        for plane in np.moveaxis(values.astype(np.float64), 2, 0)
+    )
+    detail = _box_means(np.asarray(variance), side - cell_px + 1)
+    top, left = np.unravel_index(int(detail.argmax()), detail.shape)
+    return int(left), int(top), int(left) + side, int(top) + side
+
+
+def _box_means(plane: np.ndarray, side: int) -> np.ndarray:
+    """Mean over every square that lies inside, from one running sum."""
+    total = np.pad(plane.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
+    squares = total[side:, side:] - total[:-side, side:] - total[side:, :-side]
+    return (squares + total[:-side, :-side]) / side**2
+
+
+def _image(picture: Picture) -> Image.Image:
+    levels = np.rint(picture.values() * 255).astype(np.uint8)
+    return Image.fromarray(levels[..., 0] if picture.channels == 1 else levels)
+
+
+def _encoded(image: Image.Image, **options) -> bytes:
+    content = io.BytesIO()
+    image.save(content, format="WebP", method=4, **options)
+    return content.getvalue()
+
+
+def _uri(content: bytes, media_type: str) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"

@@ -1,0 +1,73 @@
+"""Bring a picture to the size that networks are taught at."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neuralfield.files import write_atomically
+from neuralfield.images import Picture, read_picture, resize_picture, write_picture
+
+if TYPE_CHECKING:
+    from job import snakemake
+
+
+def main(
+    picture: Path,
+    resized: Path,
+    facts: Path,
+    *,
+    size: int | list[int] | None,
+    mode: str = "auto",
+    threshold: float = 0.5,
+    filter: str = "box",
+    max_megapixels: float = 100.0,
+) -> None:
+    """Reduce a picture, and note what it was and what it has become.
+
+    Parameters
+    ----------
+    picture : Path
+    resized : Path
+        PNG to write.
+    facts : Path
+        JSON to write: mode, width, height (in pixels) and bit depth of the ``source`` and of what
+        is ``resized``. A black-and-white source that was reduced has become grey.
+    size : int, [int, int] or None
+        Longer side, or both; None keeps the picture's own.
+    mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
+        What the picture is read as.
+    threshold : float
+        Where white begins, for bilevel.
+    filter : {"box", "lanczos", "bicubic"}
+    max_megapixels : float
+        A larger picture is refused.
+    """
+    source = read_picture(picture, mode=mode, threshold=threshold, max_megapixels=max_megapixels)
+    reduced = resize_picture(source, size, filter, threshold, mode=mode)
+    write_picture(resized, reduced)
+    written = {"source": describe(source), "resized": describe(reduced)}
+    write_atomically(facts, (json.dumps(written, indent=2) + "\n").encode())
+
+
+def describe(picture: Picture) -> dict[str, Any]:
+    """What can be said of a picture without its pixels."""
+    return {
+        "mode": picture.mode,
+        "width": picture.width,
+        "height": picture.height,
+        "bit_depth": picture.bit_depth,
+    }
+
+
+if __name__ == "__main__":
+    from job import run_job
+
+    run_job(
+        main,
+        snakemake,
+        picture=Path(snakemake.input.picture),
+        resized=Path(snakemake.output.resized),
+        facts=Path(snakemake.output.facts),
+        max_megapixels=snakemake.params.max_megapixels,
+        **snakemake.params.settings,
+    )

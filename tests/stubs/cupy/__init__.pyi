@@ -1,0 +1,4 @@
+# CuPy is installed only beside a GPU; for type checkers it is there everywhere.
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...

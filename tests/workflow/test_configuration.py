@@ -1,0 +1,275 @@
+"""What users write in config.yaml, and what they are told when it is wrong."""
+
+import copy
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from PIL import Image
+from workspace import ROOT, SETTINGS
+
+from configuration import Problems, Run, read_settings, runs, slug, source_namer
+from neuralfield.fields import FIELDS, field_settings
+from neuralfield.training import TrainingSettings
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Valid settings, in a folder with the pictures that they name."""
+    monkeypatch.chdir(tmp_path)
+    Image.new("L", (300, 200)).save("tiny.png")
+    (tmp_path / "model.json").write_text("{}")
+    return copy.deepcopy(SETTINGS)
+
+
+def read(config):
+    return read_settings(config, lambda place: "config.yaml")
+
+
+def complaints(config):
+    with pytest.raises(Problems) as caught:
+        read(config)
+    return [str(error) for error in caught.value.errors]
+
+
+def changed(config, path, value):
+    """The settings with one of them changed; the path's steps are separated by dots."""
+    *steps, last = path.split(".")
+    section = config
+    for step in steps:
+        section = section.setdefault(step, {})
+    section[last] = value
+    return config
+
+
+def test_the_shipped_config_is_valid_and_spells_out_the_defaults():
+    shipped = yaml.safe_load((ROOT / "config.yaml").read_text())
+    settings = read(shipped)
+    assert len(runs(settings)) >= 2
+    least = {"images": shipped["images"], "fields": {"siren": {"type": "siren"}}}
+    defaults = read(least)
+    text = (ROOT / "config.yaml").read_text()
+    for section in ("training", "render", "timelapse", "evaluate"):
+        for key in defaults[section]:
+            assert f"\n  {key}:" in text, f"{section}.{key} is not in config.yaml"
+
+
+def test_defaults_are_filled_in(written):
+    settings = read(written)
+    assert settings["images"]["tiny"] == {
+        "path": "tiny.png",
+        "size": 16,
+        "mode": "auto",
+        "threshold": 0.5,
+        "filter": "box",
+    }
+    assert settings["fields"]["siren"]["omega_0"] == 30
+    assert settings["training"]["optimizer"] == "adam"
+    assert settings["max_megapixels"] == 100
+
+
+def test_a_network_may_change_its_training(written):
+    changed(written, "fields.siren.training.steps", 7)
+    settings = read(written)
+    assert settings["fields"]["siren"]["training"]["steps"] == 7
+    assert settings["fields"]["plain"]["training"]["steps"] == 20
+    assert settings["fields"]["siren"]["training"]["optimizer"] == "adam"
+
+
+def test_a_preset_keeps_its_own_defaults(written):
+    written["fields"] = {"original": {"type": "mlp", "preset": "original"}}
+    field = read(written)["fields"]["original"]
+    del field["training"]
+    assert field_settings(field) == field_settings({"type": "mlp", "preset": "original"})
+
+
+def test_the_order_of_lines_changes_nothing(written):
+    backwards = copy.deepcopy(written)
+    backwards["training"] = dict(reversed(written["training"].items()))
+    backwards["fields"]["siren"] = dict(reversed(written["fields"]["siren"].items()))
+    assert repr(read(backwards)) == repr(read(written))
+
+
+def test_a_key_left_empty_is_not_set(written):
+    changed(written, "training.threads", None)
+    changed(written, "fields.plain", None)
+    settings = read(written)
+    assert "threads" not in settings["training"]
+    assert list(settings["fields"]) == ["siren"]
+
+
+def test_numbers_may_be_written_as_text(written):
+    changed(written, "training.learning_rate", "1e-4")
+    changed(written, "training.steps", "12")
+    changed(written, "timelapse.label", "false")
+    settings = read(written)
+    assert settings["training"]["learning_rate"] == 1e-4
+    assert settings["training"]["steps"] == 12
+    assert settings["timelapse"]["label"] is False
+
+
+def test_runs_are_the_networks_of_each_picture(written):
+    written["images"]["other"] = {"path": "tiny.png", "fields": ["plain"]}
+    assert runs(read(written)) == [
+        Run("tiny", "siren"),
+        Run("tiny", "plain"),
+        Run("other", "plain"),
+    ]
+
+
+@pytest.mark.parametrize(("side", "size"), [(300, 256), (256, None), (40, None)])
+def test_own_picture_takes_the_place_of_the_list(written, side, size):
+    Image.new("L", (20, side)).save("My Photo (2).jpg")
+    written["image"] = "My Photo (2).jpg"
+    images = read(written)["images"]
+    assert list(images) == ["my-photo-2"]
+    assert images["my-photo-2"]["path"] == "My Photo (2).jpg"
+    assert images["my-photo-2"].get("size") == size
+
+
+def test_slug():
+    assert slug("Mein Löwe (2)") == "mein-lowe-2"
+    assert slug("日本") == "picture"
+    assert len(slug("x" * 300)) == 64
+
+
+def test_pictures_are_found_beside_the_snakefile(written):
+    written["images"]["cub"] = {"path": "workflow/resources/lion_cub.png"}
+    assert read(written)["images"]["cub"]["path"] == str(ROOT / "workflow/resources/lion_cub.png")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        (
+            "images.tiny.size",
+            0,
+            "config.yaml: images.tiny.size: 0; expected a whole number of pixels >= 1;"
+            " remove the key to keep the picture's own size,"
+            " or write [width, height] for both sides",
+        ),
+        ("images.tiny.size", "big", "images.tiny.size: 'big'; expected a whole number of pixels"),
+        ("images.tiny.size", [16], "images.tiny.size: [16]; expected a whole number of pixels"),
+        ("images.tiny.size", 16.5, "images.tiny.size: 16.5; expected a whole number of pixels"),
+        ("images.tiny.size", True, "images.tiny.size: true; expected a whole number of pixels"),
+        ("images.tiny.path", "no.png", "images.tiny.path: no.png: no such file; expected the path"),
+        ("images.tiny.path", ".", "images.tiny.path: .: is a folder; expected the path"),
+        ("images.tiny.path", "a{b}.png", "images.tiny.path: 'a{b}.png'; expected the path"),
+        ("images.tiny.fields", [], "images.tiny.fields: []; expected a list of one or more"),
+        ("images.tiny.fields", ["sirn"], "images.tiny.fields.0: 'sirn'; expected one of the"),
+        (
+            "images.tiny.mode",
+            "gray",
+            "expected auto, bilevel, grey, rgb or rgba; did you mean grey?",
+        ),
+        ("images.tiny.threshold", 1, "images.tiny.threshold: 1; expected a number between"),
+        ("images.a/b", {"path": "tiny.png"}, "images: the name 'a/b'; expected a name of 1 to 64"),
+        ("images.-x", {"path": "tiny.png"}, "images: the name '-x'; expected a name of 1 to 64"),
+        ("images." + "x" * 65, {"path": "tiny.png"}, "expected a name of 1 to 64 letters"),
+        ("images", {}, "images: {}; expected at least one picture"),
+        ("images", None, "images: missing; expected at least one picture"),
+        ("images.tiny", "tiny.png", "images.tiny: 'tiny.png'; expected settings of a picture"),
+        (
+            "fields.siren.type",
+            "sirn",
+            "expected siren, mlp, fourier or imported; did you mean siren?",
+        ),
+        ("fields.new", {}, "fields.new.type: missing; expected siren, mlp, fourier or imported"),
+        ("fields.siren.widht", 9, "fields.siren.widht: unknown key; expected a key that"),
+        ("fields.siren.widht", 9, "did you mean width?"),
+        ("fields.siren.widths", [8], "fields.siren.widths: unknown key"),
+        (
+            "fields.plain.widths",
+            [],
+            "fields.plain.widths: []; expected a list of one or more widths",
+        ),
+        ("fields.plain.widths", [0], "fields.plain.widths.0: 0; expected a whole number >= 1"),
+        ("fields.plain.bias", 1, "fields.plain.bias: 1; expected true or false"),
+        ("fields.siren.training.stesp", 1, "fields.siren.training.stesp: unknown key"),
+        (
+            "fields.old",
+            {"type": "imported"},
+            "fields.old.path: missing; expected the path of a model",
+        ),
+        (
+            "fields.old",
+            {"type": "imported", "path": "no.json"},
+            "fields.old.path: no.json: no such file; expected the path of a model.json",
+        ),
+        (
+            "fields.old",
+            {"type": "imported", "path": "model.json", "training": {"steps": 1}},
+            "fields.old.training: unknown key; expected one of type, path; remove it",
+        ),
+        (
+            "training.stesp",
+            1,
+            "training.stesp: unknown key; expected a key that config.yaml explains",
+        ),
+        ("training.steps", 0, "training.steps: 0; expected a whole number >= 1"),
+        ("training.steps", "many", "training.steps: 'many'; expected a whole number >= 1"),
+        ("training.learning_rate", float("inf"), "learning_rate: .inf; expected a number > 0"),
+        ("training.footprint_points", 5, "footprint_points: 5; expected an even number from"),
+        ("training.segments", 21, "training.segments: 21; expected at most steps, which is 20"),
+        ("training.minimum_learning_rate", 1, "expected at most learning_rate, which is 0.002"),
+        ("training.checkpoint_interval_s", 0, "expected a number of seconds > 0"),
+        ("training", 5, "training: 5; expected settings of the training"),
+        ("render.sizes", [], "render.sizes: []; expected a list of one or more different sizes"),
+        ("render.sizes", [8, 8], "render.sizes: [8, 8]; expected a list of one or more different"),
+        (
+            "render.crops",
+            {"x": {"box": [0, 0, 1]}},
+            "expected [left, top, right, bottom], fractions",
+        ),
+        ("render.crops", {"x": {"box": [0.5, 0, 0.5, 1]}}, "with left < right and top < bottom"),
+        ("timelapse.formats", ["avi"], "timelapse.formats.0: 'avi'; expected mp4, gif or webp"),
+        (
+            "image",
+            "nowhere.png",
+            "image: nowhere.png: no such file; expected the path of a picture",
+        ),
+        ("image", "model.json", "image: model.json cannot be read as a picture; expected a PNG"),
+        ("imges", {}, "imges: unknown key; expected a key that config.yaml explains; did you mean"),
+    ],
+)
+def test_complaint(written, path, value, complaint):
+    assert complaint in "\n".join(complaints(changed(written, path, value)))
+
+
+def test_everything_that_is_wrong_is_said_at_once(written):
+    changed(written, "images.tiny.size", 0)
+    changed(written, "training.steps", "many")
+    changed(written, "fields.siren.widht", 9)
+    changed(written, "image", "nowhere.png")
+    del written["image"]
+    assert len(complaints(written)) == 3
+
+
+def test_names_where_a_setting_was_written(tmp_path):
+    extra = tmp_path / "mine.yaml"
+    extra.write_text("training: {steps: 0}\n")
+
+    given = SimpleNamespace(config={"images": {"cub": {"size": 3}}}, configfiles=[extra])
+    name_source = source_namer(given)
+    assert name_source(("images", "cub", "size")) == "--config"
+    assert name_source(("images", "cub", "path")) == "--config"
+    assert name_source(("training", "steps")) == "mine.yaml"
+    assert name_source(("render", "sizes")) == "config.yaml"
+    assert name_source(("images",)) == "--config"
+
+
+@pytest.mark.parametrize("kind", sorted(FIELDS))
+def test_schema_and_networks_agree(written, kind):
+    """Every setting of a network can be configured, and nothing else."""
+    written["fields"] = {"net": {"type": kind}}
+    field = read(written)["fields"]["net"]
+    settings = field_settings({k: v for k, v in field.items() if k not in ("training", "output")})
+    assert {"type", "training", *vars(settings)} == set(field)
+
+
+def test_schema_and_training_agree(written):
+    """The settings without those that say where and how it is worked on."""
+    training = read(written)["training"]
+    for key in ("device", "engine", "threads", "checkpoint_interval_s", "segments"):
+        del training[key]
+    assert vars(TrainingSettings.from_mapping(training)) == training

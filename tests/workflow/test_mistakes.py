@@ -1,0 +1,53 @@
+"""A user's mistake: one line that says what to do, no traceback, and a failure."""
+
+from workspace import Workspace
+
+
+def fails_saying(workspace: Workspace, *messages: str, arguments: tuple[str, ...] = ()) -> str:
+    done = workspace.run(*arguments)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stdout and "common.smk" not in done.stdout, done.stdout
+    for message in messages:
+        assert message in done.stdout, done.stdout
+    return done.stdout
+
+
+def test_in_the_config(workspace):
+    workspace.settings["images"]["tiny"]["size"] = 0
+    workspace.settings["training"]["stesp"] = 3
+    fails_saying(
+        workspace,
+        "config.yaml: images.tiny.size: 0; expected a whole number of pixels >= 1; remove the key",
+        "config.yaml: training.stesp: unknown key;",
+        "did you mean steps?",
+    )
+    assert not workspace.path("results").exists()
+
+
+def test_on_the_command_line(workspace):
+    fails_saying(
+        workspace,
+        "--config: image: nowhere.jpg: no such file; expected the path of a picture; write it"
+        f" relative to the working directory, {workspace.folder}",
+        "--config: training.steps: 'many'; expected a whole number >= 1",
+        arguments=("--config", "image=nowhere.jpg", "training={steps: many}"),
+    )
+
+
+def test_in_a_picture(workspace):
+    """A job finds it: the others are finished, and it is said on the screen and in the log."""
+    workspace.path("broken.png").write_bytes(workspace.path("tiny.png").read_bytes()[:300])
+    workspace.settings["images"]["broken"] = {"path": "broken.png"}
+    said = fails_saying(workspace, "resize broken: broken.png: is cut off or damaged")
+    assert "Not finished." in said
+    assert "damaged" in workspace.path("logs/broken/resize.log").read_text()
+    assert workspace.path("results/tiny/siren/metrics.json").exists()
+
+
+def test_more_threads_than_cores(workspace):
+    workspace.settings["training"]["threads"] = 9999
+    fails_saying(
+        workspace,
+        "train tiny siren: training.threads: 9999; expected a whole number from 1 to",
+        arguments=("results/tiny/siren/model.safetensors",),
+    )

@@ -1,0 +1,119 @@
+"""Everything is made once; a change makes again what depends on it, and nothing else."""
+
+import json
+import re
+import shutil
+
+import pytest
+from PIL import Image, ImageChops
+from workspace import ROOT, Workspace
+
+ALL_AGAIN = {"evaluate": 1, "render": 1, "timelapse": 1, "summarize": 1, "report": 1}
+
+
+@pytest.fixture(autouse=True)
+def keep_settings(finished: Workspace):
+    """Take back what a test changes."""
+    before = json.dumps(finished.settings)
+    yield
+    finished.settings = json.loads(before)
+
+
+def test_every_file_is_made(finished):
+    for name in (
+        "report.html",
+        "summary.csv",
+        "tiny/resized.png",
+        "tiny/picture.json",
+        "tiny/pixels.csv",
+        "tiny/siren/model.safetensors",
+        "tiny/siren/history.csv",
+        "tiny/siren/training.json",
+        "tiny/siren/checkpoints/step_00000020.safetensors",
+        "tiny/siren/render_8.png",
+        "tiny/siren/timelapse.mp4",
+        "tiny/siren/timelapse.gif",
+        "tiny/siren/metrics.json",
+        "tiny/siren/comparison/redraw.png",
+        "tiny/plain/model.safetensors",
+    ):
+        assert finished.path(f"results/{name}").stat().st_size > 0, name
+    for name in ("tiny/resize", "tiny/siren/train", "tiny/siren/render_8", "report"):
+        assert finished.path(f"logs/{name}.log").exists()
+        assert finished.path(f"logs/{name}.benchmark.tsv").exists()
+
+
+def test_the_state_to_resume_from_is_gone(finished):
+    assert not list(finished.path("results").rglob(".state"))
+
+
+def test_nothing_is_made_twice(finished):
+    assert finished.planned() == {}
+
+
+def test_another_size_is_only_drawn(finished):
+    finished.settings["render"]["sizes"] = [8, 12]
+    assert finished.planned() == {"render": 2, "report": 1}
+
+
+def test_another_width_teaches_that_network_only(finished):
+    finished.settings["fields"]["siren"]["width"] = 9
+    assert finished.planned() == {"train": 1, **ALL_AGAIN}
+
+
+def test_another_training_of_one_network_teaches_that_network_only(finished):
+    finished.settings["fields"]["plain"]["training"] = {"learning_rate": 0.001}
+    assert finished.planned() == {"train": 1, **ALL_AGAIN}
+
+
+def test_what_makes_no_difference_teaches_nothing(finished):
+    finished.settings["training"] |= {"threads": 2, "checkpoint_interval_s": 5}
+    assert set(finished.planned()) <= {"report"}
+
+
+def test_another_film_is_only_filmed(finished):
+    finished.settings["timelapse"]["frames_per_second"] = 10
+    assert finished.planned() == {"timelapse": 2, "report": 1}
+
+
+def test_another_evaluation_is_only_measured(finished):
+    finished.settings["evaluate"] = {"max_megapixels": 1}
+    assert finished.planned() == {"evaluate": 2, "summarize": 1, "report": 1}
+
+
+def test_another_picture_is_taught(finished):
+    picture = finished.path("tiny.png")
+    shutil.copy2(picture, finished.path("before.png"))
+    finished.draw("tiny.png", seed=1)
+    try:
+        planned = finished.planned()
+    finally:
+        shutil.copy2(finished.path("before.png"), picture)
+    assert planned["resize"] == planned["encode"] == 1
+    assert planned["train"] == 2
+
+
+def test_a_new_version_of_the_package_makes_everything_again(finished, tmp_path):
+    for name in ("scripts", "workflow", "profiles"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy2(ROOT / "Snakefile", tmp_path)
+    finished.snakefile = tmp_path / "Snakefile"
+    assert set(finished.planned()) <= {"report"}  # its template is another file now
+    version = tmp_path / "scripts/neuralfield/version.py"
+    text, changes = re.subn(r"(?m)^ENGINE_VERSION = .*", "ENGINE_VERSION = 0", version.read_text())
+    assert changes == 1
+    version.write_text(text)
+    planned = finished.planned()
+    finished.snakefile = ROOT / "Snakefile"
+    assert planned["resize"] == planned["encode"] == 1
+    assert planned["train"] == planned["render"] == planned["evaluate"] == 2
+
+
+def test_the_table_is_turned_back_into_the_picture(finished):
+    finished.succeed("results/tiny/decoded.png")
+    with (
+        Image.open(finished.path("results/tiny/resized.png")) as resized,
+        Image.open(finished.path("results/tiny/decoded.png")) as decoded,
+    ):
+        assert decoded.mode == resized.mode
+        assert ImageChops.difference(decoded, resized).getbbox() is None

@@ -1,0 +1,109 @@
+"""Other ways to run: an own picture, segments, imported weights, and being killed."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from PIL import Image
+from workspace import ROOT, Workspace, clean_environment
+
+
+def test_own_picture(workspace: Workspace):
+    """One picture from the command line, under its own name, and nothing of the listed ones."""
+    del workspace.settings["fields"]["plain"]
+    workspace.settings["timelapse"]["formats"] = []
+    Image.new("RGB", (30, 20), "orange").save(workspace.path("My Photo.jpg"))
+    workspace.succeed("--config", "image=My Photo.jpg")
+    made = {path.name for path in workspace.path("results").iterdir()}
+    assert made == {"my-photo", "report.html", "summary.csv"}
+    facts = json.loads(workspace.path("results/my-photo/picture.json").read_text())
+    assert facts["resized"]["width"] == 30
+
+
+def test_segments_imports_and_crops(workspace: Workspace):
+    """A training in segments ends with the bytes of one that was never cut."""
+    siren = workspace.settings["fields"]["siren"]
+    workspace.settings["fields"] = {
+        "whole": siren,
+        "cut": {**siren, "training": {"segments": 3}},
+        "old": {"type": "imported", "path": "model.json"},
+    }
+    workspace.settings["timelapse"]["formats"] = []
+    workspace.settings["render"]["crops"] = {"eye": {"box": [0.25, 0, 0.5, 1], "size": 9}}
+    layers = [
+        {"name": "a", "layer_type": "Linear", "shape": [3, 2], "weights": [0.1] * 6},
+        {"name": "b", "layer_type": "Tanh"},
+        {"name": "c", "layer_type": "Linear", "shape": [2, 3], "weights": [0.2] * 6},
+        {"name": "d", "layer_type": "Sigmoid"},
+    ]
+    workspace.path("model.json").write_text(json.dumps({"layers": layers}))
+    workspace.succeed()
+    results = workspace.path("results/tiny")
+    assert (results / "cut/segments/2/state.safetensors").exists()
+    assert not (results / "cut/segments/3").exists()
+    model = "model.safetensors"
+    assert (results / "cut" / model).read_bytes() == (results / "whole" / model).read_bytes()
+    assert json.loads((results / "old/metrics.json").read_text())["steps"] is None
+    assert {path.name for path in (results / "old").iterdir()} == {
+        *("model.safetensors", "metrics.json", "comparison", "render_8.png", "crop_eye.png")
+    }
+    with Image.open(results / "old/crop_eye.png") as crop:
+        assert crop.size == (3, 9)
+    assert workspace.planned() == {}
+
+
+def start(workspace: Workspace) -> subprocess.Popen:
+    return subprocess.Popen(
+        workspace.command(),
+        cwd=workspace.folder,
+        env=clean_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def wait_for(workspace: Workspace, pattern: str) -> None:
+    deadline = time.monotonic() + 60
+    while not list(workspace.folder.glob(pattern)):
+        assert time.monotonic() < deadline, f"no {pattern}"
+        time.sleep(0.05)
+
+
+def test_the_same_command_goes_on_after_a_kill(workspace: Workspace):
+    """Snakemake is killed while a training runs: its lock stays, and its job goes on alone."""
+    del workspace.settings["fields"]["plain"]
+    workspace.settings["timelapse"]["formats"] = []
+    workspace.settings["training"] |= {"steps": 3000, "checkpoint_interval_s": 0.2}
+    process = start(workspace)
+    wait_for(workspace, "results/tiny/siren/.state/**/state_*")
+    refused = workspace.run()
+    assert refused.returncode != 0 and "cannot be locked" in refused.stdout
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert list(workspace.folder.glob(".snakemake/locks/*.lock"))
+    said = workspace.succeed()
+    assert "An earlier Snakemake was killed here; its locks are removed." in said
+    record = json.loads(workspace.path("results/tiny/siren/training.json").read_text())
+    assert record["steps"] == 3000
+    assert workspace.path("results/report.html").exists()
+    assert not workspace.path("results/tiny/siren/.state").exists()
+
+
+def test_the_shipped_settings_and_profile_are_found(tmp_path: Path):
+    """Without a config.yaml in the working directory, the one beside the Snakefile is used."""
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "2", "-n"],
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "Using workflow specific profile" in done.stdout
+    assert "results/lion_cub/siren/model.safetensors" in done.stdout

@@ -1,0 +1,95 @@
+"""A folder with a tiny picture and tiny networks, in which the real workflow runs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import yaml
+from PIL import Image
+
+ROOT = Path(__file__).parents[2]
+
+SETTINGS = {
+    "images": {"tiny": {"path": "tiny.png", "size": 16}},
+    "fields": {
+        "siren": {"type": "siren", "width": 8, "hidden_layers": 1},
+        "plain": {"type": "mlp", "widths": [8]},
+    },
+    "training": {
+        "device": "cpu",
+        "steps": 20,
+        "snapshots": 4,
+        "learning_rate": 0.002,
+        "threads": 1,
+    },
+    "render": {"sizes": [8]},
+    "timelapse": {"size": 16, "frames": 3, "formats": ["mp4", "gif"]},
+}
+
+
+class Workspace:
+    """A working directory of its own for the workflow of this checkout.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.snakefile = ROOT / "Snakefile"
+        self.settings = yaml.safe_load(yaml.safe_dump(SETTINGS))
+        self.draw("tiny.png", seed=0)
+
+    def draw(self, name: str, seed: int) -> None:
+        """Make a small picture of noise."""
+        noise = np.random.default_rng(seed).integers(0, 256, (16, 24, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(self.folder / name)
+
+    def command(self, *arguments: str) -> list[str]:
+        """What a user would type, after writing config.yaml."""
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(self.settings, sort_keys=False))
+        command = [sys.executable, "-m", "snakemake", "--snakefile", str(self.snakefile)]
+        return [*command, "--cores", "2", *arguments]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the workflow to its end; what it says is in ``stdout``."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=clean_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def succeed(self, *arguments: str) -> str:
+        """Run the workflow, which must succeed, and return what it says."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def planned(self, *arguments: str) -> dict[str, int]:
+        """How many jobs of each rule would run now."""
+        said = self.succeed("--dry-run", *arguments)
+        if "Nothing to be done" in said:
+            return {}
+        table = re.search(r"^Job stats:\njob .*\n-.*\n((?:\w+ +\d+\n)+)", said, re.MULTILINE)
+        assert table, said
+        jobs = dict(line.split() for line in table[1].splitlines())
+        return {rule: int(count) for rule, count in jobs.items() if rule not in ("all", "total")}
+
+    def path(self, name: str) -> Path:
+        """A file in the folder."""
+        return self.folder / name
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without what tests running side by side leave in it."""
+    hidden = ("PYTEST_", "COV_", "PYTHONPATH")
+    return {name: value for name, value in os.environ.items() if not name.startswith(hidden)}

@@ -1,0 +1,81 @@
+"""What a job will need, from simple formulas over sizes; a cluster asks for it in advance."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from math import ceil
+from typing import Any
+
+BASE_MEMORY_MB = 1000
+"""Python and its packages, Snakemake beside it on a cluster, and a small picture."""
+
+DRAWING_MEMORY_MB = 4000
+"""A band of a redraw with its samples; a larger redraw has more bands, not larger ones."""
+
+BYTES_PER_VALUE = 8 * 4
+"""A number of a layer's output in float32, and the copies made of it on the way there and back."""
+
+UNKNOWN_SIDE_PX = 1024
+"""Assumed longer side of a picture that keeps its own size."""
+
+CORE_FLOP_PER_S = 5e9
+"""What a core does at the least; a longer run than expected is worse than a short one."""
+
+GPU_FLOP_PER_S = 2e12
+STARTING_MINUTES = 10
+LONGEST_MINUTES = 7 * 24 * 60
+
+PRESET_WIDTHS = {"original": (128, 128, 256, 128, 64, 64, 64)}
+
+
+def layer_widths(field: Mapping[str, Any]) -> tuple[int, ...]:
+    """How many values a network holds for a point, from its input to its output."""
+    if "widths" in field or "preset" in field:
+        hidden = field.get("widths") or PRESET_WIDTHS[field["preset"]]
+    elif field["type"] == "imported":
+        hidden = PRESET_WIDTHS["original"]
+    else:
+        hidden = [field["width"]] * (field["hidden_layers"] + 1)
+    return (2 * field.get("frequencies", 1), *hidden, 3)
+
+
+def picture_points(image: Mapping[str, Any]) -> int:
+    """Pixels of a picture, taken for a square where only its longer side is known."""
+    size = image.get("size", UNKNOWN_SIDE_PX)
+    return size[0] * size[1] if isinstance(size, list) else size**2
+
+
+def points_per_step(image: Mapping[str, Any], training: Mapping[str, Any]) -> int:
+    """Points that one training step looks at."""
+    pixels = min(training["batch_pixels"] or picture_points(image), picture_points(image))
+    return pixels * (training["footprint_points"] if training["supervision"] == "footprint" else 1)
+
+
+def training_memory_mb(image: Mapping[str, Any], field: Mapping[str, Any]) -> int:
+    """Every value of every layer, for every point of a step, several times over."""
+    points = points_per_step(image, field["training"])
+    wide = 2 if field["training"]["precision"] == "float64" else 1
+    return BASE_MEMORY_MB + ceil(points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide / 1e6)
+
+
+def training_minutes(
+    image: Mapping[str, Any], field: Mapping[str, Any], threads: int, gpus: int
+) -> int:
+    """Three products of matrices for each layer, point and step: one forwards, two backwards."""
+    training = field["training"]
+    weights = sum(a * b for a, b in pairwise(layer_widths(field)))
+    flop = 6 * weights * points_per_step(image, training) * training["steps"]
+    flop_per_s = GPU_FLOP_PER_S * gpus or CORE_FLOP_PER_S * threads
+    minutes = STARTING_MINUTES + ceil(flop / training["segments"] / flop_per_s / 60)
+    return min(minutes, LONGEST_MINUTES)
+
+
+def drawing_minutes(points: int, field: Mapping[str, Any], threads: int, gpus: int) -> int:
+    """One product of matrices for each layer and point, with 16 samples to a pixel."""
+    weights = sum(a * b for a, b in pairwise(layer_widths(field)))
+    flop_per_s = GPU_FLOP_PER_S * gpus or CORE_FLOP_PER_S * threads
+    return min(STARTING_MINUTES + ceil(32 * weights * points / flop_per_s / 60), LONGEST_MINUTES)
+
+
+def picture_memory_mb(points: int) -> int:
+    """A few copies of a picture in float32, four values to a pixel."""
+    return BASE_MEMORY_MB + ceil(points * 4 * 4 * 6 / 1e6)

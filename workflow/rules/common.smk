@@ -1,0 +1,175 @@
+# What the other files here are written with: the checked settings, names of files, estimates.
+
+import re
+import shutil
+import sys
+
+sys.path[:0] = [str(Path(workflow.basedir, folder)) for folder in ("workflow", "scripts")]
+
+import startup
+
+if workflow.is_main_process:
+    if startup.missing_packages():
+        raise startup.UserError(startup.missing_packages_message())
+    # the variable is what keeps the lock, until this process ends
+    owner, cleared = startup.clear_stale_locks()
+    if cleared:
+        logger.info("An earlier Snakemake was killed here; its locks are removed.")
+
+import configuration
+import estimates
+from neuralfield.device import gpu_is_present
+from neuralfield.version import ENGINE_VERSION
+
+try:
+    config = configuration.read_settings(
+        config, configuration.source_namer(workflow.config_settings)
+    )
+except configuration.Problems as problems:
+    raise startup.UserError(str(problems))
+
+RUNS = configuration.runs(config)
+TRAINED = configuration.trained_fields(config)
+TRAININGS = [run for run in RUNS if run.field in TRAINED]
+IMPORTED = [field for field in config["fields"] if field not in TRAINED]
+
+CORES_ON_A_CLUSTER = 2
+"""For a training, where neither the settings nor --cores say how many there are to share."""
+
+DRAWING_THREADS = 2
+DRAWING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
+VERSION = f"engine {ENGINE_VERSION}"
+"""Of what the package computes: a param, because changes of a module are not seen otherwise."""
+
+
+def one_of(names):
+    """A regular expression for just these names."""
+    return "|".join(map(re.escape, names)) or "(?!)"
+
+
+wildcard_constraints:
+    image=one_of(config["images"]),
+    field=one_of(config["fields"]),
+    size=r"[1-9]\d*",
+    crop=one_of(config["render"]["crops"]),
+    segment=r"[1-9]\d*",
+
+
+def image_of(wildcards):
+    """Settings of the picture."""
+    return config["images"][wildcards.image]
+
+
+def field_of(wildcards):
+    """Settings of the network."""
+    return config["fields"][wildcards.field]
+
+
+def device_of(wildcards):
+    """Where a network is trained and drawn."""
+    return field_of(wildcards).get("training", config["training"])["device"]
+
+
+def gpus_of(wildcards):
+    """How many cards a job on this network keeps busy."""
+    device = device_of(wildcards)
+    return int(device == "gpu" or (device == "auto" and gpu_is_present()))
+
+
+def training_threads(wildcards):
+    """What the settings say, or else a fair share of the cores."""
+    threads = field_of(wildcards)["training"].get("threads")
+    if threads:
+        return threads
+    cores = workflow.resource_settings.cores
+    if workflow.remote_exec:  # a job of a cluster: it has been given its share
+        return cores
+    return max(1, cores // max(1, len(TRAININGS))) if cores else CORES_ON_A_CLUSTER
+
+
+def field_settings(wildcards):
+    """What the network is, without how it is trained."""
+    return {key: value for key, value in field_of(wildcards).items() if key != "training"}
+
+
+def training_settings(wildcards):
+    """How it is trained, without what makes no difference to the result."""
+    return {
+        key: value
+        for key, value in field_of(wildcards)["training"].items()
+        if key not in ("threads", "checkpoint_interval_s")
+    }
+
+
+def earlier_segment(wildcards):
+    """The folder that a segment goes on from: none for the first one."""
+    segments = field_of(wildcards)["training"]["segments"]
+    earlier = int(wildcards.get("segment", segments)) - 1
+    return [f"results/{{image}}/{{field}}/segments/{earlier}"] if earlier else []
+
+
+def training_record(wildcards):
+    """How the network was trained: nothing for imported weights."""
+    if wildcards.field in IMPORTED:
+        return []
+    return "results/{image}/{field}/training.json"
+
+
+def picture_memory_mb(wildcards):
+    return estimates.picture_memory_mb(estimates.picture_points(image_of(wildcards)))
+
+
+def training_memory_mb(wildcards):
+    return estimates.training_memory_mb(image_of(wildcards), field_of(wildcards))
+
+
+def training_minutes(wildcards, threads, attempt):
+    """Longer at each attempt: a cluster stops a job that takes longer than it said."""
+    minutes = estimates.training_minutes(
+        image_of(wildcards), field_of(wildcards), threads, gpus_of(wildcards)
+    )
+    return attempt * minutes
+
+
+def drawing_minutes(wildcards, longer_side_px, threads, pictures=1):
+    return estimates.drawing_minutes(
+        pictures * longer_side_px**2, field_of(wildcards), threads, gpus_of(wildcards)
+    )
+
+
+def workflow_file(path):
+    """A file of the workflow, wherever it is run."""
+    return str(configuration.find_file(path) or path)
+
+
+def for_runs(pattern, runs=RUNS, **others):
+    """Names of files: one for every run, and for every combination with the others."""
+    return [
+        name for run in runs for name in expand(pattern, image=run.image, field=run.field, **others)
+    ]
+
+
+def redraws():
+    """Every network's pictures."""
+    folder = "results/{image}/{field}"
+    return [
+        *for_runs(f"{folder}/render_{{size}}.png", size=config["render"]["sizes"]),
+        *for_runs(f"{folder}/crop_{{crop}}.png", crop=config["render"]["crops"]),
+    ]
+
+
+def films():
+    """How every network learned, except imported ones."""
+    return for_runs(
+        "results/{image}/{field}/timelapse.{format}",
+        runs=TRAININGS,
+        format=config["timelapse"]["formats"],
+    )
+
+
+def forget_states():
+    """Remove what trainings resume from, where they are finished."""
+    for run in TRAININGS:
+        folder = Path("results", run.image, run.field)
+        if (folder / "model.safetensors").exists():
+            shutil.rmtree(folder / ".state", ignore_errors=True)

@@ -1,0 +1,61 @@
+# How near a network comes to what it was taught, and to the source at the source's own size.
+
+
+rule evaluate:
+    input:
+        model="results/{image}/{field}/model.safetensors",
+        resized="results/{image}/resized.png",
+        source=lambda wildcards: image_of(wildcards)["path"],
+        record=training_record,
+    output:
+        metrics=report(
+            "results/{image}/{field}/metrics.json",
+            caption="../report/metrics.rst",
+            category="Numbers",
+            labels={"image": "{image}", "network": "{field}"},
+        ),
+        comparison=directory("results/{image}/{field}/comparison"),
+    log:
+        "logs/{image}/{field}/evaluate.log",
+    benchmark:
+        "logs/{image}/{field}/evaluate.benchmark.tsv"
+    threads: DRAWING_THREADS
+    resources:
+        gpu=gpus_of,
+        mem_mb=estimates.picture_memory_mb(1e6 * config["max_megapixels"]),
+        runtime=lambda wildcards, threads: drawing_minutes(
+            wildcards, 1000 * config["evaluate"]["max_megapixels"] ** 0.5, threads
+        ),
+    params:
+        threshold=lambda wildcards: image_of(wildcards)["threshold"],
+        max_megapixels=config["evaluate"]["max_megapixels"],
+        max_source_megapixels=config["max_megapixels"],
+        device=device_of,
+        version=VERSION,
+    message:
+        "Measuring how well {wildcards.field} draws {wildcards.image}"
+    script:
+        "../../scripts/evaluate.py"
+
+
+rule summarize:
+    input:
+        for_runs("results/{image}/{field}/metrics.json"),
+    output:
+        report(
+            "results/summary.csv",
+            caption="../report/summary.rst",
+            category="Numbers",
+            labels={"image": "all", "network": "all"},
+        ),
+    log:
+        "logs/summarize.log",
+    benchmark:
+        "logs/summarize.benchmark.tsv"
+    resources:
+        mem_mb=estimates.BASE_MEMORY_MB,
+        runtime=10,
+    message:
+        "Gathering all numbers in {output}"
+    script:
+        "../../scripts/summarize.py"

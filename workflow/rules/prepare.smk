@@ -1,0 +1,74 @@
+# From a picture to the table of pixels that networks are taught.
+
+
+rule resize:
+    input:
+        picture=lambda wildcards: image_of(wildcards)["path"],
+    output:
+        resized=report(
+            "results/{image}/resized.png",
+            caption="../report/resized.rst",
+            category="Pictures",
+            labels={"image": "{image}", "what": "taught to the networks"},
+        ),
+        facts="results/{image}/picture.json",
+    log:
+        "logs/{image}/resize.log",
+    benchmark:
+        "logs/{image}/resize.benchmark.tsv"
+    resources:
+        mem_mb=estimates.picture_memory_mb(1e6 * config["max_megapixels"]),
+        runtime=10,
+    params:
+        settings=lambda wildcards: {
+            key: image_of(wildcards).get(key) for key in ("size", "mode", "threshold", "filter")
+        },
+        max_megapixels=config["max_megapixels"],
+        version=VERSION,
+    message:
+        "Reading {input.picture} as {wildcards.image}"
+    script:
+        "../../scripts/resize.py"
+
+
+rule encode:
+    input:
+        resized="results/{image}/resized.png",
+        facts="results/{image}/picture.json",
+    output:
+        pixels="results/{image}/pixels.csv",
+    log:
+        "logs/{image}/encode.log",
+    benchmark:
+        "logs/{image}/encode.benchmark.tsv"
+    resources:
+        mem_mb=picture_memory_mb,
+        runtime=10,
+    params:
+        version=VERSION,
+    message:
+        "Writing the pixels of {wildcards.image} as a table"
+    script:
+        "../../scripts/encode.py"
+
+
+# Made on request only: `snakemake results/lion_cub/decoded.png`
+rule decode:
+    input:
+        pixels="results/{image}/pixels.csv",
+        facts="results/{image}/picture.json",
+    output:
+        decoded="results/{image}/decoded.png",
+    log:
+        "logs/{image}/decode.log",
+    benchmark:
+        "logs/{image}/decode.benchmark.tsv"
+    resources:
+        mem_mb=picture_memory_mb,
+        runtime=10,
+    params:
+        version=VERSION,
+    message:
+        "Turning the table of {wildcards.image} back into a picture"
+    script:
+        "../../scripts/decode.py"

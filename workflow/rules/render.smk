@@ -1,0 +1,117 @@
+# Networks drawn again, at other sizes and while they were learning.
+
+
+rule render:
+    input:
+        model="results/{image}/{field}/model.safetensors",
+    output:
+        drawing=report(
+            "results/{image}/{field}/render_{size}.png",
+            caption="../report/render.rst",
+            category="Redraws",
+            labels={"image": "{image}", "network": "{field}", "pixels": "{size}"},
+        ),
+    log:
+        "logs/{image}/{field}/render_{size}.log",
+    benchmark:
+        "logs/{image}/{field}/render_{size}.benchmark.tsv"
+    threads: DRAWING_THREADS
+    resources:
+        gpu=gpus_of,
+        mem_mb=estimates.DRAWING_MEMORY_MB,
+        runtime=lambda wildcards, threads: drawing_minutes(wildcards, int(wildcards.size), threads),
+    params:
+        size=lambda wildcards: int(wildcards.size),
+        box=[0, 0, 1, 1],
+        settings=DRAWING,
+        device=device_of,
+        version=VERSION,
+    message:
+        "Drawing {wildcards.image} by {wildcards.field}, {wildcards.size} pixels"
+    script:
+        "../../scripts/render.py"
+
+
+rule render_crop:
+    input:
+        model="results/{image}/{field}/model.safetensors",
+    output:
+        drawing=report(
+            "results/{image}/{field}/crop_{crop}.png",
+            caption="../report/render.rst",
+            category="Redraws",
+            labels={"image": "{image}", "network": "{field}", "pixels": "{crop}"},
+        ),
+    log:
+        "logs/{image}/{field}/crop_{crop}.log",
+    benchmark:
+        "logs/{image}/{field}/crop_{crop}.benchmark.tsv"
+    threads: DRAWING_THREADS
+    resources:
+        gpu=gpus_of,
+        mem_mb=estimates.DRAWING_MEMORY_MB,
+        runtime=lambda wildcards, threads: drawing_minutes(
+            wildcards, config["render"]["crops"][wildcards.crop]["size"], threads
+        ),
+    params:
+        size=lambda wildcards: config["render"]["crops"][wildcards.crop]["size"],
+        box=lambda wildcards: config["render"]["crops"][wildcards.crop]["box"],
+        settings=DRAWING,
+        device=device_of,
+        version=VERSION,
+    message:
+        "Drawing the crop {wildcards.crop} of {wildcards.image} by {wildcards.field}"
+    script:
+        "../../scripts/render.py"
+
+
+if config["timelapse"]["formats"]:
+
+    rule timelapse:
+        input:
+            model="results/{image}/{field}/model.safetensors",
+            history="results/{image}/{field}/history.csv",
+            checkpoints="results/{image}/{field}/checkpoints",
+        output:
+            [
+                report(
+                    f"results/{{image}}/{{field}}/timelapse.{format}",
+                    caption="../report/timelapse.rst",
+                    category="Films",
+                    labels={
+                        "image": "{image}",
+                        "network": "{field}",
+                        "format": format,
+                    },
+                )
+                for format in config["timelapse"]["formats"]
+            ],
+        log:
+            "logs/{image}/{field}/timelapse.log",
+        benchmark:
+            "logs/{image}/{field}/timelapse.benchmark.tsv"
+        threads: DRAWING_THREADS
+        resources:
+            gpu=gpus_of,
+            mem_mb=estimates.picture_memory_mb(
+                config["timelapse"]["frames"] * config["timelapse"]["size"] ** 2
+            ),
+            runtime=lambda wildcards, threads: drawing_minutes(
+                wildcards,
+                config["timelapse"]["size"],
+                threads,
+                pictures=config["timelapse"]["frames"],
+            ),
+        params:
+            # values are compared without their names: this one tells which is which
+            settings=config["timelapse"],
+            size=config["timelapse"]["size"],
+            frames=config["timelapse"]["frames"],
+            frames_per_second=config["timelapse"]["frames_per_second"],
+            label=config["timelapse"]["label"],
+            device=device_of,
+            version=VERSION,
+        message:
+            "Filming how {wildcards.field} learned {wildcards.image}"
+        script:
+            "../../scripts/timelapse.py"

@@ -1,0 +1,90 @@
+# Networks: taught a picture here, in one go or in segments, or brought along as a model.json.
+
+
+rule train_segment:
+    input:
+        pixels="results/{image}/pixels.csv",
+        facts="results/{image}/picture.json",
+        earlier=earlier_segment,
+    output:
+        segment_folder=directory("results/{image}/{field}/segments/{segment}"),
+    log:
+        "logs/{image}/{field}/train_segment_{segment}.log",
+    benchmark:
+        "logs/{image}/{field}/train_segment_{segment}.benchmark.tsv"
+    wildcard_constraints:
+        field=one_of(TRAINED),
+    threads: training_threads
+    resources:
+        gpu=gpus_of,
+        mem_mb=training_memory_mb,
+        runtime=training_minutes,
+    params:
+        field=field_settings,
+        training=training_settings,
+        state="results/{image}/{field}/.state",
+        version=VERSION,
+    message:
+        "Teaching {wildcards.image} to {wildcards.field}, part {wildcards.segment}"
+    script:
+        "../../scripts/train.py"
+
+
+rule train:
+    input:
+        pixels="results/{image}/pixels.csv",
+        facts="results/{image}/picture.json",
+        earlier=earlier_segment,
+    output:
+        model="results/{image}/{field}/model.safetensors",
+        history=report(
+            "results/{image}/{field}/history.csv",
+            caption="../report/history.rst",
+            category="Training",
+            labels={"image": "{image}", "network": "{field}"},
+        ),
+        record="results/{image}/{field}/training.json",
+        checkpoints=directory("results/{image}/{field}/checkpoints"),
+    log:
+        "logs/{image}/{field}/train.log",
+    benchmark:
+        "logs/{image}/{field}/train.benchmark.tsv"
+    wildcard_constraints:
+        field=one_of(TRAINED),
+    threads: training_threads
+    resources:
+        gpu=gpus_of,
+        mem_mb=training_memory_mb,
+        runtime=training_minutes,
+    params:
+        field=field_settings,
+        training=training_settings,
+        state="results/{image}/{field}/.state",
+        version=VERSION,
+    message:
+        "Teaching {wildcards.image} to {wildcards.field}"
+    script:
+        "../../scripts/train.py"
+
+
+rule import_weights:
+    input:
+        weights=lambda wildcards: field_of(wildcards)["path"],
+        facts="results/{image}/picture.json",
+    output:
+        model="results/{image}/{field}/model.safetensors",
+    log:
+        "logs/{image}/{field}/import_weights.log",
+    benchmark:
+        "logs/{image}/{field}/import_weights.benchmark.tsv"
+    wildcard_constraints:
+        field=one_of(IMPORTED),
+    resources:
+        mem_mb=estimates.BASE_MEMORY_MB,
+        runtime=10,
+    params:
+        version=VERSION,
+    message:
+        "Reading the weights of {wildcards.field} for {wildcards.image}"
+    script:
+        "../../scripts/import_weights.py"

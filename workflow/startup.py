@@ -1,0 +1,97 @@
+"""What has to be in order before any rule is read: the packages, and locks that nobody holds."""
+
+import contextlib
+import fcntl
+import importlib.util
+import socket
+import sys
+from pathlib import Path
+from typing import IO
+
+from snakemake_interface_common.exceptions import WorkflowError
+
+
+class UserError(WorkflowError):
+    """A mistake of the user's: shown without the lines of the workflow that noticed it."""
+
+    __traceback__ = None
+
+
+PACKAGES = {
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "PIL": "pillow",
+    "safetensors": "safetensors",
+    "av": "av",
+    "tqdm": "tqdm",
+    "matplotlib": "matplotlib",
+    "threadpoolctl": "threadpoolctl",
+    "pygments": "pygments",
+    "jinja2": "jinja2",
+}
+"""What the scripts import, and the name to install it by."""
+
+
+def missing_packages() -> list[str]:
+    """Names of packages that are not installed in this Python."""
+    return [name for module, name in PACKAGES.items() if not importlib.util.find_spec(module)]
+
+
+def missing_packages_message() -> str:
+    """What to tell a user whose Python lacks packages."""
+    return (
+        f"{sys.executable}: no {', '.join(missing_packages())}; expected all packages of"
+        " pyproject.toml; run `make run`, or install them into this environment with"
+        " `pip install -c constraints.txt -e .` in the project's folder"
+    )
+
+
+def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None, bool]:
+    """Remove the locks that a killed Snakemake left, if it is certain that none is at work.
+
+    Every Snakemake of this workflow shares a lock of the operating system, which ends with its
+    process however that ends; to hold it alone proves that the others are gone. The lock says
+    nothing of other machines that work in the same folder: the file names the last one, and locks
+    that may be another machine's stay.
+
+    Parameters
+    ----------
+    folder : Path
+        Where Snakemake keeps its own files.
+
+    Returns
+    -------
+    owner : file or None
+        To be kept open as long as this Snakemake works; programs it starts do not inherit it.
+        None where the file system knows no such locks.
+    cleared : bool
+        Whether there were stale locks.
+    """
+    folder.mkdir(exist_ok=True)
+    owner = (folder / "neuralfield.owner").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        cleared = False
+    except OSError:
+        owner.close()
+        return None, False
+    else:
+        cleared = _clear(owner, folder / "locks")
+    fcntl.flock(owner, fcntl.LOCK_SH)
+    return owner, cleared
+
+
+def _clear(owner: IO[str], folder: Path) -> bool:
+    stale = sorted(folder.glob("*.lock"))
+    here = socket.gethostname()
+    owner.seek(0)
+    if stale and owner.read().strip() != here:
+        return False
+    for lock in stale:
+        with contextlib.suppress(FileNotFoundError):
+            lock.unlink()
+    owner.truncate(0)
+    owner.write(here)
+    owner.flush()
+    return bool(stale)
