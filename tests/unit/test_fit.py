@@ -199,7 +199,7 @@ from neuralfield.engines.tape import TapeEngine
 from neuralfield.interruption import Interrupted
 take_step = TapeEngine.step
 def slow_step(self, *arguments):
-    time.sleep(0.004)
+    time.sleep(0.02)  # long enough to be killed ten times before it ends
     return take_step(self, *arguments)
 TapeEngine.step = slow_step
 print("ready", flush=True)
@@ -238,16 +238,14 @@ def left_alone(tmp_path_factory):
 
 def test_killed_ten_times_and_still_the_same_bytes(tmp_path, left_alone):
     moments = np.random.default_rng().uniform(0.05, 0.6, size=10)
-    kills = 0
     for moment in moments:
         with start_job(tmp_path) as job:
             wait_until_ready(job)
             time.sleep(moment)
-            kills += job.poll() is None
+            assert job.poll() is None, "killed too late to show anything"
             os.kill(job.pid, signal.SIGKILL)
     with start_job(tmp_path) as job:
         assert job.wait(timeout=60) == 0
-    assert kills >= 1
     assert sha256(tmp_path / "model.safetensors") == left_alone, f"killed at {moments}"
 
 

@@ -1,6 +1,7 @@
 """Other ways to run: an own picture, segments, imported weights, and being killed."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -77,18 +78,20 @@ def test_the_same_command_goes_on_after_a_kill(workspace: Workspace):
     """Snakemake is killed while a training runs: its lock stays, and its job goes on alone."""
     del workspace.settings["fields"]["plain"]
     workspace.settings["timelapse"]["formats"] = []
-    workspace.settings["training"] |= {"steps": 3000, "checkpoint_interval_s": 0.2}
+    workspace.settings["training"] |= {"steps": 4000, "checkpoint_interval_s": 0.2}
     process = start(workspace)
     wait_for(workspace, "results/tiny/siren/.state/**/state_*")
+    os.killpg(process.pid, signal.SIGSTOP)  # time stands still for Snakemake and its job
     refused = workspace.run()
     assert refused.returncode != 0 and "cannot be locked" in refused.stdout
-    process.send_signal(signal.SIGKILL)
+    process.kill()
+    os.killpg(process.pid, signal.SIGCONT)
     process.wait()
     assert list(workspace.folder.glob(".snakemake/locks/*.lock"))
     said = workspace.succeed()
     assert "An earlier Snakemake was killed here; its locks are removed." in said
     record = json.loads(workspace.path("results/tiny/siren/training.json").read_text())
-    assert record["steps"] == 3000
+    assert record["steps"] == 4000
     assert workspace.path("results/report.html").exists()
     assert not workspace.path("results/tiny/siren/.state").exists()
 
