@@ -1,6 +1,7 @@
 """Write a picture as a table: one row for each pixel."""
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,9 +9,6 @@ from neuralfield.images import read_picture, write_pixel_csv
 
 if TYPE_CHECKING:
     from job import snakemake
-
-
-NO_LIMIT = 1e9
 
 
 def main(resized: Path, facts: Path, pixels: Path) -> None:
@@ -27,7 +25,7 @@ def main(resized: Path, facts: Path, pixels: Path) -> None:
         CSV to write.
     """
     mode = json.loads(facts.read_text())["resized"]["mode"]
-    write_pixel_csv(pixels, read_picture(resized, mode=mode, max_megapixels=NO_LIMIT))
+    write_pixel_csv(pixels, read_picture(resized, mode=mode, max_megapixels=math.inf))
 
 
 if __name__ == "__main__":

@@ -76,7 +76,9 @@ def main(
     network = load_model(model)
     place = select_device(device)
     # A black-and-white source may have been reduced to greys: the channels say what was taught.
-    taught = read_picture(resized, mode={1: "grey", 3: "rgb", 4: "rgba"}[network.channels])
+    taught = read_picture(
+        resized, mode={1: "grey", 3: "rgb", 4: "rgba"}[network.channels], max_megapixels=math.inf
+    )
     original = read_picture(
         source, mode=network.mode, threshold=threshold, max_megapixels=max_source_megapixels
     )

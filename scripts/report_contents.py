@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from neuralfield.images import read_picture
-from report_pictures import Box, crop_uri, file_uri, most_detailed_box, overview_uri
+from report_pictures import Box, crop_uri, file_uri, most_detailed_box, overview_uri, read_own
 from report_plots import Curve, learning_curves
 
 FILM_PREFERENCE = (".mp4", ".webp", ".gif")
@@ -195,7 +194,7 @@ def gather(
         comparison = compared[field_folders[0]]
         enlarged = (comparison / "source.png").exists()
         source_path = comparison / "source.png" if enlarged else taught[folder]
-        source, picture = read_picture(source_path), read_picture(taught[folder])
+        source, picture = read_own(source_path), read_own(taught[folder])
         box = most_detailed_box(source.values(), round(source.width / picture.width))
         networks = [network(field_folder, box) for field_folder in field_folders]
         sections.append(

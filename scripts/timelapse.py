@@ -91,8 +91,9 @@ def choose_steps(available: list[int], count: int) -> list[int]:
 
 def label_of(step: int, learning: pd.DataFrame) -> str:
     """Say the step and the PSNR measured nearest to it."""
-    nearest = (learning["step"] - step).abs().to_numpy().argmin()
-    return f"step {step:,}  {learning['psnr_db'].iloc[nearest]:.1f} dB"
+    measured = learning.dropna(subset="psnr_db")
+    nearest = (measured["step"] - step).abs().to_numpy().argmin()
+    return f"step {step:,}  {measured['psnr_db'].iloc[nearest]:.1f} dB"
 
 
 if __name__ == "__main__":

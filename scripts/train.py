@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from neuralfield.device import require_cores, select_device
+from neuralfield.device import available_cores, require_cores, select_device
 from neuralfield.fields import field_settings
 from neuralfield.fit import Run, fit, publish_results, publish_segment
 from neuralfield.images import read_pixel_csv
@@ -125,7 +125,7 @@ def main(
     task = Task(
         read_pixel_csv(pixels).values,
         mode,
-        field_settings(with_output(field, mode)),
+        field_settings(with_output(field, mode, training["loss"])),
         TrainingSettings.from_mapping(settings),
     )
     with Progress(name, task.training.steps) as progress:
@@ -133,7 +133,7 @@ def main(
             select_device(training["device"]),
             state / f"segment_{segment}",
             training["engine"],
-            threads,
+            min(threads, available_cores()),  # more may have been said on the command line
             training["checkpoint_interval_s"],
             progress,
             progress.say,
@@ -159,11 +159,15 @@ def main(
         )
 
 
-def with_output(field: Mapping[str, Any], mode: str) -> dict[str, Any]:
-    """A field's settings with its output chosen: black and white wants steep edges."""
+def with_output(field: Mapping[str, Any], mode: str, loss: str) -> dict[str, Any]:
+    """A field's settings with its output chosen.
+
+    Black and white wants steep edges, and binary cross-entropy wants probabilities.
+    """
     if field.get("output") != "auto":
         return dict(field)
-    return {**field, "output": "sigmoid" if mode == "bilevel" else "linear"}
+    is_probability = mode == "bilevel" or loss == "binary_cross_entropy"
+    return {**field, "output": "sigmoid" if is_probability else "linear"}
 
 
 if __name__ == "__main__":

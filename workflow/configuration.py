@@ -25,6 +25,9 @@ OWN_PICTURE_SIZE_PX = 256
 TEXT_KEYS = ("image", "path", "fields")
 """Keys whose text stays text even where it looks like a number: '2024' is a file's name."""
 
+NAMING_KEYS = ("images", "fields", "crops")
+"""Keys whose own keys are names: one without settings lacks something, and is not left out."""
+
 Place = tuple[str | int, ...]
 """Where a value stands: keys and positions from the top."""
 
@@ -154,7 +157,11 @@ def _tidied(value: Any, key: str = "") -> Any:
     YAML reads 1e-4 as text, and Snakemake's --config reads everything inside braces as text.
     """
     if isinstance(value, Mapping):
-        return {str(k): _tidied(v, str(k)) for k, v in value.items() if v is not None}
+        return {
+            str(k): {} if v is None else _tidied(v, str(k))
+            for k, v in value.items()
+            if v is not None or key in NAMING_KEYS
+        }
     if isinstance(value, list | tuple):
         return [_tidied(item, key) for item in value]
     if isinstance(value, str) and key not in TEXT_KEYS:

@@ -5,6 +5,9 @@ from itertools import pairwise
 from math import ceil
 from typing import Any
 
+from neuralfield.engines.tape import BLOCK_POINTS
+from neuralfield.fields.mlp import PRESETS
+
 BASE_MEMORY_MB = 1000
 """Python and its packages, Snakemake beside it on a cluster, and a small picture."""
 
@@ -24,15 +27,13 @@ GPU_FLOP_PER_S = 2e12
 STARTING_MINUTES = 10
 LONGEST_MINUTES = 7 * 24 * 60
 
-PRESET_WIDTHS = {"original": (128, 128, 256, 128, 64, 64, 64)}
-
 
 def layer_widths(field: Mapping[str, Any]) -> tuple[int, ...]:
     """How many values a network holds for a point, from its input to its output."""
     if "widths" in field or "preset" in field:
-        hidden = field.get("widths") or PRESET_WIDTHS[field["preset"]]
+        hidden = field.get("widths") or PRESETS[field["preset"]]["widths"]
     elif field["type"] == "imported":
-        hidden = PRESET_WIDTHS["original"]
+        hidden = PRESETS["original"]["widths"]
     else:
         hidden = [field["width"]] * (field["hidden_layers"] + 1)
     return (2 * field.get("frequencies", 1), *hidden, 3)
@@ -51,10 +52,12 @@ def points_per_step(image: Mapping[str, Any], training: Mapping[str, Any]) -> in
 
 
 def training_memory_mb(image: Mapping[str, Any], field: Mapping[str, Any]) -> int:
-    """Every value of every layer, for every point of a step, several times over."""
-    points = points_per_step(image, field["training"])
+    """The picture as a table, and every layer's values for the points worked on at once."""
+    block = max(BLOCK_POINTS.values())
+    points = min(points_per_step(image, field["training"]), block)
     wide = 2 if field["training"]["precision"] == "float64" else 1
-    return BASE_MEMORY_MB + ceil(points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide / 1e6)
+    layers = ceil(points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide / 1e6)
+    return picture_memory_mb(2 * picture_points(image)) + layers
 
 
 def training_minutes(

@@ -85,7 +85,7 @@ def select_device(request: str = "auto") -> Device:
     Parameters
     ----------
     request : {"auto", "cpu", "gpu"}
-        ``auto`` takes the GPU where an NVIDIA driver answers and CuPy is installed.
+        ``auto`` takes the GPU where an NVIDIA driver answers, CuPy is installed and a card works.
 
     Raises
     ------
@@ -101,6 +101,8 @@ def select_device(request: str = "auto") -> Device:
 
         name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
     except Exception as error:  # a missing package and a failing driver both land here
+        if request == "auto":
+            return Device("cpu", _processor_name(), np)
         raise ResourceError(
             "training.device",
             f"gpu, but CuPy cannot use one ({type(error).__name__}: {error})",
@@ -122,8 +124,14 @@ def available_memory_bytes(device: Device) -> int:
         return free_bytes + device.xp.get_default_memory_pool().free_bytes()
     available = _meminfo_available_bytes()
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
-    with contextlib.suppress(OSError, ValueError):  # no such file, or the word 'max': no limit
-        available = min(available, int(limit.read_text()) - int(used.read_text()))
+    statistics = Path("/sys/fs/cgroup/memory.stat")
+    with contextlib.suppress(
+        OSError, ValueError, KeyError
+    ):  # no such file, or the word 'max': no limit
+        # the kernel gives cached files back when memory is asked for
+        cached = dict(line.split() for line in statistics.read_text().splitlines())["inactive_file"]
+        in_use = int(used.read_text()) - int(cached)
+        available = min(available, int(limit.read_text()) - in_use)
     return available
 
 

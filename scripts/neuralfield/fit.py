@@ -109,7 +109,7 @@ def fit(
             stack.enter_context(threadpool_limits(limits=1))
             keep_freed_memory()
         stop = stack.enter_context(StopSignals())
-        trainer = Trainer(task, run.device, run.engine, run.threads, run.note)
+        trainer = Trainer(task, run.device, run.engine, run.threads)
         stack.callback(trainer.engine.close)
         name = task.fingerprint(trainer.engine.name, run.device.kind)
         folder = StateFolder(run.state_folder, name, run.note)

@@ -66,7 +66,9 @@ def size_for_longer_side(model: Model, longer_px: int, box: Box = WHOLE) -> tupl
     """Width and height of a redraw in the picture's own proportions."""
     part_width, part_height = model.width * (box[2] - box[0]), model.height * (box[3] - box[1])
     longer = max(part_width, part_height)
-    width, height = (max(1, round(longer_px * part / longer)) for part in (part_width, part_height))
+    width, height = (
+        max(1, math.floor(longer_px * part / longer + 0.5)) for part in (part_width, part_height)
+    )
     return width, height
 
 
@@ -117,10 +119,10 @@ def render_bands(
     half_width, half_height = extent(model.width, model.height)
     columns = axis_centres(device.xp, width, half_width, box[0], box[2])
     rows = axis_centres(device.xp, height, half_height, box[1], box[3])
-    pixel = (
-        2 * half_width * (box[2] - box[0]) / width,
-        2 * half_height * (box[3] - box[1]) / height,
+    sides = np.array(
+        [half_width * (box[2] - box[0]) / width, half_height * (box[3] - box[1]) / height]
     )
+    pixel = device.asarray(2 * sides)
     rows_per_band = max(1, _BAND_POINTS // width)
     with ThreadPoolExecutor(threads) as pool, threadpool_limits(limits=1):
         draw = partial(_draw, network, device, pool, dtype)

@@ -1,7 +1,7 @@
 """Which pixels a step looks at, and at which points of them: pure functions of seed and step."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from types import ModuleType
 
 import numpy as np
@@ -55,6 +55,14 @@ class Batches:
         rest = self._order(epoch + 1)[: self.size - part.size]
         return self.xp.concatenate([part, rest])
 
+    def weights(self, pixels: Array) -> Array | None:
+        """What makes a mean over a batch estimate the mean over the picture; None: all alike."""
+        if self.cumulative_density is None or self.size == self.pixel_count:
+            return None
+        cumulative = self.cumulative_density
+        before = self.xp.where(pixels > 0, cumulative[pixels - 1], 0)
+        return 1 / (self.pixel_count * (cumulative[pixels] - before))
+
     def _order(self, epoch: int) -> Array:
         return _order(self.xp, self.pixel_count, self.random_seed, epoch)
 
@@ -83,7 +91,8 @@ def detail_density(values: np.ndarray, detail_share: float) -> np.ndarray:
     height, width, _ = values.shape
     padded = np.pad(values, ((1, 1), (1, 1), (0, 0)), mode="edge")
     around = [padded[y : y + height, x : x + width] for y in range(3) for x in range(3)]
-    contrast = np.maximum.reduce(around) - np.minimum.reduce(around)
+    # one after another: ufunc.reduce would first copy all nine into one array
+    contrast = reduce(np.maximum, around) - reduce(np.minimum, around)
     contrast = contrast.mean(axis=2, dtype=np.float64).reshape(-1)
     even = np.full(contrast.size, 1 / contrast.size)
     total = contrast.sum()
@@ -159,6 +168,12 @@ class Footprint:
         words = words[:, :, :count]
         # `uniform` leaves the lowest 8 bits of each word, which are as random: they order the rows
         keys = ((words[..., 0] & 255) << 8) | (words[..., 1] & 255)
-        cells = xp.stack([xp.broadcast_to(xp.arange(count), keys.shape), keys.argsort(axis=-1)], -1)
+        cells = xp.stack(
+            [
+                xp.broadcast_to(xp.arange(count), keys.shape),
+                xp.argsort(keys, axis=-1, kind="stable"),
+            ],
+            -1,
+        )
         offsets = ((cells + uniform(words)) / count - 0.5) * self.pixel_side
         return (centres[:, None, None, :] + offsets).astype(centres.dtype).reshape(-1, 2)

@@ -12,7 +12,7 @@ class Schedule:
 
     ``cosine`` is cosine annealing without restarts (Loshchilov & Hutter 2017, equation 5):
 
-        lr_min + (lr_max - lr_min) * 0.5 * (1 + cos(pi * i / (steps + step_offset)))
+        lr_min + (lr_max - lr_min) * 0.5 * (1 + cos(pi * i / (steps + epoch_offset)))
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Schedule:
         The rate the cosine ends at, lr_min.
     steps : int
         Steps of the whole training.
-    step_offset : int
+    epoch_offset : int
         Stretches the cosine beyond the last step, so that the rate does not quite reach its end.
     warmup_steps : int
         The rate rises linearly over these steps before the schedule takes over in full.
@@ -33,7 +33,7 @@ class Schedule:
     learning_rate: float
     minimum_learning_rate: float
     steps: int
-    step_offset: int = 0
+    epoch_offset: int = 0
     warmup_steps: int = 0
 
     def __post_init__(self) -> None:
@@ -44,7 +44,7 @@ class Schedule:
         """The rate of the update that follows `step` finished ones (0 for the first)."""
         rate = self.learning_rate
         if self.name == "cosine":
-            period = max(self.steps + self.step_offset, 1)
+            period = max(self.steps + self.epoch_offset, 1)
             spread = self.learning_rate - self.minimum_learning_rate
             cosine = 0.5 * (1 + math.cos(math.pi * min(step, period) / period))
             rate = self.minimum_learning_rate + spread * cosine

@@ -96,7 +96,11 @@ def gradients(output: Tensor, leaves: Sequence[Tensor]) -> list[Array]:
                 continue
             held = pending.get(id(parent))
             pending[id(parent)] = part if held is None else held + part
-    return [pending.get(id(leaf), xp.zeros_like(leaf.data)) for leaf in leaves]
+    found = (pending.get(id(leaf)) for leaf in leaves)
+    return [
+        xp.zeros_like(leaf.data) if gradient is None else gradient
+        for leaf, gradient in zip(leaves, found, strict=True)
+    ]
 
 
 def _latest_first(output: Tensor) -> list[Tensor]:

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from neuralfield.checkpoint import fingerprint
 from neuralfield.device import Device, to_host
 from neuralfield.engines import make_engine
 from neuralfield.engines.problem import Problem
-from neuralfield.errors import DivergenceError
+from neuralfield.errors import ConfigError, DivergenceError
 from neuralfield.fields import FieldSettings, PictureShape, build_field, describe_field
 from neuralfield.losses import make_loss
 from neuralfield.optimizers import make_optimizer
@@ -75,14 +74,23 @@ class Trainer:
     engine : str
         See `neuralfield.engines.make_engine`.
     threads : int
-    say : callable
-        Told, in a line, whatever a user should know.
+
+    Raises
+    ------
+    ConfigError
+        Binary cross-entropy of an output that is not a probability.
+    ResourceError
+        Too little memory.
     """
 
-    def __init__(
-        self, task: Task, device: Device, engine: str, threads: int, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, task: Task, device: Device, engine: str, threads: int) -> None:
         settings = task.training
+        if settings.loss == "binary_cross_entropy" and task.field.output != "sigmoid":
+            raise ConfigError(
+                "fields: output",
+                f"{task.field.output!r} with the loss binary_cross_entropy",
+                "sigmoid, whose values are probabilities",
+            )
         self.task, self.device = task, device
         network = build_field(task.field, task.shape, settings.random_seed)
         self.network = network.to(device, settings.precision)
@@ -122,7 +130,7 @@ class Trainer:
             footprint,
             settings.precision,
         )
-        self.engine = make_engine(engine, problem, device, threads, say)
+        self.engine = make_engine(engine, problem, device, threads)
         self.steps_taken = 0
         self.seconds = 0.0
         self.history: list[tuple[float, ...]] = []
@@ -154,7 +162,8 @@ class Trainer:
         """Close the stretch since the row before, and say how it went."""
         loss = float(self._loss_since_row) / self._steps_since_row
         squared_error = float(self._error_since_row) / self._steps_since_row
-        psnr_db = -10 * math.log10(max(squared_error, 1e-12))
+        # an estimate without bias may fall below zero where there is almost nothing to estimate
+        psnr_db = -10 * math.log10(squared_error) if squared_error > 0 else math.nan
         rate = self.schedule(self.steps_taken - 1)
         self.history.append((self.steps_taken, self.seconds, loss, psnr_db, rate))
         self._steps_since_row, self._loss_since_row, self._error_since_row = 0, 0.0, 0.0

@@ -40,14 +40,14 @@ class TrainingSettings:
     """
 
     steps: int = 2000
-    batch_pixels: int = 0
-    detail_share: float = 0.0
-    supervision: str = "point"
+    batch_pixels: int = 2048
+    detail_share: float = 0.5
+    supervision: str = "footprint"
     footprint_points: int = 4
     loss: str = "mse"
     huber_delta: float = 0.1
     optimizer: str = "adam"
-    learning_rate: float = 5e-4
+    learning_rate: float = 1e-3
     minimum_learning_rate: float = 0.0
     momentum: float = 0.0
     beta1: float = 0.9

@@ -28,7 +28,14 @@ from neuralfield.trainer import Task
 from neuralfield.training import TrainingSettings
 
 CPU = select_device("cpu")
-SMALL = {"steps": 40, "batch_pixels": 100, "snapshots": 6, "learning_rate": 2e-3}
+SMALL = {
+    "steps": 40,
+    "batch_pixels": 100,
+    "detail_share": 0.0,
+    "supervision": "point",
+    "snapshots": 6,
+    "learning_rate": 2e-3,
+}
 
 
 def picture(width=20, height=16, channels=1):
@@ -261,3 +268,15 @@ def test_a_signal_saves_and_the_next_attempt_goes_on(tmp_path, left_alone, numbe
     said = train(killed_task(), tmp_path)
     assert any("going on from the state saved after step" in line for line in said)
     assert sha256(tmp_path / "model.safetensors") == left_alone
+
+
+def test_history_measures_the_whole_picture_although_batches_prefer_detail(tmp_path):
+    task = make_task(learning_rate=1e-12, steps=400, detail_share=0.8, batch_pixels=30)
+    train(task, tmp_path)
+    history = pd.read_csv(tmp_path / "history.csv")
+    steps = np.diff(history.step, prepend=0)
+    squared_error = np.average(10 ** (-history.psnr_db / 10), weights=steps)
+    drawn = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
+    task_values = task.values
+    raw = 10 ** (-psnr_db(drawn, task_values) / 10)
+    assert squared_error == pytest.approx(raw, rel=0.05)

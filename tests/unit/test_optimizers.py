@@ -54,7 +54,7 @@ def test_unknown_optimizer():
 
 
 def test_cosine_annealing_is_its_formula():
-    schedule = Schedule("cosine", 0.1, 0.001, steps=100, step_offset=20)
+    schedule = Schedule("cosine", 0.1, 0.001, steps=100, epoch_offset=20)
     for i in (0, 1, 50, 99):
         expected = 0.001 + (0.1 - 0.001) * 0.5 * (1 + math.cos(math.pi * i / (100 + 20)))
         assert schedule(i) == pytest.approx(expected, rel=1e-12)

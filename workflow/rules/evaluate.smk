@@ -55,6 +55,8 @@ rule summarize:
     resources:
         mem_mb=estimates.BASE_MEMORY_MB,
         runtime=10,
+    params:
+        version=VERSION,
     message:
         "Gathering all numbers in {output}"
     script:

@@ -1,6 +1,5 @@
 """How one training step runs. `fit` asks for a step and never knows which engine it got."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from neuralfield.device import Array, Device, require_memory
@@ -23,9 +22,7 @@ class Engine(Protocol):
         ...
 
 
-def make_engine(
-    request: str, problem: Problem, device: Device, threads: int, say: Callable[[str], None]
-) -> Engine:
+def make_engine(request: str, problem: Problem, device: Device, threads: int) -> Engine:
     """An engine for a problem.
 
     Parameters
@@ -36,8 +33,6 @@ def make_engine(
     device : Device
     threads : int
         Cores to use, on the CPU.
-    say : callable
-        Told, in a line, when a request could not be met and what was taken instead.
 
     Raises
     ------

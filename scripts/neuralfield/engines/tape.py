@@ -13,7 +13,7 @@ BLOCK_POINTS = {"cpu": 1024, "gpu": 1 << 18}
 """Points that pass through the network together: few enough for a core's cache, or to keep a
 card's memory free. Part of the result, because sums are taken block by block."""
 
-_BYTES_PER_VALUE_ALIVE = 4
+_ARRAYS_ALIVE = 4
 """Arrays of a layer's size that are alive at once: before and after the activation, and two
 gradients."""
 
@@ -55,7 +55,8 @@ class TapeEngine:
         Returns
         -------
         loss, squared_error : scalars on the device
-            Means over the batch, before the update.
+            Before the update: the batch's mean loss, and its estimate of the mean squared error
+            over the whole picture.
         """
         batch = self.problem.batches.indices(index)
         blocks = [
@@ -83,28 +84,35 @@ class TapeEngine:
         count = batch_size * problem.shape.channels
         if problem.footprint is None:
             values = problem.network(points)
-            squared_error = mean_squared_error(values, target, count)
+            loss = problem.loss(values, target, count)
+            squared = (values.data - target) ** 2
         else:
             values = problem.network(problem.footprint.spread(self.device.xp, points, pixels, step))
             groups = (len(pixels), problem.footprint.groups, -1, problem.shape.channels)
             estimates = mean_axis(reshape(values, groups), axis=2)
-            squared_error = squared_error_of_means(estimates, target, count)
-            values = mean_axis(estimates, axis=1)
-        squared = problem.loss is mean_squared_error
-        loss = squared_error if squared else problem.loss(values, target, count)
-        return gradients(loss, self._leaves), loss.data, squared_error.data
+            if problem.loss is mean_squared_error:
+                loss = squared_error_of_means(estimates, target, count)
+            else:
+                loss = problem.loss(mean_axis(estimates, axis=1), target, count)
+            errors = estimates.data - target[:, None, :]
+            squared = errors[:, 0] * errors[:, 1]
+        weights = problem.batches.weights(pixels)
+        if weights is not None:
+            squared = squared * weights[:, None]
+        return gradients(loss, self._leaves), loss.data, squared.sum() / count
 
 
 def memory_bytes(problem: Problem, device: Device, threads: int) -> int:
     """About what a step needs at once, in bytes."""
     itemsize = 8 if problem.dtype == "float64" else 4
     layers = problem.network.layers
-    per_point = _BYTES_PER_VALUE_ALIVE * sum(layer.fan_out for layer in layers)
+    per_point = _ARRAYS_ALIVE * (layers[0].fan_in + sum(layer.fan_out for layer in layers))
     points = problem.footprint.points if problem.footprint else 1
     block = min(BLOCK_POINTS[device.kind], problem.batches.size * points)
     pixels = problem.shape.width * problem.shape.height
-    # values, centres and the random order of pixels stay; a block's layers live for each thread
-    kept = pixels * (problem.shape.channels * itemsize + 2 * itemsize + 4 * 8)
+    # values, centres, and the random order of pixels while it is drawn (72 bytes a pixel, measured)
+    # are there once; a block's layers live for each thread
+    kept = pixels * ((problem.shape.channels + 2) * itemsize + 72)
     return (
         kept
         + threads * block * per_point * itemsize

@@ -28,7 +28,7 @@ class Fourier:
         See `neuralfield.fields.network.Output`.
     """
 
-    frequencies: int = 64
+    frequencies: int = 128
     scale: float = 10.0
     hidden_layers: int = 3
     width: int = 128

@@ -166,11 +166,6 @@ class CoordinateNetwork:
         """How many numbers are trained."""
         return sum(tensor.data.size for tensor in self.parameters.values())
 
-    @property
-    def widest(self) -> int:
-        """The most values one point has anywhere on its way through."""
-        return max([self.encoding.size, *(layer.fan_out for layer in self.layers)])
-
     def load(self, arrays: dict[str, np.ndarray], source: str) -> None:
         """Put saved arrays in place of the present ones.
 
