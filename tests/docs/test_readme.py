@@ -1,0 +1,63 @@
+"""The README's commands, run as written on a tiny config, and its links."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from workspace import ROOT, Workspace, clean_environment
+
+README = (ROOT / "README.md").read_text()
+COMMANDS = [
+    line.split("#")[0].strip()
+    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder like a checkout, but with a tiny picture, tiny networks and a photo."""
+    for name in ("Snakefile", "Makefile", "workflow", "scripts", "profiles"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    Workspace(tmp_path).command()  # writes config.yaml
+    Image.effect_noise((40, 30), 60).convert("RGB").save(tmp_path / "photo.jpg")
+    return tmp_path
+
+
+def test_there_are_the_commands_that_matter():
+    assert {"make run", "make test", "snakemake --cores all"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("snakemake")])
+def test_command_works_as_written(command: str, checkout: Path):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd=checkout,
+        env=clean_environment() | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (checkout / "results/report.html").exists()
+    name = "photo" if "photo.jpg" in command else "tiny"
+    assert (checkout / f"results/{name}/siren/render_8.png").exists()
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make")])
+def test_make_knows_its_targets(command: str):
+    done = subprocess.run(
+        [*command.split(), "--dry-run"], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\((?!http)([^)]+)\)", README))
+def test_links_lead_somewhere(target: str):
+    assert (ROOT / target).exists()
