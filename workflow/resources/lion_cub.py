@@ -9,14 +9,10 @@ origin is the middle of the face, and where both sides are alike only for the ri
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image, ImageDraw
+from painting import blend
 
 INK, PAPER = 0.0, 1.0
 SPAN_SAMPLES = 24
-# Each pixel is the average of a square of so many subpixels a side; large shapes are painted in
-# strips, to bound the memory that takes.
-SUPERSAMPLING = 12
-STRIP_SUBPIXELS = 1 << 24
 
 # Pens: width at the start, in the middle and at the end of a stroke, in widths of the picture.
 PENS = {
@@ -341,42 +337,6 @@ def stroke_pieces(curve, pen):
     one, other = normals * radii[:-1], normals * radii[1:]
     a, b = curve[:-1], curve[1:]
     return [*discs, *np.stack([a + one, b + other, b - other, a - one], axis=1)]
-
-
-def blend(canvas, outlines, colour, opacity=1.0):
-    """Paint the union of some polygons onto a picture, in place, with smooth edges.
-
-    Parameters
-    ----------
-    canvas : ndarray of shape (height, width) or (height, width, channels), float32
-        Picture to paint on.
-    outlines : list of ndarray of shape (n, 2)
-        Polygons; a unit is the width of the picture.
-    colour : float or ndarray
-        What to paint with; anything that broadcasts to the shape of the picture.
-    opacity : float
-        1 hides what was there before.
-    """
-    height, width = canvas.shape[:2]
-    paint = np.broadcast_to(np.asarray(colour, dtype=np.float32), canvas.shape)
-    corners = np.vstack(outlines) * width
-    left, top = np.floor(corners.min(axis=0)).astype(int).clip(0).tolist()
-    right, bottom = np.ceil(corners.max(axis=0)).astype(int).clip(0, (width, height)).tolist()
-    if left >= right:
-        return
-    strip = max(1, STRIP_SUBPIXELS // ((right - left) * SUPERSAMPLING**2))
-    for row in range(top, bottom, strip):
-        rows = slice(row, min(row + strip, bottom))
-        size = ((right - left) * SUPERSAMPLING, (rows.stop - row) * SUPERSAMPLING)
-        mask = Image.new("L", size)
-        draw = ImageDraw.Draw(mask)
-        for outline in outlines:
-            local = (outline * width - (left, row)) * SUPERSAMPLING
-            draw.polygon(local.ravel().tolist(), fill=255)
-        cover = np.asarray(mask.reduce(SUPERSAMPLING), dtype=np.float32) * np.float32(opacity / 255)
-        cover = cover.reshape(cover.shape + (1,) * (canvas.ndim - 2))
-        area = canvas[rows, left:right]
-        area += cover * (paint[rows, left:right] - area)
 
 
 def draw_lion_cub(width_px):

@@ -6,7 +6,7 @@ depend on the size, so the same picture can be painted at any size.
 """
 
 import numpy as np
-from lion_cub import blend
+from painting import blend
 
 SEED = 20
 ASPECT = 2 / 3
