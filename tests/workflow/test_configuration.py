@@ -92,10 +92,15 @@ def test_the_order_of_lines_changes_nothing(written):
 
 def test_a_key_left_empty_is_not_set(written):
     changed(written, "training.threads", None)
+    assert "threads" not in read(written)["training"]
+
+
+def test_a_network_without_settings_lacks_its_type(written):
     changed(written, "fields.plain", None)
-    settings = read(written)
-    assert "threads" not in settings["training"]
-    assert list(settings["fields"]) == ["siren"]
+    with pytest.raises(
+        configuration.Problems, match=r"fields\.plain\.type: missing; expected siren"
+    ):
+        read(written)
 
 
 def test_numbers_may_be_written_as_text(written):
