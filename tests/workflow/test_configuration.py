@@ -97,9 +97,7 @@ def test_a_key_left_empty_is_not_set(written):
 
 def test_a_network_without_settings_lacks_its_type(written):
     changed(written, "fields.plain", None)
-    with pytest.raises(
-        configuration.Problems, match=r"fields\.plain\.type: missing; expected siren"
-    ):
+    with pytest.raises(Problems, match=r"fields\.plain\.type: missing; expected siren"):
         read(written)
 
 
