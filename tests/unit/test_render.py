@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -198,3 +203,31 @@ def test_png_is_one_that_others_read(make_model, tmp_path):
     render_to_png(make_model(channels=3), tmp_path / "d.png", 9, 5, device=CPU)
     with Image.open(tmp_path / "d.png") as picture:
         assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (9, 5))
+
+
+def test_a_redraw_as_wide_as_16384_pixels_takes_bounded_memory(make_model, tmp_path):
+    """In a process of its own; a taller one has more bands, not larger ones."""
+    make_model(channels=3, footprint=True)
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from neuralfield.device import select_device\n"
+        "from neuralfield.model import load_model\n"
+        "from neuralfield.render import render_to_png\n"
+        "model, drawing, height = load_model(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])\n"
+        "render_to_png(model, drawing, 16384, height, device=select_device('cpu'))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    scripts = str(Path(rendering.__file__).parents[1])
+    peaks_kib = []
+    for height in (128, 640):
+        arguments = [tmp_path / "m.safetensors", tmp_path / "wide.png", height]
+        said = subprocess.run(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            env=os.environ | {"PYTHONPATH": scripts},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        peaks_kib.append(int(said.stdout))
+    assert max(peaks_kib) < 2 << 20
+    assert peaks_kib[1] < 1.25 * peaks_kib[0]
