@@ -30,7 +30,6 @@ from neuralfield.interruption import StopSignals
 from neuralfield.model import save_model
 from neuralfield.state import StateFolder
 from neuralfield.trainer import HISTORY_COLUMNS, Task, Trainer
-from neuralfield.training import log_spaced_steps
 
 Progress = Callable[[dict[str, float]], None]
 """Told a row of the history, as a mapping of its columns, whenever one is complete."""
@@ -109,9 +108,9 @@ def fit(
             stack.enter_context(threadpool_limits(limits=1))
             keep_freed_memory()
         stop = stack.enter_context(StopSignals())
-        trainer = Trainer(task, run.device, run.engine, run.threads)
+        trainer = Trainer(task, run.device, run.engine, run.threads, run.note)
         stack.callback(trainer.engine.close)
-        name = task.fingerprint(trainer.engine.name, run.device.kind)
+        name = task.fingerprint(trainer.engine, run.device.kind)
         folder = StateFolder(run.state_folder, name, run.note)
         stack.enter_context(folder.locked(stop))
         folder.forget_other_runs()
@@ -128,10 +127,9 @@ def _resume(
     earlier_segment: Path | None,
 ) -> None:
     taken_snapshots = [step for step, _ in list_snapshots(folder.snapshots)]
-    due = _snapshot_steps(trainer)
 
     def usable(step: int) -> bool:
-        missing = [s for s in due if s <= step and s not in taken_snapshots]
+        missing = [s for s in trainer.snapshot_steps if s <= step and s not in taken_snapshots]
         return step <= until_step and not missing
 
     found = folder.load_latest(usable)
@@ -157,7 +155,6 @@ def _resume(
 def _advance(
     trainer: Trainer, folder: StateFolder, run: Run, stop: StopSignals, until_step: int
 ) -> None:
-    snapshots_due = _snapshot_steps(trainer)
     last_saved_s = lap_s = time.perf_counter()
 
     def close_lap() -> None:
@@ -167,8 +164,8 @@ def _advance(
 
     try:
         while trainer.steps_taken < until_step:
-            is_row = trainer.step()
-            is_snapshot = trainer.steps_taken in snapshots_due
+            is_row = trainer.advance(until_step)
+            is_snapshot = trainer.steps_taken in trainer.snapshot_steps
             is_late = time.perf_counter() - last_saved_s >= run.checkpoint_interval_s
             if not (is_row or is_snapshot or is_late or stop.received):
                 continue
@@ -189,11 +186,6 @@ def _advance(
         raise DivergenceError(error.where, error.found, error.expected, remedy) from None
 
 
-def _snapshot_steps(trainer: Trainer) -> set[int]:
-    settings = trainer.task.training
-    return set(log_spaced_steps(settings.steps, settings.snapshots))
-
-
 def _save_snapshot(trainer: Trainer, folder: StateFolder) -> None:
     trainer.state()  # refuses a network that is not finite
     _save_network(trainer, snapshot_path(folder.snapshots, trainer.steps_taken))
@@ -207,7 +199,7 @@ def _save_network(trainer: Trainer, path: Path) -> None:
         "footprint": task.training.supervision == "footprint",
         "engine": trainer.engine.name,
         "device": trainer.device.kind,
-        "precision": task.training.precision,
+        "precision": trainer.engine.precision,
     }
     save_model(path, trainer.network, task.field, task.shape, task.mode, record)
 
@@ -259,7 +251,7 @@ def _record(trainer: Trainer, run: Run) -> dict[str, Any]:
     return {
         "device": run.device.name,
         "engine": trainer.engine.name,
-        "precision": trainer.task.training.precision,
+        "precision": trainer.engine.precision,
         "random_seed": trainer.task.training.random_seed,
         "steps": trainer.steps_taken,
         "train_seconds": round(trainer.seconds, 3),

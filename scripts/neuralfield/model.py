@@ -38,7 +38,8 @@ class Model:
         Weights, and buffers such as random frequencies.
     metadata : dict
         How it was made: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or "gpu"),
-        ``precision``, ``footprint`` (whether a pixel is the mean over its square).
+        ``precision`` ("float32", "float64" or "mixed"), ``footprint`` (whether a pixel is the mean
+        over its square).
     """
 
     settings: FieldSettings

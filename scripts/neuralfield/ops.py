@@ -174,6 +174,24 @@ def mean_axis(x: Tensor, axis: int) -> Tensor:
     )
 
 
+def group_means(x: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Means of consecutive rows: (n * sum(sizes), c) -> (n, len(sizes), c)."""
+    xp = namespace_of(x.data)
+    columns = x.shape[1]
+    rows = x.data.reshape(-1, sum(sizes), columns)
+    ends = list(itertools.accumulate(sizes))
+    means = [rows[:, end - size : end].mean(axis=1) for size, end in zip(sizes, ends, strict=True)]
+
+    def backward(g: Array) -> tuple[Array]:
+        parts = [
+            xp.broadcast_to(g[:, [group]] / size, (len(g), size, columns))
+            for group, size in enumerate(sizes)
+        ]
+        return (xp.concatenate(parts, axis=1).reshape(x.shape),)
+
+    return record(xp.stack(means, axis=1), (x,), backward)
+
+
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     """The same elements in another shape."""
     return record(x.data.reshape(shape), (x,), lambda g: (g.reshape(x.shape),))

@@ -114,7 +114,8 @@ def render_bands(
         )
     if samples == "auto":
         samples = choose_samples(model, width, height, box)
-    dtype = model.metadata.get("precision", "float32")
+    # weights taught in mixed precision are float32
+    dtype = "float64" if model.metadata.get("precision") == "float64" else "float32"
     network = model.network(device, dtype)
     half_width, half_height = extent(model.width, model.height)
     columns = axis_centres(device.xp, width, half_width, box[0], box[2])

@@ -7,12 +7,18 @@ run draws what the run left alone would have drawn.
 
 from types import ModuleType
 
+import numpy as np
+
 from neuralfield.device import Array
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _WORD = 0xFFFFFFFF
+_MIX = (0x9E3779B1, 0x85EBCA6B)
+
+FEISTEL_ROUNDS = 8
+"""Of `permuted`: with random halves of few bits, fewer rounds would be heard."""
 
 
 def philox(xp: ModuleType, counter: tuple[Array | int, ...], seed: int) -> tuple[Array, ...]:
@@ -48,13 +54,50 @@ def uniform(words: Array) -> Array:
     return (words >> 8).astype("float32") * 2.0**-24
 
 
-def permutation(xp: ModuleType, size: int, seed: int, stream: int, index: int) -> Array:
-    """The `index`-th random order of ``range(size)``.
+def permuted(xp: ModuleType, places: Array, size: int, seed: int, order: tuple[int, int]) -> Array:
+    """What stands at the given places of a random order of ``range(size)``.
+
+    A keyed bijection, computed for each place by itself: no sort, no memory, no state. It is a
+    balanced Feistel network over the smallest power of 4 that holds `size`, walked on until it is
+    back below `size` (Black & Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+
+    Parameters
+    ----------
+    xp : module
+    places : array of int64, shape (n,)
+        In ``range(size)``.
+    size : int
+        At most 2 ** 32.
+    seed : int
+    order : tuple of two int
+        Which of the orders of this seed: the last two words of a Philox counter.
 
     Returns
     -------
-    array of int64, shape (size,)
+    array of int64, shape (n,)
     """
-    high, low, _, _ = philox(xp, (xp.arange(size, dtype=xp.uint64), index, stream, 0), seed)
-    # 64-bit keys: two of them are equal so rarely that how a sort breaks ties cannot matter
-    return xp.argsort((high.astype(xp.uint64) << xp.uint64(32)) | low.astype(xp.uint64))
+    half_bits = half_bits_of(size)
+    keys = np.stack(philox(np, (np.arange(FEISTEL_ROUNDS // 4), 0, *order), seed), axis=-1)
+    found = _feistel(xp, places.astype(xp.uint32), half_bits, keys.reshape(-1))
+    while True:
+        outside = found >= size
+        if not outside.any():
+            return found.astype(xp.int64)
+        found = xp.where(outside, _feistel(xp, found, half_bits, keys.reshape(-1)), found)
+
+
+def half_bits_of(size: int) -> int:
+    """Half the bits of the smallest power of 4 that holds `size`."""
+    return ((size - 1).bit_length() + 1) // 2
+
+
+def _feistel(xp: ModuleType, number: Array, half_bits: int, keys: np.ndarray) -> Array:
+    half, mask = xp.uint32(half_bits), xp.uint32((1 << half_bits) - 1)
+    left, right = number >> half, number & mask
+    for key in keys:
+        mixed = (right ^ key) * xp.uint32(_MIX[0])
+        mixed ^= mixed >> xp.uint32(15)
+        mixed *= xp.uint32(_MIX[1])
+        mixed ^= mixed >> xp.uint32(16)
+        left, right = right, left ^ (mixed & mask)
+    return (left << half) | right

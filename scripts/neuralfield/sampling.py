@@ -8,9 +8,12 @@ import numpy as np
 
 from neuralfield.device import Array
 from neuralfield.errors import ConfigError
-from neuralfield.rng import permutation, philox, uniform
+from neuralfield.rng import permuted, philox, uniform
 
-_STREAM_ORDER, _STREAM_JITTER, _STREAM_DENSITY = 0, 1, 2
+STREAM_ORDER, STREAM_JITTER, STREAM_DENSITY = 0, 1, 2
+"""The last word of a counter: draws for different purposes never share one."""
+
+_MOST_POINTS = 64
 
 
 @dataclass(frozen=True)
@@ -41,35 +44,46 @@ class Batches:
         """Pixels in each batch."""
         return min(self.batch_pixels or self.pixel_count, self.pixel_count)
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether every batch is the whole picture."""
+        return self.size == self.pixel_count
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether pixels are looked at unequally often."""
+        return self.cumulative_density is not None and not self.is_everything
+
     def indices(self, step: int) -> Array:
         """Pixels of the batch of a step (the first is 0); int64, shape (size,)."""
-        if self.size == self.pixel_count:
+        if self.is_everything:
             return _range(self.xp, self.pixel_count)
         if self.cumulative_density is not None:
             return self._systematic_sample(self.cumulative_density, step)
         start = step * self.size
         epoch, offset = divmod(start, self.pixel_count)
-        part = self._order(epoch)[offset : offset + self.size]
+        places = offset + _range(self.xp, self.size)
+        part = self._at(places[: self.pixel_count - offset], epoch)
         if part.size == self.size:
             return part
-        rest = self._order(epoch + 1)[: self.size - part.size]
+        rest = self._at(places[part.size :] - self.pixel_count, epoch + 1)
         return self.xp.concatenate([part, rest])
 
     def weights(self, pixels: Array) -> Array | None:
         """What makes a mean over a batch estimate the mean over the picture; None: all alike."""
-        if self.cumulative_density is None or self.size == self.pixel_count:
-            return None
         cumulative = self.cumulative_density
+        if cumulative is None or not self.is_weighted:
+            return None
         before = self.xp.where(pixels > 0, cumulative[pixels - 1], 0)
         return 1 / (self.pixel_count * (cumulative[pixels] - before))
 
-    def _order(self, epoch: int) -> Array:
-        return _order(self.xp, self.pixel_count, self.random_seed, epoch)
+    def _at(self, places: Array, epoch: int) -> Array:
+        return permuted(self.xp, places, self.pixel_count, self.random_seed, (epoch, STREAM_ORDER))
 
     def _systematic_sample(self, cumulative: Array, step: int) -> Array:
         """One draw from each of `size` equal parts of the density: even over the picture too."""
         part = _range(self.xp, self.size)
-        draw = uniform(philox(self.xp, (part, 0, step, _STREAM_DENSITY), self.random_seed)[0])
+        draw = uniform(philox(self.xp, (part, 0, step, STREAM_DENSITY), self.random_seed)[0])
         found = self.xp.searchsorted(cumulative, (part + draw) / self.size, side="right")
         return self.xp.minimum(found, self.pixel_count - 1)
 
@@ -99,11 +113,6 @@ def detail_density(values: np.ndarray, detail_share: float) -> np.ndarray:
     return (1 - detail_share) * even + detail_share * (contrast / total if total else even)
 
 
-@lru_cache(maxsize=2)
-def _order(xp: ModuleType, size: int, seed: int, epoch: int) -> Array:
-    return permutation(xp, size, seed, _STREAM_ORDER, epoch)
-
-
 @lru_cache(maxsize=4)
 def _range(xp: ModuleType, size: int) -> Array:
     return xp.arange(size)
@@ -121,7 +130,7 @@ class Footprint:
     Attributes
     ----------
     points : int
-        Points a pixel, an even number.
+        Points a pixel; the first group has one more where they are odd.
     pixel_side : float
         Side of a pixel in coordinates: 2 / longer side.
     random_seed : int
@@ -134,13 +143,14 @@ class Footprint:
     groups = 2
 
     def __post_init__(self) -> None:
-        if self.points < self.groups or self.points % self.groups:
-            raise ConfigError("training.footprint_points", self.points, "an even number from 2 up")
+        if not self.groups <= self.points <= _MOST_POINTS:
+            expected = f"a whole number from {self.groups} to {_MOST_POINTS}"
+            raise ConfigError("training.footprint_points", self.points, expected)
 
     @property
-    def group_points(self) -> int:
+    def group_sizes(self) -> tuple[int, int]:
         """Points of each group."""
-        return self.points // self.groups
+        return (self.points + 1) // 2, self.points // 2
 
     def spread(self, xp: ModuleType, centres: Array, pixels: Array, step: int) -> Array:
         """Points of the given pixels in a step.
@@ -158,22 +168,34 @@ class Footprint:
         array of the dtype of `centres`, shape (n * points, 2)
             Pixel by pixel, and group by group.
         """
-        count = self.group_points
-        counters = (count + 1) // 2  # each gives four words: two points
+        counters = (self.group_sizes[0] + 1) // 2  # each gives four words: two points
         index = xp.arange(self.groups * counters)
-        words = philox(
-            xp, (pixels[:, None], index[None, :], step, _STREAM_JITTER), self.random_seed
-        )
+        words = philox(xp, (pixels[:, None], index[None, :], step, STREAM_JITTER), self.random_seed)
         words = xp.stack(words, axis=-1).reshape(len(pixels), self.groups, 2 * counters, 2)
-        words = words[:, :, :count]
-        # `uniform` leaves the lowest 8 bits of each word, which are as random: they order the rows
-        keys = ((words[..., 0] & 255) << 8) | (words[..., 1] & 255)
-        cells = xp.stack(
+        offsets = xp.concatenate(
             [
-                xp.broadcast_to(xp.arange(count), keys.shape),
-                xp.argsort(keys, axis=-1, kind="stable"),
+                _latin_hypercube(xp, words[:, group, :count]) * self.pixel_side
+                for group, count in enumerate(self.group_sizes)
             ],
-            -1,
+            axis=1,
         )
-        offsets = ((cells + uniform(words)) / count - 0.5) * self.pixel_side
-        return (centres[:, None, None, :] + offsets).astype(centres.dtype).reshape(-1, 2)
+        return (centres[:, None, :] + offsets).astype(centres.dtype).reshape(-1, 2)
+
+
+def _latin_hypercube(xp: ModuleType, words: Array) -> Array:
+    """Points of a square, one in every row and column of a grid over it.
+
+    Parameters
+    ----------
+    words : array of uint32, shape (n, points, 2)
+
+    Returns
+    -------
+    array of float64, shape (n, points, 2), in [-0.5, 0.5)
+    """
+    count = words.shape[1]
+    # `uniform` leaves the lowest 8 bits of each word, which are as random: they order the rows
+    keys = ((words[..., 0] & 255) << 8) | (words[..., 1] & 255)
+    columns = xp.broadcast_to(xp.arange(count), keys.shape)
+    rows = xp.argsort(keys, axis=-1, kind="stable")
+    return (xp.stack([columns, rows], -1) + uniform(words)) / count - 0.5

@@ -40,13 +40,17 @@ class Schedule:
         if self.name not in ("cosine", "constant"):
             raise ConfigError("training.schedule", repr(self.name), "cosine or constant")
 
+    @property
+    def period(self) -> int:
+        """Steps from the cosine's beginning to its end."""
+        return max(self.steps + self.epoch_offset, 1)
+
     def __call__(self, step: int) -> float:
         """The rate of the update that follows `step` finished ones (0 for the first)."""
         rate = self.learning_rate
         if self.name == "cosine":
-            period = max(self.steps + self.epoch_offset, 1)
             spread = self.learning_rate - self.minimum_learning_rate
-            cosine = 0.5 * (1 + math.cos(math.pi * min(step, period) / period))
+            cosine = 0.5 * (1 + math.cos(math.pi * min(step, self.period) / self.period))
             rate = self.minimum_learning_rate + spread * cosine
         if step < self.warmup_steps:
             rate *= (step + 1) / self.warmup_steps

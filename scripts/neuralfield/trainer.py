@@ -2,6 +2,9 @@
 
 import hashlib
 import math
+import time
+from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,11 +12,10 @@ import numpy as np
 
 from neuralfield.checkpoint import fingerprint
 from neuralfield.device import Device, to_host
-from neuralfield.engines import make_engine
+from neuralfield.engines import Engine, make_engine
 from neuralfield.engines.problem import Problem
 from neuralfield.errors import ConfigError, DivergenceError
 from neuralfield.fields import FieldSettings, PictureShape, build_field, describe_field
-from neuralfield.losses import make_loss
 from neuralfield.optimizers import make_optimizer
 from neuralfield.sampling import Batches, Footprint, detail_density
 from neuralfield.schedules import Schedule
@@ -22,8 +24,8 @@ from neuralfield.version import ENGINE_VERSION
 
 HISTORY_COLUMNS = ("step", "seconds", "loss", "psnr_db", "learning_rate")
 _HISTORY_ROWS = 200
-_CHECK_EVERY_STEPS = {"cpu": 1, "gpu": 50}
-"""How often the loss is looked at: a look makes a card wait."""
+_CALL_S = 0.2
+"""Steps are asked for in calls of about this length, so that a signal is soon answered."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,17 @@ class Task:
         height, width, channels = self.values.shape
         return PictureShape(width, height, channels)
 
-    def fingerprint(self, engine: str, device_kind: str) -> str:
+    def fingerprint(self, engine: Engine, device_kind: str) -> str:
         """A name for everything that the result depends on."""
         return fingerprint(
             ENGINE_VERSION,
             describe_field(self.field),
-            asdict(self.training),
+            asdict(self.training) | {"precision": engine.precision},
             self.mode,
             list(self.values.shape),
             hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest(),
-            engine,
+            engine.name,
+            engine.variant,
             device_kind,
         )
 
@@ -74,6 +77,8 @@ class Trainer:
     engine : str
         See `neuralfield.engines.make_engine`.
     threads : int
+    note : callable
+        Told, in a line, whatever a user should know.
 
     Raises
     ------
@@ -83,7 +88,14 @@ class Trainer:
         Too little memory.
     """
 
-    def __init__(self, task: Task, device: Device, engine: str, threads: int) -> None:
+    def __init__(
+        self,
+        task: Task,
+        device: Device,
+        engine: str,
+        threads: int,
+        note: Callable[[str], None],
+    ) -> None:
         settings = task.training
         if settings.loss == "binary_cross_entropy" and task.field.output != "sigmoid":
             raise ConfigError(
@@ -93,7 +105,8 @@ class Trainer:
             )
         self.task, self.device = task, device
         network = build_field(task.field, task.shape, settings.random_seed)
-        self.network = network.to(device, settings.precision)
+        dtype = "float64" if settings.precision == "float64" else "float32"
+        self.network = network.to(device, dtype)
         self.optimizer = make_optimizer(
             settings.optimizer,
             self.network.parameters,
@@ -124,49 +137,57 @@ class Trainer:
             self.network,
             shape,
             task.values,
-            make_loss(settings.loss, settings.huber_delta),
+            settings.loss,
+            settings.huber_delta,
             self.optimizer,
+            self.schedule,
             batches,
             footprint,
-            settings.precision,
+            dtype,
         )
-        self.engine = make_engine(engine, problem, device, threads)
+        self.engine = make_engine(engine, settings.precision, problem, device, threads, note)
         self.steps_taken = 0
         self.seconds = 0.0
         self.history: list[tuple[float, ...]] = []
+        self.snapshot_steps = set(log_spaced_steps(settings.steps, settings.snapshots))
         self._row_steps = set(log_spaced_steps(settings.steps, _HISTORY_ROWS)) - {0}
+        self._stops = sorted(self._row_steps | self.snapshot_steps)
         self._steps_since_row = 0
-        self._loss_since_row: Any = 0.0
-        self._error_since_row: Any = 0.0
+        self._steps_per_s = 0.0
 
-    def step(self) -> bool:
-        """Take one step; True where it completed a row of the history.
+    def advance(self, limit: int) -> bool:
+        """Take the steps up to the next row, snapshot or `limit`, or as many as soon end.
+
+        Returns
+        -------
+        bool
+            Whether the last one completed a row of the history.
 
         Raises
         ------
         DivergenceError
             The loss is not a finite number any more.
         """
-        rate = self.schedule(self.steps_taken)
-        loss, squared_error = self.engine.step(self.steps_taken, rate)
-        self.steps_taken += 1
-        self._steps_since_row += 1
-        self._loss_since_row = self._loss_since_row + loss.astype("float64")
-        self._error_since_row = self._error_since_row + squared_error.astype("float64")
-        is_row = self.steps_taken in self._row_steps
-        if is_row or self.steps_taken % _CHECK_EVERY_STEPS[self.device.kind] == 0:
-            self._require_finite()
-        return is_row
+        next_stop = self._stops[bisect_right(self._stops, self.steps_taken)]
+        soon = max(1, min(int(_CALL_S * self._steps_per_s), self.engine.most_steps))
+        count = min(next_stop - self.steps_taken, limit - self.steps_taken, soon)
+        started_s = time.perf_counter()
+        self.engine.run(self.steps_taken, count)
+        self.steps_taken += count
+        self._steps_since_row += count
+        self._require_finite()
+        self._steps_per_s = count / (time.perf_counter() - started_s)
+        return self.steps_taken in self._row_steps
 
     def add_history_row(self) -> dict[str, float]:
         """Close the stretch since the row before, and say how it went."""
-        loss = float(self._loss_since_row) / self._steps_since_row
-        squared_error = float(self._error_since_row) / self._steps_since_row
+        loss, squared_error = (to_host(self.engine.totals) / self._steps_since_row).tolist()
         # an estimate without bias may fall below zero where there is almost nothing to estimate
         psnr_db = -10 * math.log10(squared_error) if squared_error > 0 else math.nan
         rate = self.schedule(self.steps_taken - 1)
         self.history.append((self.steps_taken, self.seconds, loss, psnr_db, rate))
-        self._steps_since_row, self._loss_since_row, self._error_since_row = 0, 0.0, 0.0
+        self._steps_since_row = 0
+        self.engine.totals.fill(0)
         return dict(zip(HISTORY_COLUMNS, self.history[-1], strict=True))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -183,12 +204,13 @@ class Trainer:
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise self._divergence("a weight is not a finite number")
         rows = np.array(self.history, dtype=np.float64).reshape(-1, len(HISTORY_COLUMNS))
+        loss, squared_error = to_host(self.engine.totals).tolist()
         metadata = {
             "steps_taken": self.steps_taken,
             "seconds": self.seconds,
             "steps_since_row": self._steps_since_row,
-            "loss_since_row": float(self._loss_since_row),
-            "error_since_row": float(self._error_since_row),
+            "loss_since_row": loss,
+            "error_since_row": squared_error,
         }
         return arrays | {"history": rows}, metadata
 
@@ -200,12 +222,13 @@ class Trainer:
         self.history = [tuple(row) for row in arrays["history"].tolist()]
         self.steps_taken, self.seconds = metadata["steps_taken"], metadata["seconds"]
         self._steps_since_row = metadata["steps_since_row"]
-        self._loss_since_row = metadata["loss_since_row"]
-        self._error_since_row = metadata["error_since_row"]
+        totals = [metadata["loss_since_row"], metadata["error_since_row"]]
+        self.engine.totals[...] = self.device.asarray(totals)
 
     def _require_finite(self) -> None:
-        if not math.isfinite(float(self._loss_since_row)):
-            raise self._divergence(f"the loss is {float(self._loss_since_row)}")
+        loss = float(self.engine.totals[0])  # waits for the steps
+        if not math.isfinite(loss):
+            raise self._divergence(f"the loss is {loss}")
 
     def _divergence(self, found: str) -> DivergenceError:
         rate = self.task.training.learning_rate

@@ -24,7 +24,7 @@ class TrainingSettings:
     supervision : {"point", "footprint"}
         Fit the value at a pixel's centre, or the mean over its square.
     footprint_points : int
-        Points a pixel and step under footprint supervision; an even number.
+        Points a pixel and step under footprint supervision, from 2 to 64.
     loss : {"mse", "binary_cross_entropy", "huber"}
     huber_delta : float
     optimizer : {"adam", "sgd"}
@@ -33,7 +33,9 @@ class TrainingSettings:
     schedule : {"cosine", "constant"}
     epoch_offset, warmup_steps : int
         See `neuralfield.schedules.Schedule`.
-    precision : {"float32", "float64"}
+    precision : {"auto", "mixed", "float32", "float64"}
+        Of the numbers. ``mixed``: products of 16-bit numbers, added up in float32, on the cuda
+        engine; ``auto``: that where it can be had, and float32 elsewhere.
     random_seed : int
     snapshots : int
         Snapshots kept for the film, log-spaced over the steps.
@@ -55,7 +57,7 @@ class TrainingSettings:
     schedule: str = "cosine"
     epoch_offset: int = 0
     warmup_steps: int = 0
-    precision: str = "float32"
+    precision: str = "auto"
     random_seed: int = 0
     snapshots: int = 60
 
@@ -69,7 +71,7 @@ class TrainingSettings:
         if not 0 <= self.detail_share <= 1:
             raise ConfigError("training.detail_share", self.detail_share, "a number from 0 to 1")
         self._require_one_of("supervision", "point", "footprint")
-        self._require_one_of("precision", "float32", "float64")
+        self._require_one_of("precision", "auto", "mixed", "float32", "float64")
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> "TrainingSettings":

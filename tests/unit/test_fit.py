@@ -204,11 +204,11 @@ import test_fit
 from pathlib import Path
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.interruption import Interrupted
-take_step = TapeEngine.step
-def slow_step(self, *arguments):
+take_steps = TapeEngine.run
+def run_slowly(self, *arguments):
     time.sleep(0.02)  # long enough to be killed ten times before it ends
-    return take_step(self, *arguments)
-TapeEngine.step = slow_step
+    return take_steps(self, *arguments)
+TapeEngine.run = run_slowly
 print("ready", flush=True)
 try:
     test_fit.train(test_fit.killed_task(), Path(sys.argv[1]), checkpoint_interval_s=0.05)

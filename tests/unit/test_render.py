@@ -45,6 +45,15 @@ def test_a_drawn_pixel_is_the_field_at_its_centre(make_model):
     np.testing.assert_allclose(drawn, values.reshape(8, 12, 1).clip(0, 1), atol=1e-6)
 
 
+def test_a_field_taught_in_mixed_precision_is_drawn_in_float32(make_model):
+    drawn = [
+        render(make_model(precision=precision), 30, 20, device=CPU)
+        for precision in ("mixed", "float32", "float64")
+    ]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert not np.array_equal(drawn[0], drawn[2])
+
+
 def test_a_redraw_agrees_with_the_drawing_where_pixel_centres_meet(make_model):
     model = make_model()
     small, large = render(model, 12, 8, device=CPU), render(model, 36, 24, device=CPU)

@@ -3,7 +3,7 @@ import pytest
 
 from neuralfield.coordinates import pixel_centres
 from neuralfield.errors import ConfigError
-from neuralfield.rng import permutation, philox, uniform
+from neuralfield.rng import permuted, philox, uniform
 from neuralfield.sampling import Batches, Footprint, detail_density
 from neuralfield.training import log_spaced_steps
 
@@ -30,11 +30,48 @@ def test_uniform_numbers_are_uniform():
     assert np.abs(counts / draws.size - 0.1).max() < 0.003
 
 
-def test_permutation_has_each_number_once_and_depends_on_its_index():
-    first, second = (permutation(np, 1000, 5, 0, index) for index in (0, 1))
-    assert sorted(first) == list(range(1000))
-    assert not np.array_equal(first, second)
-    assert np.array_equal(first, permutation(np, 1000, 5, 0, 0))
+def random_order(size, seed=5, epoch=0):
+    return permuted(np, np.arange(size), size, seed, (epoch, 0))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 16, 17, 64, 999, 40_000])
+def test_a_random_order_has_each_number_once(size):
+    assert sorted(random_order(size)) == list(range(size))
+
+
+def test_random_orders_differ_by_epoch_and_seed_and_can_be_asked_place_by_place():
+    order = random_order(1000)
+    for other in (random_order(1000, epoch=1), random_order(1000, seed=6)):
+        assert np.count_nonzero(order == other) < 10
+    places = np.array([7, 999, 0])
+    np.testing.assert_array_equal(permuted(np, places, 1000, 5, (0, 0)), order[places])
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 64, 999])
+@pytest.mark.parametrize("place", [0, -1])
+def test_every_number_is_as_likely_at_a_place(size, place):
+    epochs, bins = 2000, min(size, 10)
+    place = np.array([place % size])
+    drawn = [int(permuted(np, place, size, 9, (epoch, 0))[0]) for epoch in range(epochs)]
+    counts = np.bincount(np.array(drawn) * bins // size, minlength=bins)
+    expected = epochs * np.bincount(np.arange(size) * bins // size, minlength=bins) / size
+    chi_square = ((counts - expected) ** 2 / expected).sum()
+    assert chi_square < bins + 4 * np.sqrt(2 * bins), "mean bins - 1, spread sqrt(2 * bins)"
+
+
+def test_small_pictures_see_every_order():
+    epochs = 6000
+    orders = {tuple(random_order(4, epoch=epoch)) for epoch in range(epochs)}
+    assert len(orders) == 24
+
+
+@pytest.mark.parametrize("lag", [1, 2, 3, 64])
+def test_neighbouring_places_do_not_hold_related_numbers(lag):
+    order = random_order(40_000).astype(float)
+    correlation = np.corrcoef(order[:-lag], order[lag:])[0, 1]
+    assert abs(correlation) < 4 / np.sqrt(order.size)
+    steps = np.diff(order.astype(int)) % 40_000
+    assert len(set(steps.tolist())) > 0.6 * order.size, "about 1 - 1 / e of all are met"
 
 
 def test_batches_visit_every_pixel_once_an_epoch():
@@ -68,23 +105,31 @@ def test_a_flat_picture_has_no_detail():
     np.testing.assert_allclose(density, 1 / 20)
 
 
-def test_footprint_groups_have_a_point_in_every_row_and_column_of_the_pixel():
+@pytest.mark.parametrize("count", [2, 3, 6, 7, 9, 64])
+def test_footprint_groups_have_a_point_in_every_row_and_column_of_the_pixel(count):
     centres = pixel_centres(np, 8, 4).astype(np.float32)
-    footprint = Footprint(6, 2 / 8, random_seed=0)
-    points = footprint.spread(np, centres, np.arange(32), step=4).reshape(32, 2, 3, 2)
-    offset = (points - centres[:, None, None]) / (2 / 8) + 0.5
+    footprint = Footprint(count, 2 / 8, random_seed=0)
+    points = footprint.spread(np, centres, np.arange(32), step=4).reshape(32, count, 2)
+    offset = (points - centres[:, None]) / (2 / 8) + 0.5
     assert offset.min() >= 0
     assert offset.max() <= 1
-    cells = np.sort(np.floor(offset * 3 - 1e-5).clip(0, 2), axis=2)
-    np.testing.assert_array_equal(cells, np.broadcast_to([[0, 0], [1, 1], [2, 2]], cells.shape))
+    first, second = np.split(offset, [footprint.group_sizes[0]], axis=1)
+    assert (first.shape[1], second.shape[1]) == ((count + 1) // 2, count // 2)
+    for group in (first, second):
+        size = group.shape[1]
+        cells = np.sort(np.floor(group * size - 1e-4).clip(0, size - 1), axis=1)
+        expected = np.broadcast_to(np.arange(size)[:, None], cells.shape)
+        np.testing.assert_array_equal(cells, expected)
 
 
-def test_footprint_groups_estimate_the_mean_without_bias_and_independently():
+@pytest.mark.parametrize("count", [4, 5])
+def test_footprint_groups_estimate_the_mean_without_bias_and_independently(count):
     """Over x * y > 0, which no row or column of points can know: an edge inside the pixel."""
-    footprint = Footprint(4, 2.0, random_seed=0)
+    footprint = Footprint(count, 2.0, random_seed=0)
     points = footprint.spread(np, np.zeros((40_000, 2)), np.arange(40_000), step=0)
-    inside = ((points[:, 0] * points[:, 1] > 0) & (points[:, 0] > -0.4)).reshape(-1, 2, 2)
-    means = inside.mean(axis=2)
+    inside = ((points[:, 0] * points[:, 1] > 0) & (points[:, 0] > -0.4)).reshape(-1, count)
+    groups = np.split(inside, [footprint.group_sizes[0]], axis=1)
+    means = np.stack([group.mean(axis=1) for group in groups], axis=1)
     assert means.mean() == pytest.approx(0.35, abs=0.005)
     errors = means - 0.35
     assert (errors[:, 0] * errors[:, 1]).mean() == pytest.approx(0, abs=0.002)
@@ -101,9 +146,10 @@ def test_footprint_is_drawn_anew_each_step_and_does_not_depend_on_the_batch():
     assert not np.array_equal(everything, later)
 
 
-def test_footprint_wants_an_even_number():
-    with pytest.raises(ConfigError, match=r"training\.footprint_points: 5; expected an even"):
-        Footprint(5, 0.1, 0)
+@pytest.mark.parametrize("count", [1, 65])
+def test_footprint_wants_a_number_it_can_divide(count):
+    with pytest.raises(ConfigError, match=r"footprint_points: \d+; expected a whole number from 2"):
+        Footprint(count, 0.1, 0)
 
 
 def test_log_spaced_steps_hold_both_ends_and_are_denser_at_the_start():

@@ -62,6 +62,7 @@ CASES = {
     "square": (lambda x: weighted(ops.square(x)), normal(4, 3)),
     "sum_all": (ops.sum_all, normal(4, 3)),
     "mean_axis": (lambda x: weighted(ops.mean_axis(x, 1)), normal(4, 3, 2)),
+    "group_means": (lambda x: weighted(ops.group_means(x, (3, 2))), normal(10, 3)),
     "reshape": (lambda x: weighted(ops.reshape(x, (6, 2))), normal(4, 3)),
     "concatenate": (lambda a, b: weighted(ops.concatenate([a, b], 1)), normal(4, 3), normal(4, 2)),
 }

@@ -212,7 +212,7 @@ def test_pictures_are_found_beside_the_snakefile(written):
         ("training.steps", 0, "training.steps: 0; expected a whole number >= 1"),
         ("training.steps", "many", "training.steps: 'many'; expected a whole number >= 1"),
         ("training.learning_rate", float("inf"), "learning_rate: .inf; expected a number > 0"),
-        ("training.footprint_points", 5, "footprint_points: 5; expected an even number from"),
+        ("training.footprint_points", 65, "footprint_points: 65; expected a whole number from"),
         ("training.segments", 21, "training.segments: 21; expected at most steps, which is 20"),
         ("training.minimum_learning_rate", 1, "expected at most learning_rate, which is 0.002"),
         ("training.checkpoint_interval_s", 0, "expected a number of seconds > 0"),

@@ -1,20 +1,32 @@
-"""How one training step runs. `fit` asks for a step and never knows which engine it got."""
+"""How training steps run. `fit` asks for steps and never knows which engine takes them."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from neuralfield.device import Array, Device, require_memory
+from neuralfield.engines.cuda import CudaEngine, reason_against
 from neuralfield.engines.problem import Problem
 from neuralfield.engines.tape import TapeEngine, memory_bytes
 from neuralfield.errors import ConfigError
 
+ENGINES = ("auto", "cuda", "tape")
+
 
 class Engine(Protocol):
-    """One training step, run in some way."""
+    """Training steps, taken in some way."""
 
     name: str
+    variant: str
+    """What else of an engine tells results apart, if anything."""
+    precision: str
+    """Of the numbers: float32, float64 or mixed."""
+    most_steps: int
+    """How many a call of `run` may take."""
+    totals: Array
+    """float64, shape (2,), on the device: what steps add their loss and squared error to."""
 
-    def step(self, index: int, learning_rate: float) -> tuple[Array, Array]:
-        """Take step `index`; returns loss and squared error, scalars on the device."""
+    def run(self, first_step: int, count: int) -> None:
+        """Take `count` steps, the first after `first_step` finished ones; may return early."""
         ...
 
     def close(self) -> None:
@@ -22,27 +34,49 @@ class Engine(Protocol):
         ...
 
 
-def make_engine(request: str, problem: Problem, device: Device, threads: int) -> Engine:
+def make_engine(
+    request: str,
+    precision: str,
+    problem: Problem,
+    device: Device,
+    threads: int,
+    note: Callable[[str], None],
+) -> Engine:
     """An engine for a problem.
 
     Parameters
     ----------
-    request : {"auto", "tape"}
+    request : {"auto", "cuda", "tape"}
         ``auto`` takes the fastest engine that covers the problem.
+    precision : {"auto", "mixed", "float32", "float64"}
+        ``auto`` is mixed on the cuda engine and float32 on the tape.
     problem : Problem
     device : Device
     threads : int
         Cores to use, on the CPU.
+    note : callable
+        Told, in a line, where something else is done than was asked for.
 
     Raises
     ------
     ConfigError
-        Unknown engine.
+        Unknown engine, or the cuda engine does not cover the problem.
     ResourceError
         The step would not fit into memory.
     """
-    if request not in ("auto", "tape"):
-        raise ConfigError("training.engine", repr(request), "auto or tape")
+    if request not in ENGINES:
+        raise ConfigError("training.engine", repr(request), "auto, cuda or tape")
+    if request != "tape":
+        reason = reason_against(problem, precision, device)
+        if reason is None:
+            return CudaEngine(problem, device, precision)
+        if request == "cuda":
+            remedy = "set training.engine: auto, which takes cuda wherever it can"
+            raise ConfigError("training.engine", f"cuda, but {reason}", "auto or tape", remedy)
+        if device.kind == "gpu":
+            note(f"{reason}: training on the tape")
+    if precision == "mixed":
+        note("mixed precision is the cuda engine's: training in float32")
     require_memory(
         memory_bytes(problem, device, threads),
         device,

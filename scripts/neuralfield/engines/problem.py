@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from neuralfield.fields import CoordinateNetwork, PictureShape
-from neuralfield.losses import Loss
 from neuralfield.optimizers import Optimizer
 from neuralfield.sampling import Batches, Footprint
+from neuralfield.schedules import Schedule
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,13 @@ class Problem:
         On the engine's device, in `dtype`; trained in place.
     shape : PictureShape
     values : ndarray of float32, shape (height, width, channels)
-    loss : callable
+    loss : str
+        See `neuralfield.losses.make_loss`.
+    huber_delta : float
     optimizer : Optimizer
         Over the network's parameters.
+    schedule : Schedule
+        The learning rate at every step.
     batches : Batches
     footprint : Footprint or None
         None: the value at the pixel's centre is fitted (point supervision).
@@ -32,8 +36,10 @@ class Problem:
     network: CoordinateNetwork
     shape: PictureShape
     values: np.ndarray
-    loss: Loss
+    loss: str
+    huber_delta: float
     optimizer: Optimizer
+    schedule: Schedule
     batches: Batches
     footprint: Footprint | None
     dtype: str

@@ -5,9 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from neuralfield.coordinates import pixel_centres
 from neuralfield.device import Array, Device
 from neuralfield.engines.problem import Problem
-from neuralfield.losses import mean_squared_error, squared_error_of_means
-from neuralfield.ops import mean_axis, reshape
+from neuralfield.losses import make_loss, squared_error_of_means
+from neuralfield.ops import group_means, mean_axis
 from neuralfield.tensor import gradients
+
+MOST_STEPS = {"cpu": 1, "gpu": 64}
+"""Steps between two looks at the loss: a look makes a card wait."""
 
 BLOCK_POINTS = {"cpu": 1024, "gpu": 1 << 18}
 """Points that pass through the network together: few enough for a core's cache, or to keep a
@@ -31,10 +34,14 @@ class TapeEngine:
     threads : int
     """
 
-    name = "tape"
+    name, variant = "tape", ""
 
     def __init__(self, problem: Problem, device: Device, threads: int) -> None:
         self.problem, self.device = problem, device
+        self.precision = problem.dtype
+        self.most_steps = MOST_STEPS[device.kind]
+        self.totals = device.xp.zeros(2)
+        self._loss = make_loss(problem.loss, problem.huber_delta)
         shape, dtype = problem.shape, problem.dtype
         self._centres = pixel_centres(device.xp, shape.width, shape.height).astype(dtype)
         self._targets = device.asarray(problem.values.reshape(-1, shape.channels), dtype=dtype)
@@ -43,21 +50,28 @@ class TapeEngine:
         self._block_pixels = max(1, BLOCK_POINTS[device.kind] // points)
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
-    def step(self, index: int, learning_rate: float) -> tuple[Array, Array]:
-        """Take one step.
+    def run(self, first_step: int, count: int) -> None:
+        """Take `count` steps and add each one's loss and squared error to `totals`.
 
         Parameters
         ----------
-        index : int
+        first_step : int
             Steps taken before.
-        learning_rate : float
-
-        Returns
-        -------
-        loss, squared_error : scalars on the device
-            Before the update: the batch's mean loss, and its estimate of the mean squared error
-            over the whole picture.
+        count : int
         """
+        for index in range(first_step, first_step + count):
+            loss, squared_error = self._step(index)
+            self.totals[0] += loss
+            self.totals[1] += squared_error
+
+    def close(self) -> None:
+        """Let the threads go."""
+        if self._pool:
+            self._pool.shutdown()
+
+    def _step(self, index: int) -> tuple[Array, Array]:
+        """Update the weights; the batch's mean loss before that, and its estimate of the mean
+        squared error over the whole picture."""
         batch = self.problem.batches.indices(index)
         blocks = [
             batch[start : start + self._block_pixels]
@@ -70,13 +84,8 @@ class TapeEngine:
             for accumulated, part in zip(total, block_gradients, strict=True):
                 accumulated += part
             loss, squared_error = loss + block_loss, squared_error + block_error
-        self.problem.optimizer.update(total, learning_rate, index + 1)
+        self.problem.optimizer.update(total, self.problem.schedule(index), index + 1)
         return loss, squared_error
-
-    def close(self) -> None:
-        """Let the threads go."""
-        if self._pool:
-            self._pool.shutdown()
 
     def _block(self, pixels: Array, step: int, batch_size: int) -> tuple[list[Array], Array, Array]:
         problem = self.problem
@@ -84,16 +93,15 @@ class TapeEngine:
         count = batch_size * problem.shape.channels
         if problem.footprint is None:
             values = problem.network(points)
-            loss = problem.loss(values, target, count)
+            loss = self._loss(values, target, count)
             squared = (values.data - target) ** 2
         else:
             values = problem.network(problem.footprint.spread(self.device.xp, points, pixels, step))
-            groups = (len(pixels), problem.footprint.groups, -1, problem.shape.channels)
-            estimates = mean_axis(reshape(values, groups), axis=2)
-            if problem.loss is mean_squared_error:
+            estimates = group_means(values, problem.footprint.group_sizes)
+            if problem.loss == "mse":
                 loss = squared_error_of_means(estimates, target, count)
             else:
-                loss = problem.loss(mean_axis(estimates, axis=1), target, count)
+                loss = self._loss(mean_axis(estimates, axis=1), target, count)
             errors = estimates.data - target[:, None, :]
             squared = errors[:, 0] * errors[:, 1]
         weights = problem.batches.weights(pixels)
@@ -110,11 +118,13 @@ def memory_bytes(problem: Problem, device: Device, threads: int) -> int:
     points = problem.footprint.points if problem.footprint else 1
     block = min(BLOCK_POINTS[device.kind], problem.batches.size * points)
     pixels = problem.shape.width * problem.shape.height
-    # values, centres, and the random order of pixels while it is drawn (72 bytes a pixel, measured)
-    # are there once; a block's layers live for each thread
-    kept = pixels * ((problem.shape.channels + 2) * itemsize + 72)
+    # values and centres (float64 while they are made) are there once, and so is the batch's part of
+    # a random order (44 bytes a pixel while it is drawn, measured); a block's layers live for each
+    # thread
+    kept = pixels * ((problem.shape.channels + 2) * itemsize + 16)
     return (
         kept
+        + 44 * problem.batches.size
         + threads * block * per_point * itemsize
         + (6 * itemsize * problem.network.parameter_count)
     )

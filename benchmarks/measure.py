@@ -1,0 +1,188 @@
+"""Timing, and what was found: entries that become Markdown tables and JSON."""
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from neuralfield.device import Device
+from neuralfield.errors import NeuralfieldError
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long and how often something is timed.
+
+    Attributes
+    ----------
+    sample_s : float
+        A sample is as many calls as take at least this long.
+    samples : int
+        The median of this many is reported.
+    warm_up_calls : int
+    """
+
+    sample_s: float = 0.05
+    samples: int = 9
+    warm_up_calls: int = 3
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call: the median of the samples, and the extremes."""
+
+    median_s: float
+    lowest_s: float
+    highest_s: float
+    samples: int
+    calls_per_sample: int
+
+
+class Deadline:
+    """The end of the time that a part may take; looked at between measurements."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self._end_s = time.monotonic() + limit_s
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is used up."""
+        return time.monotonic() >= self._end_s
+
+
+def synchronize_all_streams(device: Device) -> None:
+    """Wait for everything the device was given, on every stream and by every library."""
+    if device.kind == "gpu":
+        device.xp.cuda.Device().synchronize()
+
+
+def time_calls(run: Callable[[int], None], device: Device, effort: Effort) -> Timing:
+    """Time one call among many, with the device idle at both ends of every sample.
+
+    Parameters
+    ----------
+    run : callable
+        Told how many calls to make, one after another.
+    device : Device
+    effort : Effort
+    """
+
+    def sample_s(calls: int) -> float:
+        synchronize_all_streams(device)
+        start_s = time.perf_counter()
+        run(calls)
+        synchronize_all_streams(device)
+        return time.perf_counter() - start_s
+
+    run(effort.warm_up_calls)
+    calls = 1
+    while (elapsed_s := sample_s(calls)) < effort.sample_s:
+        calls = math.ceil(calls * min(10.0, max(1.2 * effort.sample_s / elapsed_s, 1.2)))
+    each_s = [sample_s(calls) / calls for _ in range(effort.samples)]
+    return Timing(statistics.median(each_s), min(each_s), max(each_s), len(each_s), calls)
+
+
+@dataclass
+class Report:
+    """Everything that was measured or had to be left out.
+
+    Attributes
+    ----------
+    entries : list of dict
+        ``part``, ``row``, ``system``, and either numbers with their units in their names or
+        ``left_out``, the reason.
+    tables : list of str
+        Markdown.
+    failures : list of str
+        Checks of correctness that were not passed.
+    """
+
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, part: str, row: str, system: str, **found: Any) -> None:
+        """Keep what was found, and show it at once."""
+        self.entries.append({"part": part, "row": row, "system": system} | found)
+        shown = ", ".join(f"{k} {number_text(v)}" for k, v in found.items())
+        print(f"{part} | {row} | {system} | {shown}", flush=True)
+
+    def attempt(
+        self,
+        part: str,
+        row: str,
+        system: str,
+        deadline: Deadline,
+        measure: Callable[[], dict[str, Any]],
+    ) -> None:
+        """Keep what `measure` finds, or the reason why it could not be found, and go on."""
+        if deadline.passed:
+            self.add(part, row, system, left_out=f"the part's {deadline.limit_s:g} s are used up")
+            return
+        try:
+            found = measure()
+        except Exception as error:  # whatever a library raises: one system never costs the others
+            text = str(error) if isinstance(error, NeuralfieldError) else repr(error)
+            found = {"left_out": " ".join(text.split())[:300]}
+        self.add(part, row, system, **found)
+
+    def require(self, passed: bool, what: str) -> None:
+        """Count a check of correctness."""
+        if not passed:
+            self.failures.append(what)
+            print(f"WRONG: {what}", flush=True)
+
+    def add_table(self, part: str, quantity: str, title: str, digits: int = 3) -> None:
+        """Make a table of one quantity: a line for each row, a column for each system."""
+        entries = [entry for entry in self.entries if entry["part"] == part]
+        systems = list(dict.fromkeys(e["system"] for e in entries if quantity in e))
+        rows = list(dict.fromkeys(entry["row"] for entry in entries))
+        if not systems:
+            return
+        cells = {
+            (e["row"], e["system"]): number_text(e[quantity], digits)
+            for e in entries
+            if quantity in e
+        }
+        lines = [[row, *(cells.get((row, system), "-") for system in systems)] for row in rows]
+        self.tables.append(markdown_table([title, *systems], lines))
+
+    def left_out(self) -> list[str]:
+        """A line for everything that could not be measured."""
+        return [
+            f"- {e['part']}, {e['row']}, {e['system']}: {e['left_out']}"
+            for e in self.entries
+            if "left_out" in e
+        ]
+
+    def markdown(self, environment: dict[str, Any]) -> str:
+        """The whole report; tables last."""
+        facts = "\n".join(f"- {name}: {value}" for name, value in environment.items())
+        sections = [facts]
+        if self.left_out():
+            sections.append("Not measured:\n\n" + "\n".join(self.left_out()))
+        if self.failures:
+            sections.append("WRONG:\n\n" + "\n".join(f"- {line}" for line in self.failures))
+        return "\n\n".join([*sections, *self.tables]) + "\n"
+
+    def json(self, environment: dict[str, Any]) -> str:
+        """Every entry, for programs."""
+        whole = {"environment": environment, "failures": self.failures, "entries": self.entries}
+        return json.dumps(whole, indent=2) + "\n"
+
+
+def markdown_table(header: list[str], lines: list[list[str]]) -> str:
+    """A Markdown table; numbers to the right of the first column are aligned to the right."""
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, rule, *lines])
+
+
+def number_text(value: Any, digits: int = 3) -> str:
+    """A number as tables show it, with so many digits; anything else as it is."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -1,0 +1,109 @@
+"""This package's training, driven through its public interface."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from measure import synchronize_all_streams
+
+from neuralfield.device import Device, to_host
+from neuralfield.metrics import psnr_db
+from neuralfield.model import Model
+from neuralfield.render import render
+from neuralfield.trainer import Task, Trainer
+
+
+@dataclass(frozen=True)
+class Ours:
+    """An engine in one precision.
+
+    Attributes
+    ----------
+    name : str
+    engine : {"cuda", "tape"}
+    precision : {"mixed", "float32"}
+    gradient_limit : float
+        The largest relative error of a gradient that still counts as correct.
+    """
+
+    name: str
+    engine: str
+    precision: str
+    gradient_limit: float
+
+
+CUDA_MIXED = Ours("cuda mixed", "cuda", "mixed", 2e-2)
+CUDA_FLOAT32 = Ours("cuda float32", "cuda", "float32", 1e-3)
+TAPE = Ours("tape float32", "tape", "float32", 1e-3)
+
+
+def systems(device: Device) -> tuple[Ours, ...]:
+    """The engines that a device can run."""
+    return (CUDA_MIXED, CUDA_FLOAT32, TAPE) if device.kind == "gpu" else (TAPE,)
+
+
+class TrainingSteps:
+    """Steps of a task, taken by its engine; call it with how many.
+
+    Parameters
+    ----------
+    task : Task
+    device : Device
+    engine : str
+    """
+
+    def __init__(self, task: Task, device: Device, engine: str) -> None:
+        self.trainer = Trainer(task, device, engine, threads=1, note=print)
+        self.taken = 0
+        self._device = device
+
+    def __call__(self, steps: int) -> None:
+        engine, end = self.trainer.engine, self.taken + steps
+        while self.taken < end:
+            count = min(engine.most_steps, end - self.taken)
+            engine.run(self.taken, count)
+            self.taken += count
+
+    def __enter__(self) -> "TrainingSteps":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.trainer.engine.close()
+        release_memory(self._device)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The network as it is now, on the host."""
+        synchronize_all_streams(self._device)
+        return {name: to_host(array) for name, array in self.trainer.network.arrays.items()}
+
+
+def first_gradient(task: Task, device: Device, engine: str) -> dict[str, np.ndarray]:
+    """The gradient of the first step, by parameter, as Adam's first moment keeps it."""
+    with TrainingSteps(task, device, engine) as steps:
+        steps(1)
+        synchronize_all_streams(device)
+        state, share = steps.trainer.optimizer.state, 1 - task.training.beta1
+        return {
+            name: to_host(state[f"moment1.{name}"]) / share
+            for name in steps.trainer.network.parameters
+        }
+
+
+def relative_error(found: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> float:
+    """||found - reference|| / ||reference|| over all parameters; NaN if anything is."""
+    pairs = [(found[name].astype(np.float64), reference[name]) for name in reference]
+    difference = sum(float(np.sum((a - b) ** 2)) for a, b in pairs)
+    return (difference / sum(float(np.sum(b**2)) for _, b in pairs)) ** 0.5
+
+
+def fit_db(arrays: dict[str, np.ndarray], task: Task, device: Device) -> float:
+    """How well a network fits the training pixels: PSNR of its values at their centres, in dB."""
+    model = Model(task.field, task.shape, task.mode, arrays, {"precision": "float32"})
+    drawn = render(model, task.shape.width, task.shape.height, device=device, samples=1)
+    return psnr_db(drawn, task.values)
+
+
+def release_memory(device: Device) -> None:
+    """Give freed memory back to the card, for other libraries."""
+    synchronize_all_streams(device)
+    if device.kind == "gpu":
+        device.xp.get_default_memory_pool().free_all_blocks()

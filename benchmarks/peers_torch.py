@@ -1,0 +1,313 @@
+"""The same steps and drawings in PyTorch, written as someone who knows it well would write them."""
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from neuralfield.coordinates import axis_centres, extent, pixel_centres
+from neuralfield.device import Device
+from neuralfield.fields import CoordinateNetwork, PictureShape, build_field
+from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
+from neuralfield.trainer import Task
+
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sine": torch.sin,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+}
+_WARM_UP_STEPS = 3
+_LARGEST_HALF_SLOPE = 2**-8
+"""Where the loss's slope for one value is about this, a sum of it over all points stays below the
+largest 16-bit number, and the slopes further down do not vanish."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A way of running PyTorch.
+
+    Attributes
+    ----------
+    name : str
+    compiled : bool
+        torch.compile, and on a card the whole step captured in a CUDA graph.
+    matmul_precision : {"highest", "high"}
+        float32 products in float32, or with TF32 allowed.
+    half : bool
+        Autocast to float16, with a static scale on the loss.
+    gradient_limit : float
+        The largest relative error of a gradient that still counts as correct.
+    """
+
+    name: str
+    compiled: bool
+    matmul_precision: str
+    half: bool
+    gradient_limit: float
+
+
+EAGER = Peer("torch eager float32", False, "highest", False, 1e-3)
+COMPILED_TF32 = Peer("torch compiled TF32", True, "high", False, 1e-1)
+COMPILED_HALF = Peer("torch compiled fp16 autocast", True, "high", True, float("inf"))
+PEERS = (EAGER, COMPILED_TF32, COMPILED_HALF)
+
+
+class TorchField(torch.nn.Module):
+    """A coordinate network with the weights of one of ours."""
+
+    def __init__(self, network: CoordinateNetwork, device: torch.device) -> None:
+        super().__init__()
+        self.frequencies: torch.Tensor
+        self.encoding = network.encoding
+        self.activations = network.activations
+        self.output = network.output
+        self.linears = torch.nn.ModuleList()
+        for layer in network.layers:
+            linear = torch.nn.Linear(layer.fan_in, layer.fan_out, bias=layer.bias is not None)
+            with torch.no_grad():
+                linear.weight.copy_(torch.from_numpy(layer.weight.data.T))
+                if layer.bias is not None:
+                    linear.bias.copy_(torch.from_numpy(layer.bias.data))
+            self.linears.append(linear)
+        if isinstance(self.encoding, FourierFeatures):
+            self.register_buffer("frequencies", torch.from_numpy(self.encoding.frequencies).float())
+        self.to(device)
+
+    def encode(self, coordinates: torch.Tensor) -> torch.Tensor:
+        """Coordinates, shape (n, 2), to the first layer's inputs; always in float32."""
+        x, y = coordinates[:, :1], coordinates[:, 1:]
+        if isinstance(self.encoding, Identity):
+            return coordinates
+        if isinstance(self.encoding, CornerBias):
+            width, height = self.encoding.width, self.encoding.height
+            longer = max(width, height)
+            u = (x * longer + (width - 1)) / (2 * max(width - 1, 1))
+            v = (y * longer + (height - 1)) / (2 * max(height - 1, 1))
+            return torch.cat([torch.ones_like(u), u, v], dim=1)
+        # no matrix product: TF32 and 16 bits would round the phase
+        phase = 2 * torch.pi * (x * self.frequencies[0] + y * self.frequencies[1])
+        return torch.cat([torch.sin(phase), torch.cos(phase)], dim=1)
+
+    def forward(self, encoded: torch.Tensor) -> torch.Tensor:
+        """The last layer's numbers, before the output function, in float32."""
+        x = encoded
+        *hidden, last = self.linears
+        for linear, activation in zip(hidden, self.activations, strict=True):
+            x = linear(x)
+            if activation.frequency != 1:
+                x = activation.frequency * x
+            x = _ACTIVATIONS[activation.name](x)
+        return last(x).float()
+
+    def values(self, z: torch.Tensor) -> torch.Tensor:
+        """The output function."""
+        if self.output.name == "sigmoid":
+            return torch.sigmoid(self.output.steepness * z)
+        return 0.5 * z + 0.5
+
+    def loss(self, z: torch.Tensor, target: torch.Tensor, name: str) -> torch.Tensor:
+        """Mean over all values; cross-entropy from the logits, as PyTorch advises."""
+        if name == "binary_cross_entropy":
+            return functional.binary_cross_entropy_with_logits(self.output.steepness * z, target)
+        return functional.mse_loss(self.values(z), target)
+
+    def named(self, of: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, np.ndarray]:
+        """What `of` gives for each parameter, under our names and in our shapes."""
+        arrays = {}
+        for name, parameter in self.linears.named_parameters():
+            array = of(parameter).detach().cpu().numpy()
+            arrays[f"layers.{name}"] = array.T if array.ndim == 2 else array
+        return arrays
+
+
+class TorchSteps:
+    """Full-batch steps of a task under point supervision; call it with how many.
+
+    Positions do not change from step to step, so they are encoded once, before the first.
+
+    Parameters
+    ----------
+    task : Task
+    device : Device
+    peer : Peer
+    """
+
+    def __init__(self, task: Task, device: Device, peer: Peer) -> None:
+        torch._dynamo.reset()  # else a new network counts as a recompilation of the last one
+        settings, shape = task.training, task.shape
+        self.device, self.peer, self._loss_name = torch_device(device), peer, settings.loss
+        network = build_field(task.field, shape, settings.random_seed)
+        self.field = TorchField(network, self.device)
+        centres = torch.from_numpy(pixel_centres(np, shape.width, shape.height)).float()
+        with torch.no_grad():
+            self._encoded = self.field.encode(centres.to(self.device)).contiguous()
+        self._target = torch.from_numpy(task.values.reshape(-1, shape.channels)).to(self.device)
+        self._scale = self._target.numel() * _LARGEST_HALF_SLOPE if peer.half else 1.0
+        parameters = list(self.field.parameters())
+        if settings.optimizer == "adam":
+            self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
+                parameters,
+                settings.learning_rate,
+                (settings.beta1, settings.beta2),
+                fused=True,
+                capturable=device.kind == "gpu",
+            )
+        else:
+            self.optimizer = torch.optim.SGD(parameters, settings.learning_rate, fused=True)
+        self._scaled_loss: Callable[[], torch.Tensor] = self._forward
+        if peer.compiled:
+            self._scaled_loss = torch.compile(self._forward, dynamic=False)
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self, steps: int) -> None:
+        torch.set_float32_matmul_precision(self.peer.matmul_precision)
+        if self.peer.compiled and self._graph is None and self.device.type == "cuda":
+            self._graph = self._captured()
+        step = self._graph.replay if self._graph else self._step
+        for _ in range(steps):
+            step()
+
+    def first_gradient(self) -> dict[str, np.ndarray]:
+        """The gradient at the present weights, by parameter."""
+        torch.set_float32_matmul_precision(self.peer.matmul_precision)
+        self._backward()
+        return self.field.named(_gradient)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The network as it is now, on the host, as our models keep it."""
+        arrays = self.field.named(lambda parameter: parameter)
+        if isinstance(self.field.encoding, FourierFeatures):
+            arrays["encoding.frequencies"] = self.field.frequencies.cpu().numpy()
+        return arrays
+
+    def _forward(self) -> torch.Tensor:
+        with torch.autocast(self.device.type, torch.float16, enabled=self.peer.half):
+            z = self.field(self._encoded)
+        return self._scale * self.field.loss(z, self._target, self._loss_name)
+
+    def _backward(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        self._scaled_loss().backward()
+        if self._scale != 1:
+            gradients = [_gradient(parameter) for parameter in self.field.parameters()]
+            torch._foreach_mul_(gradients, 1 / self._scale)  # pyright: ignore
+
+    def _step(self) -> None:
+        self._backward()
+        self.optimizer.step()
+
+    def _captured(self) -> torch.cuda.CUDAGraph:
+        """A step as a graph; its gradients live in the graph's memory and are written anew."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UP_STEPS):
+                self._step()
+        torch.cuda.current_stream().wait_stream(side)
+        self.optimizer.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._step()
+        return graph
+
+
+class TorchDrawing:
+    """A picture drawn on the device, some rows at a time; call it with how many pictures.
+
+    Parameters
+    ----------
+    network : CoordinateNetwork
+        In float64 on the CPU.
+    shape : PictureShape
+        Of the training picture.
+    size_px : (int, int)
+        Width and height; the height is a multiple of `rows_per_block`.
+    rows_per_block : int
+    device : Device
+    peer : Peer
+    """
+
+    def __init__(
+        self,
+        network: CoordinateNetwork,
+        shape: PictureShape,
+        size_px: tuple[int, int],
+        rows_per_block: int,
+        device: Device,
+        peer: Peer,
+    ) -> None:
+        torch._dynamo.reset()
+        self.peer, self.device = peer, torch_device(device)
+        self.field = TorchField(network, self.device)
+        half_sides = extent(shape.width, shape.height)
+        columns, rows = (
+            torch.from_numpy(axis_centres(np, *axis)).float().to(self.device)
+            for axis in zip(size_px, half_sides, strict=True)
+        )
+        self._columns, self._rows = columns, rows.reshape(-1, rows_per_block)
+        self._draw = torch.compile(self._block, dynamic=False) if peer.compiled else self._block
+        size = (len(self._rows), rows_per_block * len(columns), shape.channels)
+        self.picture = torch.empty(size, device=self.device)
+
+    def __call__(self, pictures: int) -> None:
+        torch.set_float32_matmul_precision(self.peer.matmul_precision)
+        with torch.inference_mode():
+            for _ in range(pictures):
+                for block, rows in zip(self.picture, self._rows, strict=True):
+                    block.copy_(self._draw(rows))
+
+    def first_block(self) -> np.ndarray:
+        """The first rows' values, shape (rows_per_block * width, channels)."""
+        return self.picture[0].cpu().numpy()
+
+    def _block(self, rows: torch.Tensor) -> torch.Tensor:
+        shape = (len(rows), len(self._columns))
+        x, y = self._columns.expand(shape), rows[:, None].expand(shape)
+        encoded = self.field.encode(torch.stack([x, y], dim=-1).reshape(-1, 2))
+        with torch.autocast(self.device.type, torch.float16, enabled=self.peer.half):
+            z = self.field(encoded)
+        return self.field.values(z)
+
+
+def _gradient(parameter: torch.Tensor) -> torch.Tensor:
+    assert parameter.grad is not None
+    return parameter.grad
+
+
+def repeated_product(*factors: Any) -> Callable[[int], None]:
+    """A function that multiplies two square CuPy matrices as often as it is told."""
+    left, right = (torch.from_dlpack(factor) for factor in factors)
+    product = torch.empty_like(left)
+
+    def multiply(calls: int) -> None:
+        for _ in range(calls):
+            torch.matmul(left, right, out=product)
+
+    return multiply
+
+
+def torch_device(device: Device) -> torch.device:
+    """PyTorch's name of a device.
+
+    Raises
+    ------
+    RuntimeError
+        It is a card that this PyTorch cannot use.
+    """
+    if device.kind == "gpu" and not torch.cuda.is_available():
+        raise RuntimeError(f"PyTorch {torch.__version__} cannot use the card")
+    return torch.device("cuda" if device.kind == "gpu" else "cpu")
+
+
+def release_memory() -> None:
+    """Give freed memory back to the card, for other libraries."""
+    torch._dynamo.reset()  # a compiled method and its object hold each other
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()

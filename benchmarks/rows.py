@@ -1,0 +1,187 @@
+"""What is timed: networks, pictures, and the least time that their steps could take."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from neuralfield.fields import CoordinateNetwork, build_field, field_settings
+from neuralfield.images.picture import CHANNELS
+from neuralfield.trainer import Task
+from neuralfield.training import TrainingSettings
+
+SIREN = {"type": "siren", "hidden_layers": 3, "width": 256}
+FREQUENCY_4X64 = {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64}
+FREQUENCY_5X128 = {"type": "fourier", "frequencies": 20, "hidden_layers": 5, "width": 128}
+ORIGINAL = {"type": "mlp", "preset": "original"}
+
+_FLOAT32_BYTES = 4
+_ENDLESS_STEPS = 10_000_000
+_REDUCTION = 25
+_STATE_ARRAYS = {"adam": 3, "sgd": 1}
+"""Arrays of the parameters' size that an update reads and writes: weights and moments."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A training step over all pixels of a picture.
+
+    Attributes
+    ----------
+    name : str
+    field : dict
+        As in the config.
+    width, height : int
+        Of the picture, in pixels.
+    mode : {"bilevel", "grey", "rgb"}
+    bar_ms : float or None
+        The time to beat.
+    optimizer, loss, learning_rate
+        See `neuralfield.training.TrainingSettings`.
+    footprint_points : int
+        Points a pixel; 0: point supervision.
+    """
+
+    name: str
+    field: dict[str, Any]
+    width: int
+    height: int
+    mode: str
+    bar_ms: float | None = None
+    optimizer: str = "adam"
+    loss: str = "mse"
+    learning_rate: float = 1e-4
+    footprint_points: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Points that pass through the network in a step."""
+        return self.width * self.height * max(1, self.footprint_points)
+
+    def task(self, precision: str, optimizer: str | None = None) -> Task:
+        """The step as a task, on random data and with random weights."""
+        footprint = {}
+        if self.footprint_points:
+            footprint = {"footprint_points": self.footprint_points}
+        settings = TrainingSettings(
+            steps=_ENDLESS_STEPS,
+            batch_pixels=0,
+            detail_share=0.0,
+            supervision="footprint" if self.footprint_points else "point",
+            loss=self.loss,
+            optimizer=optimizer or self.optimizer,
+            learning_rate=self.learning_rate,
+            schedule="constant",
+            precision=precision,
+            **footprint,
+        )
+        values = random_values(self.width, self.height, self.mode)
+        return Task(values, self.mode, field_settings(self.field), settings)
+
+    def network(self) -> CoordinateNetwork:
+        """The network with its first weights, in float64 on the CPU."""
+        task = self.task("float32")
+        return build_field(task.field, task.shape, task.training.random_seed)
+
+    def reduced(self) -> "Row":
+        """The same kind of step, small enough to try out everything on a CPU."""
+        width, height = self.width // _REDUCTION, self.height // _REDUCTION
+        return replace(self, field=reduced_field(self.field), width=width, height=height)
+
+
+STEPS = (
+    Row("siren 3x256, 768x512 rgb", SIREN, 768, 512, "rgb", bar_ms=1.4),
+    Row("siren 3x256, 200x200 grey", SIREN, 200, 200, "grey", bar_ms=0.15),
+    Row(
+        "original tanh network, 200x200",
+        ORIGINAL,
+        200,
+        200,
+        "bilevel",
+        bar_ms=0.11,
+        optimizer="sgd",
+        loss="binary_cross_entropy",
+        learning_rate=0.1,
+    ),
+    Row("40 waves + relu 4x64, 768x512 rgb", FREQUENCY_4X64, 768, 512, "rgb", bar_ms=0.19),
+    Row("40 waves + relu 5x128, 768x512 rgb", FREQUENCY_5X128, 768, 512, "rgb", bar_ms=0.6),
+)
+"""Waves: the 40 numbers that 20 random frequencies make, a sine and a cosine each."""
+
+
+def footprint_rows(points: int) -> tuple[Row, Row]:
+    """Footprint supervision, and point supervision of as many rows (`points` times the height)."""
+    return (
+        Row(f"{points} points a pixel", SIREN, 200, 200, "grey", footprint_points=points),
+        Row("1 point a pixel, as many rows", SIREN, 200, 200 * points, "grey"),
+    )
+
+
+def reduced_field(field: dict[str, Any]) -> dict[str, Any]:
+    """The same kind of network, tiny."""
+    if field["type"] == "mlp":
+        return field | {"widths": [16, 16, 32, 16, 8, 8, 8]}
+    return field | {"width": 16}
+
+
+def random_values(width: int, height: int, mode: str, random_seed: int = 0) -> np.ndarray:
+    """A picture of a few random waves and noise; float32, shape (height, width, channels)."""
+    generator = np.random.default_rng(random_seed)
+    channels = CHANNELS[mode]
+    x, y = np.linspace(-1, 1, width)[None, :, None], np.linspace(-1, 1, height)[:, None, None]
+    values = 0.5 + generator.uniform(-0.1, 0.1, size=(height, width, channels))
+    for _ in range(5):
+        across, down, phase = generator.normal(0, 6, size=(3, channels))
+        values += 0.12 * np.sin(across * x + down * y + phase)
+    if mode == "bilevel":
+        return (values >= 0.5).astype(np.float32)
+    return np.clip(values, 0, 1).astype(np.float32)
+
+
+def training_multiply_adds(row: Row) -> int:
+    """Multiply-adds of a step: for each row and weight one forward and two backward, of which the
+    first layer needs one only, because nobody asks for the slope with respect to the position.
+    """
+    first, *others = row.network().layers
+    weights = 2 * first.fan_in * first.fan_out + 3 * sum(x.fan_in * x.fan_out for x in others)
+    return row.rows * weights
+
+
+def training_bytes(row: Row) -> int:
+    """Bytes that a step has to move: targets once, and the optimizer's arrays in and out.
+
+    Positions follow from the pixel's number, and everything in between could stay on the chip.
+    """
+    targets = row.width * row.height * CHANNELS[row.mode] * _FLOAT32_BYTES
+    state = 2 * _STATE_ARRAYS[row.optimizer] * row.network().parameter_count * _FLOAT32_BYTES
+    return targets + state
+
+
+def drawing_multiply_adds(network: CoordinateNetwork) -> int:
+    """Multiply-adds for each pixel drawn: one for each weight."""
+    return sum(layer.fan_in * layer.fan_out for layer in network.layers)
+
+
+def drawing_bytes(network: CoordinateNetwork) -> int:
+    """Bytes that have to be moved for each pixel drawn: its values, written once."""
+    return network.layers[-1].fan_out * _FLOAT32_BYTES
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What the card can do, as measured in the same run.
+
+    Attributes
+    ----------
+    matrix_flop_per_s : float
+        16-bit matrix product, a multiply-add counted as two.
+    copy_bytes_per_s : float
+        Bytes read plus bytes written.
+    """
+
+    matrix_flop_per_s: float
+    copy_bytes_per_s: float
+
+    def floor_s(self, multiply_adds: float, moved_bytes: float) -> float:
+        """The least time for so much arithmetic and so many bytes: the larger of the two."""
+        return max(2 * multiply_adds / self.matrix_flop_per_s, moved_bytes / self.copy_bytes_per_s)

@@ -1,0 +1,80 @@
+"""What the parts of the cuda engine share: arrays on the card, and what a pass gives back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from neuralfield.device import Array
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Arrays on the card that outlive a step; float32.
+
+    Attributes
+    ----------
+    parameters : array, shape (n,)
+        All parameters one after another, weights row by row.
+    offsets : mapping of name to int
+        Where each parameter begins.
+    inputs : array, shape (rows, 2)
+        x, y of every row; u, v for corners.
+    targets : array, shape (pixels, channels)
+        Slot by slot.
+    weights : array, shape (pixels,), or None
+        None: all slots alike.
+    frequencies : array, shape (2, F), or None
+        Of Fourier features.
+    """
+
+    parameters: Array
+    offsets: Mapping[str, int]
+    inputs: Array
+    targets: Array
+    weights: Array | None
+    frequencies: Array | None
+
+
+@dataclass(frozen=True)
+class PartialGradient:
+    """The gradient of one parameter tensor, as parts still to be added up.
+
+    Element (part, row, column) is at ``part * part_stride + row * row_stride + column`` of
+    `array`, from `offset` on; a bias has one row. The gradient is `scale` times the sum over
+    parts in increasing order.
+
+    Attributes
+    ----------
+    array : array of float32
+    parts, part_stride, row_stride, offset : int
+        In elements.
+    scale : float
+    """
+
+    array: Array
+    parts: int
+    part_stride: int
+    row_stride: int
+    offset: int
+    scale: float
+
+
+class Pass(Protocol):
+    """Forward, loss and backward for one batch."""
+
+    name: str
+    loss_partials: Array
+    """float64, shape (n, 2): their column sums are the batch's mean loss and squared error."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it has allocated."""
+        ...
+
+    def partial_gradients(self) -> list[PartialGradient]:
+        """One for each parameter tensor, in order."""
+        ...
+
+    def launch(self) -> None:
+        """Put the pass on the current stream; allocates nothing and waits for nothing."""
+        ...

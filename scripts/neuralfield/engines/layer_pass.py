@@ -1,0 +1,245 @@
+"""The portable pass: a network layer by layer, on any card with compute capability 7.5 or more."""
+
+import numpy as np
+
+from neuralfield.device import Array, Device
+from neuralfield.engines.buffers import Buffers, PartialGradient
+from neuralfield.engines.layer_forward import (
+    ACTIVATIONS,
+    BLOCK_ROWS,
+    MAX_WIDTH,
+    Activations,
+    Launch,
+    LayerForward,
+    layer_kernels,
+    tile_side,
+    whole_blocks,
+)
+from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
+from neuralfield.kernels.source import compile_module
+
+GRADIENT_SCALE = {"float32": 1.0, "mixed": 1024.0}
+"""Factor on gradients of activations while they are stored: element.cuh has it, too."""
+
+MEMORY_BUDGET_BYTES = 2 << 30
+"""Of activations. Part of the result, because gradients are added up chunk by chunk."""
+
+_MOST_ROWS = 1 << 21
+_ROWS_PER_SPLIT = 512
+"""A sum over fewer rows is not worth an array of its own."""
+
+
+class LayerPass:
+    """Forward, loss and backward of one batch, in chunks of rows that fit in memory.
+
+    Parameters
+    ----------
+    device : Device
+    network : NetworkPlan
+    batch : BatchPlan
+    buffers : Buffers
+    precision : {"float32", "mixed"}
+        mixed: activations, their gradients and products' weights are fp16, sums float32.
+    memory_budget_bytes : int
+        What activations may take.
+    """
+
+    name = "layers"
+
+    def __init__(
+        self,
+        device: Device,
+        network: NetworkPlan,
+        batch: BatchPlan,
+        buffers: Buffers,
+        precision: str,
+        memory_budget_bytes: int = MEMORY_BUDGET_BYTES,
+    ) -> None:
+        self._xp, self._network, self._batch, self._buffers = device.xp, network, batch, buffers
+        self._forward = LayerForward(
+            *(device, network, buffers.parameters, buffers.offsets, buffers.frequencies),
+            precision,
+            trained=True,
+        )
+        self._multiprocessors = device.xp.cuda.Device().attributes["MultiProcessorCount"]
+        self._partials: dict[str, PartialGradient] = {}
+        widths = self._forward.widths
+        gradient_bytes = 2 * max(widths[1:], default=0) * np.dtype(self._forward.dtype).itemsize
+        row_bytes = self._forward.row_bytes(keep=True) + gradient_bytes
+        fitting = min(memory_budget_bytes // row_bytes, _MOST_ROWS) // BLOCK_ROWS * BLOCK_ROWS
+        self._chunk_rows = min(max(fitting, BLOCK_ROWS), whole_blocks(batch.rows))
+        self._activations = self._forward.allocate(self._chunk_rows, keep=True)
+        self._gradients = [
+            device.xp.zeros(self._chunk_rows * max(widths[1:], default=0), self._forward.dtype)
+            for _ in range(2)
+        ]
+        self._allocate_partials()
+        self._output_kernel = self._compile_output()
+        self._launches = [] if self._forward.prepare is None else [self._forward.prepare]
+        for start in range(0, batch.rows, self._chunk_rows):
+            self._launches += self._chunk(start)
+        partial_arrays = {id(p.array): p.array.nbytes for p in self._partials.values()}
+        self.memory_bytes = (
+            self._forward.memory_bytes
+            + self._chunk_rows * row_bytes
+            + sum(partial_arrays.values())
+            + self.loss_partials.nbytes
+        )
+
+    @staticmethod
+    def reason_against(
+        network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: str | int
+    ) -> str | None:
+        """Why this pass cannot be taken; None: it can.
+
+        Parameters
+        ----------
+        network : NetworkPlan
+        batch : BatchPlan
+        precision : {"float32", "mixed"}
+        compute_capability : str or int
+            As CuPy has it: "75" for 7.5.
+        """
+        if precision not in GRADIENT_SCALE:
+            return f"precision {precision}"
+        if int(compute_capability) < 75:
+            return "a card with compute capability below 7.5"
+        if max(max(layer.fan_in, layer.fan_out) for layer in network.layers) > MAX_WIDTH:
+            return f"a layer wider than {MAX_WIDTH}"
+        if batch.points > TILE_ROWS:
+            return f"more than {TILE_ROWS} points a pixel"
+        if not 1 <= batch.channels <= 4:
+            return f"{batch.channels} channels"
+        return None
+
+    def partial_gradients(self) -> list[PartialGradient]:
+        """One for each parameter tensor, in order."""
+        return [self._partials[name] for name in self._network.parameter_names]
+
+    def launch(self) -> None:
+        """Put the pass on the current stream; allocates nothing and waits for nothing."""
+        for launch in self._launches:
+            launch()
+
+    def _allocate_partials(self) -> None:
+        xp, forward, channels = self._xp, self._forward, self._batch.channels
+        tiles = self._chunk_rows // TILE_ROWS
+        last, width = len(self._network.layers) - 1, forward.widths[-1]
+        self._row_blocks = min(tiles, 2 * self._multiprocessors)
+        self.loss_partials: Array = xp.zeros((self._row_blocks, 2), np.float64)
+        size = (width + 1) * channels
+        output = xp.zeros((self._row_blocks, size), np.float32)
+        self._add_partials(f"layers.{last}.weight", output, size, channels, 0)
+        self._add_partials(f"layers.{last}.bias", output, size, channels, width * channels)
+        self._splits: dict[int, int] = {}
+        for index in forward.matrices:
+            inner, outer = forward.widths[index], forward.widths[index + 1]
+            side = tile_side(inner, outer)
+            blocks = inner // side * (outer // side)
+            filling = -(-2 * self._multiprocessors // blocks)
+            splits = max(1, min(filling, self._chunk_rows // _ROWS_PER_SPLIT))
+            self._splits[index] = splits
+            weight = xp.zeros((splits, inner, outer), np.float32)
+            bias = xp.zeros((splits * (inner // side), outer), np.float32)
+            self._add_partials(f"layers.{index}.weight", weight, inner * outer, outer, 0)
+            self._add_partials(f"layers.{index}.bias", bias, outer, outer, 0)
+        if 0 not in forward.matrices and last:
+            outer = forward.widths[1]
+            sums = xp.zeros((self._row_blocks, 3, outer), np.float32)
+            # the sums of gradients are the bias's, and the weights' of an input that is one
+            skipped = 0 if self._network.encoding == "corners" else outer
+            self._add_partials("layers.0.weight", sums, 3 * outer, outer, skipped)
+            self._add_partials("layers.0.bias", sums, 3 * outer, outer, 0)
+
+    def _add_partials(
+        self, name: str, array: Array, part_stride: int, row_stride: int, offset: int
+    ) -> None:
+        layer = self._network.layers[int(name.split(".")[1])]
+        precision = "mixed" if self._forward.is_mixed else "float32"
+        count = self._batch.pixels * self._batch.channels
+        scale = layer.frequency / (count * GRADIENT_SCALE[precision])
+        self._partials[name] = PartialGradient(
+            array, len(array), part_stride, row_stride, offset, scale
+        )
+
+    def _compile_output(self):
+        hidden = self._network.layers[:-1]
+        before = hidden[-1].activation if hidden else None
+        constants = {
+            **self._network.constants(),
+            **self._batch.constants(),
+            "ACTIVATION": ACTIVATIONS.index(before or ACTIVATIONS[0]),
+            "MIXED": self._forward.is_mixed,
+        }
+        return compile_module("output_layer.cu", constants).get_function("output_layer")
+
+    def _chunk(self, start: int) -> list[Launch]:
+        inputs = self._buffers.inputs[start:]
+        rows = min(self._chunk_rows, whole_blocks(self._batch.rows - start))
+        accumulate = np.int32(start > 0)
+        launches = self._forward.launches(inputs, rows, self._activations)
+        launches.append(self._output(start, rows, accumulate))
+        gradient, before = self._gradients
+        for index in reversed(range(len(self._network.layers) - 1)):
+            if index in self._splits:
+                launches.append(self._weight_gradient(index, rows, gradient, accumulate))
+            else:
+                launches.append(self._first_gradient(inputs, rows, gradient, accumulate))
+            if index:
+                launches.append(self._backward(index, rows, gradient, before))
+                gradient, before = before, gradient
+        return launches
+
+    def _output(self, start: int, rows: int, accumulate: np.int32) -> Launch:
+        last = len(self._network.layers) - 1
+        acts: Activations = self._activations
+        arguments = (
+            *(acts.values[last], acts.kept(last), np.int32(self._forward.widths[last])),
+            self._forward.parameter(f"layers.{last}.weight"),
+            self._forward.parameter(f"layers.{last}.bias"),
+            np.int32(self._network.layers[last].fan_in),
+            *(self._buffers.targets, self._buffers.weights),
+            *(np.int32(start // TILE_ROWS), np.int32(rows // TILE_ROWS)),
+            self._gradients[0] if last else None,
+            *(self._partials[f"layers.{last}.weight"].array, self.loss_partials, accumulate),
+        )
+        return Launch(self._output_kernel, (self._row_blocks,), arguments)
+
+    def _weight_gradient(
+        self, index: int, rows: int, gradient: Array, accumulate: np.int32
+    ) -> Launch:
+        inner, outer = self._forward.widths[index : index + 2]
+        side = tile_side(inner, outer)
+        arguments = (
+            *(self._activations.values[index], np.int32(inner), gradient, np.int32(outer)),
+            np.int32(rows // TILE_ROWS),
+            self._partials[f"layers.{index}.weight"].array,
+            self._partials[f"layers.{index}.bias"].array,
+            accumulate,
+        )
+        grid = (inner // side, outer // side, self._splits[index])
+        return Launch(self._kernel(index, f"gradient_{side}"), grid, arguments)
+
+    def _first_gradient(
+        self, inputs: Array, rows: int, gradient: Array, accumulate: np.int32
+    ) -> Launch:
+        arguments = (
+            *(inputs, np.int32(min(rows, len(inputs))), np.int32(rows // TILE_ROWS)),
+            *(gradient, np.int32(self._forward.widths[1])),
+            *(self._partials["layers.0.weight"].array, accumulate),
+        )
+        return Launch(self._kernel(0, "first_gradient"), (self._row_blocks,), arguments)
+
+    def _backward(self, index: int, rows: int, gradient: Array, before: Array) -> Launch:
+        inner, outer = self._forward.widths[index : index + 2]
+        side = tile_side(inner)
+        arguments = (
+            *(gradient, np.int32(outer), self._forward.transposed[index]),
+            *(self._activations.kept(index), before, np.int32(inner)),
+        )
+        grid = (inner // side, rows // BLOCK_ROWS)
+        return Launch(self._kernel(index - 1, f"backward_{side}"), grid, arguments)
+
+    def _kernel(self, index: int, name: str):
+        activation = self._network.layers[index].activation or ""
+        return layer_kernels(activation, self._forward.is_mixed).get_function(name)

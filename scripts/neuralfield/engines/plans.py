@@ -1,0 +1,36 @@
+"""From a network and a problem to the plain numbers that kernels are compiled for."""
+
+from neuralfield.engines.problem import Problem
+from neuralfield.fields import CoordinateNetwork
+from neuralfield.fields.network import CornerBias, FourierFeatures
+from neuralfield.kernels.plan import BatchPlan, LayerPlan, NetworkPlan
+
+
+def network_plan(network: CoordinateNetwork) -> NetworkPlan:
+    """What kernels have to know of a network."""
+    activations = [(a.name, a.frequency) for a in network.activations] + [(None, 1.0)]
+    layers = tuple(
+        LayerPlan(layer.fan_in, layer.fan_out, layer.bias is not None, name, frequency)
+        for layer, (name, frequency) in zip(network.layers, activations, strict=True)
+    )
+    encoding = "identity"
+    if isinstance(network.encoding, CornerBias):
+        encoding = "corners"
+    elif isinstance(network.encoding, FourierFeatures):
+        encoding = "fourier"
+    output = network.output
+    return NetworkPlan(encoding, layers, output.name, output.steepness, tuple(network.parameters))
+
+
+def batch_plan(problem: Problem) -> BatchPlan:
+    """What kernels have to know of a problem's batches."""
+    footprint, batches = problem.footprint, problem.batches
+    return BatchPlan(
+        pixels=batches.size,
+        points=footprint.points if footprint else 1,
+        footprint=footprint is not None,
+        loss=problem.loss,
+        huber_delta=problem.huber_delta,
+        channels=problem.shape.channels,
+        weighted=batches.is_weighted,
+    )

@@ -1,0 +1,90 @@
+"""The stage of the cuda engine that draws a step's pixels and points."""
+
+from types import ModuleType
+
+from neuralfield.device import Array, Device
+from neuralfield.engines.buffers import Buffers
+from neuralfield.engines.problem import Problem
+from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
+from neuralfield.kernels.source import compile_module
+from neuralfield.rng import half_bits_of
+
+_TILES_PER_BLOCK = 2
+_ALL_IN_ORDER, _RANDOM_ORDER, _BY_DENSITY = range(3)
+
+
+class SamplingStage:
+    """Fills inputs, targets and weights for a step that is read from the card's memory.
+
+    Parameters
+    ----------
+    device : Device
+    problem : Problem
+    network : NetworkPlan
+    batch : BatchPlan
+    buffers : Buffers
+    step : array of int64, shape ()
+        Steps finished so far, on the card.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        problem: Problem,
+        network: NetworkPlan,
+        batch: BatchPlan,
+        buffers: Buffers,
+        step: Array,
+    ) -> None:
+        xp = device.xp
+        self.values = xp.ascontiguousarray(device.asarray(problem.values))
+        self.is_constant = not batch.footprint and problem.batches.is_everything
+        """Whether every step's batch is the same: the stage then has to run only once."""
+        module = compile_module("sampling.cu", sampling_constants(problem, network, batch))
+        self._kernel = module.get_function("sample")
+        self._blocks = -(-batch.tiles // _TILES_PER_BLOCK)
+        cumulative = problem.batches.cumulative_density
+        self.density: tuple[Array, ...] = ()
+        if batch.weighted and cumulative is not None:
+            self.density = cumulative, part_starts(xp, cumulative, batch.pixels)
+        unused = step
+        self._arguments = (
+            step,
+            *(self.density or (unused, unused)),
+            self.values,
+            buffers.inputs,
+            buffers.targets,
+            unused if buffers.weights is None else buffers.weights,
+        )
+
+    def launch(self) -> None:
+        """Put the stage on the current stream."""
+        self._kernel((self._blocks,), (TILE_ROWS * _TILES_PER_BLOCK,), self._arguments)
+
+
+def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
+    """Where equal parts of a density begin: a draw from one part is sought only there.
+
+    Returns
+    -------
+    array of int32, shape (parts + 1,)
+    """
+    return xp.searchsorted(cumulative, xp.arange(parts + 1) / parts, side="right").astype("int32")
+
+
+def sampling_constants(
+    problem: Problem, network: NetworkPlan, batch: BatchPlan
+) -> dict[str, int | float | str]:
+    """What the kernel is compiled with."""
+    batches, shape = problem.batches, problem.shape
+    sampling = _ALL_IN_ORDER if batches.is_everything else _RANDOM_ORDER
+    if batch.weighted:
+        sampling = _BY_DENSITY
+    return batch.constants() | {
+        "ENCODING": network.constants()["ENCODING"],
+        "WIDTH": shape.width,
+        "HEIGHT": shape.height,
+        "SEED": f"{batches.random_seed}ull",
+        "SAMPLING": sampling,
+        "HALF_BITS": half_bits_of(batches.pixel_count),
+    }

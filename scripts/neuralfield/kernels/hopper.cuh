@@ -1,0 +1,180 @@
+// The instructions of compute capability 9.0 that C++ has no words for: barriers in shared memory,
+// bulk copies, and matrix products of a warpgroup (128 threads) with both kinds of operands.
+#pragma once
+#include <cuda_fp16.h>
+
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// ---- barriers ------------------------------------------------------------------------------
+
+__device__ __forceinline__ void barrier_init(uint64_t* barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
+                 "r"(arrivals));
+}
+
+__device__ __forceinline__ void barrier_init_fence() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
+                 : "memory");
+}
+
+__device__ __forceinline__ void barrier_expect_bytes(uint64_t* barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                     shared_address(barrier)),
+                 "r"(bytes)
+                 : "memory");
+}
+
+__device__ __forceinline__ void barrier_wait(uint64_t* barrier, int parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}\n" ::"r"(shared_address(barrier)),
+        "r"(parity)
+        : "memory");
+}
+
+// Wait until so many threads have come; `name` is 1 to 15.
+template <int threads> __device__ __forceinline__ void named_sync(int name) {
+    asm volatile("bar.sync %0, %1;" ::"r"(name), "n"(threads) : "memory");
+}
+
+// Change how many registers each thread of a warpgroup has.
+template <int count> __device__ __forceinline__ void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+template <int count> __device__ __forceinline__ void give_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+// Copy bytes (a multiple of 16) from global to shared memory; the barrier is told of each.
+__device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes,
+                                          uint64_t* barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+            "r"(shared_address(to)),
+        "l"(from), "r"(bytes), "r"(shared_address(barrier))
+        : "memory");
+}
+
+// Copy bytes (a multiple of 16) from shared to global memory, after `shared_written` and a barrier.
+__device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+                 "r"(shared_address(from)), "r"(bytes)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Wait until the sources of this thread's bulk stores may be written again.
+__device__ __forceinline__ void bulk_stores_read() {
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+__device__ __forceinline__ void bulk_stores_done() {
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// Let bulk stores and matrix products see what this thread has written to shared memory.
+__device__ __forceinline__ void shared_written() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// A place in a ring of buffers, and how often it has been gone round (its lowest bit).
+struct RingPlace {
+    int stage = 0, parity = 0;
+    __device__ __forceinline__ void advance(int stages) {
+        if (++stage == stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// ---- matrix products -----------------------------------------------------------------------
+
+__device__ __forceinline__ void wgmma_fence() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Wait until at most `pending` of the committed groups are unfinished.
+template <int pending> __device__ __forceinline__ void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+
+// Tell the compiler that sums of finished products are read only from here on.
+template <int count> __device__ __forceinline__ void finished_sums(float* sums) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+// A matrix of 16-bit numbers in shared memory as 8 x 8 blocks of 128 contiguous bytes (PTX: no
+// swizzle). Strides, in bytes, lead to the next block along the summed and along the kept dimension.
+// For a matrix whose blocks have rows along the summed dimension, as right operands here, and left
+// ones that are transposed.
+__device__ __forceinline__ uint64_t block_matrix(uint32_t address, int summed_stride,
+                                                 int kept_stride) {
+    return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(summed_stride >> 4) << 16 |
+           uint64_t(kept_stride >> 4) << 32;
+}
+
+// c += a * b for one warp: a 16 x 16 by rows, b 16 x 8 by columns, sums in float32. Rows 8 to 15 of
+// a are 0.
+__device__ __forceinline__ void warp_product(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0,
+                                             uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %6, %5, %6}, "
+        "{%7, %8}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a2), "r"(0), "r"(b0), "r"(b1));
+}
+
+// Four 8 x 8 matrices of 16-bit numbers to shared memory; lane i gives the address of row i % 8 of
+// matrix i / 8. The compiler may move other reads of memory across it: call `shared_written` before
+// what has been stored is read.
+__device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t* matrices) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+                 "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3]));
+}
+
+// The way back, with each matrix transposed.
+__device__ __forceinline__ void load_transposed(uint32_t (&matrices)[4], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// ---- pairs of 16-bit numbers ---------------------------------------------------------------
+
+__device__ __forceinline__ uint32_t pack(float low, float high) {
+    __half2 pair = __floats2half2_rn(low, high);
+    return *reinterpret_cast<uint32_t*>(&pair);
+}
+
+__device__ __forceinline__ float2 unpack(uint32_t pair) {
+    return __half22float2(*reinterpret_cast<__half2*>(&pair));
+}
+
+// As `pack`, with the largest finite number in place of infinity; NaN stays NaN.
+__device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
+    uint32_t pair = pack(low, high);
+    asm("{ min.NaN.f16x2 %0, %0, %1; max.NaN.f16x2 %0, %0, %2; }"
+        : "+r"(pair)
+        : "r"(0x7BFF7BFFu), "r"(0xFBFFFBFFu));
+    return pair;
+}

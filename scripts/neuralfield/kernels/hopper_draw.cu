@@ -1,0 +1,167 @@
+// Values of a picture's pixels: means over samples of each, from coordinates to values in registers;
+// twin: _mean_and_spread in render.py.
+//
+// Constants: those of hopper_network.cuh, and for corners TRAINING_WIDTH, TRAINING_HEIGHT.
+#include "hopper_network.cuh"
+
+constexpr bool RESIDENT = is_resident<false>();
+
+struct Arguments {
+    const double* columns;      // x of the centre of each column of pixels
+    const double* rows;
+    const double2* offsets;     // of the samples from the centre
+    const long long* pixels;    // which to draw; null: all
+    const float* parameters;
+    const float* frequencies;
+    const char* weights;
+    float* means;               // [pixels][CHANNELS]
+    float* spreads;             // [pixels]: largest difference of two samples; null: not wanted
+    long long count;
+    int width, samples;
+    Offsets network;
+};
+
+struct Shared {
+    Arguments arguments;
+    Constants constants;
+    uint64_t filled[STAGES], emptied[STAGES];
+};
+
+__device__ __forceinline__ float2 network_input(double x, double y) {
+#if ENCODING == 1
+    const float longer = TRAINING_WIDTH > TRAINING_HEIGHT ? TRAINING_WIDTH : TRAINING_HEIGHT;
+    float column = (float(x) * longer + (TRAINING_WIDTH - 1)) / 2;
+    float row = (float(y) * longer + (TRAINING_HEIGHT - 1)) / 2;
+    return make_float2(column / max(TRAINING_WIDTH - 1, 1), row / max(TRAINING_HEIGHT - 1, 1));
+#else
+    return make_float2(float(x), float(y));
+#endif
+}
+
+// z of a layer, in `sums` -> its values on the table.
+template <int columns, int name>
+__device__ __forceinline__ void activate(const Table& table, const Constants& constants, int layer,
+                                         const float* sums) {
+    table.clear();
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t pairs[4];
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+            float2 bias = pair_at(constants.bias[layer], column + 8 * j + own_column());
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const float* sum = sums + column / 2 + 4 * j + 2 * i;
+                pairs[2 * j + i] =
+                    pack(activation<name>(sum[0] + bias.x), activation<name>(sum[1] + bias.y));
+            }
+        }
+        table.put<columns>(column, pairs);
+    }
+    table.show();
+}
+
+// From z of the layer before to z of the last hidden layer.
+template <int layer>
+__device__ __forceinline__ void forward(const Table& table, const Constants& constants, float* sums,
+                                        const Stream& stream, RingPlace& place) {
+    if constexpr (layer < HIDDEN) {
+        constexpr int rows = fan_in(layer), columns = width_after[layer];
+        constexpr int end = layer + layers_alike(layer, 1);
+#pragma unroll 1
+        for (int alike = layer; alike < end; ++alike) {
+            activate<rows, activation_of[layer - 1]>(table, constants, alike - 1, sums);
+            multiply<rows, columns, RESIDENT>(sums, table.tile, stream, place);
+        }
+        forward<end>(table, constants, sums, stream, place);
+    }
+}
+
+__device__ __forceinline__ void draw(const Shared& shared, const Table& table, const Stream& stream,
+                                     int block_count) {
+    const Arguments& arguments = shared.arguments;
+    const Constants& constants = shared.constants;
+    RingPlace place;
+    float sums[WIDEST / 2];
+    for (int block = blockIdx.x; block < block_count; block += gridDim.x) {
+        double x[2], y[2];
+        long long first = (static_cast<long long>(block) * BLOCK_TILES + table.number) * 64 +
+                          16 * table.warp + table.lane / 4;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            long long index = min(first + 8 * i, arguments.count - 1);
+            long long pixel = arguments.pixels ? arguments.pixels[index] : index;
+            x[i] = arguments.columns[pixel % arguments.width];
+            y[i] = arguments.rows[pixel / arguments.width];
+        }
+        float total[2][CHANNELS] = {}, lowest[2][CHANNELS], highest[2][CHANNELS];
+        for (int sample = 0; sample < arguments.samples; ++sample) {
+            double2 offset = arguments.offsets[sample];
+            float2 points[2] = {network_input(x[0] + offset.x, y[0] + offset.y),
+                                network_input(x[1] + offset.x, y[1] + offset.y)};
+            if constexpr (first_product == 0) {
+                encode(table, points, constants);
+                multiply<INPUT_WIDTH, width_after[0], RESIDENT>(sums, table.tile, stream, place);
+            } else {
+                place_coordinates(table, sums, points, constants);
+            }
+            forward<1>(table, constants, sums, stream, place);
+            float z[2][CHANNELS];
+            output_layer<false>(z, table, sums, constants);
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+#pragma unroll
+                for (int channel = 0; channel < CHANNELS; ++channel) {
+                    float value = output_value(z[i][channel]);
+                    total[i][channel] += value;
+                    lowest[i][channel] = sample ? fminf(lowest[i][channel], value) : value;
+                    highest[i][channel] = sample ? fmaxf(highest[i][channel], value) : value;
+                }
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            long long index = first + 8 * i;
+            if (table.lane % 4 != 0 || index >= arguments.count) continue;
+            float spread = 0.0f;
+#pragma unroll
+            for (int channel = 0; channel < CHANNELS; ++channel) {
+                arguments.means[index * CHANNELS + channel] =
+                    total[i][channel] / float(arguments.samples);
+                spread = fmaxf(spread, highest[i][channel] - lowest[i][channel]);
+            }
+            if (arguments.spreads) arguments.spreads[index] = spread;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1) hopper_draw(const Arguments* given) {
+    extern __shared__ __align__(128) char memory[];
+    char* tiles = memory + STAGES * STAGE_BYTES;
+    Shared& shared = *reinterpret_cast<Shared*>(tiles + BLOCK_TILES * TILE_BYTES);
+    Stream stream = {memory, shared.filled, shared.emptied};
+    if (threadIdx.x == 0) {
+        shared.arguments = *given;
+        for (int stage = 0; stage < STAGES; ++stage) {
+            barrier_init(&shared.filled[stage], 1);
+            barrier_init(&shared.emptied[stage], 4 * BLOCK_TILES);
+        }
+        barrier_init_fence();
+    }
+    __syncthreads();
+    const Arguments& arguments = shared.arguments;
+    load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.network);
+    __syncthreads();
+    int block_count = int((arguments.count + 64 * BLOCK_TILES - 1) / (64 * BLOCK_TILES));
+    if (threadIdx.x >= CONSUMERS) {
+        give_registers<PRODUCER_REGISTERS>();
+        int own = (block_count - int(blockIdx.x) + int(gridDim.x) - 1) / int(gridDim.x);
+        if (threadIdx.x == CONSUMERS)
+            send_weights<false>(stream, arguments.weights, own * arguments.samples);
+    } else {
+        take_registers<CONSUMER_REGISTERS>();
+        const int number = threadIdx.x / 128;
+        const Table table = {tiles + number * TILE_BYTES, number, int(threadIdx.x) / 32 % 4,
+                             int(threadIdx.x) % 32};
+        draw(shared, table, stream, block_count);
+    }
+}

@@ -1,0 +1,173 @@
+"""Twin of the kernels that run a network layer by layer: the same numbers by NumPy, in float64."""
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
+
+_PROBABILITY_MARGIN = 1e-7
+
+_ACTIVATIONS: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
+    "sine": lambda z: (np.sin(z), np.cos(z)),
+    "tanh": lambda z: (np.tanh(z), 1 - np.tanh(z) ** 2),
+    "relu": lambda z: (np.maximum(z, 0), (z > 0).astype(np.float64)),
+    "sigmoid": lambda z: (_logistic(z), _logistic(z) * (1 - _logistic(z))),
+}
+"""z -> the activation and its slope."""
+
+
+def valid_rows(batch: BatchPlan) -> np.ndarray:
+    """Rows of a batch that hold a point, in the order of slots and of their points.
+
+    Returns
+    -------
+    ndarray of int64, shape (pixels * points,)
+    """
+    row = np.arange(batch.rows)
+    in_tile = row % TILE_ROWS
+    slot = row // TILE_ROWS * batch.tile_pixels + in_tile // batch.points
+    return row[(in_tile < batch.tile_pixels * batch.points) & (slot < batch.pixels)]
+
+
+def forward(
+    network: NetworkPlan,
+    parameters: Mapping[str, np.ndarray],
+    inputs: np.ndarray,
+    frequencies: np.ndarray | None,
+) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
+    """Values of a network, and what its backward needs.
+
+    Parameters
+    ----------
+    network : NetworkPlan
+    parameters : mapping of name to ndarray
+    inputs : ndarray, shape (n, 2)
+    frequencies : ndarray, shape (2, F), or None
+
+    Returns
+    -------
+    values : ndarray, shape (n, channels)
+    activations : list of ndarray
+        What goes into each layer.
+    slopes : list of ndarray
+        Of each layer's activation with respect to its argument; the last is that of the values.
+    """
+    x = inputs.astype(np.float64)
+    if network.encoding == "corners":
+        x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
+    elif frequencies is not None:
+        phase = 2 * math.pi * (x @ frequencies.astype(np.float64))
+        x = np.concatenate([np.sin(phase), np.cos(phase)], axis=1)
+    activations, slopes = [x], []
+    for index, layer in enumerate(network.layers):
+        z = activations[-1] @ parameters[f"layers.{index}.weight"].astype(np.float64)
+        if layer.has_bias:
+            z += parameters[f"layers.{index}.bias"]
+        z *= layer.frequency
+        if layer.activation is None:
+            values, slope = _output(network, z)
+            return values, activations, [*slopes, slope]
+        value, slope = _ACTIVATIONS[layer.activation](z)
+        activations.append(value)
+        slopes.append(slope)
+    raise ValueError("the last layer of a plan has no activation")
+
+
+def forward_and_backward(
+    network: NetworkPlan,
+    batch: BatchPlan,
+    parameters: Mapping[str, np.ndarray],
+    inputs: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray | None = None,
+    frequencies: np.ndarray | None = None,
+) -> tuple[float, float, list[np.ndarray]]:
+    """Loss, squared error and gradients of one batch.
+
+    Parameters
+    ----------
+    network, batch : NetworkPlan, BatchPlan
+    parameters : mapping of name to ndarray
+        Weights (fan_in, fan_out) and biases (fan_out,).
+    inputs : ndarray, shape (rows, 2)
+    targets : ndarray, shape (pixels, channels)
+    weights : ndarray, shape (pixels,), or None
+        Of the slots' squared errors.
+    frequencies : ndarray, shape (2, F), or None
+
+    Returns
+    -------
+    loss, squared_error : float
+        Means over the batch.
+    gradients : list of ndarray
+        In the order of ``network.parameter_names``.
+    """
+    values, activations, slopes = forward(
+        network, parameters, inputs[valid_rows(batch)], frequencies
+    )
+    shape = (batch.pixels, batch.points, batch.channels)
+    loss, squared, by_value = _loss(batch, values.reshape(shape), targets.astype(np.float64))
+    if weights is not None:
+        squared = squared * weights[:, None]
+    count = batch.pixels * batch.channels
+    gradients: dict[str, np.ndarray] = {}
+    gradient = by_value.reshape(values.shape) / count * slopes[-1]
+    for index in reversed(range(len(network.layers))):
+        layer = network.layers[index]
+        weight = parameters[f"layers.{index}.weight"].astype(np.float64)
+        gradients[f"layers.{index}.weight"] = layer.frequency * (activations[index].T @ gradient)
+        gradients[f"layers.{index}.bias"] = layer.frequency * gradient.sum(axis=0)
+        if index:
+            gradient = layer.frequency * (gradient @ weight.T) * slopes[index - 1]
+    in_order = [gradients[name] for name in network.parameter_names]
+    return float(loss.sum() / count), float(squared.sum() / count), in_order
+
+
+def _output(network: NetworkPlan, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if network.output == "linear":
+        return 0.5 + 0.5 * z, np.full_like(z, 0.5)
+    value = _logistic(network.steepness * z)
+    return value, network.steepness * value * (1 - value)
+
+
+def _loss(
+    batch: BatchPlan, values: np.ndarray, targets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Loss and squared error (pixels, channels), and slopes (pixels, points, channels)."""
+    if not batch.footprint:
+        value = values[:, 0]
+        loss, slope = _loss_of_values(batch, value, targets)
+        return loss, (value - targets) ** 2, slope[:, None]
+    first = (batch.points + 1) // 2
+    means = [group.mean(axis=1) for group in (values[:, :first], values[:, first:])]
+    errors = [mean - targets for mean in means]
+    if batch.loss == "mse":
+        loss, by_mean = errors[0] * errors[1], errors[::-1]
+    else:
+        loss, slope = _loss_of_values(batch, (means[0] + means[1]) / 2, targets)
+        by_mean = [slope / 2, slope / 2]
+    slopes = np.empty_like(values)
+    slopes[:, :first] = by_mean[0][:, None] / first
+    slopes[:, first:] = by_mean[1][:, None] / (batch.points - first)
+    return loss, errors[0] * errors[1], slopes
+
+
+def _loss_of_values(
+    batch: BatchPlan, value: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    difference = value - target
+    if batch.loss == "mse":
+        return difference**2, 2 * difference
+    if batch.loss == "huber":
+        size = np.abs(difference)
+        near = np.minimum(size, batch.huber_delta)
+        return near * (size - near / 2), np.clip(difference, -batch.huber_delta, batch.huber_delta)
+    p = np.clip(value, _PROBABILITY_MARGIN, 1 - _PROBABILITY_MARGIN)
+    loss = -(target * np.log(p) + (1 - target) * np.log1p(-p))
+    return loss, (p - target) / (p * (1 - p))
+
+
+def _logistic(z: np.ndarray) -> np.ndarray:
+    return 0.5 + 0.5 * np.tanh(0.5 * z)

@@ -1,0 +1,215 @@
+// A tile of a matrix product of fp16 matrices with float32 sums, on tensor cores, by 8 warps.
+//
+// All sizes are multiples of the tiles': callers pad. Instructions: mma, ldmatrix and cp.async of
+// the PTX ISA; m16n8k8 and plain copies before compute capability 8.0.
+#pragma once
+
+#include "element.cuh"
+
+#define PRODUCT_THREADS 256
+#define PRODUCT_DEPTH 32  // of the slices that are held in shared memory
+#define PRODUCT_STAGES 3
+
+__device__ __forceinline__ unsigned int shared_address(const void* pointer) {
+    return static_cast<unsigned int>(__cvta_generic_to_shared(pointer));
+}
+
+__device__ __forceinline__ void copy_16_bytes(__half* target, const __half* source) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(shared_address(target)),
+                 "l"(source)
+                 : "memory");
+#else
+    *reinterpret_cast<uint4*>(target) = *reinterpret_cast<const uint4*>(source);
+#endif
+}
+
+__device__ __forceinline__ void end_copies_of_slice() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;\n" ::: "memory");
+#endif
+}
+
+// Waits until all slices but the newest `pending` are there.
+template <int pending>
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(pending) : "memory");
+#endif
+}
+
+template <bool TRANSPOSED>
+__device__ __forceinline__ void load_matrices(unsigned int (&parts)[4], const __half* row) {
+    if (TRANSPOSED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                     : "=r"(parts[0]), "=r"(parts[1]), "=r"(parts[2]), "=r"(parts[3])
+                     : "r"(shared_address(row))
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                     : "=r"(parts[0]), "=r"(parts[1]), "=r"(parts[2]), "=r"(parts[3])
+                     : "r"(shared_address(row))
+                     : "memory");
+}
+
+// sums (16 x 8) += a (16 x 16) b (16 x 8)
+__device__ __forceinline__ void multiply_add(float (&sums)[4], const unsigned int (&a)[4],
+                                             const unsigned int (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};\n"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        asm volatile(
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+            "{%0, %1, %2, %3};\n"
+            : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+            : "r"(a[2 * half]), "r"(a[2 * half + 1]), "r"(b[half]));
+#endif
+}
+
+// A (LINES, WIDTH) matrix in shared memory, its 16-byte chunks moved within each line so that
+// neither copies nor ldmatrix, which takes 8 lines at one column, meet in a memory bank.
+template <int LINES, int WIDTH>
+struct SharedMatrix {
+    __half data[LINES * WIDTH];
+
+    __device__ __forceinline__ __half* chunk(int line, int index) {
+        constexpr int CHUNKS = WIDTH / 8;
+        const int shift = CHUNKS == 4 ? (line >> 1) & 3 : line & 7;
+        return data + (line * CHUNKS + (index ^ shift)) * 8;
+    }
+
+    __device__ __forceinline__ void copy_from(const __half* source, size_t stride) {
+        constexpr int CHUNKS = WIDTH / 8;
+#pragma unroll
+        for (int i = 0; i < LINES * CHUNKS / PRODUCT_THREADS; ++i) {
+            const int index = int(threadIdx.x) + i * PRODUCT_THREADS;
+            const int line = index / CHUNKS, column = index % CHUNKS;
+            copy_16_bytes(chunk(line, column), source + size_t(line) * stride + column * 8);
+        }
+    }
+};
+
+// Results (row, column) of A B for rows 0 .. ROWS - 1 and columns 0 .. COLUMNS - 1.
+//
+// A element (row, k) is a[row * a_stride + k], or a[k * a_stride + row] if A_TRANSPOSED;
+// B element (k, column) is b[k * b_stride + column]; k runs from 0 to depth - 1.
+// finish(row, column, values) takes neighbouring results: 2, or GROUP if B_ORDERED, where the
+// columns of B were put in the order of `weight_position`.
+// With SUMS, threads below COLUMNS return the sum over k of B's column threadIdx.x, over every
+// slice_step-th slice from first_slice on.
+template <int ROWS, int COLUMNS, bool A_TRANSPOSED, bool B_ORDERED, bool SUMS, typename Finish>
+__device__ __forceinline__ float matrix_product(const __half* __restrict__ a, size_t a_stride,
+                                                const __half* __restrict__ b, size_t b_stride,
+                                                int depth, const Finish& finish,
+                                                int first_slice = 0, int slice_step = 1) {
+    constexpr int WARPS_DOWN = ROWS == 128 && COLUMNS == 64 ? 4 : 2;
+    constexpr int WARP_ROWS = ROWS / WARPS_DOWN, WARP_COLUMNS = COLUMNS / (8 / WARPS_DOWN);
+    constexpr int A_PARTS = WARP_ROWS / 16, B_PARTS = WARP_COLUMNS / 8;
+    static_assert(!B_ORDERED || WARP_COLUMNS == 32, "an order of 32 columns");
+    using ASlice = SharedMatrix<A_TRANSPOSED ? PRODUCT_DEPTH : ROWS,
+                                A_TRANSPOSED ? ROWS : PRODUCT_DEPTH>;
+    using BSlice = SharedMatrix<PRODUCT_DEPTH, COLUMNS>;
+    __shared__ __align__(128) ASlice a_slices[PRODUCT_STAGES];
+    __shared__ __align__(128) BSlice b_slices[PRODUCT_STAGES];
+    const int thread = int(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    const int warp_row = warp % WARPS_DOWN * WARP_ROWS;
+    const int warp_column = warp / WARPS_DOWN * WARP_COLUMNS;
+
+    auto copy_slice = [&](int slice) {
+        const int stage = slice % PRODUCT_STAGES;
+        const size_t k = size_t(slice) * PRODUCT_DEPTH;
+        a_slices[stage].copy_from(A_TRANSPOSED ? a + k * a_stride : a + k, a_stride);
+        b_slices[stage].copy_from(b + k * b_stride, b_stride);
+    };
+
+    float sums[A_PARTS][B_PARTS][4] = {};
+    float column_sum = 0.0f;
+    int next_summed = first_slice;
+    const int slices = depth / PRODUCT_DEPTH;
+#pragma unroll
+    for (int slice = 0; slice < PRODUCT_STAGES - 1; ++slice) {
+        if (slice < slices) copy_slice(slice);
+        end_copies_of_slice();
+    }
+    for (int slice = 0; slice < slices; ++slice) {
+        wait_for_copies<PRODUCT_STAGES - 2>();
+        __syncthreads();  // the slice is there for all, and nobody reads the one before it
+        if (slice + PRODUCT_STAGES - 1 < slices) copy_slice(slice + PRODUCT_STAGES - 1);
+        end_copies_of_slice();
+        ASlice& a_slice = a_slices[slice % PRODUCT_STAGES];
+        BSlice& b_slice = b_slices[slice % PRODUCT_STAGES];
+#pragma unroll
+        for (int k = 0; k < PRODUCT_DEPTH; k += 16) {
+            unsigned int a_part[A_PARTS][4], b_part[B_PARTS][2];
+#pragma unroll
+            for (int i = 0; i < A_PARTS; ++i) {
+                const int row = warp_row + i * 16;
+                const __half* line =
+                    A_TRANSPOSED
+                        ? a_slice.chunk(k + lane % 8 + lane / 16 * 8, row / 8 + lane / 8 % 2)
+                        : a_slice.chunk(row + lane % 16, k / 8 + lane / 16);
+                load_matrices<A_TRANSPOSED>(a_part[i], line);
+            }
+#pragma unroll
+            for (int j = 0; j < B_PARTS; j += 2) {
+                unsigned int both[4];
+                const int chunk = warp_column / 8 + j + lane / 16;
+                load_matrices<true>(both, b_slice.chunk(k + lane % 16, chunk));
+                b_part[j][0] = both[0];
+                b_part[j][1] = both[1];
+                b_part[j + 1][0] = both[2];
+                b_part[j + 1][1] = both[3];
+            }
+#pragma unroll
+            for (int i = 0; i < A_PARTS; ++i)
+#pragma unroll
+                for (int j = 0; j < B_PARTS; ++j) multiply_add(sums[i][j], a_part[i], b_part[j]);
+        }
+        if (SUMS && slice == next_summed) {
+            next_summed += slice_step;
+            const int column = thread % COLUMNS;
+#pragma unroll
+            for (int i = 0; i < PRODUCT_DEPTH * COLUMNS / PRODUCT_THREADS; ++i) {
+                const int k = thread / COLUMNS + i * (PRODUCT_THREADS / COLUMNS);
+                column_sum += __half2float(b_slice.chunk(k, column / 8)[column % 8]);
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < A_PARTS * 2; ++i) {
+        const int row = warp_row + i * 8 + lane / 4, part = i / 2, half = i % 2 * 2;
+        if constexpr (B_ORDERED) {
+            float values[GROUP];
+#pragma unroll
+            for (int j = 0; j < GROUP; ++j) values[j] = sums[part][j / 2][half + j % 2];
+            finish(row, warp_column + lane % 4 * GROUP, values);
+        } else {
+#pragma unroll
+            for (int j = 0; j < B_PARTS; ++j) {
+                float values[2] = {sums[part][j][half], sums[part][j][half + 1]};
+                finish(row, warp_column + j * 8 + lane % 4 * 2, values);
+            }
+        }
+    }
+    if (SUMS) {
+        __syncthreads();
+        float* parts = reinterpret_cast<float*>(b_slices);
+        parts[thread] = column_sum;
+        __syncthreads();
+        for (int i = thread + COLUMNS; i < PRODUCT_THREADS; i += COLUMNS) column_sum += parts[i];
+    }
+    return column_sum;
+}
+
+// Where a weight's column stands among 32, so that the results which a thread gets from four
+// products of 8 columns (two from each) are 8 neighbours: 16 bytes to be stored at once.
+__device__ __forceinline__ int weight_position(int column) {
+    const int within = column % 32;
+    return column - within + within % 8 / 2 * 8 + within / 8 * 2 + within % 2;
+}

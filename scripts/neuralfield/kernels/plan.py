@@ -1,0 +1,126 @@
+"""What kernels are compiled for: a network's shape and a batch's, as plain numbers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+TILE_ROWS = 64
+"""Rows of the tiles that batches come in: a whole number of pixels with all their points."""
+
+ENCODINGS = ("identity", "corners", "fourier")
+LOSSES = ("mse", "binary_cross_entropy", "huber")
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """One layer.
+
+    Attributes
+    ----------
+    fan_in, fan_out : int
+    has_bias : bool
+    activation : {"sine", "tanh", "relu", "sigmoid"} or None
+        None: the last layer.
+    frequency : float
+        Factor on the affine output, before the activation.
+    """
+
+    fan_in: int
+    fan_out: int
+    has_bias: bool
+    activation: str | None
+    frequency: float
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """A network, as far as kernels have to know it.
+
+    Attributes
+    ----------
+    encoding : {"identity", "corners", "fourier"}
+        Of the two inputs: as they are, with a one before them, or as sines and cosines.
+    layers : tuple of LayerPlan
+    output : {"linear", "sigmoid"}
+    steepness : float
+    parameter_names : tuple of str
+        In the order in which parameters lie in memory.
+    """
+
+    encoding: str
+    layers: tuple[LayerPlan, ...]
+    output: str
+    steepness: float
+    parameter_names: tuple[str, ...]
+
+    def constants(self) -> dict[str, Any]:
+        """For the source of a kernel."""
+        return {
+            "ENCODING": ENCODINGS.index(self.encoding),
+            "ENCODED": self.layers[0].fan_in,
+            "LAYERS": len(self.layers),
+            "OUTPUT_SIGMOID": int(self.output == "sigmoid"),
+            "STEEPNESS": float(self.steepness),
+        }
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """A batch: how many pixels, how many points each, and what is asked of them.
+
+    Rows come in tiles of 64. Row r of tile t belongs to slot ``t * tile_pixels + r // points``
+    (a slot is a pixel's place in the batch) and is that pixel's point ``r % points``; it is valid
+    if ``r < tile_pixels * points`` and the slot is below `pixels`.
+
+    Attributes
+    ----------
+    pixels : int
+        Slots: pixels in each batch.
+    points : int
+        Points a pixel, 1 to 64.
+    footprint : bool
+        Whether the points are two groups that estimate a pixel's mean; the first is the larger.
+    loss : {"mse", "binary_cross_entropy", "huber"}
+    huber_delta : float
+    channels : int
+    weighted : bool
+        Whether a slot's squared error has a weight.
+    """
+
+    pixels: int
+    points: int
+    footprint: bool
+    loss: str
+    huber_delta: float
+    channels: int
+    weighted: bool
+
+    @property
+    def tile_pixels(self) -> int:
+        """Slots of each tile."""
+        return TILE_ROWS // self.points
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of the batch."""
+        return -(-self.pixels // self.tile_pixels)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the batch, the invalid ones too."""
+        return TILE_ROWS * self.tiles
+
+    def constants(self) -> dict[str, Any]:
+        """For the source of a kernel."""
+        return {
+            "PIXELS": self.pixels,
+            "POINTS": self.points,
+            "GROUP_0_POINTS": (self.points + 1) // 2,
+            "FOOTPRINT": int(self.footprint),
+            "TILE_PIXELS": self.tile_pixels,
+            "TILES": self.tiles,
+            "ROWS": self.rows,
+            "LOSS": LOSSES.index(self.loss),
+            "HUBER_DELTA": float(self.huber_delta),
+            "CHANNELS": self.channels,
+            "WEIGHTED": int(self.weighted),
+        }

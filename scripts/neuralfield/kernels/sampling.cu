@@ -1,0 +1,129 @@
+// Which pixels a step looks at, and at which points of them. Twins: sampling.py (Batches,
+// Footprint), coordinates.py, fields/network.py (CornerBias).
+//
+// Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SEED, SAMPLING (0 all pixels in order,
+// 1 random order, 2 by density), HALF_BITS (of `permuted`).
+//
+// One thread a row; a block is TILES_PER_BLOCK tiles. Arithmetic is rounded step by step, as array
+// libraries do it: contracted multiply-adds would change last bits.
+#include "philox.cuh"
+
+#define TILE_ROWS 64
+#define TILES_PER_BLOCK 2
+#define PIXEL_COUNT (WIDTH * HEIGHT)
+#define STREAM_ORDER 0u
+#define STREAM_JITTER 1u
+#define STREAM_DENSITY 2u
+
+__device__ int pixel_of_slot(int slot, long long step, const double* __restrict__ cumulative,
+                             const int* __restrict__ part_starts) {
+#if SAMPLING == 0
+    return slot;
+#elif SAMPLING == 1
+    long long place = step * PIXELS + slot;
+    long long epoch = place / PIXEL_COUNT;
+    return permuted((unsigned int)(place - epoch * PIXEL_COUNT), PIXEL_COUNT, HALF_BITS, SEED,
+                    (unsigned int)epoch, STREAM_ORDER);
+#else
+    // one draw from each of PIXELS equal parts of the density
+    Words words = philox({(unsigned int)slot, 0u, (unsigned int)step, STREAM_DENSITY}, SEED);
+    double sought = __ddiv_rn(__dadd_rn(double(slot), double(uniform(words.w0))), double(PIXELS));
+    int low = part_starts[slot], high = part_starts[slot + 1];
+    // the first place whose sum is above what is sought
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (cumulative[middle] <= sought)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return min(low, PIXEL_COUNT - 1);
+#endif
+}
+
+// The centre of pixel `index` of `count` along a side of half this length.
+__device__ __forceinline__ float axis_centre(int index, int count, double half_side) {
+    double fraction = __ddiv_rn(double(index) + 0.5, double(count));
+    return float(__dmul_rn(2.0 * fraction - 1.0, half_side));
+}
+
+// u or v of the original network's inputs.
+__device__ __forceinline__ float corner_input(float coordinate, int side) {
+    const int longer = WIDTH > HEIGHT ? WIDTH : HEIGHT;
+    float index = __fadd_rn(__fmul_rn(coordinate, float(longer)), float(side - 1)) * 0.5f;
+    return __fdiv_rn(index, float(side > 1 ? side - 1 : 1));
+}
+
+extern "C" __global__ void __launch_bounds__(TILE_ROWS* TILES_PER_BLOCK)
+    sample(const long long* __restrict__ step_taken, const double* __restrict__ cumulative,
+           const int* __restrict__ part_starts, const float* __restrict__ values,
+           float2* __restrict__ inputs, float* __restrict__ targets,
+           float* __restrict__ weights) {
+    __shared__ int pixel_of[TILES_PER_BLOCK][TILE_PIXELS];
+    const long long step = *step_taken;
+    const int local_tile = threadIdx.x / TILE_ROWS, row = threadIdx.x % TILE_ROWS;
+    const int tile = blockIdx.x * TILES_PER_BLOCK + local_tile;
+    const int local_slot = row / POINTS, point = row % POINTS;
+    const int slot = tile * TILE_PIXELS + local_slot;
+    const bool is_valid = tile < TILES && local_slot < TILE_PIXELS && slot < PIXELS;
+
+    if (is_valid && point == 0) {
+        const int pixel = pixel_of_slot(slot, step, cumulative, part_starts);
+        pixel_of[local_tile][local_slot] = pixel;
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            targets[(long long)slot * CHANNELS + channel] =
+                values[(long long)pixel * CHANNELS + channel];
+#if WEIGHTED
+        double before = pixel > 0 ? cumulative[pixel - 1] : 0.0;
+        double share = __dsub_rn(cumulative[pixel], before);
+        weights[slot] = float(__ddiv_rn(1.0, __dmul_rn(double(PIXEL_COUNT), share)));
+#endif
+    }
+    __syncthreads();
+    const int pixel = is_valid ? pixel_of[local_tile][local_slot] : 0;
+    const double longer = WIDTH > HEIGHT ? WIDTH : HEIGHT;
+    float x = axis_centre(pixel % WIDTH, WIDTH, double(WIDTH) / longer);
+    float y = axis_centre(pixel / WIDTH, HEIGHT, double(HEIGHT) / longer);
+
+#if FOOTPRINT
+    // Each group of points is a Latin hypercube: point k is in column k, and in the row that the
+    // k-th smallest key belongs to.
+    __shared__ unsigned short keys[TILES_PER_BLOCK][TILE_ROWS];
+    __shared__ unsigned char row_of[TILES_PER_BLOCK][TILE_ROWS];
+    const int group = point >= GROUP_0_POINTS;
+    const int member = group ? point - GROUP_0_POINTS : point;
+    const int members = group ? POINTS - GROUP_0_POINTS : GROUP_0_POINTS;
+    const int first = row - member;  // row of the group's first point
+    const unsigned int index = group * ((GROUP_0_POINTS + 1) / 2) + member / 2;
+    Words words = philox({(unsigned int)pixel, index, (unsigned int)step, STREAM_JITTER}, SEED);
+    unsigned int word0 = member % 2 ? words.w2 : words.w0;
+    unsigned int word1 = member % 2 ? words.w3 : words.w1;
+    const unsigned short key = ((word0 & 255u) << 8) | (word1 & 255u);
+    keys[local_tile][row] = key;
+    __syncthreads();
+    if (is_valid) {
+        int smaller = 0;
+        for (int other = 0; other < members; ++other) {
+            unsigned short its = keys[local_tile][first + other];
+            smaller += its < key || (its == key && other < member);
+        }
+        row_of[local_tile][first + smaller] = member;
+    }
+    __syncthreads();
+    if (is_valid) {
+        const double side = 2.0 / longer;
+        double column_place = __ddiv_rn(double(member) + uniform(word0), double(members));
+        double row_place =
+            __ddiv_rn(double(row_of[local_tile][row]) + uniform(word1), double(members));
+        x = float(__dadd_rn(double(x), __dmul_rn(__dsub_rn(column_place, 0.5), side)));
+        y = float(__dadd_rn(double(y), __dmul_rn(__dsub_rn(row_place, 0.5), side)));
+    }
+#endif
+#if ENCODING == 1
+    x = corner_input(x, WIDTH);
+    y = corner_input(y, HEIGHT);
+#endif
+    if (tile < TILES)
+        inputs[(long long)tile * TILE_ROWS + row] =
+            is_valid ? make_float2(x, y) : make_float2(0.0f, 0.0f);
+}

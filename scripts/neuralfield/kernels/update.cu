@@ -1,0 +1,186 @@
+// The end of a step: partial gradients are added up in a fixed order and move the parameters.
+// Twins: optimizers.py, schedules.py.
+//
+// Constants: BLOCKS (of parameters), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1,
+// BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, COSINE (else constant), LEARNING_RATE,
+// MINIMUM_LEARNING_RATE, PERIOD, WARMUP_STEPS, LOSS_PARTS.
+//
+// A block adds up 128 neighbouring elements (32 where they cannot be loaded four at a time): its
+// 8 warps take every 8th part each, so that many loads are on their way at once.
+
+#define WARPS 8
+#define THREADS (32 * WARPS)
+
+// What one block of parameters has to do.
+struct Work {
+    const float* partials;
+    int parts, part_stride, row_stride, columns;
+    int first, size;       // elements of this tensor: where the block begins, how many there are
+    int parameter_offset;  // of the tensor
+    int is_vector;         // four elements at a time
+    float scale;
+    int unused;
+};
+
+struct Scalars {  // of one step
+    float rate, inverse_correction2;
+};
+
+__device__ Scalars scalars_of(long long step) {
+    double rate = LEARNING_RATE;
+#if COSINE
+    const double pi = 3.141592653589793;
+    double cosine = 0.5 * (1.0 + cos(pi * double(step < PERIOD ? step : PERIOD) / double(PERIOD)));
+    rate = MINIMUM_LEARNING_RATE + (LEARNING_RATE - MINIMUM_LEARNING_RATE) * cosine;
+#endif
+#if WARMUP_STEPS > 0
+    if (step < WARMUP_STEPS) rate *= double(step + 1) / double(WARMUP_STEPS);
+#endif
+#if ADAM
+    double count = double(step + 1);
+    return {float(rate / (1.0 - pow(BETA1, count))), float(1.0 / sqrt(1.0 - pow(BETA2, count)))};
+#else
+    return {float(rate), 1.0f};
+#endif
+}
+
+// Sets the number of finished steps, and what the next one needs.
+extern "C" __global__ void set_step(long long first_step, long long* step, Scalars* scalars) {
+    *step = first_step;
+    scalars[first_step & 1] = scalars_of(first_step);
+}
+
+__device__ __forceinline__ void add_to(float& sum, float number) { sum += number; }
+__device__ __forceinline__ void add_to(float4& sum, float4 number) {
+    sum.x += number.x;
+    sum.y += number.y;
+    sum.z += number.z;
+    sum.w += number.w;
+}
+
+// Adds COUNT parts, every WARPS-th. All are loaded before the first is added, and none under a
+// condition, so that all are on their way at once: beyond the last part the last is loaded again.
+template <int COUNT, typename Number>
+__device__ __forceinline__ void add_parts(Number& sum, const float* __restrict__ at, int part,
+                                          int parts, int part_stride) {
+    Number loaded[COUNT];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        int its = min(part + i * WARPS, parts - 1);
+        loaded[i] = *(const Number*)(at + (long long)its * part_stride);
+    }
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i)
+        if (part + i * WARPS < parts) add_to(sum, loaded[i]);
+}
+
+// The sum of this warp's parts of one element, or of four.
+template <typename Number>
+__device__ __forceinline__ Number sum_of_parts(const float* __restrict__ at, int parts,
+                                               int part_stride) {
+    Number sum = {};
+    int part = threadIdx.x / 32;
+    for (; part + 7 * WARPS < parts; part += 8 * WARPS)
+        add_parts<8>(sum, at, part, parts, part_stride);
+    for (; part < parts; part += 4 * WARPS) add_parts<4>(sum, at, part, parts, part_stride);
+    return sum;
+}
+
+// The column sums of the loss's parts are added to the totals, by a block of its own, which also
+// prepares the next step's scalars: nobody reads those in this step.
+__device__ void add_totals(const double* __restrict__ loss_partials, double* totals,
+                           Scalars* scalars, long long step) {
+    __shared__ double sums[2][THREADS];
+    double loss = 0.0, squared_error = 0.0;
+    for (int part = threadIdx.x; part < LOSS_PARTS; part += THREADS) {
+        loss += loss_partials[2 * part];
+        squared_error += loss_partials[2 * part + 1];
+    }
+    sums[0][threadIdx.x] = loss;
+    sums[1][threadIdx.x] = squared_error;
+    for (int width = THREADS / 2; width > 0; width /= 2) {
+        __syncthreads();
+        if (threadIdx.x < width)
+            for (int column = 0; column < 2; ++column)
+                sums[column][threadIdx.x] += sums[column][threadIdx.x + width];
+    }
+    if (threadIdx.x == 0) {
+        totals[0] += sums[0][0];
+        totals[1] += sums[1][0];
+        scalars[(step + 1) & 1] = scalars_of(step + 1);
+    }
+}
+
+// A parameter and what the optimizer keeps for it: 0 to 2 moments.
+struct Element {
+    float parameter, moment1, moment2;
+};
+
+__device__ __forceinline__ void move(Element& element, float gradient, Scalars now) {
+#if ADAM
+    element.moment1 = element.moment1 * float(BETA1) + float(ONE_MINUS_BETA1) * gradient;
+    element.moment2 = element.moment2 * float(BETA2) + float(ONE_MINUS_BETA2) * gradient * gradient;
+    float scale = sqrtf(element.moment2) * now.inverse_correction2 + float(EPSILON);
+    element.parameter -= now.rate * element.moment1 / scale;
+#elif HAS_MOMENTUM
+    element.moment1 = element.moment1 * float(MOMENTUM) + gradient;
+    element.parameter -= now.rate * element.moment1;
+#else
+    element.parameter -= now.rate * gradient;
+#endif
+}
+
+// Blocks 0 ... BLOCKS - 1 move parameters; block BLOCKS adds up the loss. All read the same step:
+// only the block that ends last counts it, and the order in which blocks end decides nothing else.
+extern "C" __global__ void __launch_bounds__(THREADS, 4)  // registers for all loads of add_parts
+    update(const Work* __restrict__ works, float* __restrict__ parameters,
+           float* __restrict__ moments1, float* __restrict__ moments2,
+           const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
+           long long* step_taken, unsigned int* blocks_done) {
+    __shared__ float sums[WARPS][128];
+    const long long step = *step_taken;
+    if (blockIdx.x == BLOCKS) {
+        add_totals(loss_partials, totals, scalars, step);
+    } else {
+        const Work work = works[blockIdx.x];
+        const Scalars now = scalars[step & 1];
+        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        const int per_load = work.is_vector ? 4 : 1;
+        const int own = work.first + threadIdx.x, at_own = work.parameter_offset + own;
+        const bool has_own = threadIdx.x < 32 * per_load && own < work.size;
+        Element mine = {};
+        if (has_own) {  // on their way while parts are added up
+            mine.parameter = parameters[at_own];
+            if (ADAM || HAS_MOMENTUM) mine.moment1 = moments1[at_own];
+            if (ADAM) mine.moment2 = moments2[at_own];
+        }
+        const int element = work.first + lane * per_load;
+        if (element < work.size) {
+            const int row = element / work.columns, column = element - row * work.columns;
+            const float* at = work.partials + (long long)row * work.row_stride + column;
+            if (work.is_vector)
+                *(float4*)&sums[warp][4 * lane] =
+                    sum_of_parts<float4>(at, work.parts, work.part_stride);
+            else
+                sums[warp][lane] = sum_of_parts<float>(at, work.parts, work.part_stride);
+        }
+        __syncthreads();
+        if (has_own) {
+            float sum = 0.0f;
+#pragma unroll
+            for (int part = 0; part < WARPS; ++part) sum += sums[part][threadIdx.x];
+            move(mine, work.scale * sum, now);
+            parameters[at_own] = mine.parameter;
+            if (ADAM || HAS_MOMENTUM) moments1[at_own] = mine.moment1;
+            if (ADAM) moments2[at_own] = mine.moment2;
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        if (atomicAdd(blocks_done, 1u) == BLOCKS) {
+            *step_taken = step + 1;
+            *blocks_done = 0;
+        }
+    }
+}

@@ -1,0 +1,46 @@
+"""Words for one instruction: a warpgroup's matrix product, which names each register it works on.
+
+There is one form for every number of columns, and it lists up to 128 accumulators: text to be
+written by a program.
+"""
+
+from collections.abc import Iterable
+
+
+def wgmma_source(columns: Iterable[int]) -> str:
+    """CUDA functions for products with the given numbers of columns.
+
+    Parameters
+    ----------
+    columns : iterable of int
+        Multiples of 8 up to 256.
+
+    Returns
+    -------
+    str
+        Specialisations of ``Wgmma<columns>`` whose functions ``add<transposed>(sums, a, b,
+        accumulate)`` add the product of a 64 x 16 and a 16 x columns matrix (float16) to `sums`
+        (float32), or set it where `accumulate` is 0. `a` and `b` describe matrices in shared
+        memory: `b` by rows, `a` by rows or, where `transposed`, by columns.
+    """
+    forms = "".join(_specialisation(n) for n in sorted(set(columns)))
+    return "template <int columns> struct Wgmma;\n" + forms
+
+
+def _specialisation(columns: int) -> str:
+    count = columns // 2
+    sums = ", ".join(f"%{i}" for i in range(count))
+    outputs = ", ".join(f'"+f"(sums[{i}])' for i in range(count))
+    name = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
+    return f"""
+template <> struct Wgmma<{columns}> {{
+    template <int transposed>
+    static __device__ __forceinline__ void add(
+        float* sums, unsigned long long a, unsigned long long b, int accumulate) {{
+        asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 2}, 0; {name} "
+            "{{{sums}}}, %{count}, %{count + 1}, p, 1, 1, %{count + 3}, 1; }}"
+            : {outputs}
+            : "l"(a), "l"(b), "r"(accumulate), "n"(transposed));
+    }}
+}};
+"""

@@ -1,0 +1,132 @@
+"""The stages of the cuda engine beside its pass: the same as their twins in NumPy."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from make_problem import SIREN, make_problem
+
+from neuralfield.coordinates import pixel_centres
+from neuralfield.device import gpu_is_present, select_device, to_host
+from neuralfield.engines.buffers import Buffers, PartialGradient
+from neuralfield.engines.plans import batch_plan, network_plan
+from neuralfield.engines.sampling_stage import SamplingStage
+from neuralfield.engines.update_stage import UpdateStage, flatten_arrays
+from neuralfield.fields.network import CornerBias
+from neuralfield.schedules import Schedule
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not gpu_is_present(), reason="no NVIDIA driver answers, or no CuPy"),
+]
+
+CPU = select_device("cpu")
+ORIGINAL = {"type": "mlp", "preset": "original"}
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    return select_device("gpu")
+
+
+@pytest.mark.parametrize(
+    ("field", "settings"),
+    [
+        (SIREN, {"points": 1, "channels": 3}),
+        (SIREN, {"points": 1, "batch_pixels": 100}),
+        (SIREN, {"points": 4, "batch_pixels": 63, "detail_share": 0.5}),
+        (SIREN, {"points": 3, "batch_pixels": 1, "seed": 2**40 + 5}),
+        (SIREN, {"points": 5, "batch_pixels": 65, "channels": 4}),
+        (SIREN, {"points": 64, "batch_pixels": 20, "detail_share": 1.0}),
+        (SIREN, {"points": 33, "width": 13, "height": 40}),
+        (ORIGINAL, {"points": 4, "batch_pixels": 100, "detail_share": 0.5}),
+        (ORIGINAL, {"points": 1, "width": 31, "height": 1}),
+    ],
+)
+def test_sampling_is_the_same_bits(gpu, field, settings):
+    problem, twin = (make_problem(field, device=device, **settings) for device in (gpu, CPU))
+    network, batch = network_plan(problem.network), batch_plan(problem)
+    xp, shape = gpu.xp, problem.shape
+    buffers = Buffers(
+        parameters=xp.zeros(1),
+        offsets={},
+        inputs=xp.full((batch.rows, 2), 7, dtype="float32"),
+        targets=xp.zeros((batch.pixels, batch.channels), dtype="float32"),
+        weights=xp.zeros(batch.pixels, dtype="float32"),
+        frequencies=None,
+    )
+    counter = xp.zeros((), dtype="int64")
+    stage = SamplingStage(gpu, problem, network, batch, buffers, counter)
+    for step in (0, 3, 17, 1_234_567):
+        counter.fill(step)
+        stage.launch()
+        pixels = twin.batches.indices(step)
+        points = pixel_centres(np, shape.width, shape.height).astype(np.float32)[pixels]
+        if twin.footprint:
+            points = twin.footprint.spread(np, points, pixels, step)
+        if isinstance(twin.network.encoding, CornerBias):
+            points = twin.network.encoding(points)[:, 1:]
+        tiles = to_host(buffers.inputs).reshape(batch.tiles, 64, 2)
+        used = batch.tile_pixels * batch.points
+        rows = tiles[:, :used].reshape(-1, 2)
+        np.testing.assert_array_equal(rows[: len(points)], points)
+        assert not rows[len(points) :].any()
+        assert not tiles[:, used:].any()
+        expected = twin.values.reshape(-1, shape.channels)[pixels]
+        np.testing.assert_array_equal(to_host(buffers.targets), expected)
+        weights = twin.batches.weights(pixels)
+        if weights is not None:
+            np.testing.assert_array_equal(to_host(buffers.weights), weights.astype(np.float32))
+
+
+@pytest.mark.parametrize("parts", [1, 7, 22, 132])
+@pytest.mark.parametrize(
+    ("settings", "schedule"),
+    [
+        ({"optimizer": "adam"}, Schedule("cosine", 1e-3, 1e-5, 20, 3, 5)),
+        ({"optimizer": "adam", "beta1": 0.8, "beta2": 0.99}, Schedule("constant", 1e-2, 0, 20)),
+        ({"optimizer": "sgd", "momentum": 0.9}, Schedule("constant", 1e-2, 0, 20, 0, 4)),
+        ({"optimizer": "sgd"}, Schedule("cosine", 1e-2, 1e-3, 4, 2)),
+    ],
+)
+def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, parts):
+    xp = gpu.xp
+    problem, twin = (
+        make_problem(device=device, channels=3, schedule=schedule, **settings)
+        for device in (gpu, CPU)
+    )
+    tensors = twin.network.parameters
+    generator = np.random.default_rng(parts)
+    gradients, strided = [], []
+    for index, tensor in enumerate(tensors.values()):
+        rows, columns = (1, *tensor.shape)[-2:]
+        row_stride, offset = columns + index % 2, index % 3
+        part_stride = rows * row_stride + 4 * (index % 3)
+        array = xp.zeros(offset + parts * part_stride, dtype="float32")
+        scale = 0.01 * (1 + index)
+        gradients.append(PartialGradient(array, parts, part_stride, row_stride, offset, scale))
+        strides = (4 * part_stride, 4 * row_stride, 4)
+        view = xp.lib.stride_tricks.as_strided(array[offset:], (parts, rows, columns), strides)
+        strided.append(view)
+    places = {name: tensor.data for name, tensor in problem.network.parameters.items()}
+    parameters = flatten_arrays(gpu, [(places, name) for name in places])
+    totals, counter = xp.zeros(2), xp.zeros((), dtype="int64")
+    loss_partials = gpu.asarray(generator.random((300, 2)))
+    stage = UpdateStage(gpu, problem, parameters, gradients, loss_partials, totals, counter)
+    stage.set_step(2)
+    for step in range(2, 9):
+        sums = []
+        for view, gradient, tensor in zip(strided, gradients, tensors.values(), strict=True):
+            values = generator.normal(size=view.shape).astype(np.float32)
+            view[...] = gpu.asarray(values)
+            sums.append((gradient.scale * values.sum(axis=0, dtype=np.float64)).astype(np.float32))
+            sums[-1] = sums[-1].reshape(tensor.shape)
+        stage.launch()
+        twin.optimizer.update(sums, schedule(step), step + 1)
+        assert int(counter) == step + 1
+    for name, tensor in tensors.items():
+        np.testing.assert_allclose(to_host(places[name]), tensor.data, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(to_host(totals), 7 * to_host(loss_partials).sum(axis=0))

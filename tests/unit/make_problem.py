@@ -1,0 +1,51 @@
+"""Problems for the tests of engines and their kernels."""
+
+import numpy as np
+
+from neuralfield.device import Device, select_device
+from neuralfield.engines.problem import Problem
+from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.optimizers import make_optimizer
+from neuralfield.sampling import Batches, Footprint, detail_density
+from neuralfield.schedules import Schedule
+
+SIREN = {"type": "siren", "width": 24, "hidden_layers": 2}
+
+
+def make_problem(
+    field=None,
+    *,
+    device: Device | None = None,
+    width=23,
+    height=17,
+    channels=1,
+    batch_pixels=0,
+    points=1,
+    detail_share=0.0,
+    seed=3,
+    loss="mse",
+    optimizer="adam",
+    schedule=None,
+    dtype="float32",
+    **optimizer_settings,
+) -> Problem:
+    """A random picture and a network with fresh weights; `points` 1: point supervision."""
+    device = device or select_device("cpu")
+    shape = PictureShape(width, height, channels)
+    values = np.random.default_rng(seed).random((height, width, channels), dtype=np.float32)
+    network = build_field(field_settings(field or SIREN), shape, seed).to(device, dtype)
+    density = None
+    if detail_share:
+        density = device.asarray(np.cumsum(detail_density(values, detail_share)))
+    return Problem(
+        network,
+        shape,
+        values,
+        loss,
+        0.1,
+        make_optimizer(optimizer, network.parameters, **optimizer_settings),
+        schedule or Schedule("cosine", 1e-3, 1e-5, 100),
+        Batches(device.xp, width * height, batch_pixels, seed, density),
+        Footprint(points, 2 / max(width, height), seed) if points > 1 else None,
+        dtype,
+    )

@@ -1,0 +1,207 @@
+"""Which engine is taken, and how the trainer drives it."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import test_fit
+from make_problem import make_problem
+
+from neuralfield.device import Device, select_device
+from neuralfield.engines import make_engine
+from neuralfield.engines import tape as tape_module
+from neuralfield.engines.tape import TapeEngine
+from neuralfield.errors import ConfigError
+from neuralfield.model import load_model
+from neuralfield.trainer import Trainer
+
+CPU = select_device("cpu")
+
+
+class CardWithNumpy(SimpleNamespace):
+    """Stands in for CuPy on a card of some compute capability."""
+
+    def __init__(self, capability):
+        runtime = SimpleNamespace(memGetInfo=lambda: (1 << 40, 1 << 40))
+        device = SimpleNamespace(compute_capability=capability)
+        super().__init__(
+            cuda=SimpleNamespace(Device=lambda: device, runtime=runtime),
+            get_default_memory_pool=lambda: SimpleNamespace(free_bytes=lambda: 0),
+        )
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+
+def take_engine(request, precision, device=CPU, **settings):
+    said = []
+    dtype = "float64" if precision == "float64" else "float32"
+    problem = make_problem(dtype=dtype, **settings)
+    engine = make_engine(request, precision, problem, device, 1, said.append)
+    engine.close()
+    return engine, said
+
+
+@pytest.mark.parametrize(
+    ("precision", "used"),
+    [("auto", "float32"), ("float32", "float32"), ("float64", "float64")],
+)
+def test_the_cpu_trains_on_the_tape_and_says_nothing_of_it(precision, used):
+    engine, said = take_engine("auto", precision)
+    assert (engine.name, engine.precision, said) == ("tape", used, [])
+
+
+def test_mixed_precision_on_the_tape_is_float32_and_is_said():
+    for request in ("auto", "tape"):
+        engine, said = take_engine(request, "mixed")
+        assert (engine.name, engine.precision) == ("tape", "float32")
+        assert said == ["mixed precision is the cuda engine's: training in float32"]
+
+
+def test_cuda_without_a_gpu_is_refused_with_what_to_do():
+    with pytest.raises(ConfigError) as caught:
+        take_engine("cuda", "auto")
+    assert str(caught.value) == (
+        "training.engine: cuda, but the cuda engine needs a GPU; expected auto or tape;"
+        " set training.engine: auto, which takes cuda wherever it can"
+    )
+
+
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(ConfigError, match=r"training\.engine: 'fast'; expected auto, cuda or tape"):
+        take_engine("fast", "auto")
+
+
+@pytest.mark.parametrize(
+    ("capability", "precision", "reason"),
+    [
+        ("70", "auto", "the cuda engine needs compute capability 7.5, this card has 7.0"),
+        ("90", "float64", "the cuda engine computes in mixed precision or float32, not in float64"),
+    ],
+)
+def test_what_the_cuda_engine_does_not_cover_goes_to_the_tape(capability, precision, reason):
+    card = Device("gpu", "a card", CardWithNumpy(capability))  # pyright: ignore[reportArgumentType]
+    engine, said = take_engine("auto", precision, card)
+    assert engine.name == "tape"
+    assert said == [f"{reason}: training on the tape"]
+    with pytest.raises(ConfigError, match=reason):
+        take_engine("cuda", precision, card)
+
+
+def test_a_network_that_no_pass_covers_goes_to_the_tape():
+    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    field = {"type": "siren", "width": 513, "hidden_layers": 1}
+    engine, said = take_engine("auto", "auto", card, field=field)
+    assert (engine.name, engine.precision) == ("tape", "float32")
+    assert said == [
+        "the cuda engine does not cover a layer wider than 512: training on the tape",
+    ]
+
+
+@pytest.mark.parametrize("points", [1, 4, 5])
+def test_steps_in_one_call_are_the_steps_one_by_one(points):
+    together, apart = (
+        TapeEngine(make_problem(batch_pixels=50, points=points), CPU, 1) for _ in range(2)
+    )
+    together.run(3, 5)
+    for step in range(3, 8):
+        apart.run(step, 1)
+    np.testing.assert_array_equal(together.totals, apart.totals)
+    assert (together.totals > 0).all()
+    for name, array in together.problem.network.arrays.items():
+        np.testing.assert_array_equal(apart.problem.network.arrays[name], array)
+
+
+def test_results_do_not_depend_on_how_many_steps_a_call_takes(tmp_path, monkeypatch):
+    task = test_fit.make_task(steps=60, supervision="footprint", footprint_points=3)
+    test_fit.train(task, tmp_path / "one")
+    monkeypatch.setitem(tape_module.MOST_STEPS, "cpu", 1000)
+    test_fit.train(task, tmp_path / "many")
+    for name in ("model.safetensors", *(f"checkpoints/step_{s:08d}.safetensors" for s in (0, 60))):
+        assert test_fit.sha256(tmp_path / "one" / name) == test_fit.sha256(tmp_path / "many" / name)
+    rows = [
+        [line.split(",")[:1] + line.split(",")[2:] for line in path.read_text().splitlines()]
+        for path in (tmp_path / "one/history.csv", tmp_path / "many/history.csv")
+    ]
+    assert rows[0] == rows[1]
+
+
+class CountingEngine:
+    """Takes no steps, and remembers which it was asked for."""
+
+    name, variant, precision = "counting", "", "float32"
+
+    def __init__(self, most_steps):
+        self.most_steps, self.calls = most_steps, []
+        self.totals = np.zeros(2)
+
+    def run(self, first_step, count):
+        self.calls.append((first_step, count))
+        self.totals += count
+
+    def close(self):
+        pass
+
+
+def make_trainer(engine, **training):
+    trainer = Trainer(test_fit.make_task(**training), CPU, "auto", 1, print)
+    trainer.engine.close()
+    trainer.engine = engine
+    return trainer
+
+
+def test_calls_end_at_rows_snapshots_and_the_limit():
+    engine = CountingEngine(most_steps=1 << 20)
+    trainer = make_trainer(engine, steps=100_000, snapshots=30)
+    rows = 0
+    while trainer.steps_taken < 77_777:
+        if trainer.advance(77_777):
+            rows += 1
+            assert trainer.add_history_row()["loss"] == pytest.approx(1)
+    assert trainer.steps_taken == 77_777
+    assert [first for first, _ in engine.calls[1:]] == list(
+        np.cumsum([n for _, n in engine.calls])
+    )[:-1]
+    ends = {first + count for first, count in engine.calls}
+    assert {step for step in trainer.snapshot_steps if 0 < step <= 77_777} <= ends
+    assert len(trainer.history) == rows
+    assert len(engine.calls) < 260, "rows, snapshots and a few more"
+
+
+def test_calls_are_as_short_as_the_engine_wants():
+    engine = CountingEngine(most_steps=7)
+    trainer = make_trainer(engine, steps=10_000)
+    while trainer.steps_taken < 10_000:
+        trainer.advance(10_000)
+    assert max(count for _, count in engine.calls) == 7
+
+
+def test_a_slow_step_is_taken_alone(monkeypatch):
+    clock = iter(np.arange(0, 1e6, 0.15))  # each call takes 0.15 s, whatever it does
+    monkeypatch.setattr("neuralfield.trainer.time.perf_counter", lambda: next(clock))
+    engine = CountingEngine(most_steps=64)
+    trainer = make_trainer(engine, steps=10_000, snapshots=2)
+    for _ in range(400):
+        trainer.advance(10_000)
+    assert max(count for _, count in engine.calls) <= 64
+    assert engine.calls[0] == (0, 1)
+
+
+@pytest.mark.parametrize(("asked", "used"), [("auto", "float32"), ("mixed", "float32")])
+def test_the_record_and_the_model_tell_the_precision_that_was_used(tmp_path, asked, used):
+    test_fit.train(test_fit.make_task(precision=asked), tmp_path)
+    record = json.loads((tmp_path / "training.json").read_text())
+    assert record["precision"] == used
+    assert load_model(tmp_path / "model.safetensors").metadata["precision"] == used
+
+
+def test_what_was_used_decides_whether_a_state_is_ours():
+    tasks = {p: test_fit.make_task(precision=p) for p in ("auto", "float32", "mixed")}
+    engine, other = CountingEngine(1), CountingEngine(1)
+    other.precision = "mixed"
+    names = {task.fingerprint(engine, "cpu") for task in tasks.values()}
+    assert len(names) == 1
+    assert tasks["auto"].fingerprint(other, "cpu") not in names
+    other.precision, other.variant = "float32", "another way"
+    assert tasks["auto"].fingerprint(other, "cpu") not in names

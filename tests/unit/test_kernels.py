@@ -1,0 +1,134 @@
+"""What kernels are compiled from, as far as it can be told without a GPU."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from make_problem import SIREN, make_problem
+
+from neuralfield.device import select_device
+from neuralfield.engines.buffers import PartialGradient
+from neuralfield.engines.plans import batch_plan, network_plan
+from neuralfield.engines.sampling_stage import part_starts, sampling_constants
+from neuralfield.engines.update_stage import flatten_arrays, update_constants, work_table
+from neuralfield.kernels import source
+from neuralfield.kernels.plan import BatchPlan
+from neuralfield.schedules import Schedule
+
+CPU = select_device("cpu")
+
+
+def test_included_files_are_put_in_place_once(tmp_path, monkeypatch):
+    (tmp_path / "a.cu").write_text('#include "b.cuh"\n#include "c.cuh"\n#include <x.h>\nlast\n')
+    (tmp_path / "b.cuh").write_text('#pragma once\n#include "c.cuh"\nb\n')
+    (tmp_path / "c.cuh").write_text("// c\n#pragma once\nc\n")
+    monkeypatch.setattr(source, "KERNELS", tmp_path)
+    assert source.read_source("a.cu") == "// c\nc\nb\n#include <x.h>\nlast\n"
+
+
+@pytest.mark.parametrize("path", sorted(source.KERNELS.glob("*.cu")), ids=lambda path: path.name)
+def test_every_kernel_finds_what_it_includes(path):
+    assert '#include "' not in source.read_source(path.name)
+
+
+def test_constants_are_written_so_that_they_read_back():
+    lines = source.define_lines({"A": 3, "B": 0.1, "C": True, "D": "5ull", "E": 1e-8})
+    assert lines == ("#define A 3\n#define B 0.1\n#define C 1\n#define D 5ull\n#define E 1e-08\n")
+
+
+@pytest.mark.parametrize(
+    ("pixels", "points", "tile_pixels", "tiles"),
+    [(1, 1, 64, 1), (64, 1, 64, 1), (65, 1, 64, 2), (100, 4, 16, 7), (10, 5, 12, 1), (3, 64, 1, 3)],
+)
+def test_rows_come_in_tiles_of_64_with_whole_pixels(pixels, points, tile_pixels, tiles):
+    plan = BatchPlan(pixels, points, points > 1, "mse", 0.1, 3, False)
+    assert (plan.tile_pixels, plan.tiles, plan.rows) == (tile_pixels, tiles, 64 * tiles)
+
+
+@pytest.mark.parametrize(
+    ("field", "encoding", "sizes"),
+    [
+        (SIREN, "identity", [(2, 24), (24, 24), (24, 24), (24, 3)]),
+        ({"type": "mlp", "widths": [8, 6]}, "identity", [(2, 8), (8, 6), (6, 3)]),
+        ({"type": "mlp", "widths": [8], "coordinates": "corners"}, "corners", [(3, 8), (8, 3)]),
+        (
+            {"type": "fourier", "frequencies": 5, "width": 8, "hidden_layers": 1},
+            "fourier",
+            [(10, 8), (8, 3)],
+        ),
+    ],
+)
+def test_a_network_is_described_by_its_plan(field, encoding, sizes):
+    network = make_problem(field, channels=3).network
+    plan = network_plan(network)
+    assert plan.encoding == encoding
+    assert [(layer.fan_in, layer.fan_out) for layer in plan.layers] == sizes
+    assert [layer.has_bias for layer in plan.layers] == [True] * len(sizes)
+    assert plan.layers[-1].activation is None
+    assert plan.parameter_names == tuple(network.parameters)
+    if field is SIREN:
+        assert {(layer.activation, layer.frequency) for layer in plan.layers[:-1]} == {("sine", 30)}
+
+
+def test_a_batch_is_described_by_its_plan():
+    plan = batch_plan(make_problem(batch_pixels=50, points=5, detail_share=0.5, loss="huber"))
+    assert plan == BatchPlan(50, 5, True, "huber", 0.1, 1, True)
+    assert batch_plan(make_problem(detail_share=0.5)) == BatchPlan(
+        391, 1, False, "mse", 0.1, 1, False
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "sampling"),
+    [({}, 0), ({"batch_pixels": 50}, 1), ({"batch_pixels": 50, "detail_share": 0.5}, 2)],
+)
+def test_the_sampling_kernel_is_told_how_to_sample(settings, sampling):
+    problem = make_problem(**settings)
+    network, batch = network_plan(problem.network), batch_plan(problem)
+    constants = sampling_constants(problem, network, batch)
+    assert (constants["SAMPLING"], constants["SEED"]) == (sampling, "3ull")
+    assert 4 ** int(constants["HALF_BITS"]) >= 23 * 17
+
+
+def test_draws_by_density_stay_in_their_parts():
+    problem = make_problem(batch_pixels=50, detail_share=1.0)
+    starts = part_starts(np, problem.batches.cumulative_density, 50)
+    for step in range(100):
+        pixels = problem.batches.indices(step)
+        assert (starts[:-1] <= pixels).all()
+        assert (pixels <= np.minimum(starts[1:], 23 * 17 - 1)).all()
+
+
+def test_arrays_become_views_of_one():
+    state = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([7.0])}
+    flat = flatten_arrays(CPU, [(state, "a"), (state, "b")])
+    flat += 1
+    assert state["a"].tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert state["b"].tolist() == [8]
+
+
+def test_blocks_of_the_update_cover_each_parameter_once():
+    problem = make_problem(channels=3)
+    array = SimpleNamespace(data=SimpleNamespace(ptr=1 << 20))
+    tensors = problem.network.parameters
+    gradients = [
+        PartialGradient(array, 9, 4096, tensor.shape[-1], 0, 1.0) for tensor in tensors.values()
+    ]
+    covered = np.zeros(problem.network.parameter_count, dtype=int)
+    for work in work_table(tensors, gradients):
+        elements = 128 if work["is_vector"] else 32
+        last = min(work["first"] + elements, work["size"])
+        covered[work["parameter_offset"] + np.arange(work["first"], last)] += 1
+        assert not work["is_vector"] or work["columns"] % 4 == 0
+    assert (covered == 1).all()
+
+
+def test_the_update_kernel_knows_optimizer_and_schedule():
+    problem = make_problem(beta1=0.8, schedule=Schedule("cosine", 0.1, 0.01, 50, 5, 7))
+    constants = update_constants(problem.optimizer, problem.schedule)
+    assert constants["ADAM"] == constants["COSINE"] == 1
+    assert (constants["PERIOD"], constants["WARMUP_STEPS"]) == (55, 7)
+    assert constants["ONE_MINUS_BETA1"] == 1 - 0.8
+    problem = make_problem(optimizer="sgd", schedule=Schedule("constant", 0.1, 0, 50))
+    constants = update_constants(problem.optimizer, problem.schedule)
+    assert (constants["ADAM"], constants["COSINE"], constants["HAS_MOMENTUM"]) == (0, 0, 0)
