@@ -5,11 +5,15 @@ from itertools import pairwise
 from math import ceil
 from typing import Any
 
+from neuralfield.engines.layer_forward import MAX_WIDTH
 from neuralfield.engines.tape import BLOCK_POINTS
 from neuralfield.fields.mlp import PRESETS
 
 BASE_MEMORY_MB = 1000
 """Python and its packages, Snakemake beside it on a cluster, and a small picture."""
+
+GPU_MEMORY_MB = 3000
+"""What CuPy and CUDA take of the machine's memory, assumed; the card's own is not asked for."""
 
 DRAWING_MEMORY_MB = 4000
 """A band of a redraw with its samples; a larger redraw has more bands, not larger ones."""
@@ -23,7 +27,13 @@ UNKNOWN_SIDE_PX = 1024
 CORE_FLOP_PER_S = 5e9
 """What a core does at the least; a longer run than expected is worse than a short one."""
 
-GPU_FLOP_PER_S = 2e12
+GPU_FLOP_PER_S = {"cuda": 4e12, "tape": 2e12}
+"""What a card does at the least, by engine: assumed, as which card a job gets is not known before.
+Newer cards are many times as fast."""
+
+GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
+"""What a step takes however small it is, by engine, assumed: kernels have to be launched."""
+
 STARTING_MINUTES = 10
 LONGEST_MINUTES = 7 * 24 * 60
 
@@ -51,13 +61,24 @@ def points_per_step(image: Mapping[str, Any], training: Mapping[str, Any]) -> in
     return pixels * (training["footprint_points"] if training["supervision"] == "footprint" else 1)
 
 
-def training_memory_mb(image: Mapping[str, Any], field: Mapping[str, Any]) -> int:
-    """The picture as a table, and every layer's values for the points worked on at once."""
-    block = max(BLOCK_POINTS.values())
-    points = min(points_per_step(image, field["training"]), block)
+def training_memory_mb(
+    image: Mapping[str, Any], field: Mapping[str, Any], threads: int, gpus: int
+) -> int:
+    """Of the machine: the picture as a table and, where there is no card for them, every layer's
+    values for the points that each thread works on."""
+    table = picture_memory_mb(2 * picture_points(image))
+    if gpus:
+        return table + GPU_MEMORY_MB
+    points = min(points_per_step(image, field["training"]), threads * BLOCK_POINTS["cpu"])
     wide = 2 if field["training"]["precision"] == "float64" else 1
-    layers = ceil(points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide / 1e6)
-    return picture_memory_mb(2 * picture_points(image)) + layers
+    return table + ceil(points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide / 1e6)
+
+
+def gpu_engine(field: Mapping[str, Any]) -> str:
+    """The engine that will train a network on a card, if the card is new enough."""
+    training = field["training"]
+    fits = max(layer_widths(field)) <= MAX_WIDTH and training["precision"] != "float64"
+    return "cuda" if fits and training["engine"] != "tape" else "tape"
 
 
 def training_minutes(
@@ -66,16 +87,20 @@ def training_minutes(
     """Three products of matrices for each layer, point and step: one forwards, two backwards."""
     training = field["training"]
     weights = sum(a * b for a, b in pairwise(layer_widths(field)))
-    flop = 6 * weights * points_per_step(image, training) * training["steps"]
-    flop_per_s = GPU_FLOP_PER_S * gpus or CORE_FLOP_PER_S * threads
-    minutes = STARTING_MINUTES + ceil(flop / training["segments"] / flop_per_s / 60)
+    step_flop = 6 * weights * points_per_step(image, training)
+    if gpus:
+        engine = gpu_engine(field)
+        step_s = GPU_STEP_S[engine] + step_flop / GPU_FLOP_PER_S[engine]
+    else:
+        step_s = step_flop / (CORE_FLOP_PER_S * threads)
+    minutes = STARTING_MINUTES + ceil(training["steps"] * step_s / training["segments"] / 60)
     return min(minutes, LONGEST_MINUTES)
 
 
 def drawing_minutes(points: int, field: Mapping[str, Any], threads: int, gpus: int) -> int:
     """One product of matrices for each layer and point, with 16 samples to a pixel."""
     weights = sum(a * b for a, b in pairwise(layer_widths(field)))
-    flop_per_s = GPU_FLOP_PER_S * gpus or CORE_FLOP_PER_S * threads
+    flop_per_s = GPU_FLOP_PER_S["tape"] if gpus else CORE_FLOP_PER_S * threads
     return min(STARTING_MINUTES + ceil(32 * weights * points / flop_per_s / 60), LONGEST_MINUTES)
 
 

@@ -1,23 +1,22 @@
 """Drawing a trained network again, at any size, in bounded memory."""
 
 import math
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from neuralfield.coordinates import WHOLE, Box, axis_centres, extent, grid
-from neuralfield.device import Array, Device, namespace_of, to_host
+from neuralfield.coordinates import WHOLE, Box, axis_centres, extent
+from neuralfield.device import Array, Device
+from neuralfield.engines.drawing import Drawer, make_drawer
+from neuralfield.engines.host_bands import bands_on_host
+from neuralfield.engines.levels import to_levels
 from neuralfield.errors import ConfigError
-from neuralfield.fields import CoordinateNetwork
 from neuralfield.images.writing import PngBandWriter
 from neuralfield.model import Model
 
-_BLOCK_POINTS = {"cpu": 4096, "gpu": 1 << 18}
-_BAND_POINTS = 1 << 20
+BAND_POINTS = {"cpu": 1 << 20, "gpu": 1 << 22}
 """Points drawn before their rows are handed on: what bounds the memory of a picture of any size."""
 
 _SAMPLES_OF_TRAINING_PIXEL = 256
@@ -81,8 +80,11 @@ def render_bands(
     box: Box = WHOLE,
     samples: int | str = "auto",
     threads: int = 1,
-) -> Iterator[np.ndarray]:
+    bit_depth: int | None = None,
+) -> Generator[np.ndarray, None, None]:
     """Draw a picture from top to bottom, some rows at a time.
+
+    A GPU draws the next rows while these are used.
 
     Parameters
     ----------
@@ -96,10 +98,13 @@ def render_bands(
         Samples of each pixel, of which the mean is drawn; see `choose_samples`.
     threads : int
         CPU cores to use.
+    bit_depth : {8, 16} or None
 
     Yields
     ------
-    ndarray of float32, shape (rows, width, channels), in [0, 1]
+    ndarray, shape (rows, width, channels)
+        float32 in [0, 1], or levels of so many bits as uint8 or uint16. Valid until the next rows
+        are asked for: their memory is used again.
 
     Raises
     ------
@@ -114,59 +119,45 @@ def render_bands(
         )
     if samples == "auto":
         samples = choose_samples(model, width, height, box)
-    # weights taught in mixed precision are float32
-    dtype = "float64" if model.metadata.get("precision") == "float64" else "float32"
-    network = model.network(device, dtype)
     half_width, half_height = extent(model.width, model.height)
     columns = axis_centres(device.xp, width, half_width, box[0], box[2])
     rows = axis_centres(device.xp, height, half_height, box[1], box[3])
-    sides = np.array(
-        [half_width * (box[2] - box[0]) / width, half_height * (box[3] - box[1]) / height]
-    )
-    pixel = device.asarray(2 * sides)
-    rows_per_band = max(1, _BAND_POINTS // width)
-    with ThreadPoolExecutor(threads) as pool, threadpool_limits(limits=1):
-        draw = partial(_draw, network, device, pool, dtype)
-        for top in range(0, height, rows_per_band):
-            band = rows[top : top + rows_per_band]
-            values = _average(draw, grid(columns, band), pixel, int(samples))
-            values = to_host(values).reshape(len(band), width, model.channels)
-            yield np.clip(values, 0, 1).astype(np.float32)
+    sides = (half_width * (box[2] - box[0]) / width, half_height * (box[3] - box[1]) / height)
+    pixel = 2 * np.array(sides)
+    counts = (min(int(samples), _FIRST_SAMPLES), int(samples))
+    first, every = (device.asarray(sample_offsets(count) * pixel) for count in counts)
+    rows_per_band = max(1, BAND_POINTS[device.kind] // width)
+    with closing(make_drawer(model, device, threads)) as drawer:
+
+        def draw(index: int) -> Array:
+            band = rows[index * rows_per_band :][:rows_per_band]
+            values = _average(drawer, columns, band, first, every)
+            values = values.reshape(len(band), width, model.channels)
+            if bit_depth is not None:
+                return to_levels(values, bit_depth)
+            return device.xp.clip(values, 0, 1).astype(np.float32, copy=False)
+
+        yield from bands_on_host(device, -(-height // rows_per_band), draw)
 
 
-def _average(draw: Callable[[Array], Array], centres: Array, pixel: Array, samples: int) -> Array:
+def _average(drawer: Drawer, columns: Array, rows: Array, first: Array, every: Array) -> Array:
     """The mean of samples over each pixel: all of them only where the first ones differ.
 
     Parameters
     ----------
-    draw : callable
-        From points (n, 2) to values (n, channels).
-    centres : array, shape (n, 2)
-    pixel : array, shape (2,)
-        Sides of a pixel.
-    samples : int
+    drawer : Drawer
+    columns : array, shape (width,)
+    rows : array, shape (height,)
+        Centres of pixels.
+    first, every : array, shape (n, 2)
+        Offsets of the samples that every pixel has, and of those for an uneven one.
     """
-    if samples > _FIRST_SAMPLES:
-        values, spread = _mean_and_spread(draw, centres, pixel, _FIRST_SAMPLES)
-        uneven = (spread > _FLAT_SPREAD).nonzero()[0]
+    values, spreads = drawer.pixels(columns, rows, first)
+    if len(first) < len(every):
+        uneven = (spreads > _FLAT_SPREAD).nonzero()[0]
         if len(uneven):
-            values[uneven], _ = _mean_and_spread(draw, centres[uneven], pixel, samples)
-        return values
-    return _mean_and_spread(draw, centres, pixel, samples)[0]
-
-
-def _mean_and_spread(
-    draw: Callable[[Array], Array], centres: Array, pixel: Array, samples: int
-) -> tuple[Array, Array]:
-    """Mean of the samples of each pixel, and the largest difference between any two."""
-    xp = namespace_of(centres)
-    offsets = xp.asarray(sample_offsets(samples)) * pixel
-    total = lowest = highest = draw(centres + offsets[0])
-    for offset in offsets[1:]:
-        values = draw(centres + offset)
-        total = total + values
-        lowest, highest = xp.minimum(lowest, values), xp.maximum(highest, values)
-    return total / samples, (highest - lowest).max(axis=1)
+            values[uneven], _ = drawer.pixels(columns, rows, every, uneven)
+    return values
 
 
 def render(
@@ -185,10 +176,14 @@ def render(
     -------
     ndarray of float32, shape (height, width, channels), in [0, 1]
     """
-    bands = render_bands(
+    picture = np.empty((max(0, height), max(0, width), model.channels), np.float32)
+    top = 0
+    for band in render_bands(
         model, width, height, device=device, box=box, samples=samples, threads=threads
-    )
-    return np.concatenate(list(bands))
+    ):
+        picture[top : top + len(band)] = band
+        top += len(band)
+    return picture
 
 
 def render_to_png(
@@ -204,18 +199,15 @@ def render_to_png(
     bit_depth: int = 8,
 ) -> None:
     """Draw a picture of any size into a PNG, never holding more than a band of it."""
-    dtype = np.uint8 if bit_depth == 8 else np.uint16
     with PngBandWriter(path, width, height, model.channels, bit_depth) as writer:
         for band in render_bands(
-            model, width, height, device=device, box=box, samples=samples, threads=threads
+            model,
+            width,
+            height,
+            device=device,
+            box=box,
+            samples=samples,
+            threads=threads,
+            bit_depth=bit_depth,
         ):
-            writer.write_rows(np.rint(band * (2**bit_depth - 1)).astype(dtype))
-
-
-def _draw(
-    network: CoordinateNetwork, device: Device, pool: ThreadPoolExecutor, dtype: str, points: Array
-) -> Array:
-    size = _BLOCK_POINTS[device.kind]
-    points = points.astype(dtype)
-    blocks = [points[start : start + size] for start in range(0, len(points), size)]
-    return device.xp.concatenate(list(pool.map(lambda block: network(block).data, blocks)))
+            writer.write_rows(band)

@@ -256,7 +256,7 @@ def test_a_training_learns_and_says_how(tmp_path, monkeypatch, gpu, supervision)
     assert (model.metadata["engine"], model.metadata["precision"]) == ("cuda", "mixed")
     drawn = render(model, 20, 16, device=CPU)
     assert psnr_db(drawn, task.values) > 27
-    np.testing.assert_allclose(render(model, 20, 16, device=gpu), drawn, atol=1e-4)
+    np.testing.assert_allclose(render(model, 20, 16, device=gpu), drawn, atol=1e-2)
 
 
 def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, gpu):

@@ -1,6 +1,7 @@
 """Which engine is taken, and how the trainer drives it."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,8 +12,10 @@ from make_problem import make_problem
 from neuralfield.device import Device, select_device
 from neuralfield.engines import make_engine
 from neuralfield.engines import tape as tape_module
+from neuralfield.engines.cuda import reason_against
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.errors import ConfigError
+from neuralfield.layers import Activation
 from neuralfield.model import load_model
 from neuralfield.trainer import Trainer
 
@@ -97,6 +100,32 @@ def test_a_network_that_no_pass_covers_goes_to_the_tape():
     assert said == [
         "the cuda engine does not cover a layer wider than 512: training on the tape",
     ]
+
+
+CUBIC = SimpleNamespace(name="cubic", steepness=1.0)
+
+
+class Waves:
+    """Something that kernels have never heard of."""
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda p: setattr(p.network, "encoding", Waves()), "the encoding Waves"),
+        (lambda p: p.network.activations.__setitem__(1, Activation("gelu")), "the activation gelu"),
+        (lambda p: setattr(p.network, "output", CUBIC), "the output cubic"),
+        (lambda p: replace(p, loss="hinge"), "the loss hinge"),
+        (lambda p: replace(p, optimizer=Waves()), "the optimizer Waves"),
+        (lambda p: replace(p, schedule=SimpleNamespace(name="linear")), "the schedule linear"),
+    ],
+)
+def test_what_kernels_have_no_code_for_is_named(change, named):
+    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    problem = make_problem()
+    assert reason_against(problem, "auto", card) is None
+    reason = reason_against(change(problem) or problem, "auto", card)
+    assert reason == f"the cuda engine does not cover {named}"
 
 
 @pytest.mark.parametrize("points", [1, 4, 5])

@@ -10,6 +10,7 @@ from PIL import Image
 from neuralfield import render as rendering
 from neuralfield.coordinates import pixel_centres
 from neuralfield.device import select_device, to_host
+from neuralfield.engines import array_draw
 from neuralfield.errors import CheckpointError, ConfigError, InputError
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.model import load_model, save_model
@@ -111,7 +112,7 @@ def test_png_in_bands_is_the_picture_in_memory(
 ):
     model = make_model(channels=channels)
     whole = render(model, 30, 20, device=CPU)
-    monkeypatch.setattr(rendering, "_BAND_POINTS", 100)
+    monkeypatch.setattr(rendering, "BAND_POINTS", {"cpu": 100})
     render_to_png(model, tmp_path / "d.png", 30, 20, device=CPU, bit_depth=bit_depth)
     from neuralfield.images.reading import read_picture
 
@@ -124,7 +125,7 @@ def test_png_in_bands_is_the_picture_in_memory(
 
 
 def test_threads_do_not_change_a_byte(make_model, monkeypatch):
-    monkeypatch.setattr(rendering, "_BLOCK_POINTS", {"cpu": 64})
+    monkeypatch.setattr(array_draw, "_BLOCK_POINTS", {"cpu": 64})
     model = make_model()
     one, two = (render(model, 30, 20, device=CPU, threads=n) for n in (1, 2))
     assert np.array_equal(one, two)

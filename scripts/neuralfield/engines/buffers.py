@@ -36,6 +36,29 @@ class Buffers:
 
 
 @dataclass(frozen=True)
+class WeightCopy:
+    """A weight as matrix products want it, see `kernels/weight_blocks.cuh`.
+
+    Attributes
+    ----------
+    forward : array of float16
+    backward : array of float16, or None
+        The transpose.
+    factor : float
+        The copy is so many times the weight.
+    """
+
+    forward: Array
+    backward: Array | None
+    factor: float
+
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Where the two lie on the card; 0 for None."""
+        return self.forward.data.ptr, 0 if self.backward is None else self.backward.data.ptr
+
+
+@dataclass(frozen=True)
 class PartialGradient:
     """The gradient of one parameter tensor, as parts still to be added up.
 
@@ -49,6 +72,8 @@ class PartialGradient:
     parts, part_stride, row_stride, offset : int
         In elements.
     scale : float
+    copy : WeightCopy, optional
+        To be kept up to date with the parameter.
     """
 
     array: Array
@@ -57,6 +82,7 @@ class PartialGradient:
     row_stride: int
     offset: int
     scale: float
+    copy: WeightCopy | None = None
 
 
 class Pass(Protocol):
@@ -73,6 +99,10 @@ class Pass(Protocol):
 
     def partial_gradients(self) -> list[PartialGradient]:
         """One for each parameter tensor, in order."""
+        ...
+
+    def prepare(self) -> None:
+        """Put on the current stream what is due when others than the update set parameters."""
         ...
 
     def launch(self) -> None:

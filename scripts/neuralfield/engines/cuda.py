@@ -19,7 +19,8 @@ from neuralfield.engines.sampling_stage import SamplingStage
 from neuralfield.engines.update_stage import UpdateStage, flatten_arrays
 from neuralfield.errors import ResourceError
 from neuralfield.fields.network import FourierFeatures
-from neuralfield.kernels.plan import BatchPlan, NetworkPlan
+from neuralfield.kernels.plan import LOSSES, BatchPlan, NetworkPlan
+from neuralfield.optimizers import Adam, Sgd
 
 _PASSES: tuple[type[HopperPass] | type[LayerPass], ...] = (HopperPass, LayerPass)
 """The first that covers a problem is taken."""
@@ -99,6 +100,7 @@ class CudaEngine:
         self._stream.wait_event(self._before)
         with self._range(f"run {count} steps"), self._stream:
             self._update.set_step(first_step)
+            self._pass.prepare()
             if self._is_profiled:
                 for _ in range(count):
                     self._launch_step()
@@ -157,6 +159,7 @@ class CudaEngine:
         """Whatever kernels do once they do before the capture; no parameter is changed."""
         self._update.set_step(0)
         self._sampling.launch()
+        self._pass.prepare()
         self._pass.launch()
         self._stream.synchronize()
 
@@ -202,8 +205,23 @@ def reason_against(problem: Problem, precision: str, device: Device) -> str | No
     if capability < _LEAST_CAPABILITY:
         found = f"{capability // 10}.{capability % 10}"
         return f"the cuda engine needs compute capability 7.5, this card has {found}"
-    chosen = _choose_pass(network_plan(problem.network), batch_plan(problem), precision, capability)
-    return f"the cuda engine does not cover {chosen}" if isinstance(chosen, str) else None
+    network, batch = network_plan(problem.network), batch_plan(problem)
+    found = _unknown_part(problem, network, batch)
+    if found is None:
+        chosen = _choose_pass(network, batch, precision, capability)
+        found = chosen if isinstance(chosen, str) else None
+    return None if found is None else f"the cuda engine does not cover {found}"
+
+
+def _unknown_part(problem: Problem, network: NetworkPlan, batch: BatchPlan) -> str | None:
+    """What kernels have no code for, whichever pass is taken; None: they have it for all."""
+    if batch.loss not in LOSSES:
+        return f"the loss {batch.loss}"
+    if not isinstance(problem.optimizer, Adam | Sgd):
+        return f"the optimizer {type(problem.optimizer).__name__}"
+    if problem.schedule.name not in ("cosine", "constant"):
+        return f"the schedule {problem.schedule.name}"
+    return network.unknown_part
 
 
 def _choose_pass(

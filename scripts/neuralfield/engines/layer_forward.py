@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.kernels.plan import LayerPlan, NetworkPlan
+from neuralfield.kernels.plan import ACTIVATIONS, LayerPlan, NetworkPlan
 from neuralfield.kernels.source import compile_module
 
 THREADS = 256
@@ -16,7 +16,6 @@ BLOCK_ROWS = 128
 """Rows of a block of the kernels: arrays of activations have a whole number of blocks."""
 
 MAX_WIDTH = 512
-ACTIVATIONS = ("sine", "tanh", "relu", "sigmoid")
 
 _WIDTH_STEP = 64
 _NOTHING = np.uintp(0)

@@ -1,25 +1,28 @@
 """The portable pass: a network layer by layer, on any card with compute capability 7.5 or more."""
 
+from typing import Any
+
 import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers, PartialGradient
 from neuralfield.engines.layer_forward import (
-    ACTIVATIONS,
     BLOCK_ROWS,
     MAX_WIDTH,
-    Activations,
     Launch,
     LayerForward,
     layer_kernels,
     tile_side,
     whole_blocks,
 )
-from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
+from neuralfield.kernels.plan import (
+    ACTIVATIONS,
+    MIXED_GRADIENT_SCALE,
+    TILE_ROWS,
+    BatchPlan,
+    NetworkPlan,
+)
 from neuralfield.kernels.source import compile_module
-
-GRADIENT_SCALE = {"float32": 1.0, "mixed": 1024.0}
-"""Factor on gradients of activations while they are stored: element.cuh has it, too."""
 
 MEMORY_BUDGET_BYTES = 2 << 30
 """Of activations. Part of the result, because gradients are added up chunk by chunk."""
@@ -61,6 +64,7 @@ class LayerPass:
             precision,
             trained=True,
         )
+        self._gradient_scale = MIXED_GRADIENT_SCALE if self._forward.is_mixed else 1.0
         self._multiprocessors = device.xp.cuda.Device().attributes["MultiProcessorCount"]
         self._partials: dict[str, PartialGradient] = {}
         widths = self._forward.widths
@@ -88,7 +92,7 @@ class LayerPass:
 
     @staticmethod
     def reason_against(
-        network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: str | int
+        network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
         """Why this pass cannot be taken; None: it can.
 
@@ -97,12 +101,12 @@ class LayerPass:
         network : NetworkPlan
         batch : BatchPlan
         precision : {"float32", "mixed"}
-        compute_capability : str or int
-            As CuPy has it: "75" for 7.5.
+        compute_capability : int
+            75 is 7.5.
         """
-        if precision not in GRADIENT_SCALE:
+        if precision not in ("float32", "mixed"):
             return f"precision {precision}"
-        if int(compute_capability) < 75:
+        if compute_capability < 75:
             return "a card with compute capability below 7.5"
         if max(max(layer.fan_in, layer.fan_out) for layer in network.layers) > MAX_WIDTH:
             return f"a layer wider than {MAX_WIDTH}"
@@ -115,6 +119,9 @@ class LayerPass:
     def partial_gradients(self) -> list[PartialGradient]:
         """One for each parameter tensor, in order."""
         return [self._partials[name] for name in self._network.parameter_names]
+
+    def prepare(self) -> None:
+        """Nothing: each `launch` begins with the parameters as they are."""
 
     def launch(self) -> None:
         """Put the pass on the current stream; allocates nothing and waits for nothing."""
@@ -155,14 +162,13 @@ class LayerPass:
         self, name: str, array: Array, part_stride: int, row_stride: int, offset: int
     ) -> None:
         layer = self._network.layers[int(name.split(".")[1])]
-        precision = "mixed" if self._forward.is_mixed else "float32"
         count = self._batch.pixels * self._batch.channels
-        scale = layer.frequency / (count * GRADIENT_SCALE[precision])
+        scale = layer.frequency / (count * self._gradient_scale)
         self._partials[name] = PartialGradient(
             array, len(array), part_stride, row_stride, offset, scale
         )
 
-    def _compile_output(self):
+    def _compile_output(self) -> Any:
         hidden = self._network.layers[:-1]
         before = hidden[-1].activation if hidden else None
         constants = {
@@ -170,6 +176,7 @@ class LayerPass:
             **self._batch.constants(),
             "ACTIVATION": ACTIVATIONS.index(before or ACTIVATIONS[0]),
             "MIXED": self._forward.is_mixed,
+            "GRADIENT_SCALE": self._gradient_scale,
         }
         return compile_module("output_layer.cu", constants).get_function("output_layer")
 
@@ -192,9 +199,9 @@ class LayerPass:
 
     def _output(self, start: int, rows: int, accumulate: np.int32) -> Launch:
         last = len(self._network.layers) - 1
-        acts: Activations = self._activations
         arguments = (
-            *(acts.values[last], acts.kept(last), np.int32(self._forward.widths[last])),
+            *(self._activations.values[last], self._activations.kept(last)),
+            np.int32(self._forward.widths[last]),
             self._forward.parameter(f"layers.{last}.weight"),
             self._forward.parameter(f"layers.{last}.bias"),
             np.int32(self._network.layers[last].fan_in),
@@ -240,6 +247,6 @@ class LayerPass:
         grid = (inner // side, rows // BLOCK_ROWS)
         return Launch(self._kernel(index - 1, f"backward_{side}"), grid, arguments)
 
-    def _kernel(self, index: int, name: str):
+    def _kernel(self, index: int, name: str) -> Any:
         activation = self._network.layers[index].activation or ""
         return layer_kernels(activation, self._forward.is_mixed).get_function(name)

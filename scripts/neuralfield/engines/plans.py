@@ -2,8 +2,10 @@
 
 from neuralfield.engines.problem import Problem
 from neuralfield.fields import CoordinateNetwork
-from neuralfield.fields.network import CornerBias, FourierFeatures
+from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
 from neuralfield.kernels.plan import BatchPlan, LayerPlan, NetworkPlan
+
+_ENCODINGS = {Identity: "identity", CornerBias: "corners", FourierFeatures: "fourier"}
 
 
 def network_plan(network: CoordinateNetwork) -> NetworkPlan:
@@ -13,11 +15,8 @@ def network_plan(network: CoordinateNetwork) -> NetworkPlan:
         LayerPlan(layer.fan_in, layer.fan_out, layer.bias is not None, name, frequency)
         for layer, (name, frequency) in zip(network.layers, activations, strict=True)
     )
-    encoding = "identity"
-    if isinstance(network.encoding, CornerBias):
-        encoding = "corners"
-    elif isinstance(network.encoding, FourierFeatures):
-        encoding = "fourier"
+    kind = type(network.encoding)
+    encoding = _ENCODINGS.get(kind, kind.__name__)
     output = network.output
     return NetworkPlan(encoding, layers, output.name, output.steepness, tuple(network.parameters))
 

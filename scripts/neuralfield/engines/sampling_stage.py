@@ -87,4 +87,6 @@ def sampling_constants(
         "SEED": f"{batches.random_seed}ull",
         "SAMPLING": sampling,
         "HALF_BITS": half_bits_of(batches.pixel_count),
+        "TILE_ROWS": TILE_ROWS,
+        "TILES_PER_BLOCK": _TILES_PER_BLOCK,
     }

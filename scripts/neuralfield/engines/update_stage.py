@@ -17,6 +17,8 @@ _THREADS = 256
 _WORK = np.dtype(
     [
         ("partials", np.uint64),
+        ("forward", np.uint64),
+        ("backward", np.uint64),
         ("parts", np.int32),
         ("part_stride", np.int32),
         ("row_stride", np.int32),
@@ -26,10 +28,11 @@ _WORK = np.dtype(
         ("parameter_offset", np.int32),
         ("is_vector", np.int32),
         ("scale", np.float32),
-        ("unused", np.int32),
-    ]
+        ("copy_factor", np.float32),
+    ],
+    align=True,
 )
-"""The struct of the kernel."""
+"""The struct Work of update.cu."""
 
 
 class UpdateStage:
@@ -142,12 +145,15 @@ def work_table(tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradien
     for tensor, gradient in zip(tensors.values(), gradients, strict=True):
         columns, size = tensor.shape[-1], tensor.data.size
         pointer = gradient.array.data.ptr + 4 * gradient.offset
+        copy = gradient.copy
+        copies = copy.addresses if copy else (0, 0)
         strides = (columns, gradient.part_stride, gradient.row_stride)
         is_vector = pointer % 16 == 0 and all(stride % 4 == 0 for stride in strides)
         for first in range(0, size, 128 if is_vector else 32):
             rows.append(
                 (
                     pointer,
+                    *copies,
                     gradient.parts,
                     gradient.part_stride,
                     gradient.row_stride,
@@ -157,7 +163,7 @@ def work_table(tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradien
                     parameter_offset,
                     is_vector,
                     gradient.scale,
-                    0,
+                    copy.factor if copy else 0.0,
                 )
             )
         parameter_offset += size

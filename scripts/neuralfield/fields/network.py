@@ -37,12 +37,15 @@ class CornerBias:
 
     def __call__(self, coordinates: Array) -> Array:
         xp = namespace_of(coordinates)
-        longer = max(self.width, self.height)
         inputs = xp.ones((coordinates.shape[0], 3), dtype=coordinates.dtype)
-        for column, side in enumerate((self.width, self.height)):
-            index = (coordinates[:, column] * longer + (side - 1)) / 2
-            inputs[:, column + 1] = index / max(side - 1, 1)
+        for axis in range(2):
+            inputs[:, axis + 1] = self.along(axis, coordinates[:, axis])
         return inputs
+
+    def along(self, axis: int, positions: Array) -> Array:
+        """u of positions x (`axis` 0), or v of positions y (1)."""
+        side, longer = (self.width, self.height)[axis], max(self.width, self.height)
+        return (positions * longer + (side - 1)) / 2 / max(side - 1, 1)
 
 
 @dataclass

@@ -3,7 +3,6 @@
 
 #include "element.cuh"
 
-
 // Which columns and rows of a (rows, width) array a thread takes.
 struct ColumnGroup {
     int column, first_row, row_step;

@@ -10,12 +10,9 @@
 #if MIXED
 typedef __half element;
 #define GROUP 8
-// Slopes of the loss are small numbers: this keeps them above fp16's smallest.
-#define GRADIENT_SCALE 1024.0f
 #else
 typedef float element;
 #define GROUP 4
-#define GRADIENT_SCALE 1.0f
 #endif
 
 #if MIXED

@@ -27,10 +27,10 @@ __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
 }
 
 __device__ __forceinline__ void barrier_expect_bytes(uint64_t* barrier, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     shared_address(barrier)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+        "r"(bytes)
+        : "memory");
 }
 
 __device__ __forceinline__ void barrier_wait(uint64_t* barrier, int parity) {
@@ -46,17 +46,27 @@ __device__ __forceinline__ void barrier_wait(uint64_t* barrier, int parity) {
 }
 
 // Wait until so many threads have come; `name` is 1 to 15.
-template <int threads> __device__ __forceinline__ void named_sync(int name) {
+template <int threads>
+__device__ __forceinline__ void named_sync(int name) {
     asm volatile("bar.sync %0, %1;" ::"r"(name), "n"(threads) : "memory");
 }
 
 // Change how many registers each thread of a warpgroup has.
-template <int count> __device__ __forceinline__ void take_registers() {
+template <int count>
+__device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-template <int count> __device__ __forceinline__ void give_registers() {
+template <int count>
+__device__ __forceinline__ void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+// For what is not read again soon: it makes room in the second-level cache before other lines do.
+__device__ __forceinline__ uint64_t passing_through() {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
 }
 
 // Copy bytes (a multiple of 16) from global to shared memory; the barrier is told of each.
@@ -69,11 +79,13 @@ __device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes,
         : "memory");
 }
 
-// Copy bytes (a multiple of 16) from shared to global memory, after `shared_written` and a barrier.
+// Copy bytes (a multiple of 16) from shared to global memory, after `shared_written` and a barrier;
+// they only pass through the cache.
 __device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
-                 "r"(shared_address(from)), "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to),
+        "r"(shared_address(from)), "r"(bytes), "l"(passing_through())
+        : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
@@ -113,20 +125,22 @@ __device__ __forceinline__ void wgmma_commit() {
 }
 
 // Wait until at most `pending` of the committed groups are unfinished.
-template <int pending> __device__ __forceinline__ void wgmma_wait() {
+template <int pending>
+__device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
 // Tell the compiler that sums of finished products are read only from here on.
-template <int count> __device__ __forceinline__ void finished_sums(float* sums) {
+template <int count>
+__device__ __forceinline__ void finished_sums(float* sums) {
 #pragma unroll
     for (int i = 0; i < count; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
 
 // A matrix of 16-bit numbers in shared memory as 8 x 8 blocks of 128 contiguous bytes (PTX: no
-// swizzle). Strides, in bytes, lead to the next block along the summed and along the kept dimension.
-// For a matrix whose blocks have rows along the summed dimension, as right operands here, and left
-// ones that are transposed.
+// swizzle). Strides, in bytes, lead to the next block along the summed and along the kept
+// dimension. For a matrix whose blocks have rows along the summed dimension, as right operands
+// here, and left ones that are transposed.
 __device__ __forceinline__ uint64_t block_matrix(uint32_t address, int summed_stride,
                                                  int kept_stride) {
     return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(summed_stride >> 4) << 16 |

@@ -1,28 +1,23 @@
-// Values of a picture's pixels: means over samples of each, from coordinates to values in registers;
-// twin: _mean_and_spread in render.py.
+// Values of a picture's pixels: means over samples of each, from coordinates to values in
+// registers; twin: engines/array_draw.py.
 //
-// Constants: those of hopper_network.cuh, and for corners TRAINING_WIDTH, TRAINING_HEIGHT.
+// Constants: those of hopper_network.cuh but for losses, PARAMETER_OFFSETS (the struct Offsets),
+// and for corners TRAINING_WIDTH, TRAINING_HEIGHT.
 #include "hopper_network.cuh"
 
 constexpr bool RESIDENT = is_resident<false>();
 
 struct Arguments {
-    const double* columns;      // x of the centre of each column of pixels
+    const double* columns;  // x of the centre of each column of pixels
     const double* rows;
-    const double2* offsets;     // of the samples from the centre
-    const long long* pixels;    // which to draw; null: all
-    const float* parameters;
-    const float* frequencies;
-    const char* weights;
-    float* means;               // [pixels][CHANNELS]
-    float* spreads;             // [pixels]: largest difference of two samples; null: not wanted
-    long long count;
-    int width, samples;
-    Offsets network;
+    const double2* offsets;  // of the samples from the centre
+    const int* pixels;       // which to draw; null: all
+    float* means;            // [count][CHANNELS]
+    float* spreads;          // [count]: largest difference of two samples
+    int count, width, samples;
 };
 
 struct Shared {
-    Arguments arguments;
     Constants constants;
     uint64_t filled[STAGES], emptied[STAGES];
 };
@@ -39,7 +34,7 @@ __device__ __forceinline__ float2 network_input(double x, double y) {
 }
 
 // z of a layer, in `sums` -> its values on the table.
-template <int columns, int name>
+template <int columns>
 __device__ __forceinline__ void activate(const Table& table, const Constants& constants, int layer,
                                          const float* sums) {
     table.clear();
@@ -52,8 +47,8 @@ __device__ __forceinline__ void activate(const Table& table, const Constants& co
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const float* sum = sums + column / 2 + 4 * j + 2 * i;
-                pairs[2 * j + i] =
-                    pack(activation<name>(sum[0] + bias.x), activation<name>(sum[1] + bias.y));
+                pairs[2 * j + i] = pack(activation<ACTIVATION>(sum[0] + bias.x),
+                                        activation<ACTIVATION>(sum[1] + bias.y));
             }
         }
         table.put<columns>(column, pairs);
@@ -61,38 +56,38 @@ __device__ __forceinline__ void activate(const Table& table, const Constants& co
     table.show();
 }
 
-// From z of the layer before to z of the last hidden layer.
-template <int layer>
-__device__ __forceinline__ void forward(const Table& table, const Constants& constants, float* sums,
+// From z of the first layer to z of the last hidden layer.
+template <typename Sums>
+__device__ __forceinline__ void forward(const Table& table, const Constants& constants, Sums& sums,
                                         const Stream& stream, RingPlace& place) {
-    if constexpr (layer < HIDDEN) {
-        constexpr int rows = fan_in(layer), columns = width_after[layer];
-        constexpr int end = layer + layers_alike(layer, 1);
 #pragma unroll 1
-        for (int alike = layer; alike < end; ++alike) {
-            activate<rows, activation_of[layer - 1]>(table, constants, alike - 1, sums);
-            multiply<rows, columns, RESIDENT>(sums, table.tile, stream, place);
-        }
-        forward<end>(table, constants, sums, stream, place);
+    for (int layer = 1; layer < HIDDEN; ++layer) {
+        for_width_of(layer - 1, [&](auto kind) {
+            activate<width_after[kind.value]>(table, constants, layer - 1, sums);
+        });
+        for_shape_of(layer, [&](auto kind) {
+            constexpr int columns = width_after[kind.value];
+            multiply<fan_in(kind.value), columns, RESIDENT>(sums, table.tile, stream, place);
+            forget_sums<columns / 2>(sums);
+        });
     }
 }
 
-__device__ __forceinline__ void draw(const Shared& shared, const Table& table, const Stream& stream,
-                                     int block_count) {
-    const Arguments& arguments = shared.arguments;
-    const Constants& constants = shared.constants;
+__device__ __forceinline__ void draw(const Arguments& arguments, const Constants& constants,
+                                     const Table& table, const Stream& stream, int block_count) {
     RingPlace place;
     float sums[WIDEST / 2];
+    const float share = 1.0f / float(arguments.samples);
     for (int block = blockIdx.x; block < block_count; block += gridDim.x) {
         double x[2], y[2];
-        long long first = (static_cast<long long>(block) * BLOCK_TILES + table.number) * 64 +
-                          16 * table.warp + table.lane / 4;
+        int first = (block * BLOCK_TILES + table.number) * 64 + 16 * table.warp + table.lane / 4;
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            long long index = min(first + 8 * i, arguments.count - 1);
-            long long pixel = arguments.pixels ? arguments.pixels[index] : index;
-            x[i] = arguments.columns[pixel % arguments.width];
-            y[i] = arguments.rows[pixel / arguments.width];
+            int index = min(first + 8 * i, arguments.count - 1);
+            int pixel = arguments.pixels ? arguments.pixels[index] : index;
+            int row = pixel / arguments.width;
+            x[i] = arguments.columns[pixel - row * arguments.width];
+            y[i] = arguments.rows[row];
         }
         float total[2][CHANNELS] = {}, lowest[2][CHANNELS], highest[2][CHANNELS];
         for (int sample = 0; sample < arguments.samples; ++sample) {
@@ -105,7 +100,7 @@ __device__ __forceinline__ void draw(const Shared& shared, const Table& table, c
             } else {
                 place_coordinates(table, sums, points, constants);
             }
-            forward<1>(table, constants, sums, stream, place);
+            if constexpr (HIDDEN > 1) forward(table, constants, sums, stream, place);
             float z[2][CHANNELS];
             output_layer<false>(z, table, sums, constants);
 #pragma unroll
@@ -120,48 +115,50 @@ __device__ __forceinline__ void draw(const Shared& shared, const Table& table, c
         }
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            long long index = first + 8 * i;
+            int index = first + 8 * i;
             if (table.lane % 4 != 0 || index >= arguments.count) continue;
             float spread = 0.0f;
 #pragma unroll
             for (int channel = 0; channel < CHANNELS; ++channel) {
-                arguments.means[index * CHANNELS + channel] =
-                    total[i][channel] / float(arguments.samples);
+                arguments.means[size_t(index) * CHANNELS + channel] = share * total[i][channel];
                 spread = fmaxf(spread, highest[i][channel] - lowest[i][channel]);
             }
-            if (arguments.spreads) arguments.spreads[index] = spread;
+            arguments.spreads[index] = spread;
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1) hopper_draw(const Arguments* given) {
+extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
+    hopper_draw(const float* parameters, const float* frequencies, const char* weights,
+                const double* columns, const double* rows, const double2* offsets,
+                const int* pixels, float* means, float* spreads, int count, int width,
+                int samples) {
     extern __shared__ __align__(128) char memory[];
     char* tiles = memory + STAGES * STAGE_BYTES;
     Shared& shared = *reinterpret_cast<Shared*>(tiles + BLOCK_TILES * TILE_BYTES);
     Stream stream = {memory, shared.filled, shared.emptied};
     if (threadIdx.x == 0) {
-        shared.arguments = *given;
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&shared.filled[stage], 1);
             barrier_init(&shared.emptied[stage], 4 * BLOCK_TILES);
         }
         barrier_init_fence();
     }
+    constexpr Offsets parameter_offsets = PARAMETER_OFFSETS;
+    load_constants(shared.constants, parameters, frequencies, parameter_offsets);
     __syncthreads();
-    const Arguments& arguments = shared.arguments;
-    load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.network);
-    __syncthreads();
-    int block_count = int((arguments.count + 64 * BLOCK_TILES - 1) / (64 * BLOCK_TILES));
+    const int block_count = (count + 64 * BLOCK_TILES - 1) / (64 * BLOCK_TILES);
     if (threadIdx.x >= CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
         int own = (block_count - int(blockIdx.x) + int(gridDim.x) - 1) / int(gridDim.x);
-        if (threadIdx.x == CONSUMERS)
-            send_weights<false>(stream, arguments.weights, own * arguments.samples);
+        if (threadIdx.x == CONSUMERS) send_weights<false>(stream, weights, own * samples);
     } else {
         take_registers<CONSUMER_REGISTERS>();
         const int number = threadIdx.x / 128;
         const Table table = {tiles + number * TILE_BYTES, number, int(threadIdx.x) / 32 % 4,
                              int(threadIdx.x) % 32};
-        draw(shared, table, stream, block_count);
+        const Arguments arguments = {columns, rows,  offsets, pixels, means,
+                                     spreads, count, width,   samples};
+        draw(arguments, shared.constants, table, stream, block_count);
     }
 }

@@ -1,188 +1,48 @@
-// A network over tiles of 64 points. A tile's values lie in shared memory, as the left operand of the
-// next matrix product, while weights stream past; sums and activations are in registers.
+// A network over tiles of 64 points. A tile's values lie in shared memory, as the left operand of
+// the next matrix product, while weights stream past; sums and activations are in registers.
 //
-// Constants: HIDDEN (layers with an activation), WIDTHS, INPUT_WIDTH (padded to multiples of
-// 16), REAL_WIDTHS, ACTIVATIONS, FREQUENCIES, ENCODING (0 identity, 1 corners, 2 fourier),
-// FOURIER_COUNT, CHANNELS, BLOCK_TILES (tiles that a block works on at once, with a warpgroup each),
-// STAGES, STAGE_BYTES, and those of loss.cuh.
+// Constants: REAL_WIDTHS (without padding), ACTIVATION (of all layers), FREQUENCIES, FOURIER_COUNT,
+// CHANNELS, and those of hopper_sizes.cuh, hopper_stream.cuh and loss.cuh.
 //
 // Thread `lane` of warp w has rows 16 w + lane / 4 (and 8 below it) of its tile, and of every 8
 // columns the two at 2 (lane % 4): sums[4 j + 2 i + e] is row i, column 8 j + e.
 #pragma once
-#include "hopper.cuh"
+#include "hopper_stream.cuh"
 #include "loss.cuh"
-
-enum Encoding { IDENTITY, CORNERS, FOURIER };
-enum ActivationName { SINE, TANH, RELU, SIGMOID };
-
-constexpr int width_after[HIDDEN] = WIDTHS;
-constexpr int activation_of[HIDDEN] = ACTIVATIONS;
-constexpr int first_product = ENCODING == FOURIER ? 0 : 1;  // layers before have 2 inputs: no matrix
-
-__host__ __device__ constexpr int fan_in(int layer) { return layer == 0 ? INPUT_WIDTH : width_after[layer - 1]; }
-
-__host__ __device__ constexpr int largest_width() {
-    int largest = ENCODING == FOURIER ? INPUT_WIDTH : 16;
-    for (int layer = 0; layer < HIDDEN; ++layer)
-        largest = width_after[layer] > largest ? width_after[layer] : largest;
-    return largest;
-}
-
-constexpr int WIDEST = largest_width();
-constexpr int CONSUMERS = 128 * BLOCK_TILES;
-constexpr int TILE_BYTES = 64 * WIDEST * 2;
-constexpr int PRODUCER_REGISTERS = 24;
-// A block starts with all registers of a processor, shared out evenly; then consumers take what the
-// producer gives.
-constexpr int REGISTERS_AT_START = 512 / (BLOCK_TILES + 1) / 8 * 8;
-constexpr int CONSUMER_REGISTERS =
-    (REGISTERS_AT_START * (BLOCK_TILES + 1) - PRODUCER_REGISTERS) / BLOCK_TILES / 8 * 8;
-constexpr int ALL_CONSUMERS = 15;  // name of their barrier
-constexpr int LAST_WIDTH = width_after[HIDDEN - 1];
-
-// How many layers from this one on (or back, with step -1) are alike, so that one loop can do them:
-// instructions of a few thousand registers' worth of numbers must fit the instruction cache.
-__host__ __device__ constexpr int layers_alike(int layer, int step) {
-    int count = 1;
-    for (int next = layer + step; next >= 1 && next < HIDDEN; next += step, ++count)
-        if (fan_in(next) != fan_in(layer) || width_after[next] != width_after[layer] ||
-            activation_of[next - 1] != activation_of[layer - 1])
-            break;
-    return count;
-}
-
-// Rows of a matrix with `columns` columns that are copied together.
-__host__ __device__ constexpr int rows_per_chunk(int rows, int columns) {
-    int fitting = STAGE_BYTES / (2 * columns) / 16 * 16;
-    return fitting < rows ? fitting : rows;
-}
-
-__host__ __device__ constexpr int chunk_count(int rows, int columns) {
-    int size = rows_per_chunk(rows, columns);
-    return (rows + size - 1) / size;
-}
-
-__host__ __device__ constexpr int stream_chunks(bool backward) {
-    int count = 0;
-    for (int layer = first_product; layer < HIDDEN; ++layer)
-        count += chunk_count(fan_in(layer), width_after[layer]);
-    for (int layer = 1; backward && layer < HIDDEN; ++layer)
-        count += chunk_count(width_after[layer], fan_in(layer));
-    return count;
-}
 
 // ---- activations ---------------------------------------------------------------------------
 
-template <int name> __device__ __forceinline__ float activation(float z) {
+// fmaxf would hide that a training has gone wrong.
+__device__ __forceinline__ float larger_or_nan(float a, float b) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+}
+
+template <int name>
+__device__ __forceinline__ float activation(float z) {
     if constexpr (name == SINE) return __sinf(z);
     if constexpr (name == TANH) return 1.0f - __fdividef(2.0f, __expf(2.0f * z) + 1.0f);
-    if constexpr (name == RELU) return fmaxf(z, 0.0f);
+    if constexpr (name == RELU) return larger_or_nan(z, 0.0f);
     return __fdividef(1.0f, 1.0f + __expf(-z));
 }
 
 // The derivative, given z and the value.
-template <int name> __device__ __forceinline__ float derivative(float z, float value) {
+template <int name>
+__device__ __forceinline__ float derivative(float z, float value) {
     if constexpr (name == SINE) return __cosf(z);
     if constexpr (name == TANH) return 1.0f - value * value;
     if constexpr (name == RELU) return z > 0.0f ? 1.0f : 0.0f;
     return value * (1.0f - value);
 }
 
-// ---- the stream of weights -----------------------------------------------------------------
-
-struct Stream {
-    char* buffer;     // STAGES x STAGE_BYTES of shared memory
-    uint64_t* filled;  // STAGES barriers each
-    uint64_t* emptied;
-};
-
-// With a place for every chunk, the weights are brought once and stay.
-template <bool backward> __host__ __device__ constexpr bool is_resident() { return stream_chunks(backward) <= STAGES; }
-
-// One matrix, by one thread that does nothing else.
-template <int rows, int columns, bool resident>
-__device__ __forceinline__ void send_matrix(const Stream& stream, RingPlace& place,
-                                            const char*& source) {
-    constexpr int size = rows_per_chunk(rows, columns);
-    for (int row = 0; row < rows; row += size) {
-        int bytes = 2 * columns * min(size, rows - row);
-        if (!resident) barrier_wait(&stream.emptied[place.stage], place.parity ^ 1);
-        barrier_expect_bytes(&stream.filled[place.stage], bytes);
-        bulk_copy(stream.buffer + place.stage * STAGE_BYTES, source, bytes,
-                  &stream.filled[place.stage]);
-        source += bytes;
-        place.advance(STAGES);
-    }
-}
-
-template <int layer, bool resident>
-__device__ __forceinline__ void send_forward(const Stream& stream, RingPlace& place,
-                                             const char*& source) {
-    if constexpr (layer < HIDDEN) {
-        send_matrix<fan_in(layer), width_after[layer], resident>(stream, place, source);
-        send_forward<layer + 1, resident>(stream, place, source);
-    }
-}
-
-template <int layer, bool resident>
-__device__ __forceinline__ void send_backward(const Stream& stream, RingPlace& place,
-                                              const char*& source) {
-    if constexpr (layer >= 1) {
-        send_matrix<width_after[layer], fan_in(layer), resident>(stream, place, source);
-        send_backward<layer - 1, resident>(stream, place, source);
-    }
-}
-
-// All matrices, once for every tile.
-template <bool backward>
-__device__ __forceinline__ void send_weights(const Stream& stream, const char* weights, int tiles) {
-    RingPlace place;
-    constexpr bool resident = is_resident<backward>();
-    for (int tile = 0; tile < (resident ? 1 : tiles); ++tile) {
-        const char* source = weights;
-        send_forward<first_product, resident>(stream, place, source);
-        if constexpr (backward) send_backward<HIDDEN - 1, resident>(stream, place, source);
-    }
-}
-
-// sums = (the tile's values) x (the next matrix of the stream).
-template <int rows, int columns, bool resident>
-__device__ __forceinline__ void multiply(float* sums, const char* tile, const Stream& stream,
-                                         RingPlace& place) {
-    constexpr int size = rows_per_chunk(rows, columns);
-    constexpr int block_row = columns / 8 * 128;
-    const uint32_t values = shared_address(tile);
-    int previous = -1;
-#pragma unroll
-    for (int row = 0; row < rows; row += size) {
-        barrier_wait(&stream.filled[place.stage], resident ? 0 : place.parity);
-        uint32_t chunk = shared_address(stream.buffer + place.stage * STAGE_BYTES);
-        wgmma_fence();
-#pragma unroll
-        for (int k = 0; k < size && row + k < rows; k += 16)
-            Wgmma<columns>::template add<0>(
-                sums, block_matrix(values + (row + k) * 16, 128, rows / 8 * 128),
-                block_matrix(chunk + k / 8 * block_row, block_row, 128), row + k > 0);
-        wgmma_commit();
-        if (!resident) {
-            wgmma_wait<1>();
-            if (previous >= 0 && threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[previous]);
-            previous = place.stage;
-        }
-        place.advance(STAGES);
-    }
-    wgmma_wait<0>();
-    finished_sums<columns / 2>(sums);
-    if (!resident && threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[previous]);
-}
-
 // ---- a tile's table ------------------------------------------------------------------------
 
 // Where the threads of a tile lay out values for each other.
 struct Table {
-    char* tile;             // 64 rows in blocks of 8 x 8 numbers, row by row of blocks
-    int number;             // of the tile in its block
-    int warp, lane;         // of this thread; a warp is 0 to 3
+    char* tile;      // 64 rows in blocks of 8 x 8 numbers, row by row of blocks
+    int number;      // of the tile in its block
+    int warp, lane;  // of this thread; a warp is 0 to 3
 
     __device__ __forceinline__ void sync() const { named_sync<128>(1 + number); }
     __device__ __forceinline__ bool is_first() const { return threadIdx.x % 128 == 0; }
@@ -191,9 +51,9 @@ struct Table {
     template <int columns>
     __device__ __forceinline__ void put(int column, const uint32_t (&pairs)[4]) const {
         int block_row = 2 * warp + lane / 8 % 2, block = column / 8 + lane / 16;
-        store_matrices(shared_address(tile) + (block_row * (columns / 8) + block) * 128 +
-                           lane % 8 * 16,
-                       pairs);
+        store_matrices(
+            shared_address(tile) + (block_row * (columns / 8) + block) * 128 + lane % 8 * 16,
+            pairs);
     }
 
     // Before a tile is laid out: all have done with the one before.
@@ -214,8 +74,8 @@ struct Table {
 // What all threads of a block read again and again, in shared memory.
 struct __align__(16) Constants {
     float x_weight[WIDEST];  // first layer without a matrix: z = x wx + y wy + bias
-    float y_weight[WIDEST];  // fourier: frequencies in cycles
-    float phase[WIDEST];     // fourier: 0 for sines, a quarter for cosines
+    float y_weight[WIDEST];  // fourier: frequencies in radians
+    float phase[WIDEST];     // fourier: 0 for sines, a quarter turn for cosines
     float bias[HIDDEN][WIDEST];
     float output_weight[CHANNELS][WIDEST];
     float output_bias[CHANNELS];
@@ -236,9 +96,10 @@ __device__ inline void load_constants(Constants& constants, const float* paramet
         if (ENCODING == FOURIER) {
             int wave = i < FOURIER_COUNT ? i : i - FOURIER_COUNT;
             if (wave < FOURIER_COUNT) {
-                x = frequencies[wave];
-                y = frequencies[FOURIER_COUNT + wave];
-                phase = i < FOURIER_COUNT ? 0.0f : 0.25f;
+                const float turn = 6.283185307f;
+                x = turn * frequencies[wave];
+                y = turn * frequencies[FOURIER_COUNT + wave];
+                phase = i < FOURIER_COUNT ? 0.0f : turn / 4;
             }
         } else if (i < first) {
             const float* weight = parameters + offsets.weight[0] + (ENCODING == CORNERS) * first;
@@ -286,11 +147,9 @@ __device__ __forceinline__ void encode(const Table& table, const float2 (&points
             float2 phase = pair_at(constants.phase, own);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                float low = fmaf(points[i].x, x.x, points[i].y * y.x) + phase.x;
-                float high = fmaf(points[i].x, x.y, points[i].y * y.y) + phase.y;
-                const float turn = 6.283185307f;
-                pairs[2 * j + i] =
-                    pack(__sinf(turn * (low - rintf(low))), __sinf(turn * (high - rintf(high))));
+                float low = fmaf(points[i].x, x.x, fmaf(points[i].y, y.x, phase.x));
+                float high = fmaf(points[i].x, x.y, fmaf(points[i].y, y.y, phase.y));
+                pairs[2 * j + i] = pack(__sinf(low), __sinf(high));
             }
         }
         table.put<INPUT_WIDTH>(column, pairs);
@@ -315,12 +174,12 @@ __device__ __forceinline__ void place_coordinates(const Table& table, float* sum
     }
 }
 
-// Output numbers z of both points. Where `keep`, the last hidden layer's z replace the sums, and its
-// values are laid out.
+// Output numbers z of both points. Where `keep`, the last hidden layer's z replace the sums, and
+// its values are laid out.
 template <bool keep>
-__device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Table& table, float* sums,
-                                             const Constants& constants) {
-    constexpr int layer = HIDDEN - 1, columns = LAST_WIDTH, name = activation_of[layer];
+__device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Table& table,
+                                             float* sums, const Constants& constants) {
+    constexpr int layer = HIDDEN - 1, columns = LAST_WIDTH;
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; ++channel) z[0][channel] = z[1][channel] = 0.0f;
     if (keep) table.clear();
@@ -336,8 +195,8 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tabl
             for (int i = 0; i < 2; ++i) {
                 float* sum = sums + column / 2 + 4 * j + 2 * i;
                 float low = sum[0] + bias.x, high = sum[1] + bias.y;
-                value[i][0] = activation<name>(low);
-                value[i][1] = activation<name>(high);
+                value[i][0] = activation<ACTIVATION>(low);
+                value[i][1] = activation<ACTIVATION>(high);
                 if (keep) {
                     sum[0] = low;
                     sum[1] = high;
@@ -349,7 +208,8 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tabl
                 float2 weight = pair_at(constants.output_weight[channel], own);
 #pragma unroll
                 for (int i = 0; i < 2; ++i)
-                    z[i][channel] += value[i][0] * weight.x + value[i][1] * weight.y;
+                    z[i][channel] =
+                        fmaf(value[i][0], weight.x, fmaf(value[i][1], weight.y, z[i][channel]));
             }
         }
         if (keep) table.put<columns>(column, pairs);

@@ -1,8 +1,10 @@
 // Gradients of weights and biases: sums over all points of (values of the layer before) x (slopes),
 // which hopper_pass.cu left in global memory; twin: kernels/layers.py.
 //
-// A block works on one job: up to 128 rows of one layer's matrix, over a range of tiles. Each of
+// A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles. Each of
 // its two warpgroups has 64 of the rows or, where the matrix has no more than 64, every other tile.
+// All jobs begin with the tiles that were written last, which the cache still has.
+//
 // Partial sums of the jobs are added up in a fixed order by update.cu.
 //
 // Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), SHAPE_ALTERNATES
@@ -28,11 +30,11 @@ __host__ __device__ constexpr int largest_stage() {
 constexpr int STAGE_BYTES = largest_stage();
 
 struct Job {
-    const char* values;      // tiles of the layer's input, all its columns
+    const char* values;  // tiles of the layer's input, all its columns
     const char* slopes;
-    float* weight_partial;   // [rows][columns]; one for each warpgroup where these alternate
-    float* bias_partial;     // [columns], likewise; null: not this job's work
-    int shape, first_tile, last_tile;
+    float* weight_partial;  // [rows][columns]; one for each warpgroup where these alternate
+    float* bias_partial;    // [columns], likewise; null: not this job's work
+    int shape, newest_tile, tile_count, tile_step;  // towards older tiles
     int value_columns, first_column;
 };
 
@@ -43,23 +45,23 @@ struct Shared {
 template <int rows, int columns>
 __device__ __forceinline__ void bring(const Job& job, char* buffer, Shared& shared) {
     RingPlace place;
-    constexpr int row_bytes = rows / 8 * 128;
-    for (int tile = job.first_tile; tile < job.last_tile; ++tile, place.advance(WEIGHT_STAGES)) {
+    constexpr int row_bytes = rows / 8 * 128, slope_bytes = TILE_POINTS * columns * 2;
+    for (int i = 0; i < job.tile_count; ++i, place.advance(WEIGHT_STAGES)) {
+        const int tile = job.newest_tile - i * job.tile_step;
         barrier_wait(&shared.emptied[place.stage], place.parity ^ 1);
         uint64_t* filled = &shared.filled[place.stage];
         char* stage = buffer + place.stage * STAGE_BYTES;
         barrier_expect_bytes(filled, 2 * TILE_POINTS * (rows + columns));
         const char* values = job.values + size_t(tile) * TILE_POINTS * job.value_columns * 2;
         if (job.value_columns == rows) {
-            bulk_copy(stage, values, 8 * row_bytes, filled);
+            bulk_copy(stage + slope_bytes, values, 8 * row_bytes, filled);
         } else {
-            for (int i = 0; i < 8; ++i)
-                bulk_copy(stage + i * row_bytes,
-                          values + (i * job.value_columns + job.first_column) * 16, row_bytes,
+            for (int row = 0; row < 8; ++row)
+                bulk_copy(stage + slope_bytes + row * row_bytes,
+                          values + (row * job.value_columns + job.first_column) * 16, row_bytes,
                           filled);
         }
-        bulk_copy(stage + 8 * row_bytes, job.slopes + size_t(tile) * TILE_POINTS * columns * 2,
-                  TILE_POINTS * columns * 2, filled);
+        bulk_copy(stage, job.slopes + size_t(tile) * slope_bytes, slope_bytes, filled);
     }
 }
 
@@ -70,43 +72,44 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
     int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     bool has_bias = job.bias_partial && (alternate || group == 0);
     const uint32_t ones = 0x3C003C00;
-    float sums[columns / 2], bias[own_blocks][4];
+    float sums[columns / 2], bias[own_blocks][2];
 #pragma unroll
     for (int i = 0; i < columns / 2; ++i) sums[i] = 0.0f;
 #pragma unroll
-    for (int block = 0; block < own_blocks; ++block)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) bias[block][i] = 0.0f;
+    for (int block = 0; block < own_blocks; ++block) bias[block][0] = bias[block][1] = 0.0f;
 
     RingPlace place;
     int previous = -1;
-    for (int tile = job.first_tile; tile < job.last_tile; ++tile, place.advance(WEIGHT_STAGES)) {
+    for (int i = 0; i < job.tile_count; ++i, place.advance(WEIGHT_STAGES)) {
         barrier_wait(&shared.filled[place.stage], place.parity);
-        bool is_own = !alternate || (tile - job.first_tile) % 2 == group;
+        bool is_own = !alternate || i % 2 == group;
         if (is_own) {
-            uint32_t values = shared_address(buffer + place.stage * STAGE_BYTES);
-            uint32_t slopes = values + 8 * value_row;
+            uint32_t slopes = shared_address(buffer + place.stage * STAGE_BYTES);
+            uint32_t values = slopes + 8 * slope_row;
             if (!alternate) values += group * 1024;
             wgmma_fence();
 #pragma unroll
             for (int k = 0; k < TILE_POINTS / 16; ++k)
                 Wgmma<columns>::template add<1>(
                     sums, block_matrix(values + 2 * k * value_row, value_row, 128),
-                    block_matrix(slopes + 2 * k * slope_row, slope_row, 128), 1);
+                    block_matrix(slopes + 2 * k * slope_row, slope_row, 128));
             wgmma_commit();
             if (has_bias) {
 #pragma unroll
                 for (int block = 0; block < own_blocks; ++block) {
                     int place_in_row = warp + 4 * block;
                     if (place_in_row < columns / 8) {
+                        float rows_alike[4] = {};
 #pragma unroll
                         for (int k = 0; k < TILE_POINTS / 16; k += 2) {
                             uint32_t blocks[4];
                             load_transposed(blocks, slopes + (2 * k + lane / 8) * slope_row +
                                                         place_in_row * 128 + lane % 8 * 16);
-                            warp_product(bias[block], ones, ones, blocks[0], blocks[1]);
-                            warp_product(bias[block], ones, ones, blocks[2], blocks[3]);
+                            warp_product(rows_alike, ones, ones, blocks[0], blocks[1]);
+                            warp_product(rows_alike, ones, ones, blocks[2], blocks[3]);
                         }
+                        bias[block][0] += rows_alike[0];
+                        bias[block][1] += rows_alike[1];
                     }
                 }
             }
@@ -162,8 +165,7 @@ __device__ __forceinline__ void add_up_any(const Job& job, const char* buffer, S
     }
 }
 
-extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
-    hopper_weights(const Job* jobs) {
+extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1) hopper_weights(const Job* jobs) {
     extern __shared__ __align__(128) char memory[];
     Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHT_STAGES * STAGE_BYTES + 1024);
     const Job job = jobs[blockIdx.x];

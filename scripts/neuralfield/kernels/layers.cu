@@ -33,8 +33,7 @@ extern "C" __global__ void prepare_weights(const LayerWeights* layers) {
         const int row = i / layer.fan_out, column = i % layer.fan_out;
         const element value = to_element(layer.frequency * layer.weight[i]);
         layer.forward[row * layer.padded_out + weight_position(column)] = value;
-        if (layer.backward)
-            layer.backward[column * layer.padded_in + weight_position(row)] = value;
+        if (layer.backward) layer.backward[column * layer.padded_in + weight_position(row)] = value;
     }
     if (layer.bias)
         for (int i = first; i < layer.fan_out; i += step)
@@ -47,15 +46,15 @@ __device__ __forceinline__ float2 input_of(const float2* inputs, int row, int va
 
 // [sin(2 pi B p), cos(2 pi B p)] for rows 0 .. rows - 1; frequencies B are (2, count).
 extern "C" __global__ void fourier_features(const float2* inputs, int valid_rows, int rows,
-                                            const float* frequencies, int count,
-                                            element* features, int stride) {
+                                            const float* frequencies, int count, element* features,
+                                            int stride) {
     const int step = int(gridDim.x * blockDim.x);
     for (int i = int(blockIdx.x * blockDim.x + threadIdx.x); i < rows * count; i += step) {
         const int row = i / count, column = i % count;
         const float2 point = input_of(inputs, row, valid_rows);
         // in turns, and whole turns left out before anything is rounded coarsely
-        const float turns = fmaf(point.x, frequencies[column],
-                                 point.y * frequencies[count + column]);
+        const float turns =
+            fmaf(point.x, frequencies[column], point.y * frequencies[count + column]);
         float sine, cosine;
         sincospif(2.0f * (turns - rintf(turns)), &sine, &cosine);
         features[size_t(row) * stride + column] = to_element(sine);
@@ -127,9 +126,11 @@ extern "C" __global__ __launch_bounds__(THREADS) void first_forward(
 
 // Sums over rows of gradients, and of their products with x and y. Block b has the tiles of 64
 // rows b, b + blocks, ...; its sums are at partials[b * 3 * stride]. Grid: (blocks,).
-extern "C" __global__ __launch_bounds__(THREADS) void first_gradient(
-    const float2* inputs, int valid_rows, int tiles, const element* gradients, int stride,
-    float* partials, int accumulate) {
+extern "C" __global__ __launch_bounds__(THREADS) void first_gradient(const float2* inputs,
+                                                                     int valid_rows, int tiles,
+                                                                     const element* gradients,
+                                                                     int stride, float* partials,
+                                                                     int accumulate) {
     __shared__ float scratch[THREADS * GROUP];
     const ColumnGroup at(stride);
     float sums[3][GROUP] = {};
@@ -190,9 +191,8 @@ __device__ __forceinline__ void prefetch_tile(const element* tile, int stride) {
 // before = (gradients weight^T) * slope of the activation before, from what it kept.
 // Grid: (fan_in / COLUMNS, rows / 128).
 template <int COLUMNS>
-__device__ __forceinline__ void backward(const element* gradients, int depth,
-                                         const element* weight, const element* kept,
-                                         element* before, int stride) {
+__device__ __forceinline__ void backward(const element* gradients, int depth, const element* weight,
+                                         const element* kept, element* before, int stride) {
     const size_t row0 = size_t(blockIdx.y) * BLOCK_ROWS;
     const int column0 = int(blockIdx.x) * COLUMNS;
     prefetch_tile<COLUMNS>(kept + row0 * stride + column0, stride);

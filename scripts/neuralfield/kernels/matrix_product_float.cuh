@@ -42,8 +42,7 @@ __device__ __forceinline__ float matrix_product(const float* __restrict__ a, siz
             const float* source =
                 A_TRANSPOSED
                     ? a + (k0 + index / (ROWS / 4)) * a_stride + index % (ROWS / 4) * 4
-                    : a + size_t(index / (DEPTH / 4)) * a_stride + k0 +
-                          index % (DEPTH / 4) * 4;
+                    : a + size_t(index / (DEPTH / 4)) * a_stride + k0 + index % (DEPTH / 4) * 4;
             next_a[i] = *reinterpret_cast<const float4*>(source);
         }
 #pragma unroll

@@ -112,8 +112,8 @@ __device__ __forceinline__ float matrix_product(const __half* __restrict__ a, si
     constexpr int WARP_ROWS = ROWS / WARPS_DOWN, WARP_COLUMNS = COLUMNS / (8 / WARPS_DOWN);
     constexpr int A_PARTS = WARP_ROWS / 16, B_PARTS = WARP_COLUMNS / 8;
     static_assert(!B_ORDERED || WARP_COLUMNS == 32, "an order of 32 columns");
-    using ASlice = SharedMatrix<A_TRANSPOSED ? PRODUCT_DEPTH : ROWS,
-                                A_TRANSPOSED ? ROWS : PRODUCT_DEPTH>;
+    using ASlice =
+        SharedMatrix<A_TRANSPOSED ? PRODUCT_DEPTH : ROWS, A_TRANSPOSED ? ROWS : PRODUCT_DEPTH>;
     using BSlice = SharedMatrix<PRODUCT_DEPTH, COLUMNS>;
     __shared__ __align__(128) ASlice a_slices[PRODUCT_STAGES];
     __shared__ __align__(128) BSlice b_slices[PRODUCT_STAGES];

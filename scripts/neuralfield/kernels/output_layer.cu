@@ -1,7 +1,7 @@
 // The last layer, the loss, and their backward: one reading of the last activations.
 //
-// Constants: those of NetworkPlan and BatchPlan, ACTIVATION (of the layer before), MIXED.
-// Twin: kernels/layers.py.
+// Constants: those of NetworkPlan and BatchPlan, ACTIVATION (of the layer before), MIXED,
+// GRADIENT_SCALE. Twin: kernels/layers.py.
 #include "activation.cuh"
 #include "column_sums.cuh"
 #include "loss.cuh"
@@ -17,10 +17,10 @@ __device__ __forceinline__ float mean_of_points(const float* values, int first, 
 }
 
 // From values (64, CHANNELS) of a tile to the slopes of the unnormalised loss with respect to z,
-// GRADIENT_SCALE times; adds this thread's loss and squared error. `means` holds two slopes of
-// each pixel and channel.
-__device__ __forceinline__ void loss_and_slopes(const float* values, float* slopes, float* means,
-                                                int tile, const float* targets,
+// GRADIENT_SCALE times; adds this thread's loss and squared error. `mean_slopes` is for the slopes
+// with respect to the means of the two groups of points, of each pixel and channel.
+__device__ __forceinline__ void loss_and_slopes(const float* values, float* slopes,
+                                                float* mean_slopes, int tile, const float* targets,
                                                 const float* slot_weights, double& loss,
                                                 double& squared_error) {
     const int thread = int(threadIdx.x), channel = thread % CHANNELS;
@@ -46,22 +46,22 @@ __device__ __forceinline__ void loss_and_slopes(const float* values, float* slop
 #else
         squared_error += double(at.squared_error);
 #endif
-        means[2 * thread] = at.slope0;
-        means[2 * thread + 1] = at.slope1;
+        mean_slopes[2 * thread] = at.slope0;
+        mean_slopes[2 * thread + 1] = at.slope1;
     }
     __syncthreads();
     if (thread < VALUES) {
         const int row = thread / CHANNELS, row_pixel = row / POINTS;
         float slope = 0.0f;
         if (row_pixel < TILE_PIXELS && (long long)tile * TILE_PIXELS + row_pixel < PIXELS) {
-            const float* pair = means + 2 * (row_pixel * CHANNELS + channel);
+            const float* pair = mean_slopes + 2 * (row_pixel * CHANNELS + channel);
 #if FOOTPRINT
             slope = row % POINTS < GROUP_0_POINTS ? pair[0] / float(GROUP_0_POINTS)
                                                   : pair[1] / float(POINTS - GROUP_0_POINTS);
 #else
             slope = pair[0];
 #endif
-            slope *= GRADIENT_SCALE * output_slope(values[thread]);
+            slope *= float(GRADIENT_SCALE) * output_slope(values[thread]);
         }
         slopes[thread] = slope;
     }
@@ -91,7 +91,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 2) void output_layer(
     const float* bias, int fan_in, const float* targets, const float* slot_weights, int first_tile,
     int tiles, element* gradients, float* partials, double* loss_partials, int accumulate) {
     __shared__ OutputWeights layer;
-    __shared__ float values[VALUES], slopes[VALUES], means[2 * VALUES];
+    __shared__ float values[VALUES], slopes[VALUES], mean_slopes[2 * VALUES];
     __shared__ double scratch[THREADS * GROUP / 2];
     layer.read(weight, bias, fan_in, width);
     __syncthreads();
@@ -105,7 +105,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 2) void output_layer(
         __syncthreads();
         if (threadIdx.x < VALUES) values[threadIdx.x] = output_value(values[threadIdx.x]);
         __syncthreads();
-        loss_and_slopes(values, slopes, means, first_tile + tile, targets, slot_weights, loss,
+        loss_and_slopes(values, slopes, mean_slopes, first_tile + tile, targets, slot_weights, loss,
                         squared_error);
         __syncthreads();
         if (threadIdx.x < 32 * CHANNELS) {  // a warp for each channel

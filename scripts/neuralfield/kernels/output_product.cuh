@@ -19,8 +19,7 @@ struct OutputWeights {
             const int k = i / CHANNELS, channel = i % CHANNELS;
             weight[channel][k] = k < fan_in ? from_weight[i] : 0.0f;
         }
-        if (threadIdx.x < CHANNELS)
-            bias[threadIdx.x] = from_bias ? from_bias[threadIdx.x] : 0.0f;
+        if (threadIdx.x < CHANNELS) bias[threadIdx.x] = from_bias ? from_bias[threadIdx.x] : 0.0f;
     }
 };
 

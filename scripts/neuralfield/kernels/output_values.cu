@@ -5,9 +5,10 @@
 #include "output_product.cuh"
 
 // Values (rows, CHANNELS) of the first `valid_rows` rows. Grid: (rows / 64,).
-extern "C" __global__ __launch_bounds__(THREADS) void output_values(
-    const element* activations, int width, const float* weight, const float* bias, int fan_in,
-    int valid_rows, float* values) {
+extern "C" __global__ __launch_bounds__(THREADS) void output_values(const element* activations,
+                                                                    int width, const float* weight,
+                                                                    const float* bias, int fan_in,
+                                                                    int valid_rows, float* values) {
     __shared__ OutputWeights layer;
     __shared__ float z[TILE_ROWS * CHANNELS];
     layer.read(weight, bias, fan_in, width);

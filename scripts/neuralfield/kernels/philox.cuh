@@ -20,9 +20,7 @@ __device__ __forceinline__ Words philox(Words counter, unsigned long long seed) 
 }
 
 // float in [0, 1): the upper 24 bits
-__device__ __forceinline__ float uniform(unsigned int word) {
-    return float(word >> 8) * 0x1p-24f;
-}
+__device__ __forceinline__ float uniform(unsigned int word) { return float(word >> 8) * 0x1p-24f; }
 
 __device__ __forceinline__ unsigned int feistel_round(unsigned int right, unsigned int key) {
     unsigned int mixed = (right ^ key) * 0x9E3779B1u;

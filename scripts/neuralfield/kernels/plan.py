@@ -7,7 +7,14 @@ TILE_ROWS = 64
 """Rows of the tiles that batches come in: a whole number of pixels with all their points."""
 
 ENCODINGS = ("identity", "corners", "fourier")
+ACTIVATIONS = ("sine", "tanh", "relu", "sigmoid")
+OUTPUTS = ("linear", "sigmoid")
 LOSSES = ("mse", "binary_cross_entropy", "huber")
+"""What kernels have code for; they know each by its place in its list."""
+
+MIXED_GRADIENT_SCALE = 1024.0
+"""Factor on slopes of the loss while they are stored as fp16: keeps small ones above its smallest
+number. A power of two, so that it rounds nothing."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +59,21 @@ class NetworkPlan:
     steepness: float
     parameter_names: tuple[str, ...]
 
+    @property
+    def unknown_part(self) -> str | None:
+        """A part that kernels have no code for; None: they have it for all."""
+        used = [
+            ("encoding", self.encoding, ENCODINGS),
+            *(("activation", layer.activation, ACTIVATIONS) for layer in self.layers[:-1]),
+            ("output", self.output, OUTPUTS),
+        ]
+        return next((f"the {kind} {part}" for kind, part, known in used if part not in known), None)
+
     def constants(self) -> dict[str, Any]:
         """For the source of a kernel."""
         return {
             "ENCODING": ENCODINGS.index(self.encoding),
-            "ENCODED": self.layers[0].fan_in,
-            "LAYERS": len(self.layers),
-            "OUTPUT_SIGMOID": int(self.output == "sigmoid"),
+            "OUTPUT_SIGMOID": OUTPUTS.index(self.output),
             "STEEPNESS": float(self.steepness),
         }
 
@@ -118,7 +133,6 @@ class BatchPlan:
             "FOOTPRINT": int(self.footprint),
             "TILE_PIXELS": self.tile_pixels,
             "TILES": self.tiles,
-            "ROWS": self.rows,
             "LOSS": LOSSES.index(self.loss),
             "HUBER_DELTA": float(self.huber_delta),
             "CHANNELS": self.channels,

@@ -2,14 +2,12 @@
 // Footprint), coordinates.py, fields/network.py (CornerBias).
 //
 // Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SEED, SAMPLING (0 all pixels in order,
-// 1 random order, 2 by density), HALF_BITS (of `permuted`).
+// 1 random order, 2 by density), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK.
 //
 // One thread a row; a block is TILES_PER_BLOCK tiles. Arithmetic is rounded step by step, as array
 // libraries do it: contracted multiply-adds would change last bits.
 #include "philox.cuh"
 
-#define TILE_ROWS 64
-#define TILES_PER_BLOCK 2
 #define PIXEL_COUNT (WIDTH * HEIGHT)
 #define STREAM_ORDER 0u
 #define STREAM_JITTER 1u
@@ -57,8 +55,7 @@ __device__ __forceinline__ float corner_input(float coordinate, int side) {
 extern "C" __global__ void __launch_bounds__(TILE_ROWS* TILES_PER_BLOCK)
     sample(const long long* __restrict__ step_taken, const double* __restrict__ cumulative,
            const int* __restrict__ part_starts, const float* __restrict__ values,
-           float2* __restrict__ inputs, float* __restrict__ targets,
-           float* __restrict__ weights) {
+           float2* __restrict__ inputs, float* __restrict__ targets, float* __restrict__ weights) {
     __shared__ int pixel_of[TILES_PER_BLOCK][TILE_PIXELS];
     const long long step = *step_taken;
     const int local_tile = threadIdx.x / TILE_ROWS, row = threadIdx.x % TILE_ROWS;

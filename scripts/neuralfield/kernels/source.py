@@ -1,8 +1,9 @@
 """From a kernel's file to a loaded module, through NVRTC, with CuPy's cache on disk.
 
-Every size that a kernel depends on is a constant of its source: the compiler unrolls loops over
-it, and a module serves one network and one batch. The cache knows a module by its text, so texts
-are complete: files they include are put in place, and constants are lines at the top.
+Nearly every size that a kernel depends on is a constant of its source: the compiler unrolls loops
+over it, and a module serves one network and one batch. (Only the portable kernels of layers.cu are
+given widths and rows when they are launched.) The cache knows a module by its text, so texts are
+complete: files they include are put in place, and constants are lines at the top.
 """
 
 import re

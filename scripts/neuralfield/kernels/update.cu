@@ -8,18 +8,21 @@
 // A block adds up 128 neighbouring elements (32 where they cannot be loaded four at a time): its
 // 8 warps take every 8th part each, so that many loads are on their way at once.
 
+#include "weight_blocks.cuh"
+
 #define WARPS 8
 #define THREADS (32 * WARPS)
 
 // What one block of parameters has to do.
 struct Work {
     const float* partials;
+    __half *forward, *backward;  // of a weight: copies for matrix products, or null
     int parts, part_stride, row_stride, columns;
     int first, size;       // elements of this tensor: where the block begins, how many there are
     int parameter_offset;  // of the tensor
     int is_vector;         // four elements at a time
     float scale;
-    int unused;
+    float copy_factor;
 };
 
 struct Scalars {  // of one step
@@ -173,6 +176,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)  // registers for all l
             parameters[at_own] = mine.parameter;
             if (ADAM || HAS_MOMENTUM) moments1[at_own] = mine.moment1;
             if (ADAM) moments2[at_own] = mine.moment2;
+            if (work.forward)
+                place_weight(work.copy_factor * mine.parameter, own / work.columns,
+                             own % work.columns, work.size / work.columns, work.columns,
+                             work.forward, work.backward);
         }
     }
     __syncthreads();

@@ -18,9 +18,9 @@ def wgmma_source(columns: Iterable[int]) -> str:
     Returns
     -------
     str
-        Specialisations of ``Wgmma<columns>`` whose functions ``add<transposed>(sums, a, b,
-        accumulate)`` add the product of a 64 x 16 and a 16 x columns matrix (float16) to `sums`
-        (float32), or set it where `accumulate` is 0. `a` and `b` describe matrices in shared
+        Specialisations of ``Wgmma<columns>`` whose functions ``set<transposed>(sums, a, b)`` and
+        ``add<transposed>(sums, a, b)`` set `sums` (float32) to, or add to it, the product of a
+        64 x 16 and a 16 x columns matrix (float16). `a` and `b` describe matrices in shared
         memory: `b` by rows, `a` by rows or, where `transposed`, by columns.
     """
     forms = "".join(_specialisation(n) for n in sorted(set(columns)))
@@ -28,19 +28,22 @@ def wgmma_source(columns: Iterable[int]) -> str:
 
 
 def _specialisation(columns: int) -> str:
+    forms = _form("set", columns, "=f") + _form("add", columns, "+f")
+    return f"template <> struct Wgmma<{columns}> {{{forms}}};\n"
+
+
+def _form(name: str, columns: int, constraint: str) -> str:
+    """One function; registers that are only set are free for other uses until then."""
     count = columns // 2
     sums = ", ".join(f"%{i}" for i in range(count))
-    outputs = ", ".join(f'"+f"(sums[{i}])' for i in range(count))
-    name = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
+    outputs = ", ".join(f'"{constraint}"(sums[{i}])' for i in range(count))
+    instruction = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
     return f"""
-template <> struct Wgmma<{columns}> {{
     template <int transposed>
-    static __device__ __forceinline__ void add(
-        float* sums, unsigned long long a, unsigned long long b, int accumulate) {{
-        asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 2}, 0; {name} "
-            "{{{sums}}}, %{count}, %{count + 1}, p, 1, 1, %{count + 3}, 1; }}"
-            : {outputs}
-            : "l"(a), "l"(b), "r"(accumulate), "n"(transposed));
+    static __device__ __forceinline__ void {name}(
+        float* sums, unsigned long long a, unsigned long long b) {{
+        asm volatile("{{ .reg .pred p; setp.ne.b32 p, {int(name == "add")}, 0; {instruction} "
+            "{{{sums}}}, %{count}, %{count + 1}, p, 1, 1, %{count + 2}, 1; }}"
+            : {outputs} : "l"(a), "l"(b), "n"(transposed));
     }}
-}};
 """

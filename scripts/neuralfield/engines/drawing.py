@@ -1,0 +1,79 @@
+"""How pixels are drawn. `render` asks for pixels and never knows what draws them."""
+
+from typing import Protocol
+
+import numpy as np
+
+from neuralfield.device import Array, Device
+from neuralfield.engines.array_draw import ArrayDraw
+from neuralfield.engines.hopper_draw import HopperDraw
+from neuralfield.engines.hopper_network import reason_against
+from neuralfield.engines.layer_draw import LayerDraw
+from neuralfield.engines.layer_pixels import LayerPixels
+from neuralfield.engines.plans import network_plan
+from neuralfield.fields.network import FourierFeatures
+from neuralfield.model import Model
+
+
+class Drawer(Protocol):
+    """A network, ready to draw pixels with."""
+
+    def pixels(
+        self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Means and spreads of pixels, on the current stream.
+
+        Parameters
+        ----------
+        columns : array of float64, shape (width,)
+            x of the centre of each column of pixels.
+        rows : array of float64, shape (height,)
+            y of the centre of each row.
+        offsets : array of float64, shape (samples, 2)
+            Of the samples from a pixel's centre.
+        which : array of int, shape (n,), or None
+            Numbers of the pixels to draw, counted row by row; None: all of them.
+
+        Returns
+        -------
+        means : array of float, shape (n, channels)
+            Over the samples; not clipped.
+        spreads : array of float, shape (n,)
+            The largest difference between two samples of a pixel.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back what is not memory."""
+        ...
+
+
+def make_drawer(model: Model, device: Device, threads: int = 1) -> Drawer:
+    """The fastest drawer there is for a model, in the precision it was taught in.
+
+    Parameters
+    ----------
+    model : Model
+    device : Device
+    threads : int
+        Cores to use, on the CPU.
+    """
+    precision = model.metadata.get("precision")
+    # weights taught in mixed precision are float32
+    dtype = "float64" if precision == "float64" else "float32"
+    network = model.network(device, dtype)
+    plan = network_plan(network)
+    capability = int(device.xp.cuda.Device().compute_capability) if device.kind == "gpu" else 0
+    if dtype == "float64" or LayerDraw.reason_against(plan, capability) is not None:
+        return ArrayDraw(network, device, dtype, threads)
+    arrays = [tensor.data for tensor in network.parameters.values()]
+    parameters = device.xp.concatenate([array.ravel() for array in arrays])
+    starts = np.cumsum([0, *(array.size for array in arrays)]).tolist()
+    offsets = dict(zip(network.parameters, starts, strict=False))
+    encoding = network.encoding
+    frequencies = encoding.frequencies if isinstance(encoding, FourierFeatures) else None
+    arguments = (device, plan, parameters, offsets, frequencies)
+    if precision == "mixed" and reason_against(plan, precision, capability) is None:
+        return HopperDraw(*arguments, (model.width, model.height))
+    layers = LayerDraw(*arguments, "mixed" if precision == "mixed" else "float32")
+    return LayerPixels(device, layers, encoding)

@@ -1,0 +1,113 @@
+// Sizes of a network, known when it is compiled, and how code of a size is found for a layer.
+//
+// Constants: HIDDEN (layers with an activation), WIDTHS, INPUT_WIDTH (padded to multiples of 16),
+// ENCODING (0 identity, 1 corners, 2 fourier), BLOCK_TILES (tiles that a block works on at once,
+// with a warpgroup each).
+#pragma once
+
+enum Encoding { IDENTITY, CORNERS, FOURIER };
+enum ActivationName { SINE, TANH, RELU, SIGMOID };
+
+constexpr int width_after[HIDDEN] = WIDTHS;
+constexpr int first_product =
+    ENCODING == FOURIER ? 0 : 1;  // layers before have 2 inputs: no matrix
+
+__host__ __device__ constexpr int fan_in(int layer) {
+    return layer == 0 ? INPUT_WIDTH : width_after[layer - 1];
+}
+
+__host__ __device__ constexpr int largest_width() {
+    int largest = ENCODING == FOURIER ? INPUT_WIDTH : 16;
+    for (int layer = 0; layer < HIDDEN; ++layer)
+        largest = width_after[layer] > largest ? width_after[layer] : largest;
+    return largest;
+}
+
+constexpr int WIDEST = largest_width();
+constexpr int CONSUMERS = 128 * BLOCK_TILES;
+constexpr int TILE_BYTES = 64 * WIDEST * 2;
+constexpr int PRODUCER_REGISTERS = 24;
+// A block starts with all registers of a processor, shared out evenly; then consumers take what the
+// producer gives.
+constexpr int REGISTERS_AT_START = 512 / (BLOCK_TILES + 1) / 8 * 8;
+constexpr int CONSUMER_REGISTERS =
+    (REGISTERS_AT_START * (BLOCK_TILES + 1) - PRODUCER_REGISTERS) / BLOCK_TILES / 8 * 8;
+constexpr int ALL_CONSUMERS = 15;  // name of their barrier
+constexpr int LAST_WIDTH = width_after[HIDDEN - 1];
+
+// ---- code for a layer -----------------------------------------------------------------------
+
+template <int layer>
+struct Kind {
+    static constexpr int value = layer;
+};
+
+// Code for a shape of layer is there once, however many layers have it: the instructions of a few
+// hundred numbers in registers must fit the processor's cache of 128 KiB. A layer is told by a bit.
+template <int kind>
+__host__ __device__ constexpr unsigned layers_of_width() {
+    unsigned layers = 0;
+    for (int layer = 0; layer < HIDDEN - 1; ++layer)  // the last one goes another way
+        if (width_after[layer] == width_after[kind]) layers |= 1u << layer;
+    return layers;
+}
+
+template <int kind>
+__host__ __device__ constexpr unsigned layers_of_shape() {
+    unsigned layers = 0;
+    for (int layer = 1; layer < HIDDEN; ++layer)
+        if (width_after[layer] == width_after[kind] && fan_in(layer) == fan_in(kind))
+            layers |= 1u << layer;
+    return layers;
+}
+
+// Whether no layer before has the same; and, if so, whether every layer behind has been seen too.
+__host__ __device__ constexpr bool is_new(int kind, unsigned alike) {
+    return (alike & ((1u << kind) - 1)) == 0;
+}
+
+template <int kind>
+__host__ __device__ constexpr bool is_last_width() {
+    if constexpr (kind + 1 < HIDDEN - 1)
+        return !is_new(kind + 1, layers_of_width<kind + 1>()) && is_last_width<kind + 1>();
+    return true;
+}
+
+template <int kind>
+__host__ __device__ constexpr bool is_last_shape() {
+    if constexpr (kind + 1 < HIDDEN)
+        return !is_new(kind + 1, layers_of_shape<kind + 1>()) && is_last_shape<kind + 1>();
+    return true;
+}
+
+// Call `work` for the layer's width (or shape), given as the first layer that has it. The last kind
+// is not asked for: so the compiler knows that one of them sets what all of them set.
+template <int kind = 0, typename Work>
+__device__ __forceinline__ void for_width_of(int layer, const Work& work) {
+    constexpr unsigned layers = layers_of_width<kind>();
+    if constexpr (!is_new(kind, layers)) {
+        for_width_of<kind + 1>(layer, work);
+    } else if constexpr (is_last_width<kind>()) {
+        work(Kind<kind>());
+    } else {
+        if (layers >> layer & 1)
+            work(Kind<kind>());
+        else
+            for_width_of<kind + 1>(layer, work);
+    }
+}
+
+template <int kind = 1, typename Work>
+__device__ __forceinline__ void for_shape_of(int layer, const Work& work) {
+    constexpr unsigned layers = layers_of_shape<kind>();
+    if constexpr (!is_new(kind, layers)) {
+        for_shape_of<kind + 1>(layer, work);
+    } else if constexpr (is_last_shape<kind>()) {
+        work(Kind<kind>());
+    } else {
+        if (layers >> layer & 1)
+            work(Kind<kind>());
+        else
+            for_shape_of<kind + 1>(layer, work);
+    }
+}

@@ -1,0 +1,135 @@
+// Weights on their way through shared memory, chunk by chunk in a ring of stages, and the products
+// of a tile's values with them.
+//
+// Constants: STAGES, STAGE_BYTES, and those of hopper_sizes.cuh.
+#pragma once
+#include "hopper.cuh"
+#include "hopper_sizes.cuh"
+
+// Rows of a matrix with `columns` columns that are copied together.
+__host__ __device__ constexpr int rows_per_chunk(int rows, int columns) {
+    int fitting = STAGE_BYTES / (2 * columns) / 16 * 16;
+    return fitting < rows ? fitting : rows;
+}
+
+__host__ __device__ constexpr int chunk_count(int rows, int columns) {
+    int size = rows_per_chunk(rows, columns);
+    return (rows + size - 1) / size;
+}
+
+__host__ __device__ constexpr int stream_chunks(bool backward) {
+    int count = 0;
+    for (int layer = first_product; layer < HIDDEN; ++layer)
+        count += chunk_count(fan_in(layer), width_after[layer]);
+    for (int layer = 1; backward && layer < HIDDEN; ++layer)
+        count += chunk_count(width_after[layer], fan_in(layer));
+    return count;
+}
+
+struct Stream {
+    char* buffer;      // STAGES x STAGE_BYTES of shared memory
+    uint64_t* filled;  // STAGES barriers each
+    uint64_t* emptied;
+};
+
+// With a place for every chunk, the weights are brought once and stay.
+template <bool backward>
+__host__ __device__ constexpr bool is_resident() {
+    return stream_chunks(backward) <= STAGES;
+}
+
+// Bytes of each chunk of the stream.
+struct Chunks {
+    int bytes[stream_chunks(true) + 1];
+};
+
+__host__ __device__ constexpr Chunks list_chunks() {
+    Chunks chunks = {};
+    int count = 0;
+    for (int step = first_product; step < 2 * HIDDEN - 1; ++step) {
+        bool back = step >= HIDDEN;
+        int layer = back ? 2 * HIDDEN - 1 - step : step;
+        int rows = back ? width_after[layer] : fan_in(layer);
+        int columns = back ? fan_in(layer) : width_after[layer];
+        int size = rows_per_chunk(rows, columns);
+        for (int row = 0; row < rows; row += size)
+            chunks.bytes[count++] = 2 * columns * (size < rows - row ? size : rows - row);
+    }
+    return chunks;
+}
+
+__constant__ Chunks stream_of_chunks = list_chunks();
+
+// All matrices, once for every round of tiles, by one thread that does nothing else.
+template <bool backward>
+__device__ __forceinline__ void send_weights(const Stream& stream, const char* weights,
+                                             int rounds) {
+    constexpr bool resident = is_resident<backward>();
+    constexpr int chunks = stream_chunks(backward);
+    RingPlace place;
+    for (int round = 0; round < (resident ? 1 : rounds); ++round) {
+        const char* source = weights;
+        for (int chunk = 0; chunk < chunks; ++chunk, place.advance(STAGES)) {
+            int bytes = stream_of_chunks.bytes[chunk];
+            if (!resident) barrier_wait(&stream.emptied[place.stage], place.parity ^ 1);
+            barrier_expect_bytes(&stream.filled[place.stage], bytes);
+            bulk_copy(stream.buffer + place.stage * STAGE_BYTES, source, bytes,
+                      &stream.filled[place.stage]);
+            source += bytes;
+        }
+    }
+}
+
+// Let a round of weights pass.
+template <bool backward>
+__device__ __forceinline__ void skip_weights(const Stream& stream, RingPlace& place) {
+    if (is_resident<backward>()) return;
+    constexpr int chunks = stream_chunks(backward);
+    for (int chunk = 0; chunk < chunks; ++chunk, place.advance(STAGES)) {
+        barrier_wait(&stream.filled[place.stage], place.parity);
+        if (threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[place.stage]);
+    }
+}
+
+// sums = (the tile's values) x (the next matrix of the stream).
+template <int rows, int columns, bool resident>
+__device__ __forceinline__ void multiply(float* sums, const char* tile, const Stream& stream,
+                                         RingPlace& place) {
+    constexpr int size = rows_per_chunk(rows, columns);
+    constexpr int block_row = columns / 8 * 128;
+    const uint32_t values = shared_address(tile);
+    int previous = -1;
+#pragma unroll
+    for (int row = 0; row < rows; row += size) {
+        barrier_wait(&stream.filled[place.stage], resident ? 0 : place.parity);
+        uint32_t chunk = shared_address(stream.buffer + place.stage * STAGE_BYTES);
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < size && row + k < rows; k += 16) {
+            uint64_t left = block_matrix(values + (row + k) * 16, 128, rows / 8 * 128);
+            uint64_t right = block_matrix(chunk + k / 8 * block_row, block_row, 128);
+            if (row + k == 0)
+                Wgmma<columns>::template set<0>(sums, left, right);
+            else
+                Wgmma<columns>::template add<0>(sums, left, right);
+        }
+        wgmma_commit();
+        if (!resident) {
+            wgmma_wait<1>();
+            if (previous >= 0 && threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[previous]);
+            previous = place.stage;
+        }
+        place.advance(STAGES);
+    }
+    wgmma_wait<0>();
+    finished_sums<columns / 2>(sums);
+    if (!resident && threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[previous]);
+}
+
+// Sums that a narrower layer has not set hold nothing: else the compiler would keep them for a
+// wider one's sake.
+template <int set>
+__device__ __forceinline__ void forget_sums(float* sums) {
+#pragma unroll
+    for (int i = set; i < WIDEST / 2; ++i) sums[i] = 0.0f;
+}

@@ -1,0 +1,27 @@
+"""The benchmark runs on a machine without a card; what it says there is not of speed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from workspace import ROOT, clean_environment
+
+OPTIONS = ("--quick", "--device", "cpu", "--no-peers", "--parts", "steps")
+
+
+def test_the_benchmark_measures_a_step_without_a_card(tmp_path: Path):
+    report = tmp_path / "report.md"
+    command = [sys.executable, "benchmarks/gpu_speed.py", *OPTIONS, "--output", str(report)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    table = [line for line in report.read_text().splitlines() if line.startswith("|")]
+    header, _, first, *_ = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table)
+    assert header == ["one step, ms (times the floor)", "floor", "bar", "tape float32"]
+    assert first[0] == "siren 3x256, 768x512 rgb"
+    assert first[-1].endswith("x)")
+    found = json.loads(report.with_suffix(".json").read_text())
+    assert "tiny" in found["environment"]["sizes"]
+    assert not [entry for entry in found["entries"] if "left_out" in entry]

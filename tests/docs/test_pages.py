@@ -1,0 +1,60 @@
+"""Pages beside the README: what they lead to and what they name is there."""
+
+import re
+
+import pytest
+from workspace import ROOT
+
+from neuralfield.kernels.source import KERNELS
+
+PAGES = [ROOT / name for name in ("CONTRIBUTING.md", "docs/gpu.md", "benchmarks/README.md")]
+GPU_PAGE = (ROOT / "docs/gpu.md").read_text()
+
+
+def anchor(heading: str) -> str:
+    """What a link to a heading ends in."""
+    return "#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text()):
+        name, _, part = target.partition("#")
+        found = (page.parent / name) if name else page
+        assert found.exists(), target
+        if part:
+            headings = re.findall(r"^#+ (.+)$", found.read_text(), re.MULTILINE)
+            assert f"#{part}" in map(anchor, headings), target
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(\w+\.cuh?)`", GPU_PAGE))))
+def test_kernel_files_are_where_the_page_says(name):
+    assert (KERNELS / name).exists()
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(re.findall(r"`((?:tests|workflow)/[\w/]+\.\w+)`", GPU_PAGE)))
+)
+def test_other_files_are_where_the_page_says(name):
+    assert (ROOT / name).exists()
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "sample",
+        "update",
+        "hopper_pack",
+        "hopper_pass",
+        "hopper_weights",
+        "prepare_weights",
+        "fourier_features",
+        "first_forward",
+        "output_layer",
+        "first_gradient",
+    ],
+)
+def test_kernels_have_the_names_that_the_page_gives_them(kernel):
+    assert kernel in GPU_PAGE
+    sources = "".join(path.read_text() for path in KERNELS.glob("*.cu"))
+    assert re.search(rf"__global__[^;{{]*\b{kernel}\(", sources)

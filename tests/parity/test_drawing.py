@@ -1,0 +1,172 @@
+"""The card draws what the CPU's array code draws: pixels, boxes, samples, files."""
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from neuralfield import render as rendering
+from neuralfield.device import gpu_is_present, select_device, to_host
+from neuralfield.engines.array_draw import ArrayDraw
+from neuralfield.engines.drawing import make_drawer
+from neuralfield.engines.hopper_draw import HopperDraw
+from neuralfield.engines.layer_pixels import LayerPixels
+from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.images.reading import read_picture
+from neuralfield.model import Model
+from neuralfield.render import render, render_bands, render_to_png
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not gpu_is_present(), reason="no NVIDIA driver answers, or no CuPy"),
+]
+
+CPU = select_device("cpu")
+FIELDS = {
+    "siren": {"type": "siren", "width": 256, "hidden_layers": 3},
+    "narrow siren": {"type": "siren", "width": 33, "hidden_layers": 0, "output": "sigmoid"},
+    "original": {"type": "mlp", "preset": "original"},
+    "three sizes": {"type": "mlp", "widths": (100, 17, 200), "activation": "tanh", "bias": False},
+    "waves": {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64},
+    "many waves": {"type": "fourier", "frequencies": 128, "hidden_layers": 2, "width": 128},
+}
+WIDE = {"type": "mlp", "widths": (300, 64), "activation": "relu"}
+SIZES = [(1, 1), (63, 3), (1000, 7)]
+MODES = {1: "grey", 3: "rgb", 4: "rgba"}
+LARGEST_ERROR = {"mixed": 4e-3, "float32": 2e-5}
+MEAN_ERROR = {"mixed": 3e-4, "float32": 1e-6}
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    return select_device("gpu")
+
+
+def make_model(field, channels=3, precision="mixed", footprint=False, random_seed=3) -> Model:
+    settings, shape = field_settings(field), PictureShape(60, 40, channels)
+    network = build_field(settings, shape, random_seed)
+    record = {"precision": precision, "footprint": footprint}
+    arrays = {name: array.astype(np.float32) for name, array in network.arrays.items()}
+    return Model(settings, shape, MODES[channels], arrays, record)
+
+
+def require_alike(model: Model, gpu, width: int, height: int, further: float = 0.0, **how) -> None:
+    found, expected = (render(model, width, height, device=d, **how) for d in (gpu, CPU))
+    precision = model.metadata["precision"]
+    error = np.abs(found - expected)
+    assert found.dtype == np.float32
+    assert error.max() < LARGEST_ERROR[precision] + further
+    assert error.mean() < MEAN_ERROR[precision]
+
+
+def drawer_type(model: Model, device) -> type:
+    with closing(make_drawer(model, device)) as drawer:
+        return type(drawer)
+
+
+def test_the_fastest_drawer_is_taken(gpu):
+    siren = FIELDS["siren"]
+    has_hopper = gpu.xp.cuda.Device().compute_capability == "90"
+    fused = HopperDraw if has_hopper else LayerPixels
+    assert drawer_type(make_model(siren), gpu) is fused
+    assert drawer_type(make_model(WIDE), gpu) is LayerPixels
+    assert drawer_type(make_model(siren, precision="float32"), gpu) is LayerPixels
+    assert drawer_type(make_model(siren, precision="float64"), gpu) is ArrayDraw
+    assert drawer_type(make_model(siren), CPU) is ArrayDraw
+
+
+@pytest.mark.parametrize("precision", ["mixed", "float32"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("field", FIELDS)
+def test_pixels(gpu, field, channels, precision):
+    model = make_model(FIELDS[field], channels, precision)
+    for width, height in SIZES:
+        require_alike(model, gpu, width, height)
+
+
+@pytest.mark.parametrize("precision", ["mixed", "float32"])
+@pytest.mark.parametrize("samples", [1, 4, 16, 100])
+@pytest.mark.parametrize("field", ["siren", "original", "waves"])
+def test_samples_in_a_box(gpu, field, samples, precision):
+    model = make_model(FIELDS[field], 3, precision)
+    # where the first samples are about as far apart as decides on more of them
+    further = 1 / 256 if samples > 16 else 0.0
+    require_alike(model, gpu, 90, 41, further, samples=samples, box=(0.1, 0.3, 0.8, 0.95))
+
+
+@pytest.mark.parametrize("precision", ["mixed", "float32", "float64"])
+@pytest.mark.parametrize("field", ["siren", "waves"])
+def test_uneven_pixels_of_a_footprint_field(gpu, monkeypatch, field, precision):
+    monkeypatch.setattr(rendering, "BAND_POINTS", {"cpu": 1 << 20, "gpu": 500})
+    monkeypatch.setattr(rendering, "_FLAT_SPREAD", 0.01)
+    monkeypatch.setitem(LARGEST_ERROR, "float64", 1e-7)
+    monkeypatch.setitem(MEAN_ERROR, "float64", 1e-7)
+    model = make_model(FIELDS[field], 3, precision, footprint=True)
+    require_alike(model, gpu, 30, 20, 1 / 256)
+
+
+def test_listed_pixels_are_those_of_the_whole(gpu):
+    columns, rows = gpu.xp.linspace(-1, 1, 130), gpu.xp.linspace(-0.6, 0.6, 70)
+    offsets = gpu.asarray(rendering.sample_offsets(5) / 130)
+    which = gpu.asarray(np.random.default_rng(0).permutation(130 * 70)[:777])
+    for field in (*FIELDS.values(), WIDE):
+        for precision in ("mixed", "float32"):
+            with closing(make_drawer(make_model(field, 3, precision), gpu)) as drawer:
+                means, spreads = drawer.pixels(columns, rows, offsets)
+                some_means, some_spreads = drawer.pixels(columns, rows, offsets, which)
+            np.testing.assert_array_equal(to_host(some_means), to_host(means[which]))
+            np.testing.assert_array_equal(to_host(some_spreads), to_host(spreads[which]))
+
+
+def test_two_models_in_turn(gpu, monkeypatch):
+    models = [make_model(FIELDS["waves"], random_seed=seed) for seed in (1, 2)]
+    alone = [render(model, 70, 50, device=gpu) for model in models]
+    monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})
+    drawings = [render_bands(model, 70, 50, device=gpu) for model in models]
+    in_turn = [[band.copy() for band in bands] for bands in zip(*drawings, strict=True)]
+    for expected, bands in zip(alone, zip(*in_turn, strict=True), strict=True):
+        np.testing.assert_array_equal(np.concatenate(bands), expected)
+
+
+@pytest.mark.parametrize("precision", ["mixed", "float32", "float64"])
+@pytest.mark.parametrize("bit_depth", [8, 16])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_levels_in_bands_are_the_picture_rounded(gpu, monkeypatch, channels, bit_depth, precision):
+    model = make_model(FIELDS["waves"], channels, precision)
+    whole = render(model, 90, 60, device=gpu)
+    assert whole.min() < whole.max()
+    monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})
+    np.testing.assert_array_equal(render(model, 90, 60, device=gpu), whole)
+    bands = render_bands(model, 90, 60, device=gpu, bit_depth=bit_depth)
+    drawn = np.concatenate([band.copy() for band in bands])
+    assert drawn.dtype == {8: np.uint8, 16: np.uint16}[bit_depth]
+    np.testing.assert_array_equal(drawn, np.rint(whole * np.float32(2**bit_depth - 1)))
+
+
+def test_png_is_the_picture_rounded(gpu, tmp_path, monkeypatch):
+    model = make_model(FIELDS["waves"])
+    whole = render(model, 90, 60, device=gpu)
+    monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})
+    render_to_png(model, tmp_path / "d.png", 90, 60, device=gpu)
+    drawn = read_picture(tmp_path / "d.png", mode="rgb").values()
+    np.testing.assert_allclose(drawn, np.rint(255 * whole) / 255, atol=1e-6)
+
+
+def test_a_picture_left_unfinished_harms_no_other(gpu, monkeypatch):
+    model = make_model(FIELDS["siren"])
+    whole = render(model, 90, 60, device=gpu)
+    monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})
+    with closing(render_bands(model, 90, 60, device=gpu)) as bands:
+        next(bands)
+    np.testing.assert_array_equal(render(model, 90, 60, device=gpu), whole)
+
+
+def test_memory_does_not_grow_with_the_picture(gpu):
+    model, pool = make_model(FIELDS["waves"]), gpu.xp.get_default_memory_pool()
+    pool.free_all_blocks()
+    held_bytes = []
+    for height in (4096, 16384):
+        for _ in render_bands(model, 4096, height, device=gpu, bit_depth=8):
+            pass
+        held_bytes.append(pool.total_bytes())
+    assert held_bytes[1] < 1.1 * held_bytes[0] < 2 << 30

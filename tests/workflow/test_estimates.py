@@ -1,0 +1,64 @@
+"""What a job says in advance that it will need."""
+
+import pytest
+from workspace import SETTINGS
+
+import estimates
+from configuration import read_settings
+
+IMAGE = {"size": [768, 512]}
+
+
+@pytest.fixture
+def field(tmp_path, monkeypatch):
+    """Makes a network with its training, as the workflow knows it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.png").touch()
+
+    def make(training, **settings):
+        described = {"type": "siren", "width": 256} | settings
+        config = SETTINGS | {"fields": {"one": described}, "training": training}
+        return read_settings(config, lambda place: "config.yaml")["fields"]["one"]
+
+    return make
+
+
+def test_more_threads_work_on_more_points_and_a_card_takes_them_all(field):
+    everything = field({"batch_pixels": 0})
+    one, eight = (estimates.training_memory_mb(IMAGE, everything, n, 0) for n in (1, 8))
+    table_mb = estimates.picture_memory_mb(2 * 768 * 512)
+    assert table_mb < one < eight
+    assert eight - table_mb == pytest.approx(8 * (one - table_mb), abs=8)
+    on_a_card = {estimates.training_memory_mb(IMAGE, everything, n, 1) for n in (1, 8)}
+    assert on_a_card == {table_mb + estimates.GPU_MEMORY_MB}
+    wide = field({"batch_pixels": 0, "precision": "float64"})
+    assert estimates.training_memory_mb(IMAGE, wide, 8, 0) > eight
+    assert estimates.training_memory_mb(IMAGE, wide, 8, 1) in on_a_card
+
+
+@pytest.mark.parametrize(
+    ("training", "settings", "engine"),
+    [
+        ({}, {}, "cuda"),
+        ({"engine": "cuda", "precision": "float32"}, {}, "cuda"),
+        ({"engine": "tape"}, {}, "tape"),
+        ({"precision": "float64"}, {}, "tape"),
+        ({}, {"width": 513}, "tape"),
+        ({}, {"type": "fourier", "frequencies": 300}, "tape"),
+    ],
+)
+def test_the_engine_is_the_one_that_covers_the_training(field, training, settings, engine):
+    assert estimates.gpu_engine(field(training, **settings)) == engine
+
+
+def test_time_grows_with_the_work_and_with_the_number_of_steps(field):
+    def minutes(gpus, **training):
+        return estimates.training_minutes(IMAGE, field(training), 2, gpus)
+
+    least = estimates.STARTING_MINUTES
+    assert least < minutes(1, batch_pixels=0, steps=100_000) < minutes(0, batch_pixels=0)
+    small = {"batch_pixels": 1, "supervision": "point", "steps": 1_000_000}
+    assert least < minutes(1, **small) < minutes(1, engine="tape", **small)
+    whole, part = minutes(1, **small), minutes(1, segments=4, **small)
+    assert part - least == pytest.approx((whole - least) / 4, abs=1)
+    assert minutes(0, batch_pixels=0, steps=10_000_000) == estimates.LONGEST_MINUTES
