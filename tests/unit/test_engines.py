@@ -13,8 +13,11 @@ from neuralfield.device import Device, select_device
 from neuralfield.engines import make_engine
 from neuralfield.engines import tape as tape_module
 from neuralfield.engines.cuda import reason_against
+from neuralfield.engines.hopper_network import HopperNetwork
+from neuralfield.engines.plans import network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.errors import ConfigError
+from neuralfield.fields import PictureShape, Siren, build_field
 from neuralfield.layers import Activation
 from neuralfield.model import load_model
 from neuralfield.trainer import Trainer
@@ -234,3 +237,9 @@ def test_what_was_used_decides_whether_a_state_is_ours():
     assert tasks["auto"].fingerprint(other, "cpu") not in names
     other.precision, other.variant = "float32", "another way"
     assert tasks["auto"].fingerprint(other, "cpu") not in names
+
+
+def test_a_whole_number_of_a_config_is_a_float_for_the_compiler():
+    network = build_field(Siren(width=16, first_omega_0=20, omega_0=30), PictureShape(4, 4, 1))
+    constants = HopperNetwork(network_plan(network), {64: 4}).constants(stages=1)
+    assert constants["FREQUENCIES"] == "{20.0f, 30.0f, 30.0f, 30.0f}"

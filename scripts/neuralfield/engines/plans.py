@@ -12,7 +12,7 @@ def network_plan(network: CoordinateNetwork) -> NetworkPlan:
     """What kernels have to know of a network."""
     activations = [(a.name, a.frequency) for a in network.activations] + [(None, 1.0)]
     layers = tuple(
-        LayerPlan(layer.fan_in, layer.fan_out, layer.bias is not None, name, frequency)
+        LayerPlan(layer.fan_in, layer.fan_out, layer.bias is not None, name, float(frequency))
         for layer, (name, frequency) in zip(network.layers, activations, strict=True)
     )
     kind = type(network.encoding)

@@ -83,8 +83,6 @@ __device__ __forceinline__ Number sum_of_parts(const float* __restrict__ at, int
                                                int part_stride) {
     Number sum = {};
     int part = threadIdx.x / 32;
-    for (; part + 7 * WARPS < parts; part += 8 * WARPS)
-        add_parts<8>(sum, at, part, parts, part_stride);
     for (; part < parts; part += 4 * WARPS) add_parts<4>(sum, at, part, parts, part_stride);
     return sum;
 }
@@ -133,19 +131,20 @@ __device__ __forceinline__ void move(Element& element, float gradient, Scalars n
 #endif
 }
 
-// Blocks 0 ... BLOCKS - 1 move parameters; block BLOCKS adds up the loss. All read the same step:
-// only the block that ends last counts it, and the order in which blocks end decides nothing else.
-extern "C" __global__ void __launch_bounds__(THREADS, 4)  // registers for all loads of add_parts
+// Block 0 adds up the loss, which takes longest; the BLOCKS others move parameters. All read the
+// same step: only the block that ends last counts it, and the order in which blocks end decides
+// nothing else.
+extern "C" __global__ void __launch_bounds__(THREADS)
     update(const Work* __restrict__ works, float* __restrict__ parameters,
            float* __restrict__ moments1, float* __restrict__ moments2,
            const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
            long long* step_taken, unsigned int* blocks_done) {
     __shared__ float sums[WARPS][128];
     const long long step = *step_taken;
-    if (blockIdx.x == BLOCKS) {
+    if (blockIdx.x == 0) {
         add_totals(loss_partials, totals, scalars, step);
     } else {
-        const Work work = works[blockIdx.x];
+        const Work work = works[blockIdx.x - 1];
         const Scalars now = scalars[step & 1];
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         const int per_load = work.is_vector ? 4 : 1;
