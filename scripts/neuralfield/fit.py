@@ -251,6 +251,7 @@ def _record(trainer: Trainer, run: Run) -> dict[str, Any]:
     return {
         "device": run.device.name,
         "engine": trainer.engine.name,
+        "engine_variant": trainer.engine.variant,
         "precision": trainer.engine.precision,
         "random_seed": trainer.task.training.random_seed,
         "steps": trainer.steps_taken,
@@ -258,6 +259,7 @@ def _record(trainer: Trainer, run: Run) -> dict[str, Any]:
         "step_microseconds": round(statistics.median(1e6 * seconds / steps), 1),
         "threads": run.threads,
         "parameters": trainer.network.parameter_count,
+        "memory_bytes": trainer.engine.memory_report(),
         "final_loss": trainer.history[-1][2],
         "versions": versions,
         "notes": run.notes,

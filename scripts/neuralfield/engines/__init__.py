@@ -29,6 +29,10 @@ class Engine(Protocol):
         """Take `count` steps, the first after `first_step` finished ones; may return early."""
         ...
 
+    def memory_report(self) -> dict[str, int]:
+        """Bytes on the device, by what they are for."""
+        ...
+
     def close(self) -> None:
         """Give back threads and memory."""
         ...

@@ -48,6 +48,7 @@ class TapeEngine:
         self._leaves = list(problem.network.parameters.values())
         points = problem.footprint.points if problem.footprint else 1
         self._block_pixels = max(1, BLOCK_POINTS[device.kind] // points)
+        self._threads = threads
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def run(self, first_step: int, count: int) -> None:
@@ -63,6 +64,10 @@ class TapeEngine:
             loss, squared_error = self._step(index)
             self.totals[0] += loss
             self.totals[1] += squared_error
+
+    def memory_report(self) -> dict[str, int]:
+        """About what it needs on the device at once, in bytes."""
+        return {"about": memory_bytes(self.problem, self.device, self._threads)}
 
     def close(self) -> None:
         """Let the threads go."""
