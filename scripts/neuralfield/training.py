@@ -66,6 +66,9 @@ class TrainingSettings:
         self._require("batch_pixels", 0)
         self._require("snapshots", 2)
         self._require("random_seed", 0)
+        self._require("footprint_points", 1)
+        self._require("epoch_offset", 0)
+        self._require("warmup_steps", 0)
         if not self.learning_rate > 0:
             raise ConfigError("training.learning_rate", self.learning_rate, "a number above 0")
         if not 0 <= self.detail_share <= 1:

@@ -27,6 +27,9 @@ _PASSES: tuple[type[HopperPass] | type[LayerPass], ...] = (HopperPass, LayerPass
 
 _STEPS_OF_GRAPHS = (16, 1)
 _LEAST_CAPABILITY = 75
+_OUT_OF_MEMORY = 2
+"""The status of CUDA's own errors that says so."""
+
 _WHERE = "training"
 _REMEDY = "use smaller batches (training: batch_pixels) or a smaller picture (images: size)"
 
@@ -72,17 +75,19 @@ class CudaEngine:
         try:
             with self._range("compile"):
                 self._prepare(problem, network, batch, pass_type)
-        except xp.cuda.memory.OutOfMemoryError as error:
+            xp.cuda.get_current_stream().synchronize()
+            with self._stream:
+                self._warm_up()
+                if not self._is_profiled:
+                    with self._range("capture"):
+                        self._graphs = [(n, self._capture(n)) for n in _STEPS_OF_GRAPHS]
+        except _memory_errors(xp) as error:
+            if getattr(error, "status", _OUT_OF_MEMORY) != _OUT_OF_MEMORY:
+                raise
             self.close()
             raise ResourceError(
                 _WHERE, f"{error}", f"no more than {device.name} has free", _REMEDY
             ) from error
-        xp.cuda.get_current_stream().synchronize()
-        with self._stream:
-            self._warm_up()
-            if not self._is_profiled:
-                with self._range("capture"):
-                    self._graphs = [(count, self._capture(count)) for count in _STEPS_OF_GRAPHS]
 
     def run(self, first_step: int, count: int) -> None:
         """Take `count` steps and add each one's loss and squared error to `totals`.
@@ -186,6 +191,16 @@ class CudaEngine:
             yield
         finally:
             self._nvtx.RangePop()
+
+
+def _memory_errors(xp: Any) -> tuple[type[Exception], ...]:
+    """What CuPy raises where the card's memory is used up, and where other things go wrong."""
+    cuda = xp.cuda
+    return (
+        cuda.memory.OutOfMemoryError,
+        cuda.runtime.CUDARuntimeError,
+        cuda.driver.CUDADriverError,
+    )
 
 
 def reason_against(problem: Problem, precision: str, device: Device) -> str | None:

@@ -95,10 +95,15 @@ class HopperPass:
         """Why this pass cannot do it; None: it can."""
         if batch.points > TILE_ROWS:
             return f"{batch.points} points a pixel, more than {TILE_ROWS}"
-        needed_bytes = 4 * batch.rows * sum(layer.fan_out for layer in network.layers[:-1])
+        reason = reason_against(network, precision, compute_capability)
+        if reason is not None:
+            return reason
+        shape = HopperNetwork(network, _BLOCK_TILES)
+        values = sum(shape.fan_in(index) + shape.widths[index] for index in shape.matrices)
+        needed_bytes = 2 * batch.rows * values
         if needed_bytes > _MOST_BYTES:
             return f"a batch whose layers take {needed_bytes / 2**30:.0f} GiB"
-        return reason_against(network, precision, compute_capability)
+        return None
 
     @property
     def memory_bytes(self) -> int:

@@ -184,7 +184,15 @@ __device__ __forceinline__ float2 unpack(uint32_t pair) {
     return __half22float2(*reinterpret_cast<__half2*>(&pair));
 }
 
-// As `pack`, with the largest finite number in place of infinity; NaN stays NaN.
+// As `pack`, for numbers that are not negative, with the largest finite number in place of
+// infinity; NaN stays NaN.
+__device__ __forceinline__ uint32_t pack_capped(float low, float high) {
+    uint32_t pair = pack(low, high);
+    asm("min.NaN.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x7BFF7BFFu));
+    return pair;
+}
+
+// The same for numbers of either sign.
 __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
     uint32_t pair = pack(low, high);
     asm("{ min.NaN.f16x2 %0, %0, %1; max.NaN.f16x2 %0, %0, %2; }"

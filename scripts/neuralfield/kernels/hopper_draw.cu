@@ -47,8 +47,8 @@ __device__ __forceinline__ void activate(const Table& table, const Constants& co
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const float* sum = sums + column / 2 + 4 * j + 2 * i;
-                pairs[2 * j + i] = pack(activation<ACTIVATION>(sum[0] + bias.x),
-                                        activation<ACTIVATION>(sum[1] + bias.y));
+                pairs[2 * j + i] = pack_values(activation<ACTIVATION>(sum[0] + bias.x),
+                                               activation<ACTIVATION>(sum[1] + bias.y));
             }
         }
         table.put<columns>(column, pairs);

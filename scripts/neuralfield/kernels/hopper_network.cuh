@@ -21,10 +21,16 @@ __device__ __forceinline__ float larger_or_nan(float a, float b) {
 
 template <int name>
 __device__ __forceinline__ float activation(float z) {
+    static_assert(SINE <= name && name <= SIGMOID, "an activation that has no code here");
     if constexpr (name == SINE) return __sinf(z);
     if constexpr (name == TANH) return 1.0f - __fdividef(2.0f, __expf(2.0f * z) + 1.0f);
     if constexpr (name == RELU) return larger_or_nan(z, 0.0f);
     return __fdividef(1.0f, 1.0f + __expf(-z));
+}
+
+// Values as float16. Those of relu are the only ones without a bound.
+__device__ __forceinline__ uint32_t pack_values(float low, float high) {
+    return ACTIVATION == RELU ? pack_capped(low, high) : pack(low, high);
 }
 
 // The derivative, given z and the value.
@@ -200,7 +206,7 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tabl
                 if (keep) {
                     sum[0] = low;
                     sum[1] = high;
-                    pairs[2 * j + i] = pack(value[i][0], value[i][1]);
+                    pairs[2 * j + i] = pack_values(value[i][0], value[i][1]);
                 }
             }
 #pragma unroll

@@ -1,6 +1,7 @@
 // Weights in float16, times their layer's frequency, as the stream that hopper_pass.cu works
 // through: first the matrices from the first layer to the last, then their transposes from the last
-// layer to the second. In training only for a start: then update.cu keeps the stream up to date.
+// layer to the second. In training only at the start of each call that takes steps: in between
+// update.cu keeps the stream up to date.
 //
 // Constants: MATRICES; MATRIX_ROWS, MATRIX_COLUMNS (real sizes), MATRIX_FACTORS, MATRIX_OFFSETS (in
 // the parameters), FORWARD_STARTS, BACKWARD_STARTS (in the stream; -1: not in it).

@@ -82,7 +82,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
             z[pair][1] = sums[column / 2 + 2 * pair + 1] + bias.y;
             value[pair][0] = activation<ACTIVATION>(z[pair][0]);
             value[pair][1] = activation<ACTIVATION>(z[pair][1]);
-            pairs[pair] = pack(value[pair][0], value[pair][1]);
+            pairs[pair] = pack_values(value[pair][0], value[pair][1]);
         }
         tile.table.put<columns>(column, pairs);
         derivatives.note(column, z, value);

@@ -32,7 +32,6 @@ constexpr int PRODUCER_REGISTERS = 24;
 constexpr int REGISTERS_AT_START = 512 / (BLOCK_TILES + 1) / 8 * 8;
 constexpr int CONSUMER_REGISTERS =
     (REGISTERS_AT_START * (BLOCK_TILES + 1) - PRODUCER_REGISTERS) / BLOCK_TILES / 8 * 8;
-constexpr int ALL_CONSUMERS = 15;  // name of their barrier
 constexpr int LAST_WIDTH = width_after[HIDDEN - 1];
 
 // ---- code for a layer -----------------------------------------------------------------------

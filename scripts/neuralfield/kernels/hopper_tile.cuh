@@ -6,6 +6,7 @@
 #include "hopper_network.cuh"
 #include "hopper_vectors.cuh"
 
+constexpr int ALL_CONSUMERS = 15;  // name of their barrier
 constexpr bool RESIDENT = is_resident<true>();
 constexpr int COORDINATE_VECTORS = ENCODING == FOURIER ? 0 : 3;  // sums of slopes, times x, times y
 constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;

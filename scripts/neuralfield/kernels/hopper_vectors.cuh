@@ -13,7 +13,8 @@ __device__ __forceinline__ void note_rows(__half (*left)[ROWS_PITCH], const Tabl
         for (int v = 0; v < count; ++v)
 #pragma unroll
             for (int i = 0; i < 2; ++i)
-                left[v][16 * table.warp + 8 * i + table.lane / 4] = __float2half_rn(numbers[i][v]);
+                left[v][16 * table.warp + 8 * i + table.lane / 4] = __ushort_as_half(
+                    static_cast<unsigned short>(pack_saturated(numbers[i][v], 0.0f)));
 }
 
 // vectors += (noted numbers) x (the tile on the table); warps take blocks of columns in turn.

@@ -25,7 +25,10 @@ __device__ __forceinline__ float output_slope(float value) {
 }
 
 __device__ __forceinline__ float clipped_probability(float value) {
-    return fminf(fmaxf(value, PROBABILITY_MARGIN), 1.0f - PROBABILITY_MARGIN);
+    // not fminf and fmaxf, which would hide a NaN
+    return value < PROBABILITY_MARGIN          ? PROBABILITY_MARGIN
+           : value > 1.0f - PROBABILITY_MARGIN ? 1.0f - PROBABILITY_MARGIN
+                                               : value;
 }
 
 __device__ __forceinline__ float loss_value(float value, float target) {

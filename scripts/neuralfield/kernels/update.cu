@@ -29,7 +29,8 @@ struct Scalars {  // of one step
     float rate, inverse_correction2;
 };
 
-__device__ Scalars scalars_of(long long step) {
+// Not inlined: both kernels that call it get the same bits.
+__device__ __noinline__ Scalars scalars_of(long long step) {
     double rate = LEARNING_RATE;
 #if COSINE
     const double pi = 3.141592653589793;
@@ -139,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
            float* __restrict__ moments1, float* __restrict__ moments2,
            const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
            long long* step_taken, unsigned int* blocks_done) {
-    __shared__ float sums[WARPS][128];
+    __shared__ __align__(16) float sums[WARPS][128];
     const long long step = *step_taken;
     if (blockIdx.x == 0) {
         add_totals(loss_partials, totals, scalars, step);
