@@ -13,7 +13,7 @@ from rows import FREQUENCY_4X64, SIREN, drawing_bytes, drawing_multiply_adds, re
 
 from neuralfield.coordinates import axis_centres, extent, grid
 from neuralfield.device import Device, to_host
-from neuralfield.engines.drawing import make_drawer
+from neuralfield.drawing import make_drawer
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.model import Model
 from neuralfield.render import BAND_POINTS, render_bands

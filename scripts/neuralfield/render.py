@@ -9,9 +9,9 @@ import numpy as np
 
 from neuralfield.coordinates import WHOLE, Box, axis_centres, extent
 from neuralfield.device import Array, Device
-from neuralfield.engines.drawing import Drawer, make_drawer
-from neuralfield.engines.host_bands import bands_on_host
-from neuralfield.engines.levels import to_levels
+from neuralfield.drawing import Drawer, make_drawer
+from neuralfield.drawing.host_bands import bands_on_host
+from neuralfield.drawing.levels import to_levels
 from neuralfield.errors import ConfigError
 from neuralfield.images.writing import PngBandWriter
 from neuralfield.model import Model

@@ -7,10 +7,10 @@ import pytest
 
 from neuralfield import render as rendering
 from neuralfield.device import gpu_is_present, select_device, to_host
-from neuralfield.engines.array_draw import ArrayDraw
-from neuralfield.engines.drawing import make_drawer
-from neuralfield.engines.hopper_draw import HopperDraw
-from neuralfield.engines.layer_pixels import LayerPixels
+from neuralfield.drawing import make_drawer
+from neuralfield.drawing.array_draw import ArrayDraw
+from neuralfield.drawing.hopper_draw import HopperDraw
+from neuralfield.drawing.layer_pixels import LayerPixels
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.images.reading import read_picture
 from neuralfield.model import Model

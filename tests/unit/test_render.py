@@ -10,7 +10,7 @@ from PIL import Image
 from neuralfield import render as rendering
 from neuralfield.coordinates import pixel_centres
 from neuralfield.device import select_device, to_host
-from neuralfield.engines import array_draw
+from neuralfield.drawing import array_draw
 from neuralfield.errors import CheckpointError, ConfigError, InputError
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.model import load_model, save_model

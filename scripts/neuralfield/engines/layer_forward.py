@@ -80,6 +80,22 @@ def tile_side(*widths: int) -> int:
     return 64 if any(width % 128 for width in widths) else 128
 
 
+def reason_against(network: NetworkPlan, compute_capability: int) -> str | None:
+    """Why the portable kernels cannot work on a network; None: they can.
+
+    Parameters
+    ----------
+    network : NetworkPlan
+    compute_capability : int
+        75 is 7.5.
+    """
+    if compute_capability < 75:
+        return "a card with compute capability below 7.5"
+    if max(max(layer.fan_in, layer.fan_out) for layer in network.layers) > MAX_WIDTH:
+        return f"a layer wider than {MAX_WIDTH}"
+    return None
+
+
 def whole_blocks(rows: int) -> int:
     """That many rows, or a few more."""
     return -(-rows // BLOCK_ROWS) * BLOCK_ROWS

@@ -8,10 +8,10 @@ from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers, PartialGradient
 from neuralfield.engines.layer_forward import (
     BLOCK_ROWS,
-    MAX_WIDTH,
     Launch,
     LayerForward,
     layer_kernels,
+    reason_against,
     tile_side,
     whole_blocks,
 )
@@ -106,10 +106,9 @@ class LayerPass:
         """
         if precision not in ("float32", "mixed"):
             return f"precision {precision}"
-        if compute_capability < 75:
-            return "a card with compute capability below 7.5"
-        if max(max(layer.fan_in, layer.fan_out) for layer in network.layers) > MAX_WIDTH:
-            return f"a layer wider than {MAX_WIDTH}"
+        reason = reason_against(network, compute_capability)
+        if reason is not None:
+            return reason
         if batch.points > TILE_ROWS:
             return f"more than {TILE_ROWS} points a pixel"
         if not 1 <= batch.channels <= 4:

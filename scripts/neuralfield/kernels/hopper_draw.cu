@@ -1,5 +1,5 @@
 // Values of a picture's pixels: means over samples of each, from coordinates to values in
-// registers; twin: engines/array_draw.py.
+// registers; twin: drawing/array_draw.py.
 //
 // Constants: those of hopper_network.cuh but for losses, PARAMETER_OFFSETS (the struct Offsets),
 // and for corners TRAINING_WIDTH, TRAINING_HEIGHT.

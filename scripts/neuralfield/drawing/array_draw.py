@@ -13,7 +13,7 @@ _BLOCK_POINTS = {"cpu": 4096, "gpu": 1 << 18}
 
 
 class ArrayDraw:
-    """See `neuralfield.engines.drawing.Drawer`.
+    """See `neuralfield.drawing.Drawer`.
 
     Parameters
     ----------

@@ -6,14 +6,13 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.layer_forward import (
-    MAX_WIDTH,
     THREADS,
     Launch,
     LayerForward,
     layer_kernels,
     whole_blocks,
 )
-from neuralfield.kernels.plan import ACTIVATIONS, ENCODINGS, OUTPUTS, TILE_ROWS, NetworkPlan
+from neuralfield.kernels.plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
 from neuralfield.kernels.source import compile_module
 
 _CHUNK_ROWS = 1 << 17
@@ -54,27 +53,6 @@ class LayerDraw:
         self._output = compile_module("output_values.cu", constants).get_function("output_values")
         first = network.layers[0].activation or ACTIVATIONS[0]
         self._grid_inputs = layer_kernels(first, is_mixed).get_function("grid_inputs")
-
-    @staticmethod
-    def reason_against(network: NetworkPlan, compute_capability: int) -> str | None:
-        """Why it cannot draw a network; None: it can.
-
-        Parameters
-        ----------
-        network : NetworkPlan
-        compute_capability : int
-            75 is 7.5.
-        """
-        if compute_capability < 75:
-            return "a card with compute capability below 7.5"
-        if max(max(layer.fan_in, layer.fan_out) for layer in network.layers) > MAX_WIDTH:
-            return f"a layer wider than {MAX_WIDTH}"
-        used = [
-            (network.encoding, ENCODINGS),
-            *((layer.activation, ACTIVATIONS) for layer in network.layers[:-1]),
-            (network.output, OUTPUTS),
-        ]
-        return next((f"no code for {part}" for part, known in used if part not in known), None)
 
     def points(self, inputs: Array) -> Array:
         """Values at the given inputs.

@@ -3,13 +3,13 @@
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.array_draw import mean_and_spread
-from neuralfield.engines.layer_draw import LayerDraw
+from neuralfield.drawing.array_draw import mean_and_spread
+from neuralfield.drawing.layer_draw import LayerDraw
 from neuralfield.fields.network import CornerBias, Encoding
 
 
 class LayerPixels:
-    """See `neuralfield.engines.drawing.Drawer`.
+    """See `neuralfield.drawing.Drawer`.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ _ALIGNMENT_BYTES = 256
 
 
 class HopperDraw:
-    """See `neuralfield.engines.drawing.Drawer`.
+    """See `neuralfield.drawing.Drawer`.
 
     Parameters
     ----------

@@ -5,11 +5,11 @@ from typing import Protocol
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.array_draw import ArrayDraw
-from neuralfield.engines.hopper_draw import HopperDraw
-from neuralfield.engines.hopper_network import reason_against
-from neuralfield.engines.layer_draw import LayerDraw
-from neuralfield.engines.layer_pixels import LayerPixels
+from neuralfield.drawing.array_draw import ArrayDraw
+from neuralfield.drawing.hopper_draw import HopperDraw
+from neuralfield.drawing.layer_draw import LayerDraw
+from neuralfield.drawing.layer_pixels import LayerPixels
+from neuralfield.engines import hopper_network, layer_forward
 from neuralfield.engines.plans import network_plan
 from neuralfield.fields.network import FourierFeatures
 from neuralfield.model import Model
@@ -64,7 +64,8 @@ def make_drawer(model: Model, device: Device, threads: int = 1) -> Drawer:
     network = model.network(device, dtype)
     plan = network_plan(network)
     capability = int(device.xp.cuda.Device().compute_capability) if device.kind == "gpu" else 0
-    if dtype == "float64" or LayerDraw.reason_against(plan, capability) is not None:
+    reason = plan.unknown_part or layer_forward.reason_against(plan, capability)
+    if dtype == "float64" or reason is not None:
         return ArrayDraw(network, device, dtype, threads)
     arrays = [tensor.data for tensor in network.parameters.values()]
     parameters = device.xp.concatenate([array.ravel() for array in arrays])
@@ -73,7 +74,8 @@ def make_drawer(model: Model, device: Device, threads: int = 1) -> Drawer:
     encoding = network.encoding
     frequencies = encoding.frequencies if isinstance(encoding, FourierFeatures) else None
     arguments = (device, plan, parameters, offsets, frequencies)
-    if precision == "mixed" and reason_against(plan, precision, capability) is None:
+    is_mixed = precision == "mixed"
+    if is_mixed and hopper_network.reason_against(plan, precision, capability) is None:
         return HopperDraw(*arguments, (model.width, model.height))
-    layers = LayerDraw(*arguments, "mixed" if precision == "mixed" else "float32")
+    layers = LayerDraw(*arguments, "mixed" if is_mixed else "float32")
     return LayerPixels(device, layers, encoding)
