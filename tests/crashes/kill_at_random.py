@@ -5,9 +5,10 @@
 
 Each process is killed by SIGKILL at a random moment of its life and started again in the same
 folder, until one is quick enough to finish; then all results are compared, and the next run starts
-in a new folder. Some kills wait for the results to be written. Snakemake is killed with its jobs,
-or alone, so that they go on as orphans. Only kills that hit a living process count. Where
-Snakemake is not installed, all kills go to trainings. Ends with 1 if any result is another one.
+in a new folder. Some kills wait until a file, or the results, are being written. Snakemake is
+killed with its jobs, or alone, so that they go on as orphans. Only kills that hit a living process
+count. Where Snakemake is not installed, all kills go to trainings. Ends with 1 if any result is
+another one.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from victims import (
@@ -38,7 +40,10 @@ SHARE_OF_TRAININGS = 0.7
 STEPS = {"cpu": 3000, "gpu": 60_000}
 """Some seconds of training."""
 
-SHARE_AT_THE_END = 0.1
+SHARE_AT_A_WRITE = 0.3
+"""Kills that, after a random time, wait until a file is being written."""
+
+SHARE_AT_THE_END = 0.05
 """Kills that wait until a training's results are being written: a few milliseconds of its life."""
 
 END_S = 0.05
@@ -115,12 +120,14 @@ def _kill_once(
     unfinished_before = unfinished_files(folder)
     way = choose.choice(sorted(victim.ways))
     send = victim.ways[way]
-    if choose.random() < SHARE_AT_THE_END and not victim.checkpoints(folder).exists():
-        while process.poll() is None and not victim.checkpoints(folder).exists():
-            time.sleep(0.0005)
+    aim = choose.random()
+    if aim < SHARE_AT_THE_END and not victim.checkpoints(folder).exists():
+        _wait_until(victim.checkpoints(folder).exists, process)
         time.sleep(choose.uniform(0, END_S))
     else:
         time.sleep(choose.uniform(0, longest_s))
+        if aim > 1 - SHARE_AT_A_WRITE:
+            _wait_until(lambda: bool(unfinished_files(folder) - unfinished_before), process)
     _signal(send, process.pid, signal.SIGSTOP)  # time stands still while we look
     begun = unfinished_files(folder) - unfinished_before
     phase = victim.phase(process, folder, begun)
@@ -130,6 +137,11 @@ def _kill_once(
         return False
     tally.kills[f"{way}: {phase}"] += 1
     return True
+
+
+def _wait_until(happens: Callable[[], bool], process: subprocess.Popen) -> None:
+    while process.poll() is None and not happens():
+        time.sleep(0.0002)
 
 
 def _signal(send: SendSignal, pid: int, number: signal.Signals) -> None:

@@ -65,7 +65,7 @@ class Training:
 
     name: ClassVar = "training"
     ways: ClassVar[Mapping[str, SendSignal]] = {"training": os.killpg}
-    longest_life_share: ClassVar = 0.4
+    longest_life_share: ClassVar = 0.25
 
     def __init__(self, device_kind: str, steps: int) -> None:
         self.device_kind, self.steps = device_kind, steps
