@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from facts import Facts
 from kind import Kind
 
@@ -150,13 +151,14 @@ def _excess(here: Any, there: Any, tolerance: float) -> float:
         return 0.0
     if isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
         return max(_excess(a, b, tolerance) for a, b in zip(here, there, strict=True))
-    numbers = all(isinstance(v, int | float) and math.isfinite(v) for v in (here, there))
-    return abs(here - there) / tolerance if numbers and tolerance else math.inf
+    if not (tolerance and isinstance(here, int | float) and isinstance(there, int | float)):
+        return math.inf
+    distance = abs(here - there) / tolerance
+    return distance if math.isfinite(distance) else math.inf
 
 
 def _described(key: str, here: Any, there: Any) -> str:
-    if isinstance(here, list) and isinstance(there, list) and key in TOLERANCES:
-        distances = [abs(float(a) - float(b)) for a, b in zip(here, there, strict=False)]
-        return f"{key}: up to {max(distances, default=0):.4g} apart"
+    if key == "cell_means" and np.shape(here) == np.shape(there):
+        return f"{key}: up to {np.max(np.abs(np.subtract(here, there))):.4g} apart"
     found, expected = (f"{v:.6g}" if isinstance(v, float) else v for v in (here, there))
     return f"{key}: {found}, in the manifest {expected}"
