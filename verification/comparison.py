@@ -85,6 +85,7 @@ def write_entry(folder: Path, entry: Entry) -> Path:
     files = ",\n".join(f"  {json.dumps(n)}: {json.dumps(f)}" for n, f in entry.files.items())
     kind = json.dumps(entry.kind, indent=1).replace("\n", "\n ")
     path = folder / f"{entry.slug}.json"
+    folder.mkdir(parents=True, exist_ok=True)
     path.write_text(
         f'{{\n "engine_version": {entry.engine_version},\n "kind": {kind},\n'
         f' "files": {{\n{files}\n }}\n}}\n'

@@ -110,6 +110,7 @@ def main() -> int:
     parser.add_argument("--cores", default="all", help="as Snakemake's (default: all)")
     parser.add_argument("--results", type=Path, help="compare these, and make nothing")
     parser.add_argument("--write", action="store_true", help="write the manifest for this machine")
+    parser.add_argument("--manifest", type=Path, default=MANIFEST, help="its folder")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="neuralfield_verify_") as folder:
         try:
@@ -118,9 +119,9 @@ def main() -> int:
                 regenerate(Path(folder), given.device, given.cores)
                 results = Path(folder, "results")
             if given.write:
-                print(f"written: {write_entry(MANIFEST, entry_of(results))}")
+                print(f"written: {write_entry(given.manifest, entry_of(results))}")
                 return 0
-            entry, kind, verdicts = judge(results, MANIFEST)
+            entry, kind, verdicts = judge(results, given.manifest)
         except NeuralfieldError as error:
             print(error, file=sys.stderr)
             return 1

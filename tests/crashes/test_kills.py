@@ -9,7 +9,7 @@ from victims import Training, Victim, Workflow
 
 @pytest.mark.parametrize(
     ("victim", "kills"),
-    [(Training("cpu", steps=1500), 12), (Workflow("cpu", steps=300, small=True), 3)],
+    [(Training("cpu", steps=800), 12), (Workflow("cpu", steps=300, small=True), 3)],
     ids=["training", "Snakemake"],
 )
 def test_killed_at_random_moments_and_still_the_same_bytes(tmp_path, victim: Victim, kills: int):

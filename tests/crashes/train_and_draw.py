@@ -38,7 +38,12 @@ def make_task(steps: int) -> Task:
 
 def train_and_draw(folder: Path, device: Device, steps: int) -> None:
     """Go on with whatever an earlier process has left in the folder."""
-    run = Run(device, folder / "state", checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
+    run = Run(
+        device,
+        folder / "state",
+        engine="cuda" if device.kind == "gpu" else "tape",
+        checkpoint_interval_s=CHECKPOINT_INTERVAL_S,
+    )
     model = folder / "model.safetensors"
     publish = partial(
         publish_results,

@@ -35,13 +35,13 @@ class Victim(Protocol):
     name : str
     ways : mapping of str to callable
         How it can be killed: what dies, and what sends it a signal.
-    longest_life_share : float
-        It is killed before this share of an undisturbed run has passed.
+    longest_share : float
+        Of the work of a run left alone: what a process does at most before it is killed.
     """
 
     name: ClassVar[str]
     ways: ClassVar[Mapping[str, SendSignal]]
-    longest_life_share: ClassVar[float]
+    longest_share: ClassVar[float]
 
     def start(self, folder: Path) -> subprocess.Popen:
         """Begin, or go on, in a session of its own."""
@@ -49,6 +49,10 @@ class Victim(Protocol):
 
     def results(self, folder: Path) -> Path:
         """The folder in which the results are."""
+        ...
+
+    def states(self, folder: Path) -> list[Path]:
+        """What has been saved to go on from."""
         ...
 
     def checkpoints(self, folder: Path) -> Path:
@@ -65,7 +69,7 @@ class Training:
 
     name: ClassVar = "training"
     ways: ClassVar[Mapping[str, SendSignal]] = {"training": os.killpg}
-    longest_life_share: ClassVar = 0.25
+    longest_share: ClassVar = 0.25
 
     def __init__(self, device_kind: str, steps: int) -> None:
         self.device_kind, self.steps = device_kind, steps
@@ -78,6 +82,9 @@ class Training:
     def results(self, folder: Path) -> Path:
         return folder
 
+    def states(self, folder: Path) -> list[Path]:
+        return list(folder.glob("state/**/state_*_*.safetensors"))
+
     def checkpoints(self, folder: Path) -> Path:
         return folder / "checkpoints"
 
@@ -88,7 +95,7 @@ class Training:
             return "drawing"
         if self.checkpoints(folder).exists():
             return "writing results"
-        steps = [int(path.stem.rsplit("_", 1)[1]) for path in folder.glob("state/**/state_*_*.*")]
+        steps = [int(path.stem.rsplit("_", 1)[1]) for path in self.states(folder)]
         quarter = min(4 * max(steps, default=0) // self.steps, 3) + 1
         is_snapshot = any(path.name.startswith(".step_") for path in begun)
         what = f"writing a {'snapshot' if is_snapshot else 'state'}" if begun else "between writes"
@@ -111,7 +118,7 @@ class Workflow:
         "Snakemake with its jobs": os.killpg,
         "Snakemake alone": os.kill,
     }
-    longest_life_share: ClassVar = 0.8
+    longest_share: ClassVar = 0.8
 
     def __init__(self, device_kind: str, steps: int, *, small: bool = False) -> None:
         self.device_kind, self.steps, self.small = device_kind, steps, small
@@ -129,6 +136,9 @@ class Workflow:
 
     def results(self, folder: Path) -> Path:
         return folder / "results"
+
+    def states(self, folder: Path) -> list[Path]:
+        return list(folder.glob("results/tiny/*/.state/**/state_*_*.safetensors"))
 
     def checkpoints(self, folder: Path) -> Path:
         return folder / "results/tiny/siren/checkpoints"

@@ -111,7 +111,6 @@ def results(tmp_path: Path) -> Path:
 @pytest.fixture
 def manifest(results: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "manifest"
-    folder.mkdir()
     write_entry(folder, verify.entry_of(results))
     return folder
 
@@ -155,8 +154,8 @@ def test_each_changed_result_is_found(results, manifest):
 
 
 def test_the_exit_code_and_the_table_say_what_was_found(results, manifest, monkeypatch, capsys):
-    monkeypatch.setattr(verify, "MANIFEST", manifest)
-    monkeypatch.setattr(sys, "argv", ["verify.py", "--results", str(results)])
+    command = ["verify.py", "--results", str(results), "--manifest", str(manifest)]
+    monkeypatch.setattr(sys, "argv", command)
     assert verify.main() == 0
     assert "5 bytes equal" in capsys.readouterr().out
     picture = results / "cub/siren/render_32.png"
