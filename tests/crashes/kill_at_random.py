@@ -49,6 +49,7 @@ SHARE_AT_THE_END = 0.05
 """Kills that wait until a training's results are being written: a few milliseconds of its life."""
 
 END_S = 0.05
+WRITE_PATIENCE_S = 0.5
 PATIENCE_S = 300
 
 
@@ -148,7 +149,11 @@ def _kill_once(
     else:
         time.sleep(life.start_s + victim.longest_share * choose.uniform(0, life.work_s))
         if aim > 1 - SHARE_AT_A_WRITE:
-            _wait_until(lambda: bool(unfinished_files(folder) - unfinished_before), process)
+            _wait_until(
+                lambda: bool(unfinished_files(folder) - unfinished_before),
+                process,
+                WRITE_PATIENCE_S,
+            )
     _signal(send, process.pid, signal.SIGSTOP)  # time stands still while we look
     begun = unfinished_files(folder) - unfinished_before
     phase = victim.phase(process, folder, begun)
@@ -160,8 +165,11 @@ def _kill_once(
     return True
 
 
-def _wait_until(happens: Callable[[], bool], process: subprocess.Popen) -> None:
-    while process.poll() is None and not happens():
+def _wait_until(
+    happens: Callable[[], bool], process: subprocess.Popen, patience_s: float = PATIENCE_S
+) -> None:
+    deadline_s = time.monotonic() + patience_s
+    while process.poll() is None and not happens() and time.monotonic() < deadline_s:
         time.sleep(0.0002)
 
 
