@@ -94,10 +94,10 @@ def kill_repeatedly(victim: Victim, kills: int, folder: Path, choose: random.Ran
     PromiseBroken
     """
     tally = Tally()
-    _run_alone(victim, folder / "alone")  # the first run on a card compiles its kernels
-    life = _run_alone(victim, folder / "again")
+    if victim.device_kind == "gpu":
+        _run_alone(victim, folder / "first")  # it compiles kernels, and tells nothing of time
+    life = _run_alone(victim, folder / "alone")
     expected = digests(victim.results(folder / "alone"))
-    _compare(digests(victim.results(folder / "again")), expected, "a second run left alone")
     while True:
         run_folder = folder / f"run_{tally.whole_runs + 1}"
         sessions = []

@@ -37,11 +37,13 @@ class Victim(Protocol):
         How it can be killed: what dies, and what sends it a signal.
     longest_share : float
         Of the work of a run left alone: what a process does at most before it is killed.
+    device_kind : {"cpu", "gpu"}
     """
 
     name: ClassVar[str]
     ways: ClassVar[Mapping[str, SendSignal]]
     longest_share: ClassVar[float]
+    device_kind: str
 
     def start(self, folder: Path) -> subprocess.Popen:
         """Begin, or go on, in a session of its own."""
@@ -118,7 +120,7 @@ class Workflow:
         "Snakemake with its jobs": os.killpg,
         "Snakemake alone": os.kill,
     }
-    longest_share: ClassVar = 0.8
+    longest_share: ClassVar = 0.5
 
     def __init__(self, device_kind: str, steps: int, *, small: bool = False) -> None:
         self.device_kind, self.steps, self.small = device_kind, steps, small
