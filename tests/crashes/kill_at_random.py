@@ -1,0 +1,244 @@
+"""Kill a training and Snakemake at random moments, go on, and compare with a run left alone.
+
+    python tests/crashes/kill_at_random.py --kills 100
+    python tests/crashes/kill_at_random.py --kills 20 --device gpu
+
+Each process is killed by SIGKILL at a random moment of its life and started again in the same
+folder, until one is quick enough to finish; then all results are compared, and the next run starts
+in a new folder. Some kills wait until a file, or the results, are being written. Snakemake is
+killed with its jobs, or alone, so that they go on as orphans. Only kills that hit a living process
+count. Where Snakemake is not installed, all kills go to trainings. Ends with 1 if any result is
+another one.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from victims import (
+    LOG,
+    SendSignal,
+    Training,
+    Victim,
+    Workflow,
+    digests,
+    processes_of_session,
+    unfinished_files,
+)
+
+SHARE_OF_TRAININGS = 0.7
+STEPS = {"cpu": 3000, "gpu": 100_000}
+"""Some seconds of training."""
+
+SHARE_AT_THE_START = 0.15
+SHARE_AT_A_WRITE = 0.3
+"""Kills that, after a random time, wait until a file is being written."""
+
+SHARE_AT_THE_END = 0.05
+"""Kills that wait until a training's results are being written: a few milliseconds of its life."""
+
+END_S = 0.05
+WRITE_PATIENCE_S = 0.5
+PATIENCE_S = 300
+
+
+class PromiseBroken(Exception):
+    """A run failed by itself, or ended with other results."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """How long a run left alone takes until it first saves its state, and from there on."""
+
+    start_s: float
+    work_s: float
+
+
+class Tally:
+    """Kills that hit, by what they hit, and runs that ended with the same bytes."""
+
+    def __init__(self) -> None:
+        self.kills: Counter[str] = Counter()
+        self.missed = self.whole_runs = self.files_compared = 0
+
+    def table(self) -> str:
+        """A line for each phase that was hit."""
+        lines = [f"{count:5}  {phase}" for phase, count in sorted(self.kills.items())]
+        return "\n".join(["kills  what they hit", *lines, f"{self.kills.total():5}  in all"])
+
+
+def kill_repeatedly(victim: Victim, kills: int, folder: Path, choose: random.Random) -> Tally:
+    """Kill until as many kills have hit, then let the last run finish.
+
+    Parameters
+    ----------
+    victim : Victim
+    kills : int
+    folder : Path
+        An empty one; each run gets a folder in it.
+    choose : random.Random
+
+    Raises
+    ------
+    PromiseBroken
+    """
+    tally = Tally()
+    if victim.device_kind == "gpu":
+        _run_alone(victim, folder / "first")  # it compiles kernels, and tells nothing of time
+    life = _run_alone(victim, folder / "alone")
+    expected = digests(victim.results(folder / "alone"))
+    while True:
+        run_folder = folder / f"run_{tally.whole_runs + 1}"
+        sessions = []
+        while True:
+            process = victim.start(run_folder)
+            sessions.append(process.pid)
+            hit = tally.kills.total() < kills and _kill_once(
+                victim, process, run_folder, life, choose, tally
+            )
+            if not hit:
+                break
+        name = f"{victim.name}, run {tally.whole_runs + 1}"
+        _let_finish(process, run_folder, name)
+        _wait_for_orphans(sessions, name)
+        _compare(digests(victim.results(run_folder)), expected, name)
+        tally.whole_runs += 1
+        tally.files_compared += len(expected)
+        if tally.kills.total() >= kills:
+            return tally
+
+
+def _run_alone(victim: Victim, folder: Path) -> Life:
+    began_s = time.monotonic()
+    process = victim.start(folder)
+    _wait_until(lambda: bool(victim.states(folder)), process)
+    saved_s = time.monotonic()
+    _let_finish(process, folder, f"{victim.name}, the run left alone")
+    return Life(saved_s - began_s, time.monotonic() - saved_s)
+
+
+def _kill_once(
+    victim: Victim,
+    process: subprocess.Popen,
+    folder: Path,
+    life: Life,
+    choose: random.Random,
+    tally: Tally,
+) -> bool:
+    """Whether the process was alive when it was killed; otherwise it has ended by itself."""
+    unfinished_before = unfinished_files(folder)
+    way = choose.choice(sorted(victim.ways))
+    send = victim.ways[way]
+    aim = choose.random()
+    if aim < SHARE_AT_THE_END and not victim.checkpoints(folder).exists():
+        _wait_until(victim.checkpoints(folder).exists, process)
+        time.sleep(choose.uniform(0, END_S))
+    elif aim < SHARE_AT_THE_END + SHARE_AT_THE_START:
+        time.sleep(choose.uniform(0, life.start_s))
+    else:
+        time.sleep(life.start_s + victim.longest_share * choose.uniform(0, life.work_s))
+        if aim > 1 - SHARE_AT_A_WRITE:
+            _wait_until(
+                lambda: bool(unfinished_files(folder) - unfinished_before),
+                process,
+                WRITE_PATIENCE_S,
+            )
+    _signal(send, process.pid, signal.SIGSTOP)  # time stands still while we look
+    begun = unfinished_files(folder) - unfinished_before
+    phase = victim.phase(process, folder, begun)
+    _signal(send, process.pid, signal.SIGKILL)
+    if process.wait() != -signal.SIGKILL:
+        tally.missed += 1
+        return False
+    tally.kills[f"{way}: {phase}"] += 1
+    return True
+
+
+def _wait_until(
+    happens: Callable[[], bool], process: subprocess.Popen, patience_s: float = PATIENCE_S
+) -> None:
+    deadline_s = time.monotonic() + patience_s
+    while process.poll() is None and not happens() and time.monotonic() < deadline_s:
+        time.sleep(0.0002)
+
+
+def _signal(send: SendSignal, pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has ended
+        send(pid, number)
+
+
+def _let_finish(process: subprocess.Popen, folder: Path, name: str) -> None:
+    try:
+        code = process.wait(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise PromiseBroken(f"{name}: still at work after {PATIENCE_S} s") from None
+    if code != 0:
+        said = (folder / LOG).read_text()[-4000:]
+        raise PromiseBroken(f"{name}: ended with exit code {code}, and nobody killed it\n{said}")
+
+
+def _wait_for_orphans(sessions: list[int], name: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while any(map(processes_of_session, sessions)):
+        if time.monotonic() > deadline_s:
+            raise PromiseBroken(f"{name}: jobs of a killed Snakemake do not end")
+        time.sleep(0.05)
+
+
+def _compare(found: dict[str, str], expected: dict[str, str], name: str) -> None:
+    names = sorted(found.keys() | expected.keys())
+    others = [file for file in names if found.get(file) != expected.get(file)]
+    if others:
+        raise PromiseBroken(f"{name}: not as in the run left alone: {', '.join(others)}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=100, help="that must hit (default: 100)")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--seed", type=int, help="of the moments (default: a new one)")
+    given = parser.parse_args()
+    seed = given.seed if given.seed is not None else random.SystemRandom().randrange(10**6)
+    choose = random.Random(seed)
+    training_kills = given.kills
+    if importlib.util.find_spec("snakemake"):
+        training_kills = round(SHARE_OF_TRAININGS * given.kills)
+    else:
+        print("Snakemake is not installed here: only trainings are killed.")
+    steps = STEPS[given.device]
+    plan: list[tuple[Victim, int]] = [(Training(given.device, steps), training_kills)]
+    if given.kills > training_kills:
+        plan.append((Workflow(given.device, steps), given.kills - training_kills))
+    for victim, kills in plan:
+        print(f"{victim.name} on the {given.device}: {kills} kills, --seed {seed}", flush=True)
+        started_s = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="kills_") as folder:
+            try:
+                tally = kill_repeatedly(victim, kills, Path(folder), choose)
+            except PromiseBroken as broken:
+                print(broken)
+                return 1
+        print(tally.table())
+        print(
+            f"{tally.whole_runs} runs finished between them, each with the bytes of the run left"
+            f" alone: {tally.files_compared} files compared by SHA-256,"
+            f" {time.monotonic() - started_s:.0f} s\n",
+            flush=True,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""The process that `kill_at_random.py` kills: it trains a small network, then draws with it.
+
+python tests/crashes/train_and_draw.py FOLDER cpu|gpu STEPS
+"""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+import numpy as np
+
+from neuralfield.device import Device, select_device
+from neuralfield.fields import field_settings
+from neuralfield.fit import Run, fit, publish_results
+from neuralfield.model import load_model
+from neuralfield.render import render_to_png
+from neuralfield.trainer import Task
+from neuralfield.training import TrainingSettings
+
+CHECKPOINT_INTERVAL_S = 0.005
+"""So short that many kills strike while a state is written."""
+
+DRAWING_SIZES_PX = (24, 200)
+READY = "ready"
+
+
+def make_task(steps: int) -> Task:
+    """A picture of rings and a small siren, taught by footprints."""
+    y, x = np.mgrid[-1:1:36j, -1:1:48j]
+    rings = 0.5 + 0.5 * np.sin(20 * np.hypot(x, y))
+    values = np.stack([rings, 1 - rings, 0.5 + 0.5 * x], axis=2).astype(np.float32)
+    field = field_settings({"type": "siren", "width": 32, "hidden_layers": 2})
+    settings = {"steps": steps, "batch_pixels": 256, "snapshots": 40}
+    return Task(values, "rgb", field, TrainingSettings.from_mapping(settings))
+
+
+def train_and_draw(folder: Path, device: Device, steps: int) -> None:
+    """Go on with whatever an earlier process has left in the folder."""
+    run = Run(
+        device,
+        folder / "state",
+        engine="cuda" if device.kind == "gpu" else "tape",
+        checkpoint_interval_s=CHECKPOINT_INTERVAL_S,
+    )
+    model = folder / "model.safetensors"
+    publish = partial(
+        publish_results,
+        model=model,
+        history=folder / "history.csv",
+        checkpoints=folder / "checkpoints",
+        record=folder / "training.json",
+        run=run,
+    )
+    fit(make_task(steps), run, publish)
+    for size in DRAWING_SIZES_PX:
+        width, height = size, size * 36 // 48
+        drawing = folder / f"render_{size}.png"
+        render_to_png(load_model(model), drawing, width, height, device=device)
+
+
+if __name__ == "__main__":
+    place = select_device(sys.argv[2])
+    print(READY, flush=True)
+    train_and_draw(Path(sys.argv[1]), place, int(sys.argv[3]))

@@ -1,0 +1,211 @@
+"""What is killed: a training, and Snakemake with the jobs it has started."""
+
+import csv
+import hashlib
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from train_and_draw import CHECKPOINT_INTERVAL_S, READY
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent / "workflow"))  # where pytest has not put it there
+
+from workspace import Workspace, clean_environment  # noqa: E402
+
+LOG = "said.txt"
+MADE_WITH_A_CLOCK = {"report.html", "summary.csv", "metrics.json", "training.json"}
+"""Results that hold seconds; and history.csv, which is compared without them."""
+
+
+SendSignal = Callable[[int, signal.Signals], None]
+
+
+class Victim(Protocol):
+    """Something that works in a folder, and goes on there when it is started again.
+
+    Attributes
+    ----------
+    name : str
+    ways : mapping of str to callable
+        How it can be killed: what dies, and what sends it a signal.
+    longest_share : float
+        Of the work of a run left alone: what a process does at most before it is killed.
+    device_kind : {"cpu", "gpu"}
+    """
+
+    name: ClassVar[str]
+    ways: ClassVar[Mapping[str, SendSignal]]
+    longest_share: ClassVar[float]
+    device_kind: str
+
+    def start(self, folder: Path) -> subprocess.Popen:
+        """Begin, or go on, in a session of its own."""
+        ...
+
+    def results(self, folder: Path) -> Path:
+        """The folder in which the results are."""
+        ...
+
+    def states(self, folder: Path) -> list[Path]:
+        """What has been saved to go on from."""
+        ...
+
+    def checkpoints(self, folder: Path) -> Path:
+        """The first thing to appear when the results of a training are written."""
+        ...
+
+    def phase(self, process: subprocess.Popen, folder: Path, begun: Collection[Path]) -> str:
+        """What it is at, seen from outside; `begun` are the files it is writing."""
+        ...
+
+
+class Training:
+    """The training process of `train_and_draw.py`."""
+
+    name: ClassVar = "training"
+    ways: ClassVar[Mapping[str, SendSignal]] = {"training": os.killpg}
+    longest_share: ClassVar = 0.25
+
+    def __init__(self, device_kind: str, steps: int) -> None:
+        self.device_kind, self.steps = device_kind, steps
+
+    def start(self, folder: Path) -> subprocess.Popen:
+        folder.mkdir(exist_ok=True)
+        arguments = [str(folder), self.device_kind, str(self.steps)]
+        return _start([sys.executable, str(HERE / "train_and_draw.py"), *arguments], folder)
+
+    def results(self, folder: Path) -> Path:
+        return folder
+
+    def states(self, folder: Path) -> list[Path]:
+        return list(folder.glob("state/**/state_*_*.safetensors"))
+
+    def checkpoints(self, folder: Path) -> Path:
+        return folder / "checkpoints"
+
+    def phase(self, process: subprocess.Popen, folder: Path, begun: Collection[Path]) -> str:
+        if READY not in (folder / LOG).read_text():
+            return "starting"
+        if (folder / "training.json").exists():
+            return "drawing"
+        if self.checkpoints(folder).exists():
+            return "writing results"
+        steps = [int(path.stem.rsplit("_", 1)[1]) for path in self.states(folder)]
+        quarter = min(4 * max(steps, default=0) // self.steps, 3) + 1
+        is_snapshot = any(path.name.startswith(".step_") for path in begun)
+        what = f"writing a {'snapshot' if is_snapshot else 'state'}" if begun else "between writes"
+        return f"quarter {quarter} of the steps, {what}"
+
+
+class Workflow:
+    """Snakemake at work on a tiny picture.
+
+    Parameters
+    ----------
+    device_kind : {"cpu", "gpu"}
+    steps : int
+    small : bool
+        Only one network and its redraw, without film, numbers and report.
+    """
+
+    name: ClassVar = "Snakemake"
+    ways: ClassVar[Mapping[str, SendSignal]] = {
+        "Snakemake with its jobs": os.killpg,
+        "Snakemake alone": os.kill,
+    }
+    longest_share: ClassVar = 0.5
+
+    def __init__(self, device_kind: str, steps: int, *, small: bool = False) -> None:
+        self.device_kind, self.steps, self.small = device_kind, steps, small
+
+    def start(self, folder: Path) -> subprocess.Popen:
+        folder.mkdir(exist_ok=True)
+        workspace = Workspace(folder)
+        workspace.settings["training"] |= {
+            "device": self.device_kind,
+            "steps": self.steps,
+            "checkpoint_interval_s": CHECKPOINT_INTERVAL_S,
+        }
+        targets = ["results/tiny/siren/render_8.png"] if self.small else []
+        return _start(workspace.command(*targets), folder)
+
+    def results(self, folder: Path) -> Path:
+        return folder / "results"
+
+    def states(self, folder: Path) -> list[Path]:
+        return list(folder.glob("results/tiny/*/.state/**/state_*_*.safetensors"))
+
+    def checkpoints(self, folder: Path) -> Path:
+        return folder / "results/tiny/siren/checkpoints"
+
+    def phase(self, process: subprocess.Popen, folder: Path, begun: Collection[Path]) -> str:
+        scripts = set()
+        for pid in processes_of_session(process.pid):
+            scripts |= set(re.findall(r"\.snakemake/scripts/tmp\w+\.(\w+)\.py", _command_of(pid)))
+        jobs = f"during {', '.join(sorted(scripts))}" if scripts else "between jobs"
+        return f"{jobs}, writing" if begun else jobs
+
+
+def unfinished_files(folder: Path) -> set[Path]:
+    """Temporary files: begun, and not yet under their final names."""
+    return set(folder.rglob(".*.tmp"))
+
+
+def digests(results: Path) -> dict[str, str]:
+    """SHA-256 of everything that must be the same whenever it is made, by name."""
+    found = {}
+    for path in sorted(results.rglob("*")):
+        name = path.relative_to(results)
+        hidden = any(part.startswith(".") or part == "state" for part in name.parts)
+        if path.is_dir() or hidden or path.name in MADE_WITH_A_CLOCK | {LOG}:
+            continue
+        content = path.read_bytes()
+        if path.name == "history.csv":
+            content = _without_seconds(content)
+        found[str(name)] = hashlib.sha256(content).hexdigest()
+    return found
+
+
+def processes_of_session(session: int) -> list[int]:
+    """Living processes that were started in a session, whoever their parent is now."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, _, its_session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+        except OSError:  # it has just ended
+            continue
+        if int(its_session) == session and state != "Z":
+            found.append(int(folder.name))
+    return found
+
+
+def _command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def _start(command: list[str], folder: Path) -> subprocess.Popen:
+    with (folder / LOG).open("w") as log:
+        return subprocess.Popen(
+            command,
+            cwd=folder,
+            env=clean_environment() | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _without_seconds(table: bytes) -> bytes:
+    rows = list(csv.reader(io.StringIO(table.decode())))
+    column = rows[0].index("seconds")
+    return repr([row[:column] + row[column + 1 :] for row in rows]).encode()

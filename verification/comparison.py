@@ -1,0 +1,165 @@
+"""Results against the manifest: bytes equal, within tolerance, or different."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from facts import Facts
+from kind import Kind
+
+EQUAL, WITHIN, DIFFERENT = "bytes equal", "within tolerance", "different"
+MISSING, UNEXPECTED = "missing", "not in the manifest"
+FAILURES = (DIFFERENT, MISSING, UNEXPECTED)
+
+TOLERANCES = {
+    "psnr_db": 0.5,
+    "last_psnr_db": 1.0,  # an estimate from a few batches
+    "ssim": 0.01,
+    "wrong_pixels": 50,
+    "upscale_psnr_db": 0.3,
+    "upscale_lanczos_psnr_db": 0.01,
+    "upscale_bicubic_psnr_db": 0.01,
+    "weights_rms": 0.005,
+    "cell_means": 0.03,
+    "spread": 0.03,
+}
+"""How far a number may be from the manifest's; one that is not here must be equal.
+
+Trainings on two kinds of machine part at the last digit of the first product and do not meet again:
+what stays is how good they are. These are two to ten times what was seen between BLAS kernels.
+"""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one result.
+
+    Attributes
+    ----------
+    name : str
+    status : str
+        One of the five constants above.
+    detail : str
+        Where bytes differ: the number that is furthest off, measured by its tolerance.
+    """
+
+    name: str
+    status: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a run has made on one kind of machine.
+
+    Attributes
+    ----------
+    engine_version : int
+    kind : mapping
+    files : mapping of name to facts
+    """
+
+    engine_version: int
+    kind: Kind
+    files: Mapping[str, Facts]
+
+    @property
+    def slug(self) -> str:
+        """A name for its file."""
+        kernels = self.kind["blas"].split()[-1] if self.kind["device"] == "cpu" else ""
+        words = f"{self.kind['device']} {self.kind['engine']} {kernels}".split()
+        return "_".join("".join(c for c in word if c.isalnum()) for word in words).lower()
+
+
+def read_manifest(folder: Path) -> list[Entry]:
+    """All entries of a manifest: a file for each kind of machine."""
+    return [Entry(**json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
+
+
+def write_entry(folder: Path, entry: Entry) -> Path:
+    """Write an entry with a line for each result, in place of the one of the same name."""
+    files = ",\n".join(f"  {json.dumps(n)}: {json.dumps(f)}" for n, f in entry.files.items())
+    kind = json.dumps(entry.kind, indent=1).replace("\n", "\n ")
+    path = folder / f"{entry.slug}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f'{{\n "engine_version": {entry.engine_version},\n "kind": {kind},\n'
+        f' "files": {{\n{files}\n }}\n}}\n'
+    )
+    return path
+
+
+def nearest_entry(entries: list[Entry], kind: Kind) -> Entry:
+    """The entry of this kind, or else the one that has most in common: first device, then engine.
+
+    Parameters
+    ----------
+    entries : list of Entry
+        At least one.
+    kind : mapping
+    """
+
+    def likeness(entry: Entry) -> tuple[bool, bool, int]:
+        same = {key for key in kind if entry.kind.get(key) == kind[key]}
+        return "device" in same, "engine" in same, len(same)
+
+    return max(entries, key=likeness)
+
+
+def differences_of_kind(here: Kind, there: Kind) -> list[str]:
+    """What is not the same about two machines, a line each."""
+    return [
+        f"{key}: {here.get(key, 'none')} here, {there.get(key, 'none')} in the manifest"
+        for key in {**there, **here}
+        if here.get(key) != there.get(key)
+    ]
+
+
+def compare(found: Mapping[str, Facts], expected: Mapping[str, Facts]) -> list[Verdict]:
+    """A verdict on each result, found or expected, by name."""
+    verdicts = []
+    for name in sorted(found.keys() | expected.keys()):
+        if name not in found:
+            verdicts.append(Verdict(name, MISSING))
+        elif name not in expected:
+            verdicts.append(Verdict(name, UNEXPECTED))
+        elif found[name]["sha256"] == expected[name]["sha256"]:
+            verdicts.append(Verdict(name, EQUAL))
+        else:
+            verdicts.append(_compare_numbers(name, found[name], expected[name]))
+    return verdicts
+
+
+def _compare_numbers(name: str, found: Facts, expected: Facts) -> Verdict:
+    here, there = found["numbers"], expected["numbers"]
+    if not there:
+        return Verdict(name, DIFFERENT, "has to be the same bytes")
+    worst, detail = 0.0, "the numbers are the same"
+    for key in {**there, **here}:
+        excess = _excess(here.get(key), there.get(key), TOLERANCES.get(key, 0))
+        if excess > worst:
+            worst, detail = excess, _described(key, here.get(key), there.get(key))
+    return Verdict(name, DIFFERENT if worst > 1 else WITHIN, detail)
+
+
+def _excess(here: Any, there: Any, tolerance: float) -> float:
+    """The largest distance in tolerances: above 1 is too far; infinite for what cannot differ."""
+    if here == there:
+        return 0.0
+    if isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
+        return max(_excess(a, b, tolerance) for a, b in zip(here, there, strict=True))
+    if not (tolerance and isinstance(here, int | float) and isinstance(there, int | float)):
+        return math.inf
+    distance = abs(here - there) / tolerance
+    return distance if math.isfinite(distance) else math.inf
+
+
+def _described(key: str, here: Any, there: Any) -> str:
+    if key == "cell_means" and np.shape(here) == np.shape(there):
+        return f"{key}: up to {np.max(np.abs(np.subtract(here, there))):.4g} apart"
+    found, expected = (f"{v:.6g}" if isinstance(v, float) else v for v in (here, there))
+    return f"{key}: {found}, in the manifest {expected}"

@@ -1,0 +1,135 @@
+"""What the manifest holds of each result: a checksum, and a few numbers for where bytes differ."""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from PIL import Image
+from safetensors.numpy import load_file
+
+CELLS = 4
+"""A picture is remembered by its mean values in 4 x 4 cells."""
+
+OF_THIS_RUN_ALONE = {"report.html", "summary.csv", "training.json"}
+"""Results that hold seconds or the machine's name; their numbers are compared in metrics.json."""
+
+MEASURED = (
+    "width",
+    "height",
+    "psnr_db",
+    "ssim",
+    "wrong_pixels",
+    "upscale_psnr_db",
+    "upscale_lanczos_psnr_db",
+    "upscale_bicubic_psnr_db",
+    "parameters",
+    "steps",
+)
+"""What of metrics.json is a result, and not of the machine."""
+
+Facts = dict[str, Any]
+"""``sha256``, and ``numbers`` by name."""
+
+
+def facts_of_results(results: Path) -> dict[str, Facts]:
+    """Checksum and numbers of every result, by its name in the folder.
+
+    Checkpoints count as one result: a file for each would make the manifest long and say no more.
+
+    Parameters
+    ----------
+    results : Path
+        The folder ``results`` of a finished run; it is only read.
+    """
+    found = {}
+    for path in sorted(results.rglob("*")):
+        name = path.relative_to(results)
+        if path.is_dir() and path.name == "checkpoints":
+            found[name.as_posix()] = _of_checkpoints(path)
+        hidden = any(part.startswith(".") for part in name.parts)
+        if path.is_dir() or hidden or path.parent.name == "checkpoints":
+            continue
+        if path.name not in OF_THIS_RUN_ALONE and name.as_posix() != "README.md":
+            found[name.as_posix()] = facts_of_file(path)
+    return found
+
+
+def facts_of_file(path: Path) -> Facts:
+    """Checksum and numbers of one file; without the seconds in those that hold them."""
+    if path.name == "metrics.json":
+        numbers = {key: json.loads(path.read_text())[key] for key in MEASURED}
+        return {"sha256": _sha256(json.dumps(numbers).encode()), "numbers": numbers}
+    if path.name == "history.csv":
+        return _of_history(path)
+    read = READERS.get(path.suffix)
+    return {"sha256": _sha256(path.read_bytes()), "numbers": read(path) if read else {}}
+
+
+def _of_checkpoints(folder: Path) -> Facts:
+    digest = hashlib.sha256()
+    paths = sorted(folder.glob("step_*.safetensors"))
+    for path in paths:
+        digest.update(f"{_sha256(path.read_bytes())}  {path.name}\n".encode())
+    numbers = {"snapshots": len(paths), "last_step": int(paths[-1].stem.removeprefix("step_"))}
+    return {"sha256": digest.hexdigest(), "numbers": numbers}
+
+
+def _of_history(path: Path) -> Facts:
+    rows = list(csv.DictReader(io.StringIO(path.read_text())))
+    timeless = [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+    last = rows[-1]
+    numbers = {
+        "rows": len(rows),
+        "last_step": int(last["step"]),
+        "last_psnr_db": round(float(last["psnr_db"]), 3),
+    }
+    return {"sha256": _sha256(json.dumps(timeless).encode()), "numbers": numbers}
+
+
+def _of_network(path: Path) -> dict[str, Any]:
+    arrays = load_file(path)
+    flat = np.concatenate([array.ravel() for array in arrays.values()])
+    shapes = {name: list(array.shape) for name, array in sorted(arrays.items())}
+    return {"shapes": shapes, "weights_rms": round(float(np.sqrt(np.mean(flat**2.0))), 5)}
+
+
+def _of_picture(path: Path) -> dict[str, Any]:
+    with Image.open(path) as picture:
+        return {"mode": picture.mode, "size": list(picture.size)} | _levels(np.asarray(picture))
+
+
+def _of_film(path: Path) -> dict[str, Any]:
+    with av.open(str(path)) as film:
+        frames = [frame.to_ndarray(format="gray") for frame in film.decode(video=0)]
+    height, width = frames[-1].shape
+    return {"frames": len(frames), "size": [width, height]} | _levels(frames[-1])
+
+
+def _levels(pixels: np.ndarray) -> dict[str, Any]:
+    """Means over cells, all channels together, and the spread of the values: from 0 to 1."""
+    highest = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "ui" else 1
+    values = pixels / highest
+    cells = [
+        round(float(cell.mean()), 4)
+        for row in np.array_split(values, CELLS, axis=0)
+        for cell in np.array_split(row, CELLS, axis=1)
+    ]
+    return {"cell_means": cells, "spread": round(float(values.std()), 4)}
+
+
+READERS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    ".safetensors": _of_network,
+    ".png": _of_picture,
+    ".mp4": _of_film,
+}
+"""How numbers are read; a file of another kind is the same bytes, or different."""
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

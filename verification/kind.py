@@ -1,0 +1,86 @@
+"""The kind of a machine: whatever the bytes of a result depend on, besides the settings."""
+
+import importlib.metadata
+import json
+import platform
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+Kind = dict[str, str]
+"""What it is called, by what of it is meant."""
+
+
+def kind_of_results(results: Path) -> Kind:
+    """The kind of machine that has made the results, which has to be this one.
+
+    The device and the engines are read from what the trainings have recorded, the rest is found
+    here. A processor's name is not part of it: the same BLAS kernels and vector instructions give
+    the same bytes.
+
+    Parameters
+    ----------
+    results : Path
+    """
+    records = [json.loads(path.read_text()) for path in sorted(results.rglob("training.json"))]
+    on_gpu = any("cupy" in record["versions"] for record in records)
+    return {
+        "device": _joined(r["device"] for r in records) if on_gpu else "cpu",
+        "engine": _joined(map(_engine, records)),
+        **kind_of_software(),
+        **(_kind_of_cuda() if on_gpu else {}),
+    }
+
+
+def kind_of_software() -> Kind:
+    """Architecture, libraries, and which of their kernels this processor gets."""
+    return {
+        "architecture": platform.machine(),
+        "libc": " ".join(platform.libc_ver()),
+        "numpy": np.__version__,
+        "numpy_kernels": _numpy_kernels(),
+        "blas": _blas(),
+        "zlib": zlib.ZLIB_RUNTIME_VERSION,
+        "pillow": importlib.metadata.version("pillow"),
+        "av": importlib.metadata.version("av"),
+    }
+
+
+def _engine(record: dict[str, Any]) -> str:
+    return _joined([record["engine"]], [record["engine_variant"]], [record["precision"]])
+
+
+def _blas() -> str:
+    """Library and kernels: matrix products are summed in another order by each."""
+    found = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    return "; ".join(
+        f"{info['internal_api']} {info['version']} {info.get('architecture', '')}".strip()
+        for info in found
+    )
+
+
+def _numpy_kernels() -> str:
+    """Vector instructions that NumPy has kernels for, and that this processor has."""
+    targets = np.show_config(mode="dicts")["SIMD Extensions"]  # type: ignore[index]
+    return _joined(targets["baseline"], targets.get("found", []))
+
+
+def _kind_of_cuda() -> Kind:
+    import cupy
+
+    runtime = cupy.cuda.runtime
+    return {
+        "compute_capability": cupy.cuda.Device().compute_capability,
+        "cupy": cupy.__version__,
+        "cuda": str(runtime.runtimeGetVersion()),
+        "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())),
+    }
+
+
+def _joined(*words: Iterable[str]) -> str:
+    """Each word once, in the order in which they come."""
+    return " ".join(dict.fromkeys(word for some in words for word in some if word))
