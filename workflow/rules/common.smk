@@ -1,5 +1,6 @@
 # What the other files here are written with: the checked settings, names of files, estimates.
 
+import math
 import re
 import shutil
 import sys
@@ -35,6 +36,12 @@ IMPORTED = [field for field in config["fields"] if field not in TRAINED]
 
 CORES_ON_A_CLUSTER = 2
 """For a training, where neither the settings nor --cores say how many there are to share."""
+
+MAKES_NO_DIFFERENCE = (
+    *("threads", "checkpoint_interval_s"),
+    *("time_limit_s", "time_margin_s", "max_temperature_celsius"),
+)
+"""Settings of a training that its result does not depend on."""
 
 DRAWING_THREADS = 2
 DRAWING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
@@ -97,7 +104,7 @@ def training_settings(wildcards):
     return {
         key: value
         for key, value in field_of(wildcards)["training"].items()
-        if key not in ("threads", "checkpoint_interval_s")
+        if key not in MAKES_NO_DIFFERENCE
     }
 
 
@@ -126,11 +133,15 @@ def training_memory_mb(wildcards, threads):
 
 
 def training_minutes(wildcards, threads, attempt):
-    """Longer at each attempt: a cluster stops a job that takes longer than it said."""
-    minutes = estimates.training_minutes(
+    """Longer at each attempt: a cluster stops a job that takes longer than it said.
+
+    But never longer than the limit in the settings: then the next attempt goes on.
+    """
+    minutes = attempt * estimates.training_minutes(
         image_of(wildcards), field_of(wildcards), threads, gpus_of(wildcards)
     )
-    return attempt * minutes
+    limit_s = field_of(wildcards)["training"].get("time_limit_s", math.inf)
+    return math.ceil(min(minutes, limit_s / 60))
 
 
 def drawing_minutes(wildcards, longer_side_px, threads, pictures=1):
