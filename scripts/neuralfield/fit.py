@@ -5,7 +5,6 @@ import io
 import json
 import math
 import platform
-import shutil
 import statistics
 import time
 from collections.abc import Callable
@@ -254,11 +253,14 @@ def publish_results(
 
 
 def _copy_snapshots(folder: StateFolder, target: Path) -> None:
-    if target.exists():
-        shutil.rmtree(target)
-    target.mkdir(parents=True)
-    for _, path in list_snapshots(folder.snapshots):
-        shutil.copyfile(path, target / path.name)
+    """Leave just this training's snapshots in `target`, file by file: somebody may be reading."""
+    taken = {path.name: path for _, path in list_snapshots(folder.snapshots)}
+    target.mkdir(parents=True, exist_ok=True)
+    for path in target.iterdir():
+        if path.name not in taken:
+            path.unlink()
+    for name, path in taken.items():
+        write_atomically(target / name, path.read_bytes())
 
 
 def _record(trainer: Trainer, run: Run) -> dict[str, Any]:

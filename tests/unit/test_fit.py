@@ -52,9 +52,9 @@ def make_task(field=None, **training):
 
 
 def train(task, folder, **run_settings):
-    """Train to the end; returns the outputs' folder."""
+    """Train to the end; returns what was said."""
     said = []
-    run = Run(CPU, folder / "state", say=said.append, **run_settings)
+    run = Run(CPU, folder / "state", **({"say": said.append} | run_settings))
     outputs = {
         "model": folder / "model.safetensors",
         "history": folder / "history.csv",
