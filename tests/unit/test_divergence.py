@@ -135,6 +135,7 @@ def test_killed_at_each_moment_of_going_back(tmp_path, left_alone, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(TapeEngine, "run", run_until_shortly_before)
         train(task, tmp_path / "before", checkpoint_interval_s=0)
+    moment = 0
     for moment in count(1):
         folder = tmp_path / str(moment)
         shutil.copytree(tmp_path / "before", folder)

@@ -51,10 +51,10 @@ def make_task(field=None, **training):
     return Task(picture(), "grey", field_settings(field), settings)
 
 
-def train(task, folder, **run_settings):
-    """Train to the end; returns what was said."""
+def train(task, folder, say=None, **run_settings):
+    """Train to the end; returns what was said, unless somebody else is told."""
     said = []
-    run = Run(CPU, folder / "state", **({"say": said.append} | run_settings))
+    run = Run(CPU, folder / "state", say=say or said.append, **run_settings)
     outputs = {
         "model": folder / "model.safetensors",
         "history": folder / "history.csv",

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 
 import pandas as pd
 import pytest
@@ -56,24 +57,19 @@ def test_looking_is_cheap():
     assert sensor.count <= 2
 
 
-def test_a_hot_training_ends_with_the_same_bytes_and_does_not_count_its_pauses(tmp_path, quick):
+def test_a_hot_training_ends_with_the_same_bytes_and_does_not_count_its_pauses(
+    tmp_path, quick, monkeypatch
+):
     task, said = make_task(), []
     train(task, tmp_path / "cool")
     sensor = ScriptedSensor(50, 50, 90, 88, *[79] * 20, 70, 60, 90, *[79] * 20, 75, 60)
-    monotonous = HeatGuard(sensor, 80, said.append)
-    slept = []
-
-    def wait(self, stop, wait_until_cool=HeatGuard.wait_until_cool):
-        wait_until_cool(self, stop)
-        threading.Event().wait(0.5)
-        slept.append(0.5)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(HeatGuard, "wait_until_cool", wait)
-        train(task, tmp_path / "hot", heat=monotonous)
+    monkeypatch.setattr(heat, "_SECONDS_BETWEEN_LOOKS", 0.02)
+    started_s = time.monotonic()
+    train(task, tmp_path / "hot", heat=HeatGuard(sensor, 80, said.append))
+    took_s = time.monotonic() - started_s
     assert [line.split()[0] for line in said] == ["paused:", "going", "paused:", "going"]
-    assert len(slept) == 2
-    assert pd.read_csv(tmp_path / "hot/history.csv").seconds.iloc[-1] < 0.5
+    seconds = pd.read_csv(tmp_path / "hot/history.csv").seconds.iloc[-1]
+    assert seconds < took_s - 41 * 0.02, "readings while it paused"
     assert sha256(tmp_path / "hot/model.safetensors") == sha256(tmp_path / "cool/model.safetensors")
 
 
