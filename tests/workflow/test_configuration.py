@@ -215,7 +215,11 @@ def test_pictures_are_found_beside_the_snakefile(written):
         ("training.learning_rate", float("inf"), "learning_rate: .inf; expected a number > 0"),
         ("training.footprint_points", 65, "footprint_points: 65; expected a whole number from"),
         ("training.segments", 21, "training.segments: 21; expected at most steps, which is 20"),
-        ("training.time_limit_s", 50, "time_margin_s: 60; expected at most time_limit_s, which is 50"),
+        (
+            "training.time_limit_s",
+            50,
+            "time_margin_s: 60; expected at most time_limit_s, which is 50",
+        ),
         ("training.time_limit_s", 0, "training.time_limit_s: 0; expected a number of seconds > 0"),
         (
             "training.max_temperature_celsius",
