@@ -8,6 +8,7 @@ are kept, so that a damaged one costs the steps since the one before it and noth
 import contextlib
 import errno
 import fcntl
+import os
 import re
 import shutil
 import time
@@ -23,6 +24,8 @@ from neuralfield.interruption import StopSignals
 
 _STATE_NAME = re.compile(r"state_([0-9a-f]{16})_(\d{8})\.safetensors")
 _KEPT = 2
+
+_SECONDS_BETWEEN_TRIES = 0.2
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """What file systems without locks say of `flock`."""
@@ -61,15 +64,23 @@ class StateFolder:
         Interrupted
             Asked to stop while waiting.
         """
-        with (self.folder / "lock").open("w") as file:
-            is_held = self._try_lock(file)
-            if not is_held:
-                self.say(f"{self.folder}: another process is training here; waiting for it to end")
-            while not is_held:
-                stop.raise_if_received("was waiting for another process, nothing to save")
-                time.sleep(0.2)
-                is_held = self._try_lock(file)
+        with contextlib.ExitStack() as stack:
+            path, file = self.folder / "lock", None
+            # whoever held it may have removed the whole folder: then it is begun anew
+            while file is None or not _is_file_at(file, path):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(path.open("w"))
+                self._wait_for_lock(file, stop)
             yield
+
+    def _wait_for_lock(self, file: IO[str], stop: StopSignals) -> None:
+        is_held = self._try_lock(file)
+        if not is_held:
+            self.say(f"{self.folder}: another process is training here; waiting for it to end")
+        while not is_held:
+            stop.raise_if_received("was waiting for another process, nothing to save")
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+            is_held = self._try_lock(file)
 
     def _try_lock(self, file: IO[str]) -> bool:
         """Whether there is nobody to wait for."""
@@ -140,3 +151,11 @@ class StateFolder:
     def _states(self) -> list[tuple[int, Path]]:
         matches = [(_STATE_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
         return sorted((int(m[2]), path) for m, path in matches if m and m[1] == self.run)
+
+
+def _is_file_at(file: IO[str], path: Path) -> bool:
+    """Whether a path still leads to an open file."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -83,6 +84,19 @@ def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alon
             first.kill()
             said, _ = second.communicate(timeout=60)
     assert second.returncode == 0 and "going on from the state saved after step" in said
+    assert content(tmp_path) == left_alone
+
+
+def test_a_state_folder_that_is_removed_meanwhile_is_begun_anew(tmp_path, left_alone):
+    """As Snakemake does when everything is made, while another process waits."""
+    (tmp_path / "state").mkdir()
+    with (tmp_path / "state" / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with start(tmp_path) as job:
+            assert job.stdout and "waiting for it to end" in job.stdout.readline()
+            shutil.rmtree(tmp_path / "state")
+            held.close()
+            assert job.wait(timeout=60) == 0
     assert content(tmp_path) == left_alone
 
 
