@@ -1,6 +1,5 @@
 # What the other files here are written with: the checked settings, names of files, estimates.
 
-import math
 import re
 import shutil
 import sys
@@ -133,15 +132,9 @@ def training_memory_mb(wildcards, threads):
 
 
 def training_minutes(wildcards, threads, attempt):
-    """Longer at each attempt: a cluster stops a job that takes longer than it said.
-
-    But never longer than the limit in the settings: then the next attempt goes on.
-    """
-    minutes = attempt * estimates.training_minutes(
-        image_of(wildcards), field_of(wildcards), threads, gpus_of(wildcards)
+    return estimates.training_minutes(
+        image_of(wildcards), field_of(wildcards), threads, gpus_of(wildcards), attempt
     )
-    limit_s = field_of(wildcards)["training"].get("time_limit_s", math.inf)
-    return math.ceil(min(minutes, limit_s / 60))
 
 
 def drawing_minutes(wildcards, longer_side_px, threads, pictures=1):
