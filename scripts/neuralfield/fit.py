@@ -146,7 +146,7 @@ def _resume(
         step, arrays, metadata = found
         trainer.restore(arrays, metadata)
         if step < until_step:
-            run.note(f"going on from the state saved after step {step:,}")
+            run.note(f"going on from the state saved after step {step:,}{_since_rollback(trainer)}")
         return
     if earlier_segment is None:
         _save_snapshot(trainer, folder)
@@ -159,6 +159,15 @@ def _resume(
     trainer.restore(arrays, metadata)
     for step, path in list_snapshots(earlier_segment / "snapshots"):
         write_atomically(snapshot_path(folder.snapshots, step), path.read_bytes())
+
+
+def _since_rollback(trainer: Trainer) -> str:
+    """What may not have been told, where the training was killed just then."""
+    rollback = trainer.rollback
+    if rollback is None:
+        return ""
+    factor = f"{rollback.learning_rate_factor:g} times the learning rate"
+    return f", with {factor} since it diverged and went back to step {rollback.to_step:,}"
 
 
 def _advance(

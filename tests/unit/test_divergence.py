@@ -151,7 +151,10 @@ def test_killed_at_each_moment_of_going_back(tmp_path, left_alone, monkeypatch):
                 break
             except Killed:
                 pass
-        train(task, folder)
+        said = train(task, folder)
+        assert any(
+            "went back to step 86" in line or "going back to step 86" in line for line in said
+        )
         assert content(folder) == content(left_alone[0]), moment
     assert moment > 4, "writing the state, giving it its name, and removing two others"
 
