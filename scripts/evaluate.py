@@ -26,6 +26,7 @@ TRAINING_KEYS = (
     "engine",
     "precision",
     "random_seed",
+    "rollback",
     "versions",
 )
 

@@ -13,13 +13,11 @@ from typing import Any
 sys.path.insert(0, os.fspath(Path(__file__).parent))
 
 from neuralfield.errors import NeuralfieldError
-from neuralfield.interruption import EXIT_CODE_TRY_AGAIN, Interrupted
+from neuralfield.exit_codes import EXIT_CODE_CTRL_C, EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN
+from neuralfield.interruption import Interrupted
 
 snakemake: Any
 """The job that a script works on: Snakemake puts it there; named here for type checkers."""
-
-EXIT_CODE_FAILED = 1
-EXIT_CODE_CTRL_C = 130
 
 
 def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None:
@@ -27,7 +25,7 @@ def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None
 
     What it prints, logs or warns of goes to the job's log file. A `NeuralfieldError` becomes one
     line there and on the terminal; the traceback of anything else goes to the log. Leaves the
-    process with another exit code than 0 if the job failed.
+    process with one of `neuralfield.exit_codes` if the job is not done.
 
     Parameters
     ----------

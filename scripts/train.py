@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -14,7 +15,9 @@ from tqdm import tqdm
 from neuralfield.device import available_cores, require_cores, select_device
 from neuralfield.fields import field_settings
 from neuralfield.fit import Run, fit, publish_results, publish_segment
+from neuralfield.heat import guard_card
 from neuralfield.images import read_pixel_csv
+from neuralfield.time_limit import leaving_time_s
 from neuralfield.trainer import Task
 from neuralfield.training import TrainingSettings
 
@@ -26,7 +29,10 @@ log = logging.getLogger(__name__)
 SECONDS_BETWEEN_LINES = 5.0
 """In the log; the history has all rows."""
 
-HOW_AND_WHERE = ("device", "engine", "threads", "checkpoint_interval_s", "segments")
+HOW_AND_WHERE = (
+    *("device", "engine", "threads", "checkpoint_interval_s", "segments"),
+    *("time_limit_s", "time_margin_s", "max_temperature_celsius"),
+)
 """Settings of the section `training` that are not of the training itself."""
 
 
@@ -118,6 +124,12 @@ def main(
     earlier_segment : Path, optional
         Folder of the one before it.
     """
+    leave_at_s = leaving_time_s(
+        training.get("time_limit_s"),
+        training["time_margin_s"],
+        os.environ,
+        started_s=time.monotonic(),
+    )
     if "threads" in training:  # --cores may have lowered what it was asked for
         require_cores(training["threads"])
     mode = json.loads(facts.read_text())["source"]["mode"]
@@ -129,14 +141,17 @@ def main(
         TrainingSettings.from_mapping(settings),
     )
     with Progress(name, task.training.steps) as progress:
+        device = select_device(training["device"])
         run = Run(
-            select_device(training["device"]),
+            device,
             state / f"segment_{segment}",
             training["engine"],
             min(threads, available_cores()),  # more may have been said on the command line
             training["checkpoint_interval_s"],
             progress,
             progress.say,
+            leave_at_s,
+            guard_card(training.get("max_temperature_celsius"), device, progress.say),
         )
         if segment_folder:
             publish = partial(publish_segment, segment_folder=segment_folder)

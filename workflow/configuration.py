@@ -383,8 +383,9 @@ def _training_disagreements(
         ("minimum_learning_rate", "learning_rate"),
         ("segments", "steps"),
         ("warmup_steps", "steps"),
+        ("time_margin_s", "time_limit_s"),
     ):
-        if training[key] > training[limit_key]:
+        if training[key] > training.get(limit_key, math.inf):
             changed = key in own or limit_key in own
             place: Place = ("fields", name, "training", key) if changed else ("training", key)
             yield ConfigError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from neuralfield.engines.layer_forward import MAX_WIDTH
@@ -82,9 +82,13 @@ def gpu_engine(field: Mapping[str, Any]) -> str:
 
 
 def training_minutes(
-    image: Mapping[str, Any], field: Mapping[str, Any], threads: int, gpus: int
+    image: Mapping[str, Any], field: Mapping[str, Any], threads: int, gpus: int, attempt: int = 1
 ) -> int:
-    """Three products of matrices for each layer, point and step: one forwards, two backwards."""
+    """Three products of matrices for each layer, point and step: one forwards, two backwards.
+
+    Longer at each attempt, because a cluster stops a job that takes longer than it said; but never
+    longer than the limit in the settings, at which the training leaves.
+    """
     training = field["training"]
     weights = sum(a * b for a, b in pairwise(layer_widths(field)))
     step_flop = 6 * weights * points_per_step(image, training)
@@ -94,7 +98,8 @@ def training_minutes(
     else:
         step_s = step_flop / (CORE_FLOP_PER_S * threads)
     minutes = STARTING_MINUTES + ceil(training["steps"] * step_s / training["segments"] / 60)
-    return min(minutes, LONGEST_MINUTES)
+    limit_s = training.get("time_limit_s", inf)
+    return ceil(min(attempt * min(minutes, LONGEST_MINUTES), limit_s / 60))
 
 
 def drawing_minutes(points: int, field: Mapping[str, Any], threads: int, gpus: int) -> int:

@@ -3,8 +3,8 @@
 import csv
 import io
 import json
+import math
 import platform
-import shutil
 import statistics
 import time
 from collections.abc import Callable
@@ -24,8 +24,10 @@ from neuralfield.checkpoint import (
     snapshot_path,
 )
 from neuralfield.device import Device, keep_freed_memory, require_cores
+from neuralfield.divergence import go_back
 from neuralfield.errors import CheckpointError, DivergenceError
 from neuralfield.files import write_atomically
+from neuralfield.heat import HeatGuard
 from neuralfield.interruption import StopSignals
 from neuralfield.model import save_model
 from neuralfield.state import StateFolder
@@ -53,6 +55,10 @@ class Run:
     progress : callable
     say : callable
         Told, in a line, whatever a user should know.
+    leave_at_s : float
+        When to save and leave, as `time.monotonic` has it.
+    heat : HeatGuard, optional
+        Pauses the training while the card is too hot.
     """
 
     device: Device
@@ -62,6 +68,8 @@ class Run:
     checkpoint_interval_s: float = 30.0
     progress: Progress = lambda row: None
     say: Callable[[str], None] = print
+    leave_at_s: float = math.inf
+    heat: HeatGuard | None = None
     notes: list[str] = field(default_factory=list)
 
     def note(self, line: str) -> None:
@@ -94,9 +102,10 @@ def fit(
     Raises
     ------
     Interrupted
-        SIGTERM, SIGINT or SIGUSR1 came; the state is saved.
+        SIGTERM, SIGINT or SIGUSR1 came, or it is time to leave; the state is saved.
     DivergenceError
-        The loss stopped being finite; the last good state and snapshots are kept.
+        The loss or a weight stopped being finite for the second time; the last good state and
+        snapshots are kept.
     ResourceError
         More threads than cores, or too little memory.
     """
@@ -107,9 +116,9 @@ def fit(
             # cores are used by working on blocks side by side; a threaded BLAS would compete
             stack.enter_context(threadpool_limits(limits=1))
             keep_freed_memory()
-        stop = stack.enter_context(StopSignals())
+        stop = stack.enter_context(StopSignals(run.leave_at_s))
         trainer = Trainer(task, run.device, run.engine, run.threads, run.note)
-        stack.callback(trainer.engine.close)
+        stack.callback(trainer.close)
         name = task.fingerprint(trainer.engine, run.device.kind)
         folder = StateFolder(run.state_folder, name, run.note)
         stack.enter_context(folder.locked(stop))
@@ -137,7 +146,7 @@ def _resume(
         step, arrays, metadata = found
         trainer.restore(arrays, metadata)
         if step < until_step:
-            run.note(f"going on from the state saved after step {step:,}")
+            run.note(f"going on from the state saved after step {step:,}{_since_rollback(trainer)}")
         return
     if earlier_segment is None:
         _save_snapshot(trainer, folder)
@@ -152,6 +161,15 @@ def _resume(
         write_atomically(snapshot_path(folder.snapshots, step), path.read_bytes())
 
 
+def _since_rollback(trainer: Trainer) -> str:
+    """What may not have been told, where the training was killed just then."""
+    rollback = trainer.rollback
+    if rollback is None:
+        return ""
+    factor = f"{rollback.learning_rate_factor:g} times the learning rate"
+    return f", with {factor} since it diverged and went back to step {rollback.to_step:,}"
+
+
 def _advance(
     trainer: Trainer, folder: StateFolder, run: Run, stop: StopSignals, until_step: int
 ) -> None:
@@ -160,30 +178,35 @@ def _advance(
     def close_lap() -> None:
         nonlocal lap_s
         run.device.synchronize()
-        trainer.seconds += time.perf_counter() - lap_s
+        now_s = time.perf_counter()
+        trainer.seconds += now_s - lap_s
+        lap_s = now_s
 
-    try:
-        while trainer.steps_taken < until_step:
+    while trainer.steps_taken < until_step:
+        try:
             is_row = trainer.advance(until_step)
             is_snapshot = trainer.steps_taken in trainer.snapshot_steps
             is_late = time.perf_counter() - last_saved_s >= run.checkpoint_interval_s
-            if not (is_row or is_snapshot or is_late or stop.received):
+            is_hot = run.heat is not None and run.heat.is_too_hot()
+            if not (is_row or is_snapshot or is_late or is_hot or stop.received):
                 continue
             close_lap()
             if is_row:
                 run.progress(trainer.add_history_row())
             if is_snapshot:
                 _save_snapshot(trainer, folder)
-            if is_late or stop.received or trainer.steps_taken == until_step:
+            is_done = trainer.steps_taken == until_step
+            if is_late or is_hot or stop.received or is_done:
                 folder.save(trainer.steps_taken, *trainer.state())
                 last_saved_s = time.perf_counter()
-                if trainer.steps_taken < until_step:
+                if run.heat and is_hot and not is_done:
+                    run.heat.wait_until_cool(stop)
+                if not is_done:
                     stop.raise_if_received(f"saved after step {trainer.steps_taken:,}")
-            lap_s = time.perf_counter()
-    except DivergenceError as error:
-        good = list_snapshots(folder.snapshots)[-1][1]
-        remedy = f"{error.remedy}; the last good snapshot is {good}"
-        raise DivergenceError(error.where, error.found, error.expected, remedy) from None
+        except DivergenceError as error:
+            close_lap()
+            run.note(go_back(trainer, folder, error))
+        lap_s = time.perf_counter()
 
 
 def _save_snapshot(trainer: Trainer, folder: StateFolder) -> None:
@@ -201,6 +224,9 @@ def _save_network(trainer: Trainer, path: Path) -> None:
         "device": trainer.device.kind,
         "precision": trainer.engine.precision,
     }
+    if trainer.rollback:
+        record["rolled_back_to_step"] = trainer.rollback.to_step
+        record["learning_rate_factor"] = trainer.rollback.learning_rate_factor
     save_model(path, trainer.network, task.field, task.shape, task.mode, record)
 
 
@@ -226,19 +252,24 @@ def publish_results(
     _save_network(trainer, model)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(HISTORY_COLUMNS)
+    writer.writerow([*HISTORY_COLUMNS, "rollbacks"])
+    last_step_before = trainer.rollback.to_step if trainer.rollback else math.inf
     for step, *numbers in trainer.history:
-        writer.writerow([int(step), *(f"{number:.9g}" for number in numbers)])
+        rollbacks = int(step > last_step_before)
+        writer.writerow([int(step), *(f"{number:.9g}" for number in numbers), rollbacks])
     write_atomically(history, table.getvalue().encode())
     write_atomically(record, (json.dumps(_record(trainer, run), indent=2) + "\n").encode())
 
 
 def _copy_snapshots(folder: StateFolder, target: Path) -> None:
-    if target.exists():
-        shutil.rmtree(target)
-    target.mkdir(parents=True)
-    for _, path in list_snapshots(folder.snapshots):
-        shutil.copyfile(path, target / path.name)
+    """Leave just this training's snapshots in `target`, file by file: somebody may be reading."""
+    taken = {path.name: path for _, path in list_snapshots(folder.snapshots)}
+    target.mkdir(parents=True, exist_ok=True)
+    for path in target.iterdir():
+        if path.name not in taken:
+            path.unlink()
+    for name, path in taken.items():
+        write_atomically(target / name, path.read_bytes())
 
 
 def _record(trainer: Trainer, run: Run) -> dict[str, Any]:
@@ -261,6 +292,7 @@ def _record(trainer: Trainer, run: Run) -> dict[str, Any]:
         "parameters": trainer.network.parameter_count,
         "memory_bytes": trainer.engine.memory_report(),
         "final_loss": trainer.history[-1][2],
+        "rollback": asdict(trainer.rollback) if trainer.rollback else None,
         "versions": versions,
         "notes": run.notes,
     }

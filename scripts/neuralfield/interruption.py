@@ -1,11 +1,10 @@
-"""Being asked to stop: signals set a flag, and the training loop stops where it is safe."""
+"""Being asked to stop: a signal or the clock; the training loop stops where it is safe."""
 
+import math
 import signal
 import threading
+import time
 from types import TracebackType
-
-EXIT_CODE_TRY_AGAIN = 75
-"""EX_TEMPFAIL of sysexits.h: nothing is wrong, the same command goes on from here."""
 
 
 class Interrupted(Exception):
@@ -16,18 +15,26 @@ class StopSignals:
     """Within this context SIGTERM, SIGINT and SIGUSR1 set a flag and do nothing else.
 
     Handlers that raise could strike in the middle of an update or a write.
+
+    Parameters
+    ----------
+    leave_at_s : float, optional
+        The moment from which on the time limit asks to stop too, as `time.monotonic` has it.
     """
 
     _WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
-    def __init__(self) -> None:
+    def __init__(self, leave_at_s: float = math.inf) -> None:
+        self.leave_at_s = leave_at_s
         self._received: signal.Signals | None = None
         self._previous: dict[signal.Signals, object] = {}
 
     @property
     def received(self) -> str:
-        """Name of the signal that came, or an empty string."""
-        return self._received.name if self._received else ""
+        """What asks to stop: the name of a signal, "time limit", or an empty string."""
+        if self._received:
+            return self._received.name
+        return "time limit" if time.monotonic() >= self.leave_at_s else ""
 
     def raise_if_received(self, saved: str) -> None:
         """Leave, saying what has been saved.
@@ -36,10 +43,8 @@ class StopSignals:
         ------
         Interrupted
         """
-        if self._received:
-            raise Interrupted(
-                f"{self._received.name}: {saved}; the same command goes on from there"
-            )
+        if reason := self.received:
+            raise Interrupted(f"{reason}: {saved}; the same command goes on from there")
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():

@@ -6,13 +6,15 @@ are kept, so that a damaged one costs the steps since the one before it and noth
 """
 
 import contextlib
+import errno
 import fcntl
+import os
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -22,6 +24,11 @@ from neuralfield.interruption import StopSignals
 
 _STATE_NAME = re.compile(r"state_([0-9a-f]{16})_(\d{8})\.safetensors")
 _KEPT = 2
+
+_SECONDS_BETWEEN_TRIES = 0.2
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+"""What file systems without locks say of `flock`."""
 
 
 class StateFolder:
@@ -49,29 +56,58 @@ class StateFolder:
     def locked(self, stop: StopSignals) -> Iterator[None]:
         """Hold the folder alone; wait where another process of the same training still runs.
 
+        The lock is the operating system's and ends with its process, however that ends. Some
+        network file systems have none: there it is said, and the training goes on without.
+
         Raises
         ------
         Interrupted
-            A signal came while waiting.
+            Asked to stop while waiting.
         """
-        with (self.folder / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                self.say(f"{self.folder}: another process is training here; waiting for it to end")
-                while True:
-                    time.sleep(0.2)
-                    stop.raise_if_received("was waiting, nothing to save")
-                    with contextlib.suppress(OSError):
-                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        break
+        with contextlib.ExitStack() as stack:
+            path, file = self.folder / "lock", None
+            # whoever held it may have removed the whole folder: then it is begun anew
+            while file is None or not _is_file_at(file, path):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(path.open("w"))
+                self._wait_for_lock(file, stop)
             yield
 
+    def _wait_for_lock(self, file: IO[str], stop: StopSignals) -> None:
+        is_held = self._try_lock(file)
+        if not is_held:
+            self.say(f"{self.folder}: another process is training here; waiting for it to end")
+        while not is_held:
+            stop.raise_if_received("was waiting for another process, nothing to save")
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+            is_held = self._try_lock(file)
+
+    def _try_lock(self, file: IO[str]) -> bool:
+        """Whether there is nobody to wait for."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            self.say(
+                f"{self.folder}: this file system has no locks ({error.strerror}); going on"
+                " without: do not start the same training twice at once"
+            )
+        return True
+
     def save(self, step: int, arrays: Mapping[str, np.ndarray], metadata: dict[str, Any]) -> None:
-        """Write the state after `step` steps, then let go of all but the last two."""
+        """Write the state after `step` steps, then let go of all but the last two up to there.
+
+        States of later steps are damaged, or from before a training went back.
+        """
         save_arrays(self._path(step), arrays, metadata | {"run": self.run, "step": step})
-        for _, path in self._states()[:-_KEPT]:
-            path.unlink(missing_ok=True)
+        states = self._states()
+        up_to_here = [path for taken, path in states if taken <= step]
+        for _, path in states:
+            if path not in up_to_here[-_KEPT:]:
+                path.unlink(missing_ok=True)
 
     def load_latest(self, usable: Callable[[int], bool]) -> tuple[int, dict, dict] | None:
         """The newest state of this run that is whole.
@@ -115,3 +151,11 @@ class StateFolder:
     def _states(self) -> list[tuple[int, Path]]:
         matches = [(_STATE_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
         return sorted((int(m[2]), path) for m, path in matches if m and m[1] == self.run)
+
+
+def _is_file_at(file: IO[str], path: Path) -> bool:
+    """Whether a path still leads to an open file."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

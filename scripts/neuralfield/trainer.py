@@ -5,7 +5,8 @@ import math
 import time
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,28 @@ class Task:
         )
 
 
+@dataclass(frozen=True)
+class Rollback:
+    """A divergence, and where the training went on from.
+
+    Attributes
+    ----------
+    to_step : int
+        Of the snapshot that it went back to.
+    noticed_at_step : int
+        When it was looked at and found; a card is not looked at after each step.
+    found : str
+        What was not finite.
+    learning_rate_factor : float
+        What the learning rate is multiplied by since then.
+    """
+
+    to_step: int
+    noticed_at_step: int
+    found: str
+    learning_rate_factor: float
+
+
 class Trainer:
     """Takes steps, keeps the history, and turns itself into arrays and back.
 
@@ -114,7 +137,7 @@ class Trainer:
             beta1=settings.beta1,
             beta2=settings.beta2,
         )
-        self.schedule = Schedule(
+        schedule = Schedule(
             settings.schedule,
             settings.learning_rate,
             settings.minimum_learning_rate,
@@ -133,19 +156,23 @@ class Trainer:
         if settings.supervision == "footprint":
             pixel_side = 2 / max(shape.width, shape.height)
             footprint = Footprint(settings.footprint_points, pixel_side, seed)
-        problem = Problem(
+        self.problem = Problem(
             self.network,
             shape,
             task.values,
             settings.loss,
             settings.huber_delta,
             self.optimizer,
-            self.schedule,
+            schedule,
             batches,
             footprint,
             dtype,
         )
-        self.engine = make_engine(engine, settings.precision, problem, device, threads, note)
+        self._make_engine = partial(
+            make_engine, engine, settings.precision, device=device, threads=threads
+        )
+        self.engine = self._make_engine(problem=self.problem, note=note)
+        self.rollback: Rollback | None = None
         self.steps_taken = 0
         self.seconds = 0.0
         self.history: list[tuple[float, ...]] = []
@@ -154,6 +181,15 @@ class Trainer:
         self._stops = sorted(self._row_steps | self.snapshot_steps)
         self._steps_since_row = 0
         self._steps_per_s = 0.0
+
+    @property
+    def schedule(self) -> Schedule:
+        """The learning rate at every step."""
+        return self.problem.schedule
+
+    def close(self) -> None:
+        """Give back threads and memory."""
+        self.engine.close()
 
     def advance(self, limit: int) -> bool:
         """Take the steps up to the next row, snapshot or `limit`, or as many as soon end.
@@ -211,11 +247,14 @@ class Trainer:
             "steps_since_row": self._steps_since_row,
             "loss_since_row": loss,
             "error_since_row": squared_error,
+            "rollback": asdict(self.rollback) if self.rollback else None,
         }
         return arrays | {"history": rows}, metadata
 
     def restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
         """Go back to what `state` gave."""
+        if metadata.get("rollback"):
+            self._lower_learning_rate(Rollback(**metadata["rollback"]))
         self.network.load(_with_prefix(arrays, "network."), "saved state")
         for name, array in _with_prefix(arrays, "optimizer.").items():
             self.optimizer.state[name][...] = self.device.asarray(array)
@@ -225,18 +264,49 @@ class Trainer:
         totals = [metadata["loss_since_row"], metadata["error_since_row"]]
         self.engine.totals[...] = self.device.asarray(totals)
 
+    def roll_back(self, arrays: dict[str, np.ndarray], rollback: Rollback) -> None:
+        """Go on from a snapshot, with a lower learning rate and an optimizer without memory.
+
+        What is counted and averaged since the last row begins anew; the seconds go on.
+
+        Parameters
+        ----------
+        arrays : dict of name to array
+            The network's, after ``rollback.to_step`` steps.
+        rollback : Rollback
+        """
+        self._lower_learning_rate(rollback)
+        self.network.load(arrays, "snapshot")
+        for array in self.optimizer.state.values():
+            array.fill(0)
+        self.steps_taken, self._steps_since_row = rollback.to_step, 0
+        self.history = [row for row in self.history if row[0] <= rollback.to_step]
+
+    def _lower_learning_rate(self, rollback: Rollback) -> None:
+        """Make the engine anew, because kernels are compiled with the learning rate."""
+        factor, full = rollback.learning_rate_factor, self.schedule
+        lowered = replace(
+            full,
+            learning_rate=factor * full.learning_rate,
+            minimum_learning_rate=factor * full.minimum_learning_rate,
+        )
+        self.rollback = rollback
+        self.engine.close()
+        self.problem = replace(self.problem, schedule=lowered)
+        self.engine = self._make_engine(problem=self.problem, note=lambda line: None)
+
     def _require_finite(self) -> None:
         loss = float(self.engine.totals[0])  # waits for the steps
         if not math.isfinite(loss):
             raise self._divergence(f"the loss is {loss}")
 
     def _divergence(self, found: str) -> DivergenceError:
-        rate = self.task.training.learning_rate
+        configured, present = self.task.training.learning_rate, self.schedule.learning_rate
         return DivergenceError(
             f"training, step {self.steps_taken}",
             found,
             "a finite number",
-            f"lower training.learning_rate, now {rate:g}: try {rate / 3:.1g}",
+            f"lower training.learning_rate, now {configured:g}: try {present / 3:.1g}",
         )
 
 

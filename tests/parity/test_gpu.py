@@ -1,5 +1,6 @@
 """The GPU computes what the CPU computes, and resumes to the same bytes."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from neuralfield.rng import permuted, philox, uniform
 from neuralfield.tensor import Tensor, gradients
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+import test_divergence
 import test_fit
 import test_tensor
 
@@ -99,3 +101,23 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, g
     assert any("going on from" in line for line in said)
     digests = {test_fit.sha256(tmp_path / n / "model.safetensors") for n in ("a", "b", "resumed")}
     assert len(digests) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+@pytest.mark.parametrize("engine", ["cuda", "tape"])
+def test_a_divergence_goes_back_to_the_same_bytes(tmp_path, monkeypatch, gpu, engine):
+    """However many steps a call takes, and so however late it is noticed."""
+    for module in (test_fit, test_divergence):
+        monkeypatch.setattr(module, "CPU", gpu)
+    task = test_divergence.diverging_task()
+    for name, interval_s in (("alone", 1000), ("often", 0), ("resumed", 0)):
+        test_fit.train(task, tmp_path / name, engine=engine, checkpoint_interval_s=interval_s)
+        record = json.loads((tmp_path / name / "training.json").read_text())
+        assert record["engine"] == engine
+        assert 0 < record["rollback"]["to_step"] < record["rollback"]["noticed_at_step"]
+    newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
+    newest.unlink()
+    said = test_fit.train(task, tmp_path / "resumed", engine=engine)
+    assert any("going on from" in line for line in said)
+    contents = [test_divergence.content(tmp_path / n) for n in ("alone", "often", "resumed")]
+    assert contents[0] == contents[1] == contents[2]

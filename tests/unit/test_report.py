@@ -187,6 +187,18 @@ def test_what_users_wrote_is_escaped(results):
     assert "evil()</script>" not in text
 
 
+def test_a_divergence_is_told(results):
+    picture = add_image(results, "cub")
+    add_field(results, "cub", "calm", picture)
+    assert "diverged" not in write(results)[1].text
+    facts = {"to_step": 1100, "noticed_at_step": 1234, "found": "the loss is nan"}
+    rollback = facts | {"learning_rate_factor": 0.1}
+    add_field(results, "cub", "wild", picture, rollback=rollback)
+    text = write(results)[1].text
+    assert "It diverged: the loss is nan at step 1,234. It went back to step 1,100" in text
+    assert "on with 0.1 times the learning rate" in text
+
+
 def test_a_type_without_a_description_is_named(results):
     picture = add_image(results, "cub")
     add_field(results, "cub", "new", picture)

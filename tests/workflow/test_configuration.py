@@ -11,6 +11,7 @@ from workspace import ROOT, SETTINGS
 from configuration import Problems, Run, read_settings, runs, slug, source_namer
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.training import TrainingSettings
+from train import HOW_AND_WHERE
 
 
 @pytest.fixture
@@ -214,6 +215,17 @@ def test_pictures_are_found_beside_the_snakefile(written):
         ("training.learning_rate", float("inf"), "learning_rate: .inf; expected a number > 0"),
         ("training.footprint_points", 65, "footprint_points: 65; expected a whole number from"),
         ("training.segments", 21, "training.segments: 21; expected at most steps, which is 20"),
+        (
+            "training.time_limit_s",
+            50,
+            "time_margin_s: 60; expected at most time_limit_s, which is 50",
+        ),
+        ("training.time_limit_s", 0, "training.time_limit_s: 0; expected a number of seconds > 0"),
+        (
+            "training.max_temperature_celsius",
+            "hot",
+            "training.max_temperature_celsius: 'hot'; expected a number of degrees Celsius > 0",
+        ),
         ("training.minimum_learning_rate", 1, "expected at most learning_rate, which is 0.002"),
         ("training.checkpoint_interval_s", 0, "expected a number of seconds > 0"),
         ("training", 5, "training: 5; expected settings of the training"),
@@ -273,6 +285,6 @@ def test_schema_and_networks_agree(written, kind):
 def test_schema_and_training_agree(written):
     """The settings without those that say where and how it is worked on."""
     training = read(written)["training"]
-    for key in ("device", "engine", "threads", "checkpoint_interval_s", "segments"):
-        del training[key]
+    for key in HOW_AND_WHERE:
+        training.pop(key, None)
     assert vars(TrainingSettings.from_mapping(training)) == training

@@ -62,3 +62,13 @@ def test_time_grows_with_the_work_and_with_the_number_of_steps(field):
     whole, part = minutes(1, **small), minutes(1, segments=4, **small)
     assert part - least == pytest.approx((whole - least) / 4, abs=1)
     assert minutes(0, batch_pixels=0, steps=10_000_000) == estimates.LONGEST_MINUTES
+
+
+def test_each_attempt_asks_for_more_time_but_never_for_more_than_the_limit(field):
+    def minutes(attempt, **training):
+        return estimates.training_minutes(IMAGE, field(training), 2, 0, attempt)
+
+    assert minutes(3) == 3 * minutes(1)
+    limited = {"steps": 1_000_000, "time_limit_s": 3000}
+    assert minutes(1, **limited) == minutes(3, **limited) == 50
+    assert minutes(1, time_limit_s=1e6) == minutes(1)

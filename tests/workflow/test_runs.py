@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -54,6 +55,22 @@ def test_segments_imports_and_crops(workspace: Workspace):
     with Image.open(results / "old/crop_eye.png") as crop:
         assert crop.size == (3, 9)
     assert workspace.planned() == {}
+
+
+def test_a_time_limit_and_retries_end_with_the_same_bytes(workspace: Workspace):
+    """Every attempt leaves when its time is up, and Snakemake starts the next one."""
+    siren = workspace.settings["fields"]["siren"]
+    limit = {"time_limit_s": 2, "time_margin_s": 0.5}
+    workspace.settings["fields"] = {"whole": siren, "cut": {**siren, "training": limit}}
+    workspace.settings["training"] |= {"steps": 3000}
+    cut, whole = (f"results/tiny/{field}/model.safetensors" for field in ("cut", "whole"))
+    said = workspace.succeed("--retries", "30", cut, whole)
+    assert re.search(r"train tiny cut: time limit: saved after step .*; the same command", said)
+    assert "returned non-zero exit status 75" in said and "Trying to restart job" in said
+    assert re.search(r"tiny, cut: going on from the state saved after step", said)
+    assert workspace.path(cut).read_bytes() == workspace.path(whole).read_bytes()
+    del workspace.settings["fields"]["cut"]["training"]
+    assert "train" not in workspace.planned(cut), "a limit makes no difference to the result"
 
 
 def start(workspace: Workspace) -> subprocess.Popen:

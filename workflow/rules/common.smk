@@ -36,6 +36,12 @@ IMPORTED = [field for field in config["fields"] if field not in TRAINED]
 CORES_ON_A_CLUSTER = 2
 """For a training, where neither the settings nor --cores say how many there are to share."""
 
+MAKES_NO_DIFFERENCE = (
+    *("threads", "checkpoint_interval_s"),
+    *("time_limit_s", "time_margin_s", "max_temperature_celsius"),
+)
+"""Settings of a training that its result does not depend on."""
+
 DRAWING_THREADS = 2
 DRAWING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
 VERSION = f"engine {ENGINE_VERSION}"
@@ -97,7 +103,7 @@ def training_settings(wildcards):
     return {
         key: value
         for key, value in field_of(wildcards)["training"].items()
-        if key not in ("threads", "checkpoint_interval_s")
+        if key not in MAKES_NO_DIFFERENCE
     }
 
 
@@ -126,11 +132,9 @@ def training_memory_mb(wildcards, threads):
 
 
 def training_minutes(wildcards, threads, attempt):
-    """Longer at each attempt: a cluster stops a job that takes longer than it said."""
-    minutes = estimates.training_minutes(
-        image_of(wildcards), field_of(wildcards), threads, gpus_of(wildcards)
+    return estimates.training_minutes(
+        image_of(wildcards), field_of(wildcards), threads, gpus_of(wildcards), attempt
     )
-    return attempt * minutes
 
 
 def drawing_minutes(wildcards, longer_side_px, threads, pictures=1):

@@ -1,0 +1,6 @@
+# nvidia-ml-py comes with CuPy, beside a GPU; for type checkers it is there everywhere.
+from typing import Any
+
+class NVMLError(Exception): ...
+
+def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,220 @@
+"""A training that diverges goes back once, and to the same bytes however often it is killed."""
+
+import json
+import shutil
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import test_fit
+from test_fit import CPU, make_task, sha256, train
+
+from neuralfield import divergence
+from neuralfield import fit as fitting
+from neuralfield import state as state_module
+from neuralfield.checkpoint import list_snapshots
+from neuralfield.engines.tape import TapeEngine
+from neuralfield.errors import DivergenceError
+from neuralfield.fit import Run, fit, publish_results, publish_segment
+from neuralfield.model import load_model
+from neuralfield.training import log_spaced_steps
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+
+DIVERGES_AT, GOES_BACK_TO = 125, 86
+
+
+def diverging_task(**training):
+    """Learns well for a while; its rate rises until, from about step 90 on, it runs away."""
+    field = {"type": "mlp", "widths": [32], "activation": "tanh"}
+    settings = {"optimizer": "sgd", "momentum": 0.5, "schedule": "constant", "snapshots": 20}
+    rates = {"learning_rate": 6.0, "steps": 200, "warmup_steps": 200}
+    return make_task(field, **settings | rates | training)
+
+
+def content(folder):
+    """What must be the same in every attempt, byte for byte; seconds are the clock's."""
+    history = pd.read_csv(folder / "history.csv").drop(columns="seconds")
+    snapshots = {step: sha256(path) for step, path in list_snapshots(folder / "checkpoints")}
+    return sha256(folder / "model.safetensors"), snapshots, history.to_csv()
+
+
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    said = train(diverging_task(), folder)
+    return folder, said
+
+
+def test_it_goes_back_to_the_last_good_snapshot_and_on_with_a_lower_rate(left_alone):
+    folder, said = left_alone
+    assert said == [
+        f"training, step {DIVERGES_AT}: the loss is inf; going back to step {GOES_BACK_TO} and on"
+        " with 0.1 times the learning rate"
+    ]
+    history = pd.read_csv(folder / "history.csv")
+    after = history.step > GOES_BACK_TO
+    assert (history.rollbacks == after).all() and 0 < after.sum() < len(history)
+    assert history.step.is_monotonic_increasing and history.seconds.is_monotonic_increasing
+    scheduled = 6.0 * history.step / 200
+    np.testing.assert_allclose(history.learning_rate, scheduled * np.where(after, 0.1, 1))
+    assert history.psnr_db.iloc[-1] > history.psnr_db[~after].max() - 1
+    record = json.loads((folder / "training.json").read_text())
+    assert record["rollback"] == {
+        "to_step": GOES_BACK_TO,
+        "noticed_at_step": DIVERGES_AT,
+        "found": "the loss is inf",
+        "learning_rate_factor": 0.1,
+    }
+    model = load_model(folder / "model.safetensors")
+    assert model.metadata["rolled_back_to_step"] == GOES_BACK_TO
+
+
+def test_finite_weights_that_run_away_are_not_gone_back_to(left_alone):
+    """There are newer snapshots, and all are finite, but they draw worse than none."""
+    between = [s for s in log_spaced_steps(200, 20) if GOES_BACK_TO < s < DIVERGES_AT]
+    assert between
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing of the program runs after it."""
+
+
+@contextmanager
+def dying_at(moment, monkeypatch):
+    """The `moment`-th step, or act of writing and removing files in here, is where it is killed."""
+    left = moment
+
+    def mortal(function):
+        def act(*arguments, **settings):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+            return function(*arguments, **settings)
+
+        return act
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TapeEngine, "run", mortal(TapeEngine.run))
+        patch.setattr(state_module, "save_arrays", mortal(state_module.save_arrays))
+        patch.setattr(fitting, "save_model", mortal(fitting.save_model))
+        patch.setattr(Path, "unlink", mortal(Path.unlink))
+        patch.setattr(Path, "replace", mortal(Path.replace))
+        yield
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path, left_alone, monkeypatch, seed):
+    """Killed again and again, before, while and after it goes back, with states saved at times."""
+    generator = np.random.default_rng(seed)
+    task, kills = diverging_task(), 0
+    for _ in range(12):  # times, or until it is done
+        lives, interval_s = generator.integers(20, 250), generator.choice([0, 0.003, 1000])
+        with suppress(Killed), dying_at(lives, monkeypatch):
+            kills += 1
+            train(task, tmp_path, checkpoint_interval_s=interval_s)
+            kills -= 1
+    assert kills
+    train(task, tmp_path)
+    assert content(tmp_path) == content(left_alone[0])
+
+
+def test_killed_at_each_moment_of_going_back(tmp_path, left_alone, monkeypatch):
+    task, take_steps = diverging_task(), TapeEngine.run
+
+    def run_until_shortly_before(self, first_step, count):
+        if first_step == DIVERGES_AT - 3:
+            raise Killed
+        take_steps(self, first_step, count)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(TapeEngine, "run", run_until_shortly_before)
+        train(task, tmp_path / "before", checkpoint_interval_s=0)
+    moment = 0
+    for moment in count(1):
+        folder = tmp_path / str(moment)
+        shutil.copytree(tmp_path / "before", folder)
+
+        def go_back(*arguments, moment=moment):
+            with dying_at(moment, monkeypatch):
+                return divergence.go_back(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(fitting, "go_back", go_back)
+            try:
+                train(task, folder, checkpoint_interval_s=0)
+                break
+            except Killed:
+                pass
+        said = train(task, folder)
+        assert any(
+            "went back to step 86" in line or "going back to step 86" in line for line in said
+        )
+        assert content(folder) == content(left_alone[0]), moment
+    assert moment > 4, "writing the state, giving it its name, and removing two others"
+
+
+def test_where_it_goes_back_to_does_not_depend_on_when_it_is_noticed(tmp_path, monkeypatch):
+    """An optimizer's memory that overflows is seen when a state is saved, and not by the loss."""
+    take_steps = TapeEngine.run
+
+    def overflow(self, first_step, count):
+        take_steps(self, first_step, count)
+        if (
+            first_step == 15
+            and self.problem.schedule.learning_rate == test_fit.SMALL["learning_rate"]
+        ):
+            next(iter(self.problem.optimizer.state.values()))[...] = np.inf
+
+    monkeypatch.setattr(TapeEngine, "run", overflow)
+    noticed = []
+    for name, interval_s in (("soon", 0), ("late", 1000)):
+        # moments that are infinite leave the weights where they are
+        train(make_task(), tmp_path / name, checkpoint_interval_s=interval_s)
+        record = json.loads((tmp_path / name / "training.json").read_text())
+        noticed.append(record["rollback"]["noticed_at_step"])
+    assert noticed[0] < noticed[1]
+    assert content(tmp_path / "soon") == content(tmp_path / "late")
+
+
+def test_a_segment_goes_back_into_the_one_before(tmp_path, left_alone):
+    task, earlier = diverging_task(), None
+    for number, until in enumerate((40, 110, 160), start=1):
+        segment = tmp_path / f"segment_{number}"
+        run = Run(CPU, tmp_path / f"state_{number}", say=lambda line: None)
+        publish = partial(publish_segment, segment_folder=segment)
+        fit(task, run, publish, until_step=until, earlier_segment=earlier)
+        earlier = segment
+    run = Run(CPU, tmp_path / "state_4", say=lambda line: None)
+    names = {"model": "model.safetensors", "history": "history.csv", "record": "training.json"}
+    outputs = {
+        key: tmp_path / name for key, name in (names | {"checkpoints": "checkpoints"}).items()
+    }
+    fit(task, run, partial(publish_results, run=run, **outputs), earlier_segment=earlier)
+    assert content(tmp_path) == content(left_alone[0])
+
+
+def test_the_second_time_it_stops_with_advice(tmp_path):
+    task = diverging_task(learning_rate=1e30, warmup_steps=0)
+    for attempt in ("first", "the same command again"):
+        with pytest.raises(DivergenceError) as caught:
+            train(task, tmp_path)
+        message = str(caught.value)
+        assert message.startswith("training, step "), attempt
+        assert "although the training went back to step 0 and on with 0.1 times" in message
+        assert "lower training.learning_rate, now 1e+30: try 3e+28" in message
+        snapshot = Path(message.rsplit(" ", 1)[1])
+        assert all(np.isfinite(a).all() for a in load_model(snapshot).arrays.values())
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_an_ordinary_training_has_no_rollback(tmp_path):
+    train(make_task(), tmp_path)
+    assert json.loads((tmp_path / "training.json").read_text())["rollback"] is None
+    assert (pd.read_csv(tmp_path / "history.csv").rollbacks == 0).all()
+    assert "rolled_back_to_step" not in load_model(tmp_path / "model.safetensors").metadata

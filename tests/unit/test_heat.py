@@ -1,0 +1,118 @@
+"""A card that is too hot pauses a training, and changes nothing else."""
+
+import signal
+import threading
+import time
+
+import pandas as pd
+import pytest
+from test_fit import CPU, make_task, sha256, train
+
+from neuralfield import heat
+from neuralfield.device import Device
+from neuralfield.heat import HeatGuard, SensorError, guard_card
+from neuralfield.interruption import Interrupted, StopSignals
+
+
+class ScriptedSensor:
+    """Gives one reading after the other; the last one for ever."""
+
+    def __init__(self, *readings):
+        self.readings, self.count = list(readings), 0
+
+    def read_celsius(self):
+        reading = self.readings[min(self.count, len(self.readings) - 1)]
+        self.count += 1
+        if isinstance(reading, Exception):
+            raise reading
+        return reading
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Readings and looks follow each other at once."""
+    monkeypatch.setattr(heat, "_SECONDS_BETWEEN_READINGS", 0)
+    monkeypatch.setattr(heat, "_SECONDS_BETWEEN_LOOKS", 0)
+
+
+def test_it_pauses_above_and_goes_on_well_below(quick):
+    said = []
+    sensor = ScriptedSensor(79, 80, 81, 80, 76, 75, 80)
+    guard = HeatGuard(sensor, 80, said.append)
+    assert [guard.is_too_hot() for _ in range(3)] == [False, False, True]
+    guard.wait_until_cool(StopSignals())
+    assert sensor.count == 6, "76 is not yet 5 degrees cooler"
+    assert not guard.is_too_hot()
+    assert said == [
+        "paused: the card has 81 °C, above the 80 °C of training.max_temperature_celsius;"
+        " going on at 75 °C",
+        "going on at 75 °C, after 0 s of pause",
+    ]
+
+
+def test_looking_is_cheap():
+    sensor = ScriptedSensor(50)
+    guard = HeatGuard(sensor, 80, print)
+    assert not any(guard.is_too_hot() for _ in range(10_000))
+    assert sensor.count <= 2
+
+
+def test_a_hot_training_ends_with_the_same_bytes_and_does_not_count_its_pauses(
+    tmp_path, quick, monkeypatch
+):
+    task, said = make_task(), []
+    train(task, tmp_path / "cool")
+    sensor = ScriptedSensor(50, 50, 90, 88, *[79] * 20, 70, 60, 90, *[79] * 20, 75, 60)
+    monkeypatch.setattr(heat, "_SECONDS_BETWEEN_LOOKS", 0.02)
+    started_s = time.monotonic()
+    train(task, tmp_path / "hot", heat=HeatGuard(sensor, 80, said.append))
+    took_s = time.monotonic() - started_s
+    assert [line.split()[0] for line in said] == ["paused:", "going", "paused:", "going"]
+    seconds = pd.read_csv(tmp_path / "hot/history.csv").seconds.iloc[-1]
+    assert seconds < took_s - 41 * 0.02, "readings while it paused"
+    assert sha256(tmp_path / "hot/model.safetensors") == sha256(tmp_path / "cool/model.safetensors")
+
+
+def test_a_signal_is_answered_during_a_pause_and_the_state_is_saved(tmp_path):
+    task, said = make_task(), []
+    guard = HeatGuard(ScriptedSensor(90), 80, said.append)
+    timer = threading.Timer(0.5, signal.raise_signal, (signal.SIGTERM,))
+    timer.start()
+    with pytest.raises(Interrupted, match="SIGTERM: saved after step 1;"):
+        train(task, tmp_path, heat=guard)
+    timer.join()
+    assert len(said) == 1 and said[0].startswith("paused: the card has 90 °C")
+    said = train(task, tmp_path)
+    assert said == ["going on from the state saved after step 1"]
+
+
+def test_a_sensor_that_fails_is_told_once_and_does_not_stop_the_training(tmp_path, quick):
+    said = []
+    guard = HeatGuard(ScriptedSensor(50, 90, SensorError("NVML: GPU is lost")), 80, said.append)
+    train(make_task(), tmp_path, heat=guard)
+    assert len(said) == 2 and said[0].startswith("paused:")
+    assert said[1] == (
+        "training.max_temperature_celsius: the temperature cannot be read (NVML: GPU is lost);"
+        " training goes on without watching it"
+    )
+
+
+class NoRuntime:
+    """A card as CuPy shows it, on a machine without a driver."""
+
+    class cuda:  # noqa: N801
+        class runtime:  # noqa: N801
+            getDevice = staticmethod(lambda: 0)  # noqa: N815
+            deviceGetPCIBusId = staticmethod(lambda device: "0000:99:00.0")  # noqa: N815
+
+
+@pytest.mark.parametrize("device", [CPU, Device("gpu", "no card", NoRuntime())])  # type: ignore
+def test_what_cannot_be_watched_is_told_in_a_line(device):
+    said = []
+    assert guard_card(80, device, said.append) is None
+    assert len(said) == 1
+    assert "training goes on without watching it" in said[0] and "\n" not in said[0]
+
+
+def test_by_default_nothing_is_watched():
+    assert guard_card(None, CPU, pytest.fail) is None

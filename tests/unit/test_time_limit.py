@@ -1,0 +1,46 @@
+"""A training leaves before its time is up."""
+
+import math
+import time
+
+import pytest
+from test_fit import make_task, sha256, train
+
+from neuralfield.interruption import Interrupted, StopSignals
+from neuralfield.time_limit import leaving_time_s
+
+
+def test_the_earlier_of_two_limits_counts():
+    started_s = time.monotonic()
+    slurm = {"SLURM_JOB_END_TIME": str(int(time.time()) + 500)}
+    assert leaving_time_s(None, 60, {}, started_s=started_s) == math.inf
+    assert leaving_time_s(900, 60, {}, started_s=started_s) == started_s + 840
+    for limit_s in (None, 900):
+        leaving_s = leaving_time_s(limit_s, 60, slurm, started_s=started_s)
+        assert leaving_s - started_s == pytest.approx(440, abs=2)
+    assert leaving_time_s(300, 60, slurm, started_s=started_s) == started_s + 240
+    nonsense = {"SLURM_JOB_END_TIME": "Unknown"}
+    assert leaving_time_s(900, 60, nonsense, started_s=started_s) == started_s + 840
+
+
+def test_time_is_a_reason_to_stop():
+    with pytest.raises(Interrupted, match="time limit: saved after step 7; the same command goes"):
+        StopSignals(time.monotonic() - 1).raise_if_received("saved after step 7")
+    StopSignals(time.monotonic() + 60).raise_if_received("nothing")
+
+
+def test_every_attempt_goes_on_even_where_time_is_up_at_once(tmp_path):
+    """However short the limit, enough attempts end with the bytes of a run left alone."""
+    task = make_task()
+    train(task, tmp_path / "alone")
+    attempts = 1
+    while attempts < 60:
+        try:
+            train(task, tmp_path / "pieces", leave_at_s=time.monotonic())
+            break
+        except Interrupted as pause:
+            assert str(pause).startswith(f"time limit: saved after step {attempts};")
+            attempts += 1
+    assert attempts == 40  # a step each
+    model = "model.safetensors"
+    assert sha256(tmp_path / "pieces" / model) == sha256(tmp_path / "alone" / model)

@@ -1,0 +1,124 @@
+"""Several processes at the same training, with the same state folder and outputs, at once."""
+
+import errno
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from test_fit import make_task, sha256, train
+
+from neuralfield import fit as fitting
+from neuralfield.checkpoint import list_snapshots
+from neuralfield.interruption import StopSignals
+from neuralfield.state import StateFolder
+
+JOB = """
+import sys, time
+sys.path[:0] = [{scripts!r}, {tests!r}]
+import test_two_runs
+from functools import partial
+from pathlib import Path
+from neuralfield.engines.tape import TapeEngine
+from neuralfield.fit import Run
+take_steps = TapeEngine.run
+def run_slowly(self, *arguments):
+    time.sleep(0.01)
+    return take_steps(self, *arguments)
+TapeEngine.run = run_slowly
+test_two_runs.train(
+    test_two_runs.shared_task(), Path(sys.argv[1]), checkpoint_interval_s=0.05,
+    say=partial(print, flush=True),
+)
+"""
+
+
+def shared_task():
+    return make_task(steps=120, supervision="footprint")
+
+
+def start(folder):
+    code = JOB.format(
+        scripts=str(Path(fitting.__file__).parents[1]), tests=str(Path(__file__).parent)
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def content(folder):
+    history = pd.read_csv(folder / "history.csv").drop(columns="seconds").to_csv()
+    snapshots = {step: sha256(path) for step, path in list_snapshots(folder / "checkpoints")}
+    return sha256(folder / "model.safetensors"), snapshots, history
+
+
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    train(shared_task(), folder)
+    return content(folder)
+
+
+def test_started_at_once_one_waits_and_the_results_are_those_of_one(tmp_path, left_alone):
+    jobs = [start(tmp_path) for _ in range(3)]
+    said = [job.communicate(timeout=60)[0] for job in jobs]
+    assert [job.returncode for job in jobs] == [0, 0, 0]
+    assert sum("another process is training here; waiting" in lines for lines in said) == 2
+    assert content(tmp_path) == left_alone
+
+
+def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alone):
+    with start(tmp_path) as first:
+        deadline_s = time.monotonic() + 60
+        while len(list(tmp_path.glob("state/state_*.safetensors"))) < 2:
+            assert time.monotonic() < deadline_s and first.poll() is None
+            time.sleep(0.01)
+        with start(tmp_path) as second:
+            assert second.stdout and "waiting for it to end" in second.stdout.readline()
+            assert first.poll() is None, "ended too early to show anything"
+            first.kill()
+            said, _ = second.communicate(timeout=60)
+    assert second.returncode == 0 and "going on from the state saved after step" in said
+    assert content(tmp_path) == left_alone
+
+
+def test_a_state_folder_that_is_removed_meanwhile_is_begun_anew(tmp_path, left_alone):
+    """As Snakemake does when everything is made, while another process waits."""
+    (tmp_path / "state").mkdir()
+    with (tmp_path / "state" / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with start(tmp_path) as job:
+            assert job.stdout and "waiting for it to end" in job.stdout.readline()
+            shutil.rmtree(tmp_path / "state")
+            held.close()
+            assert job.wait(timeout=60) == 0
+    assert content(tmp_path) == left_alone
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_told_and_does_not_stop_a_training(
+    tmp_path, monkeypatch, number
+):
+    def no_locks(file, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    said = train(make_task(), tmp_path)
+    assert len(said) == 1
+    assert f"this file system has no locks ({os.strerror(number)}); going on without" in said[0]
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_any_other_failure_of_the_lock_is_not_passed_over(tmp_path, monkeypatch):
+    def broken(file, operation):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", broken)
+    folder = StateFolder(tmp_path, "0" * 16, print)
+    with pytest.raises(OSError, match="Input/output"), folder.locked(StopSignals()):
+        pass
