@@ -12,6 +12,7 @@ from typing import Any
 # The project's package, even where another copy of it is installed.
 sys.path.insert(0, os.fspath(Path(__file__).parent))
 
+from neuralfield.card_claim import claim_card
 from neuralfield.errors import NeuralfieldError
 from neuralfield.exit_codes import EXIT_CODE_CTRL_C, EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN
 from neuralfield.interruption import Interrupted
@@ -23,9 +24,10 @@ snakemake: Any
 def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None:
     """Call a script's ``main`` as the job of a rule.
 
-    What it prints, logs or warns of goes to the job's log file. A `NeuralfieldError` becomes one
-    line there and on the terminal; the traceback of anything else goes to the log. Leaves the
-    process with one of `neuralfield.exit_codes` if the job is not done.
+    A job that asks for a graphics card gets one for itself. What it prints, logs or warns of goes
+    to the job's log file. A `NeuralfieldError` becomes one line there and on the terminal; the
+    traceback of anything else goes to the log. Leaves the process with one of
+    `neuralfield.exit_codes` if the job is not done.
 
     Parameters
     ----------
@@ -38,6 +40,11 @@ def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None
     name = " ".join([snakemake.rule, *snakemake.wildcards])
     with _logging_to(Path(snakemake.log[0])) as log:
         try:
+            if snakemake.resources.get("gpu", 0):
+                card = claim_card(
+                    snakemake.config["gpu_share"], lambda line: _tell(f"{name}: {line}")
+                )
+                log.info("card: %s", card or "not claimed, because NVML does not answer")
             main(**arguments)
         except NeuralfieldError as error:
             log.error("%s", error)

@@ -67,7 +67,8 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
     dict
         ``images`` (each with its path as found and the fields it is for), ``fields`` (each with
         all of its settings; `training` there is the section `training` with the field's own
-        changes), ``training``, ``render``, ``timelapse``, ``evaluate`` and ``max_megapixels``.
+        changes), ``training``, ``render``, ``timelapse``, ``evaluate``, ``gpu_share`` and
+        ``max_megapixels``.
         Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
 
     Raises
