@@ -165,12 +165,61 @@ __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t*
                  "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3]));
 }
 
-// The way back, with each matrix transposed.
+// The way back.
+__device__ __forceinline__ void load_matrices(uint32_t* matrices, uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// The same, with each matrix transposed.
 __device__ __forceinline__ void load_transposed(uint32_t (&matrices)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
                  : "r"(address)
                  : "memory");
+}
+
+// ---- column sums of a tile -----------------------------------------------------------------
+
+// Blocks of 8 columns whose sums a warp has, of those of a tile of 64 rows.
+__host__ __device__ constexpr int column_sum_blocks(int columns) { return (columns / 8 + 3) / 4; }
+
+// sums += column sums of the tile, in blocks of 8 x 8 numbers row by row: two for each of the warp's
+// blocks of columns.
+template <int columns>
+__device__ __forceinline__ void add_column_sums(float* sums, uint32_t tile) {
+    constexpr int block_row = columns / 8 * 128;
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const uint32_t ones = 0x3C003C00;
+#pragma unroll
+    for (int block = 0; block < column_sum_blocks(columns); ++block) {
+        int place_in_row = warp + 4 * block;
+        if (place_in_row < columns / 8) {
+            float rows_alike[4] = {};
+#pragma unroll
+            for (int k = 0; k < 4; k += 2) {
+                uint32_t blocks[4];
+                load_transposed(blocks, tile + (2 * k + lane / 8) * block_row + place_in_row * 128 +
+                                            lane % 8 * 16);
+                warp_product(rows_alike, ones, ones, blocks[0], blocks[1]);
+                warp_product(rows_alike, ones, ones, blocks[2], blocks[3]);
+            }
+            sums[2 * block] += rows_alike[0];
+            sums[2 * block + 1] += rows_alike[1];
+        }
+    }
+}
+
+template <int columns>
+__device__ __forceinline__ void write_column_sums(float* place, const float* sums) {
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int block = 0; block < column_sum_blocks(columns); ++block)
+        if (lane < 4 && warp + 4 * block < columns / 8)
+            *reinterpret_cast<float2*>(place + 8 * (warp + 4 * block) + 2 * lane) =
+                make_float2(sums[2 * block], sums[2 * block + 1]);
 }
 
 // ---- pairs of 16-bit numbers ---------------------------------------------------------------
