@@ -157,6 +157,15 @@ __device__ __forceinline__ void warp_product(float (&c)[4], uint32_t a0, uint32_
         : "r"(a0), "r"(a2), "r"(0), "r"(b0), "r"(b1));
 }
 
+// The same with all rows of a, in the order of `load_matrices`.
+__device__ __forceinline__ void warp_product(float* c, const uint32_t (&a)[4], uint32_t b0,
+                                             uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 // Four 8 x 8 matrices of 16-bit numbers to shared memory; lane i gives the address of row i % 8 of
 // matrix i / 8. The compiler may move other reads of memory across it: call `shared_written` before
 // what has been stored is read.
@@ -179,47 +188,6 @@ __device__ __forceinline__ void load_transposed(uint32_t (&matrices)[4], uint32_
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
                  : "r"(address)
                  : "memory");
-}
-
-// ---- column sums of a tile -----------------------------------------------------------------
-
-// Blocks of 8 columns whose sums a warp has, of those of a tile of 64 rows.
-__host__ __device__ constexpr int column_sum_blocks(int columns) { return (columns / 8 + 3) / 4; }
-
-// sums += column sums of the tile, in blocks of 8 x 8 numbers row by row: two for each of the warp's
-// blocks of columns.
-template <int columns>
-__device__ __forceinline__ void add_column_sums(float* sums, uint32_t tile) {
-    constexpr int block_row = columns / 8 * 128;
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const uint32_t ones = 0x3C003C00;
-#pragma unroll
-    for (int block = 0; block < column_sum_blocks(columns); ++block) {
-        int place_in_row = warp + 4 * block;
-        if (place_in_row < columns / 8) {
-            float rows_alike[4] = {};
-#pragma unroll
-            for (int k = 0; k < 4; k += 2) {
-                uint32_t blocks[4];
-                load_transposed(blocks, tile + (2 * k + lane / 8) * block_row + place_in_row * 128 +
-                                            lane % 8 * 16);
-                warp_product(rows_alike, ones, ones, blocks[0], blocks[1]);
-                warp_product(rows_alike, ones, ones, blocks[2], blocks[3]);
-            }
-            sums[2 * block] += rows_alike[0];
-            sums[2 * block + 1] += rows_alike[1];
-        }
-    }
-}
-
-template <int columns>
-__device__ __forceinline__ void write_column_sums(float* place, const float* sums) {
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-#pragma unroll
-    for (int block = 0; block < column_sum_blocks(columns); ++block)
-        if (lane < 4 && warp + 4 * block < columns / 8)
-            *reinterpret_cast<float2*>(place + 8 * (warp + 4 * block) + 2 * lane) =
-                make_float2(sums[2 * block], sums[2 * block + 1]);
 }
 
 // ---- pairs of 16-bit numbers ---------------------------------------------------------------

@@ -115,45 +115,32 @@ __device__ __forceinline__ void note_points(const Tile& tile) {
     note_rows(tile.shared.left[tile.table.number][2], tile.table, low);
 }
 
-// Slopes of the output numbers -> slopes of the last hidden layer's z on the table, where its
-// values have been.
-template <typename Tile>
-__device__ __forceinline__ void output_backward(const float (&slopes)[2][CHANNELS],
-                                                const Tile& tile, const float* sums) {
-    constexpr int columns = LAST_WIDTH;
-    const int number = tile.table.number;
-    note_rows(tile.shared.left[number][0], tile.table, slopes);
-    tile.table.show();
-    add_vectors<columns, 1>(tile.table, tile.shared.left[number], tile.shared.vectors[number],
-                            CHANNELS);
-    tile.table.clear();
+// Slopes of the output numbers -> slopes of the last hidden layer's z, which are in `sums`, for 16
+// columns: pairs as Table::put has them.
+__device__ __forceinline__ void last_slopes(uint32_t (&pairs)[4], int column,
+                                            const float (&slopes)[2][CHANNELS], const float* sums,
+                                            const Constants& constants) {
 #pragma unroll
-    for (int column = 0; column < columns; column += 16) {
-        uint32_t pairs[4];
+    for (int j = 0; j < 2; ++j) {
+        int own = column + 8 * j + own_column();
+        float slope[2][2] = {};
 #pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            int own = column + 8 * j + own_column();
-            float slope[2][2] = {};
-#pragma unroll
-            for (int channel = 0; channel < CHANNELS; ++channel) {
-                float2 weight = pair_at(tile.shared.constants.output_weight[channel], own);
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    slope[i][0] += slopes[i][channel] * weight.x;
-                    slope[i][1] += slopes[i][channel] * weight.y;
-                }
-            }
+        for (int channel = 0; channel < CHANNELS; ++channel) {
+            float2 weight = pair_at(constants.output_weight[channel], own);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                const float* z = sums + column / 2 + 4 * j + 2 * i;
-                pairs[2 * j + i] = pack_saturated(
-                    slope[i][0] * derivative<ACTIVATION>(z[0], activation<ACTIVATION>(z[0])),
-                    slope[i][1] * derivative<ACTIVATION>(z[1], activation<ACTIVATION>(z[1])));
+                slope[i][0] += slopes[i][channel] * weight.x;
+                slope[i][1] += slopes[i][channel] * weight.y;
             }
         }
-        tile.table.put<columns>(column, pairs);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const float* z = sums + column / 2 + 4 * j + 2 * i;
+            pairs[2 * j + i] = pack_saturated(
+                slope[i][0] * derivative<ACTIVATION>(z[0], activation<ACTIVATION>(z[0])),
+                slope[i][1] * derivative<ACTIVATION>(z[1], activation<ACTIVATION>(z[1])));
+        }
     }
-    tile.table.show();
 }
 
 // ---- sums over the block ---

@@ -16,20 +16,25 @@
 
 static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
 
-// z of a layer, in `sums` -> its values, for the next product and on the next layer's table.
+// z of a layer, under way to `sums` -> its values, for the next product and on the next layer's
+// table.
 template <int columns>
-__device__ __forceinline__ void activate(const Tile& tile, int layer, const float* sums,
+__device__ __forceinline__ void activate(const Tile& tile, int layer, float* sums,
                                          uint32_t* operand) {
     const Table table = tile.values(layer + 1);
+    float2 bias[columns / 8];
+#pragma unroll
+    for (int j = 0; j < columns / 8; ++j)
+        bias[j] = pair_at(tile.shared.constants.bias[layer], 8 * j + own_column());
+    wgmma_wait<0>();
+    finished_sums<columns / 2>(sums);
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4], kept[4];
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
-            float2 bias =
-                pair_at(tile.shared.constants.bias[layer], column + 8 * (pair / 2) + own_column());
-            float low = sums[column / 2 + 2 * pair] + bias.x;
-            float high = sums[column / 2 + 2 * pair + 1] + bias.y;
+            float low = sums[column / 2 + 2 * pair] + bias[column / 8 + pair / 2].x;
+            float high = sums[column / 2 + 2 * pair + 1] + bias[column / 8 + pair / 2].y;
             pairs[pair] = pack_values(activation<ACTIVATION>(low), activation<ACTIVATION>(high));
             operand[column / 4 + pair] = pairs[pair];
             if (ACTIVATION == SINE) kept[pair] = pack(__cosf(low), __cosf(high));
@@ -45,74 +50,69 @@ template <int layer>
 __device__ __forceinline__ void differentiate(const Tile& tile, const float* sums,
                                               uint32_t* operand) {
     constexpr int columns = width_after[layer];
-    uint32_t kept[columns / 4];
-    if (ACTIVATION == SINE) {
 #pragma unroll
-        for (int vector = 0; vector < columns / 16; ++vector) {
-            uint4 four = tile.kept(layer)[vector * 128];
-            kept[4 * vector] = four.x;
-            kept[4 * vector + 1] = four.y;
-            kept[4 * vector + 2] = four.z;
-            kept[4 * vector + 3] = four.w;
-        }
-    } else {
-        load_operand<columns>(kept, tile.values(layer + 1));
-    }
-#pragma unroll
-    for (int i = 0; i < columns / 4; ++i) {
-        if (ACTIVATION == RELU) {
-            __half2 values = *reinterpret_cast<__half2*>(&kept[i]);
-            operand[i] = pack_saturated(sums[2 * i], sums[2 * i + 1]) &
-                         __hgt2_mask(values, __half2half2(__half(0.0f)));
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t kept[4];
+        if (ACTIVATION == SINE) {
+            uint4 four = tile.kept(layer)[column / 16 * 128];
+            kept[0] = four.x, kept[1] = four.y, kept[2] = four.z, kept[3] = four.w;
         } else {
-            float2 factor = unpack(kept[i]);
-            if (ACTIVATION != SINE)
-                factor = {derivative<ACTIVATION>(factor.x, factor.x),
-                          derivative<ACTIVATION>(factor.y, factor.y)};
-            operand[i] = pack_saturated(sums[2 * i] * factor.x, sums[2 * i + 1] * factor.y);
+            load_operand<columns>(kept, tile.values(layer + 1), column);
+        }
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+            const float* sum = sums + column / 2 + 2 * pair;
+            uint32_t& slope = operand[column / 4 + pair];
+            if (ACTIVATION == RELU) {
+                __half2 value = *reinterpret_cast<__half2*>(&kept[pair]);
+                slope = pack_saturated(sum[0], sum[1]) & __hgt2_mask(value, __half2());
+            } else {
+                float2 factor = unpack(kept[pair]);
+                if (ACTIVATION != SINE)
+                    factor = {derivative<ACTIVATION>(factor.x, factor.x),
+                              derivative<ACTIVATION>(factor.y, factor.y)};
+                slope = pack_saturated(sum[0] * factor.x, sum[1] * factor.y);
+            }
         }
     }
 }
 
-// From z of the first layer to z of the last hidden layer.
+// From z of the first layer to z of the last hidden layer, which are under way to `sums`.
+template <int layer = 1>
 __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t* operand) {
-#pragma unroll 1
-    for (int layer = 1; layer < HIDDEN; ++layer) {
-        for_width_of(layer - 1, [&](auto kind) {
-            activate<width_after[kind.value]>(tile, layer - 1, sums, operand);
-        });
-        for_shape_of(layer, [&](auto kind) {
-            constexpr int columns = width_after[kind.value];
-            start_forward<fan_in(kind.value), columns>(sums, operand, tile.weight(layer));
-            wgmma_wait<0>();
-            finished_sums<columns / 2>(sums);
-            forget_sums<columns / 2>(sums);
-        });
+    if constexpr (layer < HIDDEN) {
+        constexpr int rows = fan_in(layer);
+        activate<rows>(tile, layer - 1, sums, operand);
+        start_forward<rows, width_after[layer]>(sums, operand, tile.matrix(layer));
+        forward<layer + 1>(tile, sums, operand);
     }
 }
 
-// From slopes of a layer's z to the gradients of its parameters and of those before.
+// From slopes of a layer's z to the gradients of its parameters and of those before. Products of a
+// warp come before the gradient's, which would hold them up.
 template <int layer = HIDDEN - 1>
 __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t* operand,
                                          Gradients& gradients) {
     constexpr int rows = fan_in(layer), columns = width_after[layer];
     const Table slopes = tile.slopes<layer>();
-    if constexpr (layer > 0) start_backward<rows, columns>(sums, operand, tile.weight(layer));
-    if constexpr (layer < HIDDEN - 1) {
+    const auto* noted = tile.shared.left[slopes.number];
+    if constexpr (layer > 0)
+        start_backward<rows, columns>(sums, operand, tile.matrix(layer));
+    else if (tile.next.index < TILES)
+        tile.next.fetch(tile.shared.arguments, tile.table);
 #pragma unroll
-        for (int column = 0; column < columns; column += 16) {
-            const uint32_t* own = operand + column / 4;
-            slopes.put<columns>(column, {own[0], own[1], own[2], own[3]});
-        }
-        slopes.show();
+    for (int column = 0; column < columns; column += 16) {
+        const uint32_t* own = operand + column / 4;
+        slopes.put<columns>(column, {own[0], own[1], own[2], own[3]});
     }
+    slopes.show();
+    if constexpr (layer == HIDDEN - 1) add_columns<columns>(gradients.output, tile.table, noted[0]);
     if constexpr (layer >= first_product) {
+        add_columns<columns>(gradients.biases[layer], slopes);
         start_gradient<layer>(gradients, tile.values(layer), slopes);
-        constexpr int biases = bias_sums_before(layer);
-        add_column_sums<columns>(gradients.biases + biases, shared_address(slopes.tile));
     } else {
-        add_vectors<columns, 2>(slopes, tile.shared.left[slopes.number] + 1,
-                                tile.shared.vectors[slopes.number] + CHANNELS, COORDINATE_VECTORS);
+        add_columns<columns>(gradients.coordinates, slopes, noted[1]);
+        add_columns<columns>(gradients.coordinates, slopes, noted[2]);
     }
     if constexpr (layer > 0) {
         wgmma_wait<1>();
@@ -125,19 +125,25 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
 __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, Totals& totals) {
     float sums[WIDEST / 2];
     uint32_t operand[WIDEST / 4];
+    tile.table.sync();  // all have done with the tile before
     if constexpr (first_product == 0) {
-        encode(tile.values(0), tile.points, tile.shared.constants);
-        load_operand<INPUT_WIDTH>(operand, tile.values(0));
-        start_forward<INPUT_WIDTH, width_after[0]>(sums, operand, tile.weight(0));
-        wgmma_wait<0>();
-        finished_sums<width_after[0] / 2>(sums);
+#pragma unroll
+        for (int column = 0; column < INPUT_WIDTH; column += 16) {
+            uint32_t pairs[4];
+            waves_of(pairs, column, tile.points, tile.shared.constants);
+            tile.values(0).put<INPUT_WIDTH>(column, pairs);
+#pragma unroll
+            for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
+        }
+        start_forward<INPUT_WIDTH, width_after[0]>(sums, operand, tile.matrix(0));
     } else {
-        tile.table.sync();  // all have done with the tile before
         place_coordinates(tile.table, sums, tile.points, tile.shared.constants);
     }
-    if constexpr (HIDDEN > 1) forward(tile, sums, operand);
+    forward(tile, sums, operand);
+    wgmma_wait<0>();
+    finished_sums<LAST_WIDTH / 2>(sums);
     float z[2][CHANNELS];
-    output_layer<true>(z, tile.table, sums, tile.shared.constants);
+    output_layer<true, true>(z, tile.table, sums, tile.shared.constants);
     float2 errors = loss_of_points(z, tile);
     totals.loss += errors.x;
     totals.squared_error += errors.y;
@@ -145,9 +151,15 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, 
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel)
             totals.output_bias[channel] += z[0][channel] + z[1][channel];
+    note_rows(tile.shared.left[tile.table.number][0], tile.table, z);
     if constexpr (first_product == 1) note_points(tile);
-    output_backward(z, tile, sums);
-    load_operand<LAST_WIDTH>(operand, tile.table);
+#pragma unroll
+    for (int column = 0; column < LAST_WIDTH; column += 16) {
+        uint32_t pairs[4];
+        last_slopes(pairs, column, z, sums, tile.shared.constants);
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
+    }
     backward(tile, sums, operand, gradients);
     wgmma_wait<0>();
     finished_sums<weight_sums_before(HIDDEN)>(gradients.weights);
@@ -185,19 +197,26 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const A
     __syncthreads();
     barrier_wait(&shared.weights_here, 0);
 
-    const int number = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    char* own_tables = tables + number * TABLES * TILE_BYTES;
-    const Table table = {own_tables + LAST_VALUES * TILE_BYTES, number, warp, lane};
+    // the same for all lanes, and known to be
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+    char* own_tables = tables + warpgroup * TABLES * TILE_BYTES;
+    const Table table = {own_tables + LAST_VALUES * TILE_BYTES, warpgroup,
+                         int(threadIdx.x) / 32 % 4, int(threadIdx.x) % 32};
     Totals totals;
     Gradients gradients;
     // an incomplete last round is spread over the blocks
-    for (int index = number * gridDim.x + blockIdx.x; index < TILES;
-         index += BLOCK_TILES * gridDim.x) {
-        Tile tile = {{index}, own_tables, memory, shared, table};
-        tile.fetch(arguments, table);
+    Points next = {warpgroup * int(gridDim.x) + int(blockIdx.x)};
+    if (next.index < TILES) next.fetch(arguments, table);
+    while (next.index < TILES) {
+        Tile tile = {next, own_tables, memory, shared, table, next};
+        next.index += BLOCK_TILES * gridDim.x;
         work_on(tile, gradients, totals);
     }
     note_totals(shared, totals);
-    write_gradients(gradients, shared, reinterpret_cast<float*>(tables), number);
+    float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
+    put_vectors<LAST_WIDTH>(gradients.output, own_vectors, CHANNELS, table);
+    put_vectors<width_after[0]>(gradients.coordinates, own_vectors + CHANNELS, COORDINATE_VECTORS,
+                                table);
+    write_gradients(gradients, shared, reinterpret_cast<float*>(tables), warpgroup);
     write_partials(shared);
 }

@@ -16,7 +16,8 @@ __host__ __device__ constexpr int stream_bytes() {
 }
 
 // A tile's tables: values that go into each layer with a matrix, and into the last layer, whose
-// place its slopes take; two more for slopes; derivatives of a sine, for all layers but the last.
+// place slopes take afterwards; two more for slopes; derivatives of a sine, for all layers but the
+// last.
 constexpr int LAST_VALUES = HIDDEN - first_product;
 constexpr int TABLES = LAST_VALUES + 3 + (ACTIVATION == SINE ? HIDDEN - 1 : 0);
 
@@ -50,9 +51,10 @@ struct Shared {
 
 struct Tile : Points {
     char* tables;
-    const char* weights;
+    const char* matrices;
     Shared& shared;
-    Table table;  // of the last layer's values
+    Table table;   // of the last layer's values
+    Points& next;  // of the tile after this one
 
     __device__ __forceinline__ Table table_at(int place) const {
         return {tables + place * TILE_BYTES, table.number, table.warp, table.lane};
@@ -63,11 +65,11 @@ struct Tile : Points {
         return table_at(layer - first_product);
     }
 
-    // Slopes of a layer's z. All warps have done with a table's product once all have come to the
-    // product after the next: three tables in turn need no barrier of their own.
+    // Slopes of a layer's z. All warps have done with a table once all have come to the product
+    // after the next: three tables in turn need no barrier of their own.
     template <int layer>
     __device__ __forceinline__ Table slopes() const {
-        return table_at(LAST_VALUES + (HIDDEN - 1 - layer) % 3);
+        return table_at(LAST_VALUES + (HIDDEN - layer) % 3);
     }
 
     // This thread's derivatives of a sine.
@@ -76,23 +78,25 @@ struct Tile : Points {
                threadIdx.x % 128;
     }
 
-    __device__ __forceinline__ uint32_t weight(int layer) const {
-        return shared_address(weights) + (layer - first_product) * WEIGHT_BYTES;
+    __device__ __forceinline__ uint32_t matrix(int layer) const {
+        return shared_address(matrices) + (layer - first_product) * WEIGHT_BYTES;
     }
 };
 
 // ---- products ------------------------------------------------------------------------------
 
-// What a thread has of its warp's 16 rows of values, as left operand of a product: of each 16
-// columns the four pairs that Table::put has.
+// What a thread has of 16 columns of its warp's rows, as left operand of a product: the four pairs
+// that Table::put has.
 template <int columns>
-__device__ __forceinline__ void load_operand(uint32_t* operand, const Table& table) {
-    const int block_row = 2 * table.warp + table.lane / 8 % 2;
-    const uint32_t address = shared_address(table.tile) + table.lane % 8 * 16 +
-                             (block_row * (columns / 8) + table.lane / 16) * 128;
-#pragma unroll
-    for (int column = 0; column < columns; column += 16)
-        load_matrices(operand + column / 4, address + column / 8 * 128);
+__device__ __forceinline__ void load_operand(uint32_t* operand, const Table& table, int column) {
+    const int block_row = 2 * table.warp + table.lane / 8 % 2, block = table.lane / 16;
+    load_matrices(operand, shared_address(table.tile) + table.lane % 8 * 16 +
+                               (block_row * (columns / 8) + block) * 128 + column / 8 * 128);
+}
+
+// A part of a matrix, so many bytes from its beginning.
+__device__ __forceinline__ uint64_t part_of(uint64_t matrix, int bytes) {
+    return matrix + (bytes >> 4);
 }
 
 // sums = operand x matrix, under way when it returns.
@@ -100,15 +104,13 @@ template <int rows, int columns>
 __device__ __forceinline__ void start_forward(float* sums, const uint32_t* operand,
                                               uint32_t matrix) {
     constexpr int block_row = columns / 8 * 128;
+    const uint64_t right = block_matrix(matrix, block_row, 128);
     wgmma_fence();
+    OperandWgmma<columns>::template set<1>(sums, operand, right);
 #pragma unroll
-    for (int k = 0; k < rows; k += 16) {
-        uint64_t right = block_matrix(matrix + k / 8 * block_row, block_row, 128);
-        if (k == 0)
-            OperandWgmma<columns>::template set<1>(sums, operand, right);
-        else
-            OperandWgmma<columns>::template add<1>(sums, operand + k / 4, right);
-    }
+    for (int k = 16; k < rows; k += 16)
+        OperandWgmma<columns>::template add<1>(sums, operand + k / 4,
+                                               part_of(right, k / 8 * block_row));
     wgmma_commit();
 }
 
@@ -116,16 +118,12 @@ __device__ __forceinline__ void start_forward(float* sums, const uint32_t* opera
 template <int rows, int columns>
 __device__ __forceinline__ void start_backward(float* sums, const uint32_t* operand,
                                                uint32_t matrix) {
-    constexpr int block_row = columns / 8 * 128;
+    const uint64_t right = block_matrix(matrix, 128, columns / 8 * 128);
     wgmma_fence();
+    OperandWgmma<rows>::template set<0>(sums, operand, right);
 #pragma unroll
-    for (int k = 0; k < columns; k += 16) {
-        uint64_t right = block_matrix(matrix + k / 8 * 128, 128, block_row);
-        if (k == 0)
-            OperandWgmma<rows>::template set<0>(sums, operand, right);
-        else
-            OperandWgmma<rows>::template add<0>(sums, operand + k / 4, right);
-    }
+    for (int k = 16; k < columns; k += 16)
+        OperandWgmma<rows>::template add<0>(sums, operand + k / 4, part_of(right, k / 8 * 128));
     wgmma_commit();
 }
 
@@ -138,17 +136,13 @@ __host__ __device__ constexpr int weight_sums_before(int end) {
     return count;
 }
 
-__host__ __device__ constexpr int bias_sums_before(int end) {
-    int count = 0;
-    for (int layer = first_product; layer < end; ++layer)
-        count += 2 * column_sum_blocks(width_after[layer]);
-    return count;
-}
-
-// Over all tiles of a warpgroup.
+// Over all tiles of a warpgroup. A warp has four sums of each kind for its 16 columns, see
+// add_columns.
 struct Gradients {
     float weights[weight_sums_before(HIDDEN)] = {};
-    float biases[bias_sums_before(HIDDEN)] = {};
+    float biases[HIDDEN][4] = {};
+    float output[4] = {};
+    float coordinates[4] = {};
 };
 
 // gradients += (transpose of a layer's values) x slopes. A product of 64 rows reads 64, also where
@@ -159,14 +153,59 @@ __device__ __forceinline__ void start_gradient(Gradients& gradients, const Table
     constexpr int columns = width_after[layer];
     constexpr int value_row = fan_in(layer) / 8 * 128, slope_row = columns / 8 * 128;
     constexpr int sums = weight_sums_before(layer);
-    const uint32_t left = shared_address(values.tile), right = shared_address(slopes.tile);
+    const uint64_t left = block_matrix(shared_address(values.tile), value_row, 128);
+    const uint64_t right = block_matrix(shared_address(slopes.tile), slope_row, 128);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < 4; ++k)
-        Wgmma<columns>::template add<1>(gradients.weights + sums,
-                                        block_matrix(left + 2 * k * value_row, value_row, 128),
-                                        block_matrix(right + 2 * k * slope_row, slope_row, 128));
+        Wgmma<columns>::template add<1>(gradients.weights + sums, part_of(left, 2 * k * value_row),
+                                        part_of(right, 2 * k * slope_row));
     wgmma_commit();
+}
+
+// sums += (transpose of 16 columns of a tile) x (up to 8 numbers of each point): `right` gives the
+// numbers of two points. sums[2 i + e] is column 8 i + lane / 4, number 2 (lane % 4) + e.
+template <int columns, typename Right>
+__device__ __forceinline__ void add_columns(float* sums, const Table& table, const Right& right) {
+    constexpr int block_row = columns / 8 * 128;
+    if (columns < 64 && 16 * table.warp >= columns) return;
+    const uint32_t address = shared_address(table.tile) + table.lane / 16 * block_row +
+                             (2 * table.warp + table.lane / 8 % 2) * 128 + table.lane % 8 * 16;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        uint32_t left[4];
+        load_transposed(left, address + 2 * k * block_row);
+        int point = 16 * k + table.lane % 4 * 2;
+        warp_product(sums, left, right(point), right(point + 8));
+    }
+}
+
+// With a one for each point.
+template <int columns>
+__device__ __forceinline__ void add_columns(float* sums, const Table& table) {
+    add_columns<columns>(sums, table, [](int) { return 0x3C003C00u; });
+}
+
+// With noted numbers, see note_rows.
+template <int columns>
+__device__ __forceinline__ void add_columns(float* sums, const Table& table,
+                                            const __half (*noted)[ROWS_PITCH]) {
+    const __half* row = noted[table.lane / 4];
+    add_columns<columns>(
+        sums, table, [row](int point) { return *reinterpret_cast<const uint32_t*>(row + point); });
+}
+
+// Sums of so many numbers of each point, to their places in shared memory.
+template <int columns>
+__device__ __forceinline__ void put_vectors(const float (&sums)[4], float (*vectors)[WIDEST],
+                                            int count, const Table& table) {
+    if (16 * table.warp < columns)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            int vector = table.lane % 4 * 2 + i % 2;
+            if (vector < count)
+                vectors[vector][16 * table.warp + 8 * (i / 2) + table.lane / 4] = sums[i];
+        }
 }
 
 // Sums of the block's warpgroups, in their order, by way of shared memory.
@@ -174,41 +213,40 @@ template <int layer = first_product>
 __device__ __forceinline__ void write_gradients(Gradients& gradients, const Shared& shared,
                                                 float* scratch, int number) {
     constexpr int columns = width_after[layer], rows = fan_in(layer);
-    constexpr int count = columns / 2, blocks = column_sum_blocks(columns);
-    constexpr int first_weight = weight_sums_before(layer), first_bias = bias_sums_before(layer);
-    float *weights = gradients.weights + first_weight, *biases = gradients.biases + first_bias;
+    constexpr int count = columns / 2, first = weight_sums_before(layer);
+    float *weights = gradients.weights + first, *biases = gradients.biases[layer];
     const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
-    float* place = scratch + (number - 1) * (count + 2 * blocks) * 128 + thread;
+    float* place = scratch + (number - 1) * (count + 2) * 128 + thread;
     named_sync<CONSUMERS>(ALL_CONSUMERS);
     if (number > 0) {
 #pragma unroll
         for (int i = 0; i < count; ++i) place[i * 128] = weights[i];
-#pragma unroll
-        for (int i = 0; i < 2 * blocks; ++i) place[(count + i) * 128] = biases[i];
+        place[count * 128] = biases[0];
+        place[(count + 1) * 128] = biases[2];
     }
     named_sync<CONSUMERS>(ALL_CONSUMERS);
     if (number == 0) {
 #pragma unroll
         for (int other = 1; other < BLOCK_TILES; ++other) {
-            place += (count + 2 * blocks) * 128;
+            place += (count + 2) * 128;
 #pragma unroll
             for (int i = 0; i < count; ++i) weights[i] += place[i * 128];
-#pragma unroll
-            for (int i = 0; i < 2 * blocks; ++i) biases[i] += place[(count + i) * 128];
+            biases[0] += place[count * 128];
+            biases[2] += place[(count + 1) * 128];
         }
         float* partial =
             shared.arguments.weight_partials[layer] + size_t(blockIdx.x) * rows * columns;
+        float* bias_partial = shared.arguments.bias_partials[layer] + blockIdx.x * columns;
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            int row = 16 * warp + lane / 4 + 8 * i;
-            if (row < rows)
+            int own = 16 * warp + lane / 4 + 8 * i;
+            if (own < rows)
 #pragma unroll
                 for (int j = 0; j < columns / 8; ++j)
-                    *reinterpret_cast<float2*>(partial + row * columns + 8 * j + own_column()) =
+                    *reinterpret_cast<float2*>(partial + own * columns + 8 * j + own_column()) =
                         make_float2(weights[4 * j + 2 * i], weights[4 * j + 2 * i + 1]);
+            if (own < columns && lane % 4 == 0) bias_partial[own] = biases[2 * i];
         }
-        write_column_sums<columns>(shared.arguments.bias_partials[layer] + blockIdx.x * columns,
-                                   biases);
     }
     if constexpr (layer + 1 < HIDDEN)
         write_gradients<layer + 1>(gradients, shared, scratch, number);

@@ -95,6 +95,26 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
         });
 }
 
+// Slopes of the output numbers -> slopes of the last hidden layer's z on the table, where its
+// values have been.
+__device__ __forceinline__ void output_backward(const float (&slopes)[2][CHANNELS],
+                                                const Tile& tile, const float* sums) {
+    constexpr int columns = LAST_WIDTH;
+    const int number = tile.table.number;
+    note_rows(tile.shared.left[number][0], tile.table, slopes);
+    tile.table.show();
+    add_vectors<columns, 1>(tile.table, tile.shared.left[number], tile.shared.vectors[number],
+                            CHANNELS);
+    tile.table.clear();
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t pairs[4];
+        last_slopes(pairs, column, slopes, sums, tile.shared.constants);
+        tile.table.put<columns>(column, pairs);
+    }
+    tile.table.show();
+}
+
 // ---- the kernel ----------------------------------------------------------------------------
 
 template <typename Sums>
