@@ -35,6 +35,13 @@ pytestmark = [
 ]
 
 CPU = select_device("cpu")
+WAVES_4X64 = {
+    "type": "fourier",
+    "frequencies": 20,
+    "hidden_layers": 4,
+    "width": 64,
+    "scale": 2.0,
+}
 ORIGINAL = {"type": "mlp", "preset": "original"}
 PASSES_AND_PRECISIONS = [
     (HopperNarrowPass, "mixed"),
@@ -112,16 +119,13 @@ CASES = {
     "original, footprint": (ORIGINAL, {"batch_pixels": 100, "points": 3}),
     "fourier": ({"type": "fourier", "frequencies": 20, "width": 48, "scale": 2.0}, {"channels": 3}),
     "waves, narrow layers": (
-        {"type": "fourier", "frequencies": 7, "hidden_layers": 3, "width": 24, "scale": 2.0},
+        {"type": "fourier", "frequencies": 7, "hidden_layers": 3, "width": 24, "scale": 0.5},
         {"channels": 4},
     ),
-    "relu 4x64 of 40 waves": (
-        {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64, "scale": 2.0},
-        {"channels": 3},
-    ),
+    "relu 4x64 of 40 waves": (WAVES_4X64, {"channels": 3, "width": 80, "height": 50}),
     "relu 4x64 of 40 waves, footprint 4": (
-        {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64, "scale": 2.0},
-        {"channels": 3, "points": 4},
+        WAVES_4X64,
+        {"channels": 3, "points": 4, "width": 80, "height": 50},
     ),
     "siren 5x64": ({**SIREN, "width": 64, "hidden_layers": 4}, {"channels": 2}),
     "relu, 8 layers": (mlp("relu", *[32] * 8), {"channels": 3}),

@@ -80,7 +80,7 @@ class HopperNarrowPass:
         }
         widths = {shape.widths[index] for index in shape.matrices}
         operands = widths | {shape.fan_in(index) for index in shape.matrices}
-        prelude = wgmma_source(widths) + operand_wgmma_source(operands)
+        prelude = wgmma_source(widths | {8}) + operand_wgmma_source(operands)
         module = compile_module("hopper_narrow.cu", constants, prelude)
         self._kernel = module.get_function("hopper_narrow")
         self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes
@@ -227,6 +227,6 @@ def _fixed_bytes(shape: HopperNetwork) -> int:
     """At least the struct Shared of hopper_narrow.cuh."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (9 + 2 * hidden) + 8 * (hidden + 1)
-    tile = 4 * _vectors(shape) * shape.widest + 2 * 3 * 8 * 72
+    tile = 4 * _vectors(shape) * shape.widest + 16 * 3 * TILE_ROWS
     tile += 4 * TILE_ROWS * channels + 4 * (16 + 4 * channels)
-    return arguments + shape.constants_bytes + shape.block_tiles * tile + 128
+    return arguments + shape.constants_bytes + shape.block_tiles * tile + 16 * 16 + 128

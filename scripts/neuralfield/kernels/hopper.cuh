@@ -157,15 +157,6 @@ __device__ __forceinline__ void warp_product(float (&c)[4], uint32_t a0, uint32_
         : "r"(a0), "r"(a2), "r"(0), "r"(b0), "r"(b1));
 }
 
-// The same with all rows of a, in the order of `load_matrices`.
-__device__ __forceinline__ void warp_product(float* c, const uint32_t (&a)[4], uint32_t b0,
-                                             uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 // Four 8 x 8 matrices of 16-bit numbers to shared memory; lane i gives the address of row i % 8 of
 // matrix i / 8. The compiler may move other reads of memory across it: call `shared_written` before
 // what has been stored is read.

@@ -7,7 +7,6 @@
 // hopper_network.cuh.
 #pragma once
 #include "hopper_network.cuh"
-#include "hopper_vectors.cuh"
 
 constexpr int ALL_CONSUMERS = 15;                                // name of their barrier
 constexpr int COORDINATE_VECTORS = ENCODING == FOURIER ? 0 : 3;  // sums of slopes, times x, times y
@@ -98,21 +97,18 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const 
 
 // ---- the last layer, and the first without a matrix ---
 
-// Points of this thread as left operands; as the sum of two rounded numbers, exact to 22 bits.
-template <typename Tile>
-__device__ __forceinline__ void note_points(const Tile& tile) {
-    float high[2][3], low[2][3];
+// One, x and y of this thread's points, as the sum of two rounded numbers: exact to 22 bits.
+__device__ __forceinline__ void split_points(float (&high)[2][3], float (&low)[2][3],
+                                             const float2 (&points)[2]) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        float numbers[3] = {1.0f, tile.points[i].x, tile.points[i].y};
+        float numbers[3] = {1.0f, points[i].x, points[i].y};
 #pragma unroll
         for (int v = 0; v < 3; ++v) {
             high[i][v] = __half2float(__float2half_rn(numbers[v]));
             low[i][v] = numbers[v] - high[i][v];
         }
     }
-    note_rows(tile.shared.left[tile.table.number][1], tile.table, high);
-    note_rows(tile.shared.left[tile.table.number][2], tile.table, low);
 }
 
 // Slopes of the output numbers -> slopes of the last hidden layer's z, which are in `sums`, for 16

@@ -88,14 +88,13 @@ __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t*
     }
 }
 
-// From slopes of a layer's z to the gradients of its parameters and of those before. Products of a
-// warp come before the gradient's, which would hold them up.
+// From slopes of a layer's z to the gradients of its parameters and of those before.
 template <int layer = HIDDEN - 1>
 __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t* operand,
                                          Gradients& gradients) {
     constexpr int rows = fan_in(layer), columns = width_after[layer];
     const Table slopes = tile.slopes<layer>();
-    const auto* noted = tile.shared.left[slopes.number];
+    const auto* noted = tile.shared.noted[slopes.number];
     if constexpr (layer > 0)
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
     else if (tile.next.index < TILES)
@@ -106,14 +105,19 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
         slopes.put<columns>(column, {own[0], own[1], own[2], own[3]});
     }
     slopes.show();
-    if constexpr (layer == HIDDEN - 1) add_columns<columns>(gradients.output, tile.table, noted[0]);
+    wgmma_fence();
+    if constexpr (layer == HIDDEN - 1) {
+        start_sums<columns>(gradients.output, tile.table, noted[0]);
+        wgmma_commit();  // done with the table before slopes take its place
+    }
     if constexpr (layer >= first_product) {
-        add_columns<columns>(gradients.biases[layer], slopes);
+        start_sums<columns>(gradients.biases[layer], slopes, tile.shared.ones, 0);
         start_gradient<layer>(gradients, tile.values(layer), slopes);
     } else {
-        add_columns<columns>(gradients.coordinates, slopes, noted[1]);
-        add_columns<columns>(gradients.coordinates, slopes, noted[2]);
+        start_sums<columns>(gradients.coordinates, slopes, noted[1]);
+        start_sums<columns>(gradients.coordinates, slopes, noted[2]);
     }
+    wgmma_commit();
     if constexpr (layer > 0) {
         wgmma_wait<1>();
         finished_sums<rows / 2>(sums);
@@ -151,8 +155,14 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, 
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel)
             totals.output_bias[channel] += z[0][channel] + z[1][channel];
-    note_rows(tile.shared.left[tile.table.number][0], tile.table, z);
-    if constexpr (first_product == 1) note_points(tile);
+    uint4(*noted)[64] = tile.shared.noted[tile.table.number];
+    note_numbers(noted[0], tile.table, z);
+    if constexpr (first_product == 1) {
+        float high[2][3], low[2][3];
+        split_points(high, low, tile.points);
+        note_numbers(noted[1], tile.table, high);
+        note_numbers(noted[2], tile.table, low);
+    }
 #pragma unroll
     for (int column = 0; column < LAST_WIDTH; column += 16) {
         uint32_t pairs[4];
@@ -162,7 +172,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, 
     }
     backward(tile, sums, operand, gradients);
     wgmma_wait<0>();
-    finished_sums<weight_sums_before(HIDDEN)>(gradients.weights);
+    gradients.finish();
 }
 
 extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const Arguments* given) {
@@ -177,9 +187,10 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const A
     float* vectors = &shared.vectors[0][0][0];
     for (int i = threadIdx.x; i < BLOCK_TILES * VECTORS * WIDEST; i += blockDim.x)
         vectors[i] = 0.0f;
-    __half* left = &shared.left[0][0][0][0];
-    for (int i = threadIdx.x; i < BLOCK_TILES * 3 * 8 * ROWS_PITCH; i += blockDim.x)
-        left[i] = __half(0.0f);
+    const uint32_t two_ones = 0x3C003C00;
+    if (threadIdx.x < 16)
+        shared.ones[threadIdx.x] = make_uint4(two_ones, two_ones, two_ones, two_ones);
+    shared_written();
     __syncthreads();
     const Arguments& arguments = shared.arguments;
     if (threadIdx.x == 0) {

@@ -41,8 +41,9 @@ struct Shared {
     Arguments arguments;
     Constants constants;
     __align__(16) float vectors[BLOCK_TILES][VECTORS][WIDEST];
-    // output slopes, coordinates, and these's rounding errors, as left operands
-    __half left[BLOCK_TILES][3][8][ROWS_PITCH];
+    // 8 numbers of each point: output slopes, coordinates, and these's rounding errors
+    __align__(16) uint4 noted[BLOCK_TILES][3][64];
+    uint4 ones[16];
     float outputs[BLOCK_TILES][64][CHANNELS];  // values of all points, for pixels' means
     double losses[4 * BLOCK_TILES][2];
     float output_bias[4 * BLOCK_TILES][CHANNELS];
@@ -96,7 +97,8 @@ __device__ __forceinline__ void load_operand(uint32_t* operand, const Table& tab
 
 // A part of a matrix, so many bytes from its beginning.
 __device__ __forceinline__ uint64_t part_of(uint64_t matrix, int bytes) {
-    return matrix + (bytes >> 4);
+    uint32_t place = uint32_t(matrix) + (bytes >> 4);  // does not reach the upper half
+    return (matrix & 0xFFFFFFFF00000000) | place;
 }
 
 // sums = operand x matrix, under way when it returns.
@@ -136,16 +138,22 @@ __host__ __device__ constexpr int weight_sums_before(int end) {
     return count;
 }
 
-// Over all tiles of a warpgroup. A warp has four sums of each kind for its 16 columns, see
-// add_columns.
+// Over all tiles of a warpgroup; for sums of four see start_sums.
 struct Gradients {
     float weights[weight_sums_before(HIDDEN)] = {};
     float biases[HIDDEN][4] = {};
     float output[4] = {};
     float coordinates[4] = {};
+
+    __device__ __forceinline__ void finish() {
+        finished_sums<weight_sums_before(HIDDEN)>(weights);
+        finished_sums<4 * HIDDEN>(&biases[0][0]);
+        finished_sums<4>(output);
+        finished_sums<4>(coordinates);
+    }
 };
 
-// gradients += (transpose of a layer's values) x slopes. A product of 64 rows reads 64, also where
+// gradients += (transpose of a layer's values) x slopes, between fence and commit. A product of 64 rows reads 64, also where
 // there are fewer: from what lies behind, to no effect.
 template <int layer>
 __device__ __forceinline__ void start_gradient(Gradients& gradients, const Table& values,
@@ -155,44 +163,41 @@ __device__ __forceinline__ void start_gradient(Gradients& gradients, const Table
     constexpr int sums = weight_sums_before(layer);
     const uint64_t left = block_matrix(shared_address(values.tile), value_row, 128);
     const uint64_t right = block_matrix(shared_address(slopes.tile), slope_row, 128);
-    wgmma_fence();
 #pragma unroll
     for (int k = 0; k < 4; ++k)
         Wgmma<columns>::template add<1>(gradients.weights + sums, part_of(left, 2 * k * value_row),
                                         part_of(right, 2 * k * slope_row));
-    wgmma_commit();
 }
 
-// sums += (transpose of 16 columns of a tile) x (up to 8 numbers of each point): `right` gives the
-// numbers of two points. sums[2 i + e] is column 8 i + lane / 4, number 2 (lane % 4) + e.
-template <int columns, typename Right>
-__device__ __forceinline__ void add_columns(float* sums, const Table& table, const Right& right) {
+// sums += (transpose of a tile) x (8 numbers of each point), likewise. The numbers of 16 points are
+// `step` bytes behind those of 16 before. sums[2 i + e] is column 16 warp + lane / 4 + 8 i, number
+// 2 (lane % 4) + e.
+template <int columns>
+__device__ __forceinline__ void start_sums(float (&sums)[4], const Table& table,
+                                           const uint4* numbers, int step = 256) {
     constexpr int block_row = columns / 8 * 128;
-    if (columns < 64 && 16 * table.warp >= columns) return;
-    const uint32_t address = shared_address(table.tile) + table.lane / 16 * block_row +
-                             (2 * table.warp + table.lane / 8 % 2) * 128 + table.lane % 8 * 16;
+    const uint64_t left = block_matrix(shared_address(table.tile), block_row, 128);
+    const uint64_t right = block_matrix(shared_address(numbers), 128, 128);
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-        uint32_t left[4];
-        load_transposed(left, address + 2 * k * block_row);
-        int point = 16 * k + table.lane % 4 * 2;
-        warp_product(sums, left, right(point), right(point + 8));
-    }
+    for (int k = 0; k < 4; ++k)
+        Wgmma<8>::add<1>(sums, part_of(left, 2 * k * block_row), part_of(right, k * step));
 }
 
-// With a one for each point.
-template <int columns>
-__device__ __forceinline__ void add_columns(float* sums, const Table& table) {
-    add_columns<columns>(sums, table, [](int) { return 0x3C003C00u; });
-}
-
-// With noted numbers, see note_rows.
-template <int columns>
-__device__ __forceinline__ void add_columns(float* sums, const Table& table,
-                                            const __half (*noted)[ROWS_PITCH]) {
-    const __half* row = noted[table.lane / 4];
-    add_columns<columns>(
-        sums, table, [row](int point) { return *reinterpret_cast<const uint32_t*>(row + point); });
+// Note up to 8 numbers for each of this thread's points.
+template <int count>
+__device__ __forceinline__ void note_numbers(uint4* noted, const Table& table,
+                                             const float (&numbers)[2][count]) {
+    if (table.lane % 4 == 0)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            uint32_t pairs[4] = {};
+#pragma unroll
+            for (int v = 0; v < count; v += 2)
+                pairs[v / 2] =
+                    pack_saturated(numbers[i][v], v + 1 < count ? numbers[i][v + 1] : 0.0f);
+            noted[16 * table.warp + 8 * i + table.lane / 4] =
+                make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+        }
 }
 
 // Sums of so many numbers of each point, to their places in shared memory.

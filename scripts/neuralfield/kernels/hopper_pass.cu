@@ -95,6 +95,14 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
         });
 }
 
+// Points of this thread as left operands.
+__device__ __forceinline__ void note_points(const Tile& tile) {
+    float high[2][3], low[2][3];
+    split_points(high, low, tile.points);
+    note_rows(tile.shared.left[tile.table.number][1], tile.table, high);
+    note_rows(tile.shared.left[tile.table.number][2], tile.table, low);
+}
+
 // Slopes of the output numbers -> slopes of the last hidden layer's z on the table, where its
 // values have been.
 __device__ __forceinline__ void output_backward(const float (&slopes)[2][CHANNELS],

@@ -4,8 +4,10 @@
 // Constants: those of hopper_batch.cuh.
 #pragma once
 #include "hopper_batch.cuh"
+#include "hopper_vectors.cuh"
 
 constexpr bool RESIDENT = is_resident<true>();
+
 struct Arguments {
     const float2* inputs;
     const float* targets;
