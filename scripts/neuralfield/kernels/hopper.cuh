@@ -203,8 +203,6 @@ __device__ __forceinline__ uint32_t pack_capped(float low, float high) {
 // The same for numbers of either sign.
 __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
     uint32_t pair = pack(low, high);
-    asm("{ min.NaN.f16x2 %0, %0, %1; max.NaN.f16x2 %0, %0, %2; }"
-        : "+r"(pair)
-        : "r"(0x7BFF7BFFu), "r"(0xFBFFFBFFu));
+    asm("min.NaN.xorsign.abs.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x7BFF7BFFu));  // keeps the sign
     return pair;
 }

@@ -99,11 +99,7 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
     else if (tile.next.index < TILES)
         tile.next.fetch(tile.shared.arguments, tile.table);
-#pragma unroll
-    for (int column = 0; column < columns; column += 16) {
-        const uint32_t* own = operand + column / 4;
-        slopes.put<columns>(column, {own[0], own[1], own[2], own[3]});
-    }
+    put_operand<columns>(slopes, operand);
     slopes.show();
     wgmma_fence();
     if constexpr (layer == HIDDEN - 1) {
@@ -129,20 +125,22 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
 __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, Totals& totals) {
     float sums[WIDEST / 2];
     uint32_t operand[WIDEST / 4];
-    tile.table.sync();  // all have done with the tile before
     if constexpr (first_product == 0) {
 #pragma unroll
         for (int column = 0; column < INPUT_WIDTH; column += 16) {
             uint32_t pairs[4];
             waves_of(pairs, column, tile.points, tile.shared.constants);
-            tile.values(0).put<INPUT_WIDTH>(column, pairs);
 #pragma unroll
             for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
         }
         start_forward<INPUT_WIDTH, width_after[0]>(sums, operand, tile.matrix(0));
+        wgmma_wait<1>();
     } else {
         place_coordinates(tile.table, sums, tile.points, tile.shared.constants);
+        wgmma_wait<0>();
     }
+    tile.table.sync();  // all have done with the tables of the tile before
+    if constexpr (first_product == 0) put_operand<INPUT_WIDTH>(tile.values(0), operand);
     forward(tile, sums, operand);
     wgmma_wait<0>();
     finished_sums<LAST_WIDTH / 2>(sums);
@@ -171,8 +169,6 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, 
         for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
     }
     backward(tile, sums, operand, gradients);
-    wgmma_wait<0>();
-    gradients.finish();
 }
 
 extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const Arguments* given) {
@@ -223,6 +219,8 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const A
         next.index += BLOCK_TILES * gridDim.x;
         work_on(tile, gradients, totals);
     }
+    wgmma_wait<0>();
+    gradients.finish();
     note_totals(shared, totals);
     float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
     put_vectors<LAST_WIDTH>(gradients.output, own_vectors, CHANNELS, table);

@@ -95,10 +95,24 @@ __device__ __forceinline__ void load_operand(uint32_t* operand, const Table& tab
                                (block_row * (columns / 8) + block) * 128 + column / 8 * 128);
 }
 
-// A part of a matrix, so many bytes from its beginning.
+// All that it has, to a table.
+template <int columns>
+__device__ __forceinline__ void put_operand(const Table& table, const uint32_t* operand) {
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        const uint32_t* own = operand + column / 4;
+        table.put<columns>(column, {own[0], own[1], own[2], own[3]});
+    }
+}
+
+// A part of a matrix, so many bytes from its beginning. The upper half stays; in C++ the compiler
+// would calculate it anew.
 __device__ __forceinline__ uint64_t part_of(uint64_t matrix, int bytes) {
-    uint32_t place = uint32_t(matrix) + (bytes >> 4);  // does not reach the upper half
-    return (matrix & 0xFFFFFFFF00000000) | place;
+    uint64_t part;
+    asm("mov.b64 %0, {%1, %2};"
+        : "=l"(part)
+        : "r"(uint32_t(matrix) + (bytes >> 4)), "r"(uint32_t(matrix >> 32)));
+    return part;
 }
 
 // sums = operand x matrix, under way when it returns.
