@@ -1,10 +1,10 @@
 // Forward, loss and backward of one batch, fused, and the gradients of all weights, for networks
 // so narrow that nothing has to go to global memory in between; twin: kernels/layers.py.
 //
-// Blocks of BLOCK_TILES warpgroups, each with a tile of 64 points. Values go from one product's sums
-// to the next one's left operand within a thread; what the weights' gradients need of them is also
-// laid down in shared memory. The product for a gradient is under way while slopes go on to the
-// layer before.
+// Blocks of BLOCK_TILES warpgroups, each with a tile of 64 points. Values go from one product's
+// sums to the next one's left operand within a thread; what the weights' gradients need of them is
+// also laid down in shared memory. The product for a gradient is under way while slopes go on to
+// the layer before.
 //
 // Slopes are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out of
 // float16's subnormal numbers.
@@ -12,7 +12,6 @@
 // Constants: SHARED_BYTES, which the host counts on beside weights and tables, and those of
 // hopper_narrow.cuh.
 #include "hopper_narrow.cuh"
-#include "hopper_derivatives.cuh"
 
 static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
 
@@ -65,7 +64,7 @@ __device__ __forceinline__ void differentiate(const Tile& tile, const float* sum
             uint32_t& slope = operand[column / 4 + pair];
             if (ACTIVATION == RELU) {
                 __half2 value = *reinterpret_cast<__half2*>(&kept[pair]);
-                slope = pack_saturated(sum[0], sum[1]) & __hgt2_mask(value, __half2());
+                slope = pack_saturated(sum[0], sum[1]) & __hgt2_mask(value, __float2half2_rn(0.0f));
             } else {
                 float2 factor = unpack(kept[pair]);
                 if (ACTIVATION != SINE)

@@ -167,8 +167,8 @@ struct Gradients {
     }
 };
 
-// gradients += (transpose of a layer's values) x slopes, between fence and commit. A product of 64 rows reads 64, also where
-// there are fewer: from what lies behind, to no effect.
+// gradients += (transpose of a layer's values) x slopes, between a fence and a commit. A product of
+// 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
 template <int layer>
 __device__ __forceinline__ void start_gradient(Gradients& gradients, const Table& values,
                                                const Table& slopes) {
