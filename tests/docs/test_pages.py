@@ -48,6 +48,7 @@ def test_other_files_are_where_the_page_says(name):
         "hopper_pack",
         "hopper_pass",
         "hopper_weights",
+        "hopper_narrow",
         "prepare_weights",
         "fourier_features",
         "first_forward",

@@ -18,6 +18,7 @@ from make_problem import SIREN, make_problem
 from neuralfield.device import gpu_is_present, select_device, to_host
 from neuralfield.engines import cuda, make_engine
 from neuralfield.engines.cuda import CudaEngine
+from neuralfield.engines.hopper_narrow_pass import HopperNarrowPass
 from neuralfield.engines.hopper_pass import HopperPass
 from neuralfield.engines.layer_pass import LayerPass
 from neuralfield.engines.plans import batch_plan, network_plan
@@ -34,8 +35,20 @@ pytestmark = [
 ]
 
 CPU = select_device("cpu")
+WAVES_4X64 = {
+    "type": "fourier",
+    "frequencies": 20,
+    "hidden_layers": 4,
+    "width": 64,
+    "scale": 2.0,
+}
 ORIGINAL = {"type": "mlp", "preset": "original"}
-PASSES_AND_PRECISIONS = [(HopperPass, "mixed"), (LayerPass, "mixed"), (LayerPass, "float32")]
+PASSES_AND_PRECISIONS = [
+    (HopperNarrowPass, "mixed"),
+    (HopperPass, "mixed"),
+    (LayerPass, "mixed"),
+    (LayerPass, "float32"),
+]
 MOST_RELATIVE_ERROR = {"mixed": 1e-2, "float32": 2e-4}
 
 
@@ -105,6 +118,19 @@ CASES = {
     "original": (ORIGINAL, {"batch_pixels": 200}),
     "original, footprint": (ORIGINAL, {"batch_pixels": 100, "points": 3}),
     "fourier": ({"type": "fourier", "frequencies": 20, "width": 48, "scale": 2.0}, {"channels": 3}),
+    "waves, narrow layers": (
+        {"type": "fourier", "frequencies": 7, "hidden_layers": 3, "width": 24, "scale": 0.5},
+        {"channels": 4},
+    ),
+    "relu 4x64 of 40 waves": (WAVES_4X64, {"channels": 3, "width": 80, "height": 50}),
+    "relu 4x64 of 40 waves, footprint 4": (
+        WAVES_4X64,
+        {"channels": 3, "points": 4, "width": 80, "height": 50},
+    ),
+    "siren 5x64": ({**SIREN, "width": 64, "hidden_layers": 4}, {"channels": 2}),
+    "relu, 8 layers": (mlp("relu", *[32] * 8), {"channels": 3}),
+    "tanh, 6 layers": (mlp("tanh", 16, 24, 32, 24, 48, 16), {"channels": 3, "points": 3}),
+    "sigmoid 2x64, no bias": (mlp("sigmoid", 64, 64, bias=False), {"points": 2}),
     "cross-entropy": (
         {**SIREN, "output": "sigmoid"},
         {"loss": "binary_cross_entropy", "batch_pixels": 100},

@@ -11,6 +11,7 @@ from typing import Any
 
 from neuralfield.device import Array, Device, require_memory
 from neuralfield.engines.buffers import Buffers, Pass
+from neuralfield.engines.hopper_narrow_pass import HopperNarrowPass
 from neuralfield.engines.hopper_pass import HopperPass
 from neuralfield.engines.layer_pass import LayerPass
 from neuralfield.engines.plans import batch_plan, network_plan
@@ -22,7 +23,8 @@ from neuralfield.fields.network import FourierFeatures
 from neuralfield.kernels.plan import LOSSES, BatchPlan, NetworkPlan
 from neuralfield.optimizers import Adam, Sgd
 
-_PASSES: tuple[type[HopperPass] | type[LayerPass], ...] = (HopperPass, LayerPass)
+_PassType = type[HopperNarrowPass] | type[HopperPass] | type[LayerPass]
+_PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, LayerPass)
 """The first that covers a problem is taken."""
 
 _STEPS_OF_GRAPHS = (16, 1)
@@ -142,7 +144,7 @@ class CudaEngine:
         problem: Problem,
         network: NetworkPlan,
         batch: BatchPlan,
-        pass_type: type[HopperPass] | type[LayerPass],
+        pass_type: _PassType,
     ) -> None:
         device = self._device
         step = device.xp.zeros((), dtype="int64")
@@ -241,7 +243,7 @@ def _unknown_part(problem: Problem, network: NetworkPlan, batch: BatchPlan) -> s
 
 def _choose_pass(
     network: NetworkPlan, batch: BatchPlan, precision: str, capability: int
-) -> tuple[type[HopperPass] | type[LayerPass], str] | str:
+) -> tuple[_PassType, str] | str:
     """A pass and its precision, or the reason why there is none."""
     reasons = []
     for candidate in ("mixed", "float32") if precision == "auto" else (precision,):

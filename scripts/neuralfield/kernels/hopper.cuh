@@ -165,7 +165,15 @@ __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t*
                  "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3]));
 }
 
-// The way back, with each matrix transposed.
+// The way back.
+__device__ __forceinline__ void load_matrices(uint32_t* matrices, uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// The same, with each matrix transposed.
 __device__ __forceinline__ void load_transposed(uint32_t (&matrices)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
@@ -195,8 +203,6 @@ __device__ __forceinline__ uint32_t pack_capped(float low, float high) {
 // The same for numbers of either sign.
 __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
     uint32_t pair = pack(low, high);
-    asm("{ min.NaN.f16x2 %0, %0, %1; max.NaN.f16x2 %0, %0, %2; }"
-        : "+r"(pair)
-        : "r"(0x7BFF7BFFu), "r"(0xFBFFFBFFu));
+    asm("min.NaN.xorsign.abs.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x7BFF7BFFu));  // keeps the sign
     return pair;
 }

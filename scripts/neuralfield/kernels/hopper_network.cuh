@@ -139,25 +139,31 @@ __device__ __forceinline__ float2 pair_at(const float* values, int column) {
 // First column of this thread in every 8.
 __device__ __forceinline__ int own_column() { return threadIdx.x % 4 * 2; }
 
-// The waves of the two points of this thread, as values of a tile.
+// The waves of the two points of this thread, 16 of them: pairs as Table::put has them.
+__device__ __forceinline__ void waves_of(uint32_t (&pairs)[4], int column,
+                                         const float2 (&points)[2], const Constants& constants) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+        int own = column + 8 * j + own_column();
+        float2 x = pair_at(constants.x_weight, own), y = pair_at(constants.y_weight, own);
+        float2 phase = pair_at(constants.phase, own);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            float low = fmaf(points[i].x, x.x, fmaf(points[i].y, y.x, phase.x));
+            float high = fmaf(points[i].x, x.y, fmaf(points[i].y, y.y, phase.y));
+            pairs[2 * j + i] = pack(__sinf(low), __sinf(high));
+        }
+    }
+}
+
+// All of them, as values of a tile.
 __device__ __forceinline__ void encode(const Table& table, const float2 (&points)[2],
                                        const Constants& constants) {
     table.clear();
 #pragma unroll
     for (int column = 0; column < INPUT_WIDTH; column += 16) {
         uint32_t pairs[4];
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            int own = column + 8 * j + own_column();
-            float2 x = pair_at(constants.x_weight, own), y = pair_at(constants.y_weight, own);
-            float2 phase = pair_at(constants.phase, own);
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                float low = fmaf(points[i].x, x.x, fmaf(points[i].y, y.x, phase.x));
-                float high = fmaf(points[i].x, x.y, fmaf(points[i].y, y.y, phase.y));
-                pairs[2 * j + i] = pack(__sinf(low), __sinf(high));
-            }
-        }
+        waves_of(pairs, column, points, constants);
         table.put<INPUT_WIDTH>(column, pairs);
     }
     table.show();
@@ -181,14 +187,14 @@ __device__ __forceinline__ void place_coordinates(const Table& table, float* sum
 }
 
 // Output numbers z of both points. Where `keep`, the last hidden layer's z replace the sums, and
-// its values are laid out.
-template <bool keep>
+// its values are laid out; where `cleared`, all have done with what was on the table.
+template <bool keep, bool cleared = false>
 __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Table& table,
                                              float* sums, const Constants& constants) {
     constexpr int layer = HIDDEN - 1, columns = LAST_WIDTH;
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; ++channel) z[0][channel] = z[1][channel] = 0.0f;
-    if (keep) table.clear();
+    if (keep && !cleared) table.clear();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];

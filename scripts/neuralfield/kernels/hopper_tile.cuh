@@ -1,15 +1,12 @@
 // What a block of hopper_pass.cu is given and has in shared memory, and what a warpgroup knows of
 // its tile.
 //
-// Constants: PIXELS, POINTS, TILE_PIXELS, WEIGHTED, and those of hopper_network.cuh.
+// Constants: those of hopper_batch.cuh.
 #pragma once
-#include "hopper_network.cuh"
+#include "hopper_batch.cuh"
 #include "hopper_vectors.cuh"
 
-constexpr int ALL_CONSUMERS = 15;  // name of their barrier
 constexpr bool RESIDENT = is_resident<true>();
-constexpr int COORDINATE_VECTORS = ENCODING == FOURIER ? 0 : 3;  // sums of slopes, times x, times y
-constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
 
 struct Arguments {
     const float2* inputs;
@@ -40,36 +37,12 @@ struct Shared {
     uint64_t filled[STAGES], emptied[STAGES];
 };
 
-struct Tile {
+struct Tile : Points {
     const Table& table;
     Shared& shared;
     const Stream& stream;
     RingPlace& place;
-    int index;
     uint4* derivatives;  // this thread's part
-    float2 points[2];
-    float targets[2][CHANNELS], weights[2];
-
-    // Pixel of a row in the batch; -1: the row is not valid.
-    __device__ __forceinline__ int pixel_of(int row) const {
-        int pixel = index * TILE_PIXELS + row / POINTS;
-        return row < TILE_PIXELS * POINTS && pixel < PIXELS ? pixel : -1;
-    }
-
-    // What belongs to this thread's points is on its way long before it is needed.
-    __device__ __forceinline__ void fetch() {
-        const Arguments& arguments = shared.arguments;
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            int row = 16 * table.warp + 8 * i + table.lane / 4, pixel = pixel_of(row);
-            points[i] = arguments.inputs[index * 64 + row];
-            weights[i] = WEIGHTED && pixel >= 0 ? arguments.pixel_weights[pixel] : 1.0f;
-#pragma unroll
-            for (int channel = 0; channel < CHANNELS; ++channel)
-                targets[i][channel] =
-                    pixel >= 0 ? arguments.targets[pixel * CHANNELS + channel] : 0.0f;
-        }
-    }
 
     __device__ __forceinline__ uint4* kept(int layer) const {
         return derivatives + size_t(layer) * (WIDEST / 16) * CONSUMERS;

@@ -1,0 +1,232 @@
+"""One batch forwards and backwards, with all gradients, in one kernel: for narrow networks.
+
+On cards of compute capability 9.0, in 16-bit products. Nothing of a tile of 64 points goes to
+global memory; see `kernels/hopper_narrow.cu`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from neuralfield.device import Array, Device
+from neuralfield.engines.buffers import Buffers, PartialGradient
+from neuralfield.engines.hopper_network import (
+    TILE_THREADS,
+    HopperNetwork,
+    WeightStream,
+    addresses,
+    card_limits,
+    parameter_offsets,
+    reason_against,
+)
+from neuralfield.kernels.plan import (
+    MIXED_GRADIENT_SCALE,
+    TILE_ROWS,
+    BatchPlan,
+    LayerPlan,
+    NetworkPlan,
+)
+from neuralfield.kernels.source import compile_module
+from neuralfield.kernels.wgmma import operand_wgmma_source, wgmma_source
+
+_WIDEST = 64
+_MOST_SUMS = {4: 24, 3: 64, 2: 128}
+"""How many sums of gradients a thread has room for, by the tiles that a block works on at once."""
+
+_SHARED_LIMIT_BYTES = 232_448
+"""What a block may have with compute capability 9.0."""
+
+
+class HopperNarrowPass:
+    """Forward, loss and backward for one batch; see `neuralfield.engines.buffers.Pass`.
+
+    Parameters
+    ----------
+    device : Device
+    network : NetworkPlan
+    batch : BatchPlan
+    buffers : Buffers
+    precision : {"mixed"}
+    """
+
+    name = "hopper-narrow"
+
+    def __init__(
+        self,
+        device: Device,
+        network: NetworkPlan,
+        batch: BatchPlan,
+        buffers: Buffers,
+        precision: str,
+    ) -> None:
+        self.network, self.batch, self._xp = network, batch, device.xp
+        block_tiles = _block_tiles(network)
+        assert block_tiles is not None
+        shape = _shape(network, block_tiles)
+        self._shape, self._threads = shape, TILE_THREADS * block_tiles
+        self._stream = WeightStream(
+            device, shape, buffers.parameters, buffers.offsets, backward=False
+        )
+        self._allocated: list[Array] = [self._stream.array]
+        self._blocks = min(card_limits(device)[0], batch.tiles)
+
+        fixed_bytes = _fixed_bytes(shape)
+        self._shared_bytes = _matrices_bytes(shape) + _tiles_bytes(shape) + fixed_bytes
+        constants = shape.constants(len(shape.matrices)) | batch.constants()
+        constants |= {
+            "STAGE_BYTES": 2 * shape.widest**2,
+            "GRADIENT_SCALE": MIXED_GRADIENT_SCALE,
+            "SHARED_BYTES": fixed_bytes,
+        }
+        widths = {shape.widths[index] for index in shape.matrices}
+        operands = widths | {shape.fan_in(index) for index in shape.matrices}
+        prelude = wgmma_source(widths | {8}) + operand_wgmma_source(operands)
+        module = compile_module("hopper_narrow.cu", constants, prelude)
+        self._kernel = module.get_function("hopper_narrow")
+        self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes
+        self._set_up_arguments(buffers)
+
+    @staticmethod
+    def reason_against(
+        network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
+    ) -> str | None:
+        """Why this pass cannot do it; None: it can."""
+        if batch.points > TILE_ROWS:
+            return f"{batch.points} points a pixel, more than {TILE_ROWS}"
+        reason = reason_against(network, precision, compute_capability)
+        if reason is not None:
+            return reason
+        shape = _shape(network, 1)
+        if shape.widest > _WIDEST:
+            return f"a layer of {shape.widest} values, more than {_WIDEST}"
+        if not shape.matrices:
+            return "a single hidden layer of two coordinates"
+        if _block_tiles(network) is None:
+            return "gradients that have no room on a multiprocessor"
+        return None
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it has allocated."""
+        return sum(array.nbytes for array in self._allocated)
+
+    def partial_gradients(self) -> list[PartialGradient]:
+        """One for each parameter tensor, in order."""
+        unit = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
+        partials = []
+        for index, layer in enumerate(self.network.layers):
+            pair = self._gradient_of(index, layer, unit * layer.frequency)
+            partials += pair if layer.has_bias else pair[:1]
+        return partials
+
+    def prepare(self) -> None:
+        """Pack the weights, which the update does from then on."""
+        self._stream.launch()
+
+    def launch(self) -> None:
+        """Put the pass on the current stream."""
+        self._kernel(
+            (self._blocks,), (self._threads,), (self._arguments,), shared_mem=self._shared_bytes
+        )
+
+    def _zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
+        self._allocated.append(self._xp.zeros(shape, dtype=dtype))
+        return self._allocated[-1]
+
+    def _set_up_arguments(self, buffers: Buffers) -> None:
+        shape, blocks, channels = self._shape, self._blocks, self.batch.channels
+        none = [None] * (len(shape.hidden) - len(shape.matrices))
+        self._weights = [
+            self._zeros((blocks, shape.fan_in(i), shape.widths[i]), "float32")
+            for i in shape.matrices
+        ]
+        self._biases = [self._zeros((blocks, shape.widths[i]), "float32") for i in shape.matrices]
+        self._vectors = self._zeros((blocks, _vectors(shape), shape.widest), "float32")
+        self._output_bias = self._zeros((blocks, channels), "float32")
+        self.loss_partials = self._zeros((blocks, 2), "float64")
+        pointers = [
+            buffers.inputs,
+            buffers.targets,
+            buffers.weights,
+            buffers.parameters,
+            buffers.frequencies,
+            self._stream.array,
+            *none,
+            *self._weights,
+            *none,
+            *self._biases,
+            self._vectors,
+            self._output_bias,
+            self.loss_partials,
+        ]
+        numbers = np.array(parameter_offsets(self.network, buffers.offsets), np.int32)
+        table = np.concatenate([addresses(pointers).view(np.uint8), numbers.view(np.uint8)])
+        self._arguments = self._xp.asarray(table)
+        self._allocated.append(self._arguments)
+
+    def _gradient_of(self, index: int, layer: LayerPlan, scale: float) -> list[PartialGradient]:
+        """Of weight and bias."""
+        shape, blocks, channels = self._shape, self._blocks, self.batch.channels
+        widest, stride = shape.widest, _vectors(shape) * shape.widest
+        if index == len(shape.hidden):
+            return [
+                PartialGradient(self._vectors, blocks, stride, channels, 0, scale),
+                PartialGradient(self._output_bias, blocks, channels, channels, 0, scale),
+            ]
+        if index not in shape.matrices:
+            ones = channels * widest
+            rows = ones if self.network.encoding == "corners" else ones + widest
+            return [
+                PartialGradient(self._vectors, blocks, stride, widest, rows, scale),
+                PartialGradient(self._vectors, blocks, stride, widest, ones, scale),
+            ]
+        place, rows, columns = shape.matrices.index(index), shape.fan_in(index), shape.widths[index]
+        copy = self._stream.copy_of(index, layer.frequency)
+        weight, bias = self._weights[place], self._biases[place]
+        return [
+            PartialGradient(weight, blocks, rows * columns, columns, 0, scale, copy),
+            PartialGradient(bias, blocks, columns, columns, 0, scale),
+        ]
+
+
+def _shape(network: NetworkPlan, block_tiles: int) -> HopperNetwork:
+    return HopperNetwork(network, {256: block_tiles})
+
+
+def _block_tiles(network: NetworkPlan) -> int | None:
+    """How many tiles a block can work on at once; None: not one."""
+    for block_tiles, most_sums in _MOST_SUMS.items():
+        shape = _shape(network, block_tiles)
+        sums = sum(shape.widths[index] for index in shape.matrices) // 2
+        needed_bytes = _matrices_bytes(shape) + _tiles_bytes(shape) + _fixed_bytes(shape)
+        if sums <= most_sums and needed_bytes <= _SHARED_LIMIT_BYTES:
+            return block_tiles
+    return None
+
+
+def _vectors(shape: HopperNetwork) -> int:
+    """Sums that are no matrix: of each output's weights, of the coordinates' and their bias."""
+    channels = shape.network.layers[-1].fan_out
+    return channels + (0 if shape.network.encoding == "fourier" else 3)
+
+
+def _matrices_bytes(shape: HopperNetwork) -> int:
+    """Shared memory of the weights."""
+    return 2 * shape.widest**2 * len(shape.matrices)
+
+
+def _tiles_bytes(shape: HopperNetwork) -> int:
+    """Shared memory of all tiles' tables."""
+    tables = len(shape.matrices) + 3
+    if shape.hidden[0].activation == "sine":
+        tables += len(shape.hidden) - 1
+    return shape.block_tiles * tables * shape.tile_bytes
+
+
+def _fixed_bytes(shape: HopperNetwork) -> int:
+    """At least the struct Shared of hopper_narrow.cuh."""
+    hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
+    arguments = 8 * (9 + 2 * hidden) + 8 * (hidden + 1)
+    tile = 4 * _vectors(shape) * shape.widest + 16 * 3 * TILE_ROWS
+    tile += 4 * TILE_ROWS * channels + 4 * (16 + 4 * channels)
+    return arguments + shape.constants_bytes + shape.block_tiles * tile + 16 * 16 + 128

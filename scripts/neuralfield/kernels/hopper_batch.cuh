@@ -1,0 +1,193 @@
+// What a batch asks of a pass, whatever way its layers go: a tile's points and targets, their loss,
+// the last layer's gradient and slopes, and sums over the block.
+//
+// `Tile` has a table, Points and a `shared`, which has the arrays that are named here.
+//
+// Constants: PIXELS, POINTS, TILE_PIXELS, FOOTPRINT, WEIGHTED, GRADIENT_SCALE, and those of
+// hopper_network.cuh.
+#pragma once
+#include "hopper_network.cuh"
+
+constexpr int ALL_CONSUMERS = 15;                                // name of their barrier
+constexpr int COORDINATE_VECTORS = ENCODING == FOURIER ? 0 : 3;  // sums of slopes, times x, times y
+constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
+
+// A tile's points, as far as they belong to a thread.
+struct Points {
+    int index;  // of the tile
+    float2 points[2];
+    float targets[2][CHANNELS], weights[2];
+
+    // Pixel of a row in the batch; -1: the row is not valid.
+    __device__ __forceinline__ int pixel_of(int row) const {
+        int pixel = index * TILE_PIXELS + row / POINTS;
+        return row < TILE_PIXELS * POINTS && pixel < PIXELS ? pixel : -1;
+    }
+
+    // What belongs to this thread's points is on its way long before it is needed.
+    template <typename Arguments>
+    __device__ __forceinline__ void fetch(const Arguments& arguments, const Table& table) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            int row = 16 * table.warp + 8 * i + table.lane / 4, pixel = pixel_of(row);
+            points[i] = arguments.inputs[index * 64 + row];
+            weights[i] = WEIGHTED && pixel >= 0 ? arguments.pixel_weights[pixel] : 1.0f;
+#pragma unroll
+            for (int channel = 0; channel < CHANNELS; ++channel)
+                targets[i][channel] =
+                    pixel >= 0 ? arguments.targets[pixel * CHANNELS + channel] : 0.0f;
+        }
+    }
+};
+
+// ---- loss ----------------------------------------------------------------------------------
+
+// Loss of the two points' pixels; z becomes its slope. Returns loss and squared error, where this
+// thread is the one to count them.
+template <typename Tile>
+__device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const Tile& tile) {
+    const Table& table = tile.table;
+    float2 sums = {0.0f, 0.0f};
+#if FOOTPRINT
+    float (*values)[CHANNELS] = tile.shared.outputs[table.number];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            if (table.lane % 4 == 0)
+                values[16 * table.warp + 8 * i + table.lane / 4][channel] =
+                    output_value(z[i][channel]);
+    table.sync();
+#endif
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        int row = 16 * table.warp + 8 * i + table.lane / 4;
+        bool valid = tile.pixel_of(row) >= 0;
+        bool counts = valid && table.lane % 4 == 0 && row % POINTS == 0;
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; ++channel) {
+            float target = tile.targets[i][channel];
+            float value = output_value(z[i][channel]), loss, squared_error, slope;
+#if FOOTPRINT
+            constexpr int points0 = (POINTS + 1) / 2, points1 = POINTS / 2;
+            int first = valid ? row - row % POINTS : 0;
+            float mean0 = 0.0f, mean1 = 0.0f;
+            for (int point = 0; point < points0; ++point) mean0 += values[first + point][channel];
+            for (int point = points0; point < POINTS; ++point)
+                mean1 += values[first + point][channel];
+            FootprintLoss both = footprint_loss(mean0 / points0, mean1 / points1, target);
+            loss = both.loss;
+            squared_error = both.squared_error;
+            slope = row % POINTS < points0 ? both.slope0 / points0 : both.slope1 / points1;
+#else
+            float difference = value - target;
+            loss = loss_value(value, target);
+            squared_error = difference * difference;
+            slope = loss_slope(value, target);
+#endif
+            if (counts) sums.x += loss, sums.y += tile.weights[i] * squared_error;
+            z[i][channel] = valid ? float(GRADIENT_SCALE) * slope * output_slope(value) : 0.0f;
+        }
+    }
+#if FOOTPRINT
+    table.sync();  // all have read before others write
+#endif
+    return sums;
+}
+
+// ---- the last layer, and the first without a matrix ---
+
+// One, x and y of this thread's points, as the sum of two rounded numbers: exact to 22 bits.
+__device__ __forceinline__ void split_points(float (&high)[2][3], float (&low)[2][3],
+                                             const float2 (&points)[2]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        float numbers[3] = {1.0f, points[i].x, points[i].y};
+#pragma unroll
+        for (int v = 0; v < 3; ++v) {
+            high[i][v] = __half2float(__float2half_rn(numbers[v]));
+            low[i][v] = numbers[v] - high[i][v];
+        }
+    }
+}
+
+// Slopes of the output numbers -> slopes of the last hidden layer's z, which are in `sums`, for 16
+// columns: pairs as Table::put has them.
+__device__ __forceinline__ void last_slopes(uint32_t (&pairs)[4], int column,
+                                            const float (&slopes)[2][CHANNELS], const float* sums,
+                                            const Constants& constants) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+        int own = column + 8 * j + own_column();
+        float slope[2][2] = {};
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; ++channel) {
+            float2 weight = pair_at(constants.output_weight[channel], own);
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                slope[i][0] += slopes[i][channel] * weight.x;
+                slope[i][1] += slopes[i][channel] * weight.y;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const float* z = sums + column / 2 + 4 * j + 2 * i;
+            pairs[2 * j + i] = pack_saturated(
+                slope[i][0] * derivative<ACTIVATION>(z[0], activation<ACTIVATION>(z[0])),
+                slope[i][1] * derivative<ACTIVATION>(z[1], activation<ACTIVATION>(z[1])));
+        }
+    }
+}
+
+// ---- sums over the block ---
+
+struct Totals {
+    double loss = 0.0, squared_error = 0.0;
+    float output_bias[CHANNELS] = {};
+};
+
+template <typename Shared>
+__device__ __forceinline__ void note_totals(Shared& shared, Totals& totals) {
+    for (int distance = 16; distance > 0; distance /= 2) {
+        totals.loss += __shfl_xor_sync(~0u, totals.loss, distance);
+        totals.squared_error += __shfl_xor_sync(~0u, totals.squared_error, distance);
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            totals.output_bias[channel] +=
+                __shfl_xor_sync(~0u, totals.output_bias[channel], distance);
+    }
+    if (threadIdx.x % 32 == 0) {
+        int warp = threadIdx.x / 32;
+        shared.losses[warp][0] = totals.loss;
+        shared.losses[warp][1] = totals.squared_error;
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            shared.output_bias[warp][channel] = totals.output_bias[channel];
+    }
+}
+
+// Sums over the block, in a fixed order.
+template <typename Shared>
+__device__ __forceinline__ void write_partials(const Shared& shared) {
+    const auto& arguments = shared.arguments;
+    for (int i = threadIdx.x; i < VECTORS * WIDEST; i += CONSUMERS) {
+        float sum = 0.0f;
+        for (int tile = 0; tile < BLOCK_TILES; ++tile) sum += (&shared.vectors[tile][0][0])[i];
+        int vector = i / WIDEST, column = i % WIDEST;
+        int place = vector < CHANNELS ? column * CHANNELS + vector : i;
+        arguments.vector_partials[size_t(blockIdx.x) * VECTORS * WIDEST + place] = sum;
+    }
+    if (threadIdx.x < CHANNELS) {
+        float sum = 0.0f;
+        for (int warp = 0; warp < 4 * BLOCK_TILES; ++warp)
+            sum += shared.output_bias[warp][threadIdx.x];
+        arguments.output_bias_partials[blockIdx.x * CHANNELS + threadIdx.x] = sum;
+    }
+    if (threadIdx.x == 0) {
+        double loss = 0.0, squared_error = 0.0;
+        for (int warp = 0; warp < 4 * BLOCK_TILES; ++warp) {
+            loss += shared.losses[warp][0];
+            squared_error += shared.losses[warp][1];
+        }
+        const double count = double(PIXELS) * CHANNELS;
+        arguments.loss_partials[blockIdx.x] = make_double2(loss / count, squared_error / count);
+    }
+}

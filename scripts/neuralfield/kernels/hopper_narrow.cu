@@ -1,0 +1,230 @@
+// Forward, loss and backward of one batch, fused, and the gradients of all weights, for networks
+// so narrow that nothing has to go to global memory in between; twin: kernels/layers.py.
+//
+// Blocks of BLOCK_TILES warpgroups, each with a tile of 64 points. Values go from one product's
+// sums to the next one's left operand within a thread; what the weights' gradients need of them is
+// also laid down in shared memory. The product for a gradient is under way while slopes go on to
+// the layer before.
+//
+// Slopes are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out of
+// float16's subnormal numbers.
+//
+// Constants: SHARED_BYTES, which the host counts on beside weights and tables, and those of
+// hopper_narrow.cuh.
+#include "hopper_narrow.cuh"
+
+static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
+
+// z of a layer, under way to `sums` -> its values, for the next product and on the next layer's
+// table.
+template <int columns>
+__device__ __forceinline__ void activate(const Tile& tile, int layer, float* sums,
+                                         uint32_t* operand) {
+    const Table table = tile.values(layer + 1);
+    float2 bias[columns / 8];
+#pragma unroll
+    for (int j = 0; j < columns / 8; ++j)
+        bias[j] = pair_at(tile.shared.constants.bias[layer], 8 * j + own_column());
+    wgmma_wait<0>();
+    finished_sums<columns / 2>(sums);
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t pairs[4], kept[4];
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+            float low = sums[column / 2 + 2 * pair] + bias[column / 8 + pair / 2].x;
+            float high = sums[column / 2 + 2 * pair + 1] + bias[column / 8 + pair / 2].y;
+            pairs[pair] = pack_values(activation<ACTIVATION>(low), activation<ACTIVATION>(high));
+            operand[column / 4 + pair] = pairs[pair];
+            if (ACTIVATION == SINE) kept[pair] = pack(__cosf(low), __cosf(high));
+        }
+        table.put<columns>(column, pairs);
+        if (ACTIVATION == SINE)
+            tile.kept(layer)[column / 16 * 128] = make_uint4(kept[0], kept[1], kept[2], kept[3]);
+    }
+}
+
+// Slopes of a layer's values, in `sums` -> slopes of its z.
+template <int layer>
+__device__ __forceinline__ void differentiate(const Tile& tile, const float* sums,
+                                              uint32_t* operand) {
+    constexpr int columns = width_after[layer];
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t kept[4];
+        if (ACTIVATION == SINE) {
+            uint4 four = tile.kept(layer)[column / 16 * 128];
+            kept[0] = four.x, kept[1] = four.y, kept[2] = four.z, kept[3] = four.w;
+        } else {
+            load_operand<columns>(kept, tile.values(layer + 1), column);
+        }
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+            const float* sum = sums + column / 2 + 2 * pair;
+            uint32_t& slope = operand[column / 4 + pair];
+            if (ACTIVATION == RELU) {
+                __half2 value = *reinterpret_cast<__half2*>(&kept[pair]);
+                slope = pack_saturated(sum[0], sum[1]) & __hgt2_mask(value, __float2half2_rn(0.0f));
+            } else {
+                float2 factor = unpack(kept[pair]);
+                if (ACTIVATION != SINE)
+                    factor = {derivative<ACTIVATION>(factor.x, factor.x),
+                              derivative<ACTIVATION>(factor.y, factor.y)};
+                slope = pack_saturated(sum[0] * factor.x, sum[1] * factor.y);
+            }
+        }
+    }
+}
+
+// From z of the first layer to z of the last hidden layer, which are under way to `sums`.
+template <int layer = 1>
+__device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t* operand) {
+    if constexpr (layer < HIDDEN) {
+        constexpr int rows = fan_in(layer);
+        activate<rows>(tile, layer - 1, sums, operand);
+        start_forward<rows, width_after[layer]>(sums, operand, tile.matrix(layer));
+        forward<layer + 1>(tile, sums, operand);
+    }
+}
+
+// From slopes of a layer's z to the gradients of its parameters and of those before.
+template <int layer = HIDDEN - 1>
+__device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t* operand,
+                                         Gradients& gradients) {
+    constexpr int rows = fan_in(layer), columns = width_after[layer];
+    const Table slopes = tile.slopes<layer>();
+    const auto* noted = tile.shared.noted[slopes.number];
+    if constexpr (layer > 0)
+        start_backward<rows, columns>(sums, operand, tile.matrix(layer));
+    else if (tile.next.index < TILES)
+        tile.next.fetch(tile.shared.arguments, tile.table);
+    put_operand<columns>(slopes, operand);
+    slopes.show();
+    wgmma_fence();
+    if constexpr (layer == HIDDEN - 1) {
+        start_sums<columns>(gradients.output, tile.table, noted[0]);
+        wgmma_commit();  // done with the table before slopes take its place
+    }
+    if constexpr (layer >= first_product) {
+        start_sums<columns>(gradients.biases[layer], slopes, tile.shared.ones, 0);
+        start_gradient<layer>(gradients, tile.values(layer), slopes);
+    } else {
+        start_sums<columns>(gradients.coordinates, slopes, noted[1]);
+        start_sums<columns>(gradients.coordinates, slopes, noted[2]);
+    }
+    wgmma_commit();
+    if constexpr (layer > 0) {
+        wgmma_wait<1>();
+        finished_sums<rows / 2>(sums);
+        differentiate<layer - 1>(tile, sums, operand);
+        backward<layer - 1>(tile, sums, operand, gradients);
+    }
+}
+
+__device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, Totals& totals) {
+    float sums[WIDEST / 2];
+    uint32_t operand[WIDEST / 4];
+    if constexpr (first_product == 0) {
+#pragma unroll
+        for (int column = 0; column < INPUT_WIDTH; column += 16) {
+            uint32_t pairs[4];
+            waves_of(pairs, column, tile.points, tile.shared.constants);
+#pragma unroll
+            for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
+        }
+        start_forward<INPUT_WIDTH, width_after[0]>(sums, operand, tile.matrix(0));
+        wgmma_wait<1>();
+    } else {
+        place_coordinates(tile.table, sums, tile.points, tile.shared.constants);
+        wgmma_wait<0>();
+    }
+    tile.table.sync();  // all have done with the tables of the tile before
+    if constexpr (first_product == 0) put_operand<INPUT_WIDTH>(tile.values(0), operand);
+    forward(tile, sums, operand);
+    wgmma_wait<0>();
+    finished_sums<LAST_WIDTH / 2>(sums);
+    float z[2][CHANNELS];
+    output_layer<true, true>(z, tile.table, sums, tile.shared.constants);
+    float2 errors = loss_of_points(z, tile);
+    totals.loss += errors.x;
+    totals.squared_error += errors.y;
+    if (tile.table.lane % 4 == 0)
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            totals.output_bias[channel] += z[0][channel] + z[1][channel];
+    uint4(*noted)[64] = tile.shared.noted[tile.table.number];
+    note_numbers(noted[0], tile.table, z);
+    if constexpr (first_product == 1) {
+        float high[2][3], low[2][3];
+        split_points(high, low, tile.points);
+        note_numbers(noted[1], tile.table, high);
+        note_numbers(noted[2], tile.table, low);
+    }
+#pragma unroll
+    for (int column = 0; column < LAST_WIDTH; column += 16) {
+        uint32_t pairs[4];
+        last_slopes(pairs, column, z, sums, tile.shared.constants);
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
+    }
+    backward(tile, sums, operand, gradients);
+}
+
+extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const Arguments* given) {
+    extern __shared__ __align__(128) char memory[];
+    char* tables = memory + WEIGHTS_BYTES;
+    Shared& shared = *reinterpret_cast<Shared*>(tables + BLOCK_TILES * TABLES * TILE_BYTES);
+    if (threadIdx.x == 0) {
+        shared.arguments = *given;
+        barrier_init(&shared.weights_here, 1);
+        barrier_init_fence();
+    }
+    float* vectors = &shared.vectors[0][0][0];
+    for (int i = threadIdx.x; i < BLOCK_TILES * VECTORS * WIDEST; i += blockDim.x)
+        vectors[i] = 0.0f;
+    const uint32_t two_ones = 0x3C003C00;
+    if (threadIdx.x < 16)
+        shared.ones[threadIdx.x] = make_uint4(two_ones, two_ones, two_ones, two_ones);
+    shared_written();
+    __syncthreads();
+    const Arguments& arguments = shared.arguments;
+    if (threadIdx.x == 0) {
+        const char* source = arguments.weights;
+        constexpr int bytes_of_all = stream_bytes();
+        barrier_expect_bytes(&shared.weights_here, bytes_of_all);
+        for (int matrix = 0; matrix < HIDDEN - first_product; ++matrix) {
+            int bytes = stream_of_chunks.bytes[matrix];
+            bulk_copy(memory + matrix * WEIGHT_BYTES, source, bytes, &shared.weights_here);
+            source += bytes;
+        }
+    }
+    load_constants(shared.constants, arguments.parameters, arguments.frequencies,
+                   arguments.offsets);
+    __syncthreads();
+    barrier_wait(&shared.weights_here, 0);
+
+    // the same for all lanes, and known to be
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+    char* own_tables = tables + warpgroup * TABLES * TILE_BYTES;
+    const Table table = {own_tables + LAST_VALUES * TILE_BYTES, warpgroup,
+                         int(threadIdx.x) / 32 % 4, int(threadIdx.x) % 32};
+    Totals totals;
+    Gradients gradients;
+    // an incomplete last round is spread over the blocks
+    Points next = {warpgroup * int(gridDim.x) + int(blockIdx.x)};
+    if (next.index < TILES) next.fetch(arguments, table);
+    while (next.index < TILES) {
+        Tile tile = {next, own_tables, memory, shared, table, next};
+        next.index += BLOCK_TILES * gridDim.x;
+        work_on(tile, gradients, totals);
+    }
+    wgmma_wait<0>();
+    gradients.finish();
+    note_totals(shared, totals);
+    float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
+    put_vectors<LAST_WIDTH>(gradients.output, own_vectors, CHANNELS, table);
+    put_vectors<width_after[0]>(gradients.coordinates, own_vectors + CHANNELS, COORDINATE_VECTORS,
+                                table);
+    write_gradients(gradients, shared, reinterpret_cast<float*>(tables), warpgroup);
+    write_partials(shared);
+}

@@ -1,0 +1,57 @@
+"""Which pass of the cuda engine a network is given to, and what the narrow one takes of a card."""
+
+import pytest
+from make_problem import SIREN, make_problem
+
+from neuralfield.engines import cuda
+from neuralfield.engines import hopper_narrow_pass as narrow
+from neuralfield.engines.plans import batch_plan, network_plan
+
+
+def mlp(activation, *widths, **settings):
+    return {"type": "mlp", "activation": activation, "widths": list(widths), **settings}
+
+
+WAVES = {"type": "fourier", "frequencies": 20, "width": 64}
+
+
+@pytest.mark.parametrize(
+    ("field", "capability", "precision", "chosen"),
+    [
+        (SIREN, 90, "auto", "hopper-narrow"),
+        ({**WAVES, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
+        ({**SIREN, "width": 64, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
+        (mlp("relu", *[32] * 9), 90, "mixed", "hopper-narrow"),
+        (mlp("relu", 40, 17, 64), 90, "mixed", "hopper-narrow"),
+        # no room: for five sums of 64 x 64, for a wider layer's product, for wider waves
+        ({**WAVES, "hidden_layers": 5}, 90, "auto", "hopper"),
+        (mlp("relu", *[32] * 10), 90, "mixed", "hopper"),
+        ({**SIREN, "width": 65}, 90, "auto", "hopper"),
+        ({**WAVES, "frequencies": 40}, 90, "auto", "hopper"),
+        ({**SIREN, "hidden_layers": 0}, 90, "auto", "hopper"),
+        (SIREN, 90, "float32", "layers"),
+        (SIREN, 80, "auto", "layers"),
+    ],
+)
+def test_the_first_pass_that_covers_a_network_is_taken(field, capability, precision, chosen):
+    problem = make_problem(field)
+    plans = network_plan(problem.network), batch_plan(problem)
+    found = cuda._choose_pass(*plans, precision, capability)
+    assert not isinstance(found, str)
+    assert found[0].name == chosen
+
+
+@pytest.mark.parametrize("activation", ["sine", "relu"])
+@pytest.mark.parametrize("width", [16, 32, 48, 64])
+def test_no_block_of_the_narrow_pass_is_larger_than_a_multiprocessor(activation, width):
+    for layers in range(2, 11):
+        network = network_plan(make_problem(mlp(activation, *[width] * layers)).network)
+        tiles = narrow._block_tiles(network)
+        if tiles is None:
+            continue
+        shape = narrow._shape(network, tiles)
+        parts = narrow._matrices_bytes, narrow._tiles_bytes, narrow._fixed_bytes
+        assert sum(part(shape) for part in parts) <= 227 * 1024
+        sums = sum(shape.widths[index] for index in shape.matrices) // 2
+        registers = {2: 255, 3: 168, 4: 128}[tiles]
+        assert sums + shape.widest < registers
