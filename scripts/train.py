@@ -1,6 +1,5 @@
 """Teach a network a picture: a whole training, or one segment of it."""
 
-import json
 import logging
 import sys
 import time
@@ -14,7 +13,7 @@ from tqdm import tqdm
 from neuralfield.device import available_cores, require_cores, select_device
 from neuralfield.fields import field_settings
 from neuralfield.fit import Run, fit, publish_results, publish_segment
-from neuralfield.images import read_pixel_csv
+from neuralfield.images import read_facts, read_pixel_csv, require_picture
 from neuralfield.trainer import Task
 from neuralfield.training import TrainingSettings
 
@@ -120,7 +119,8 @@ def main(
     """
     if "threads" in training:  # --cores may have lowered what it was asked for
         require_cores(training["threads"])
-    mode = json.loads(facts.read_text())["source"]["mode"]
+    about = read_facts(facts)
+    mode = about["source"]["mode"]
     settings = {key: value for key, value in training.items() if key not in HOW_AND_WHERE}
     task = Task(
         read_pixel_csv(pixels).values,
@@ -128,6 +128,7 @@ def main(
         field_settings(with_output(field, mode, training["loss"])),
         TrainingSettings.from_mapping(settings),
     )
+    require_picture(pixels, task.picture, about)
     with Progress(name, task.training.steps) as progress:
         run = Run(
             select_device(training["device"]),

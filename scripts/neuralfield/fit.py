@@ -27,8 +27,8 @@ from neuralfield.device import Device, keep_freed_memory, require_cores
 from neuralfield.errors import CheckpointError, DivergenceError
 from neuralfield.files import write_atomically
 from neuralfield.interruption import StopSignals
-from neuralfield.model import save_model
-from neuralfield.state import StateFolder
+from neuralfield.model import Model, save_model
+from neuralfield.state import StateFolder, copy_snapshots
 from neuralfield.trainer import HISTORY_COLUMNS, Task, Trainer
 
 Progress = Callable[[dict[str, float]], None]
@@ -126,7 +126,7 @@ def _resume(
     until_step: int,
     earlier_segment: Path | None,
 ) -> None:
-    taken_snapshots = [step for step, _ in list_snapshots(folder.snapshots)]
+    taken_snapshots = folder.whole_snapshots(_network_of(trainer))
 
     def usable(step: int) -> bool:
         missing = [s for s in trainer.snapshot_steps if s <= step and s not in taken_snapshots]
@@ -142,14 +142,15 @@ def _resume(
     if earlier_segment is None:
         _save_snapshot(trainer, folder)
         return
-    arrays, metadata = load_arrays(earlier_segment / "state.safetensors")
-    if metadata["run"] != folder.run:
-        found_text, expected = f"run {metadata['run']}", f"run {folder.run}, this training"
+    path = earlier_segment / "state.safetensors"
+    arrays, metadata = load_arrays(path)
+    if metadata.get("run") != folder.run:
+        found_text, expected = f"run {metadata.get('run')}", f"run {folder.run}, this training"
         remedy = f"remove {earlier_segment} and run again"
-        raise CheckpointError(str(earlier_segment), found_text, expected, remedy)
+        raise CheckpointError(str(path), found_text, expected, remedy)
     trainer.restore(arrays, metadata)
-    for step, path in list_snapshots(earlier_segment / "snapshots"):
-        write_atomically(snapshot_path(folder.snapshots, step), path.read_bytes())
+    taken = [step for step in trainer.snapshot_steps if step <= trainer.steps_taken]
+    copy_snapshots(earlier_segment / "snapshots", folder.snapshots, taken, _network_of(trainer))
 
 
 def _advance(
@@ -193,21 +194,29 @@ def _save_snapshot(trainer: Trainer, folder: StateFolder) -> None:
 
 def _save_network(trainer: Trainer, path: Path) -> None:
     task = trainer.task
+    record = _network_of(trainer).metadata
+    save_model(path, trainer.network, task.field, task.shape, task.mode, record)
+
+
+def _network_of(trainer: Trainer) -> Model:
+    """What a network's file says of it; without its weights."""
+    task = trainer.task
     record = {
         "step": trainer.steps_taken,
+        "picture": task.picture,
         "training": asdict(task.training),
         "footprint": task.training.supervision == "footprint",
         "engine": trainer.engine.name,
         "device": trainer.device.kind,
         "precision": trainer.engine.precision,
     }
-    save_model(path, trainer.network, task.field, task.shape, task.mode, record)
+    return Model(task.field, task.shape, task.mode, {}, record)
 
 
 def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Path) -> None:
     """Write what the next segment starts from: the state, and all snapshots so far."""
     arrays, metadata = trainer.state()
-    _copy_snapshots(folder, segment_folder / "snapshots")
+    _publish_snapshots(trainer, folder, segment_folder / "snapshots")
     save_arrays(segment_folder / "state.safetensors", arrays, metadata | {"run": folder.run})
 
 
@@ -222,7 +231,7 @@ def publish_results(
     run: Run,
 ) -> None:
     """Write a finished training's outputs: network, history, snapshots, and how it was made."""
-    _copy_snapshots(folder, checkpoints)
+    _publish_snapshots(trainer, folder, checkpoints)
     _save_network(trainer, model)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
@@ -233,12 +242,11 @@ def publish_results(
     write_atomically(record, (json.dumps(_record(trainer, run), indent=2) + "\n").encode())
 
 
-def _copy_snapshots(folder: StateFolder, target: Path) -> None:
+def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> None:
     if target.exists():
         shutil.rmtree(target)
-    target.mkdir(parents=True)
-    for _, path in list_snapshots(folder.snapshots):
-        shutil.copyfile(path, target / path.name)
+    taken = [step for step in trainer.snapshot_steps if step <= trainer.steps_taken]
+    copy_snapshots(folder.snapshots, target, taken, _network_of(trainer))
 
 
 def _record(trainer: Trainer, run: Run) -> dict[str, Any]:

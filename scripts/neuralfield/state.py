@@ -10,15 +10,22 @@ import fcntl
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.checkpoint import load_arrays, save_arrays
+from neuralfield.checkpoint import (
+    list_snapshots,
+    load_arrays,
+    save_arrays,
+    snapshot_path,
+)
 from neuralfield.errors import CheckpointError
+from neuralfield.files import storage_errors, write_atomically
 from neuralfield.interruption import StopSignals
+from neuralfield.model import Model, load_snapshot
 
 _STATE_NAME = re.compile(r"state_([0-9a-f]{16})_(\d{8})\.safetensors")
 _KEPT = 2
@@ -38,7 +45,8 @@ class StateFolder:
 
     def __init__(self, folder: Path, run: str, say: Callable[[str], None]) -> None:
         self.folder, self.run, self.say = folder, run, say
-        folder.mkdir(parents=True, exist_ok=True)
+        with storage_errors(folder, "cannot be made"):
+            folder.mkdir(parents=True, exist_ok=True)
 
     @property
     def snapshots(self) -> Path:
@@ -71,7 +79,8 @@ class StateFolder:
         """Write the state after `step` steps, then let go of all but the last two."""
         save_arrays(self._path(step), arrays, metadata | {"run": self.run, "step": step})
         for _, path in self._states()[:-_KEPT]:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # one too many does no harm
+                path.unlink(missing_ok=True)
 
     def load_latest(self, usable: Callable[[int], bool]) -> tuple[int, dict, dict] | None:
         """The newest state of this run that is whole.
@@ -97,6 +106,25 @@ class StateFolder:
                 return step, arrays, metadata
         return None
 
+    def whole_snapshots(self, of: Model) -> set[int]:
+        """Steps of the snapshots that can be relied on; others are named and removed.
+
+        Parameters
+        ----------
+        of : Model
+            The training's network; see `neuralfield.model.load_snapshot`.
+        """
+        whole = set()
+        for step, path in list_snapshots(self.snapshots):
+            try:
+                load_snapshot(path, step, of)
+                whole.add(step)
+            except CheckpointError as error:
+                self.say(f"{error}; it is taken again")
+                with contextlib.suppress(OSError):  # it is written over
+                    path.unlink(missing_ok=True)
+        return whole
+
     def forget_other_runs(self) -> None:
         """Remove what other settings or data have left here, and say so."""
         ours = {path for _, path in self._states()} | {self.snapshots, self.folder / "lock"}
@@ -105,9 +133,10 @@ class StateFolder:
             self.say("settings or data have changed since the saved state; starting afresh")
         for path in others:
             if path.is_dir():
-                shutil.rmtree(path)
+                shutil.rmtree(path, ignore_errors=True)
             else:
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # it only takes space
+                    path.unlink(missing_ok=True)
 
     def _path(self, step: int) -> Path:
         return self.folder / f"state_{self.run}_{step:08d}.safetensors"
@@ -115,3 +144,19 @@ class StateFolder:
     def _states(self) -> list[tuple[int, Path]]:
         matches = [(_STATE_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
         return sorted((int(m[2]), path) for m, path in matches if m and m[1] == self.run)
+
+
+def copy_snapshots(source: Path, target: Path, steps: Iterable[int], of: Model) -> None:
+    """Copy the snapshots of some steps, each of which must be there and whole.
+
+    The steps are given, and not listed: a network file system may list a folder as it was.
+
+    Raises
+    ------
+    CheckpointError
+        One is missing, damaged or another training's.
+    """
+    for step in sorted(steps):
+        path = snapshot_path(source, step)
+        load_snapshot(path, step, of)
+        write_atomically(snapshot_path(target, step), path.read_bytes())
