@@ -234,7 +234,7 @@ def test_pictures_are_found_beside_the_snakefile(written):
         (
             "image",
             "model.json",
-            "image: model.json is not a picture that can be read; expected a pict",
+            "image: model.json is not a picture that can be read; expected",
         ),
         ("imges", {}, "imges: unknown key; expected a key that config.yaml explains; did you mean"),
     ],

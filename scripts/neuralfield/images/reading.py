@@ -244,10 +244,9 @@ def _decoded_by_ffmpeg(
 
     file.seek(0)
     # of tags that are there twice FFmpeg may believe the other one
-    limit = {"max_pixels": str(math.prod(size))}
-    with av.open(
-        file, mode="r", format=demuxer, container_options=limit, stream_options=[limit]
-    ) as container:
+    limit = {"max_pixels": str(2 * math.prod(size) + (1 << 20))}  # it counts some at the sides
+    with av.open(file, mode="r", format=demuxer, options=limit) as container:
+        container.streams.video[0].codec_context.options = limit
         frame = next(container.decode(video=0))
         layout, byte_order = frame.format.name[:-2], frame.format.name[-2:]
         if layout not in DEEP_LAYOUTS:
