@@ -48,10 +48,8 @@ class FailingFiles:
         real = getattr(os, name)
 
         def call(*arguments, **options):
-            if name == "open" and not arguments[1] & (os.O_CREAT | os.O_DIRECTORY):
-                # reading changes nothing; except what is opened to be synced
-                if not self._is_for_syncing(arguments):
-                    return real(*arguments, **options)
+            if name == "open" and arguments[1] & os.O_NONBLOCK:  # as files are that are only read
+                return real(*arguments, **options)
             number = len(self.calls)
             self.calls.append(name)
             if number == self.at and self.happening:
@@ -59,10 +57,6 @@ class FailingFiles:
             return real(*arguments, **options)
 
         return call
-
-    @staticmethod
-    def _is_for_syncing(arguments: tuple) -> bool:
-        return not arguments[1] & os.O_NONBLOCK  # what is read is opened without waiting
 
 
 def failing_with(number: int) -> Happening:

@@ -101,6 +101,7 @@ def test_a_training_goes_wrong_at_every_call_and_ends_with_the_same_bytes(
     tmp_path, monkeypatch, kind
 ):
     monkeypatch.setattr("neuralfield.trainer._CALL_S", 0)  # a state after every step
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # takes its time, and no power fails here
     train(tmp_path / "alone")
     alone = outputs(tmp_path / "alone")
     assert len(alone) == 3  # two snapshots and the model
@@ -136,7 +137,7 @@ class TestNetworkFileSystems:
         (tmp_path / "a").write_bytes(b"old")
 
         def replace(source, target):
-            os.unlink(source)
+            Path(source).unlink()
             raise FileNotFoundError(errno.ENOENT, "gone", str(source))
 
         monkeypatch.setattr(os, "replace", replace)
@@ -169,7 +170,7 @@ class TestNetworkFileSystems:
         real = os.fsync
 
         def fsync(handle):
-            if os.path.isdir(f"/proc/self/fd/{handle}"):
+            if Path(f"/proc/self/fd/{handle}").is_dir():
                 raise OSError(errno.EINVAL, "no such thing")
             real(handle)
 

@@ -12,8 +12,8 @@ from small_disk import small_disk
 
 from neuralfield.checkpoint import list_snapshots, load_arrays, save_arrays
 from neuralfield.errors import StorageError
-from neuralfield.film import write_film
 from neuralfield.files import write_atomically
+from neuralfield.film import write_film
 from neuralfield.images import Picture, write_facts, write_picture, write_pixel_csv
 from neuralfield.model import load_model
 from neuralfield.state import StateFolder
