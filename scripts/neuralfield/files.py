@@ -110,7 +110,7 @@ def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
             raise ValueError(
                 f"it has {status.st_size >> 20} MiB, and at most {most_bytes >> 20} are read"
             )
-        return file.read(most_bytes)
+        return file.read(status.st_size)
 
 
 @contextlib.contextmanager
