@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import platform
-import shutil
 import statistics
 import time
 from collections.abc import Callable
@@ -243,10 +242,12 @@ def publish_results(
 
 
 def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> None:
-    if target.exists():
-        shutil.rmtree(target)
-    taken = [step for step in trainer.snapshot_steps if step <= trainer.steps_taken]
-    copy_snapshots(folder.snapshots, target, taken, _network_of(trainer))
+    """Leave just this training's snapshots in `target`, file by file: somebody may be reading."""
+    steps = [step for step in trainer.snapshot_steps if step <= trainer.steps_taken]
+    target.mkdir(parents=True, exist_ok=True)
+    for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
+        path.unlink(missing_ok=True)
+    copy_snapshots(folder.snapshots, target, steps, _network_of(trainer))
 
 
 def _record(trainer: Trainer, run: Run) -> dict[str, Any]:
