@@ -19,8 +19,9 @@ EXPECTED = "a picture (PNG, JPEG, TIFF or WebP)"
 EXPORT = "export it as PNG"
 FETCH_AGAIN = "copy or download it again"
 
-FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF", "JPEG2000")
-"""What is opened at all: Pillow's decoders of rarer formats are looked after less."""
+FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF")
+"""What is opened at all. Rarer decoders are looked after less: that of JPEG 2000 asks for as much
+memory as a file of a few bytes says."""
 
 MOST_SCANS = 100
 """Of a JPEG: common ones have about ten, and each costs as much time as the whole picture."""
