@@ -164,8 +164,9 @@ def networks_with_a_checksum(draw: st.DrawFn) -> bytes:
 
 
 def read_network(path: Path) -> None:
-    values = render(load_model(path), 3, 2, device=CPU, samples=1)
-    assert values.shape[:2] == (2, 3)
+    with np.errstate(all="ignore"):  # of weights that are finite, and large
+        values = render(load_model(path), 3, 2, device=CPU, samples=1)
+    assert values.shape[:2] == (2, 3) and np.isfinite(values).all()
 
 
 def original_weights() -> dict:
