@@ -33,7 +33,7 @@ def read_history(path: Path) -> "pd.DataFrame":
             table[name] = table[name].astype(np.float64)
         if not len(table) or not np.isfinite(table["step"]).all():
             raise ValueError("steps are missing")
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, OverflowError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
         remedy = "remove it, and run the same command again: it is made anew"
         raise InputError(str(path), found, "a history written by neuralfield", remedy) from error

@@ -1,5 +1,6 @@
 """Reading picture files: whatever Pillow knows, and all 16 bits where Pillow would keep 8."""
 
+import io
 import math
 import os
 import re
@@ -20,8 +21,7 @@ EXPORT = "export it as PNG"
 FETCH_AGAIN = "copy or download it again"
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF")
-"""What is opened at all. Rarer decoders are looked after less: that of JPEG 2000 asks for as much
-memory as a file of a few bytes says."""
+"""What is opened at all: the decoders of rarer formats are looked after less."""
 
 MOST_SCANS = 100
 """Of a JPEG: common ones have about ten, and each costs as much time as the whole picture."""
@@ -124,13 +124,29 @@ def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
             raise InputError(where, "is a folder", expected, "name a file in it")
         if not Path(path).stat().st_size:
             raise InputError(where, "is empty", expected, FETCH_AGAIN)
-        return Path(path).open("rb")
+        return _BoundedFile(os.fspath(path))
     except FileNotFoundError as error:
         remedy = "check the spelling; a relative path starts from the working directory"
         raise InputError(where, "there is no such file", expected, remedy) from error
     except OSError as error:
         found = f"cannot be opened ({error.strerror})"
         raise InputError(where, found, expected, "check the path and its permissions") from error
+
+
+class _BoundedFile(io.BufferedReader):
+    """A file of which no more is asked than it holds.
+
+    Decoders ask for as many bytes as the file says that a part of it has, and Python takes memory
+    for all of them first.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(io.FileIO(path, "rb"))
+        self._size = os.fstat(self.fileno()).st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(0, self._size - self.tell())
+        return super().read(left if size is None or size < 0 else min(size, left))
 
 
 def _decoded(where: str, file: BinaryIO, max_megapixels: float) -> np.ndarray:
