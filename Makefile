@@ -12,7 +12,7 @@ CORES ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test verify lint format clean
+.PHONY: help run test fuzz verify lint format clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -25,6 +25,9 @@ run: $(VENV)/installed ## set everything up and make everything: results/report.
 
 test: $(VENV)/installed-test ## run the tests; ARGS goes to pytest
 	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
+
+fuzz: $(VENV)/installed-test ## give every reader 10,000 files as strangers might make them
+	$(BIN)/pytest --numprocesses 2 -m fuzz tests/unit/test_fuzz_readers.py $(ARGS)
 
 verify: $(VENV)/installed ## make the shipped results anew, elsewhere, and compare checksums
 	$(BIN)/python verification/verify.py --cores $(CORES) $(ARGS)

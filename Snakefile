@@ -1,5 +1,6 @@
 """Teach small neural networks to draw pictures; see README.md, and config.yaml for the settings."""
 
+import sys
 from pathlib import Path
 
 from snakemake.utils import min_version
@@ -7,8 +8,12 @@ from snakemake.utils import min_version
 min_version("9.0")
 
 
-# the working directory's own, or else the one beside this file
-configfile: str(next(filter(Path.exists, (Path("config.yaml"), Path(workflow.basedir, "config.yaml")))))
+sys.path[:0] = [str(Path(workflow.basedir, folder)) for folder in ("workflow", "scripts")]
+
+from config_file import config_file
+
+
+configfile: config_file(workflow.basedir)
 
 
 report: "workflow/report/workflow.rst"

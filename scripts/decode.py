@@ -1,10 +1,16 @@
 """Turn a table of pixels back into the picture it was made of."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neuralfield.images import picture_from_table, read_pixel_csv, write_picture
+from neuralfield.images import (
+    picture_digest,
+    picture_from_table,
+    read_facts,
+    read_pixel_csv,
+    require_picture,
+    write_picture,
+)
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -22,8 +28,10 @@ def main(pixels: Path, facts: Path, decoded: Path) -> None:
     decoded : Path
         PNG to write.
     """
-    was = json.loads(facts.read_text())["resized"]
+    about = read_facts(facts)
+    was = about["resized"]
     table = read_pixel_csv(pixels)
+    require_picture(pixels, picture_digest(table.values), about)
     write_picture(decoded, picture_from_table(table, was["mode"], was["bit_depth"]))
 
 

@@ -1,11 +1,16 @@
 """Write a picture as a table: one row for each pixel."""
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neuralfield.images import read_picture, write_pixel_csv
+from neuralfield.images import (
+    picture_digest,
+    read_facts,
+    read_picture,
+    require_picture,
+    write_pixel_csv,
+)
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -24,8 +29,10 @@ def main(resized: Path, facts: Path, pixels: Path) -> None:
     pixels : Path
         CSV to write.
     """
-    mode = json.loads(facts.read_text())["resized"]["mode"]
-    write_pixel_csv(pixels, read_picture(resized, mode=mode, max_megapixels=math.inf))
+    about = read_facts(facts)
+    picture = read_picture(resized, mode=about["resized"]["mode"], max_megapixels=math.inf)
+    require_picture(resized, picture_digest(picture.values()), about)
+    write_pixel_csv(pixels, picture)
 
 
 if __name__ == "__main__":

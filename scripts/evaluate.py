@@ -10,7 +10,16 @@ import numpy as np
 
 from neuralfield.device import select_device
 from neuralfield.files import write_atomically
-from neuralfield.images import Picture, read_picture, resize_picture, write_picture
+from neuralfield.images import (
+    Picture,
+    picture_digest,
+    read_facts,
+    read_picture,
+    require_picture,
+    resize_picture,
+    write_picture,
+)
+from neuralfield.json_files import read_json
 from neuralfield.metrics import as_seen, finite_db, psnr_db, ssim, wrong_pixels
 from neuralfield.model import load_model
 from neuralfield.render import render
@@ -41,6 +50,7 @@ def main(
     *,
     image: str,
     field: str,
+    facts: Path | None = None,
     threshold: float = 0.5,
     max_megapixels: float = 4.0,
     max_source_megapixels: float = 100.0,
@@ -67,6 +77,8 @@ def main(
         The folder for the pictures.
     image, field : str
         Their names, for the record.
+    facts : Path, optional
+        JSON that says what the picture is, see ``resize.py``: another picture is refused.
     threshold : float
         Where black ends and white begins in a black-and-white source.
     max_megapixels : float
@@ -80,6 +92,10 @@ def main(
     taught = read_picture(
         resized, mode={1: "grey", 3: "rgb", 4: "rgba"}[network.channels], max_megapixels=math.inf
     )
+    if facts:
+        about = read_facts(facts)
+        require_picture(model, network.metadata.get("picture"), about)
+        require_picture(resized, picture_digest(taught.values()), about)
     original = read_picture(
         source, mode=network.mode, threshold=threshold, max_megapixels=max_source_megapixels
     )
@@ -96,7 +112,7 @@ def main(
         write_picture(comparison_dir / f"{name}.png", picture)
 
     seen, truth = as_seen(redrawn), as_seen(taught.values())
-    training = json.loads(record.read_text()) if record else {}
+    training = read_json(record) if record else {}
     numbers = {
         "image": image,
         "field": field,
@@ -163,6 +179,7 @@ if __name__ == "__main__":
         snakemake,
         model=Path(snakemake.input.model),
         resized=Path(snakemake.input.resized),
+        facts=Path(snakemake.input.facts),
         source=Path(snakemake.input.source),
         record=Path(snakemake.input.record) if snakemake.input.get("record") else None,
         metrics=Path(snakemake.output.metrics),

@@ -1,9 +1,9 @@
 """Make a model out of weights in the format of the original lion-cub program."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neuralfield.images import read_facts
 from neuralfield.model import save_model
 from neuralfield.model_json import import_model_json
 
@@ -23,9 +23,10 @@ def main(weights: Path, facts: Path, model: Path) -> None:
     model : Path
         safetensors to write.
     """
-    about = json.loads(facts.read_text())
+    about = read_facts(facts)
     width, height = about["resized"]["width"], about["resized"]["height"]
     network, settings, shape, record = import_model_json(weights, width, height)
+    record["picture"] = about["resized"].get("digest")
     save_model(model, network, settings, shape, about["source"]["mode"], record)
 
 

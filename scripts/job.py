@@ -1,6 +1,7 @@
 """How a rule's script runs: what it says goes to its log, and a user's mistake shows one line."""
 
 import contextlib
+import io
 import logging
 import os
 import sys
@@ -15,6 +16,7 @@ sys.path.insert(0, os.fspath(Path(__file__).parent))
 from neuralfield.card_claim import claim_card
 from neuralfield.errors import NeuralfieldError
 from neuralfield.exit_codes import EXIT_CODE_CTRL_C, EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN
+from neuralfield.files import storage_errors
 from neuralfield.interruption import Interrupted
 
 snakemake: Any
@@ -40,12 +42,12 @@ def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None
     name = " ".join([snakemake.rule, *snakemake.wildcards])
     with _logging_to(Path(snakemake.log[0])) as log:
         try:
-            if snakemake.resources.get("gpu", 0):
-                card = claim_card(
-                    snakemake.config["gpu_share"], lambda line: _tell(f"{name}: {line}")
-                )
-                log.info("card: %s", card or "not claimed, because NVML does not answer")
-            main(**arguments)
+            with storage_errors():
+                if snakemake.resources.get("gpu", 0):
+                    share = snakemake.config["gpu_share"]
+                    card = claim_card(share, lambda line: _tell(f"{name}: {line}"))
+                    log.info("card: %s", card or "not claimed, because NVML does not answer")
+                main(**arguments)
         except NeuralfieldError as error:
             log.error("%s", error)
             _tell(f"{name}: {error}")
@@ -77,9 +79,8 @@ def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None
 @contextlib.contextmanager
 def _logging_to(path: Path) -> Iterator[logging.Logger]:
     """Send prints, log records and warnings to a file, line by line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     log = logging.getLogger()
-    with path.open("a", encoding="utf-8", buffering=1) as file:
+    with contextlib.closing(_LogFile(path)) as file:
         handler = logging.StreamHandler(file)
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
         log.addHandler(handler)
@@ -90,6 +91,34 @@ def _logging_to(path: Path) -> Iterator[logging.Logger]:
                 yield log
         finally:
             log.removeHandler(handler)
+
+
+class _LogFile(io.TextIOBase):
+    """A log that a full disk or a missing permission silences: the job itself may still end well.
+
+    Parameters
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._handle = -1
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            os.write(self._handle, text.encode("utf-8", "backslashreplace"))
+        return len(text)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._handle)
+        self._handle = -1
 
 
 def _tell(line: str) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from neuralfield.device import select_device
 from neuralfield.errors import ConfigError
+from neuralfield.images import read_facts, require_picture
 from neuralfield.model import load_model
 from neuralfield.render import render_to_png, size_for_longer_side
 
@@ -20,6 +21,7 @@ def main(
     size: int,
     box: Sequence[float] = (0, 0, 1, 1),
     samples: int | str = "auto",
+    facts: Path | None = None,
     bit_depth: int = 8,
     max_megapixels: float = 400.0,
     device: str = "auto",
@@ -38,6 +40,8 @@ def main(
         The part to draw, in fractions of the picture's sides.
     samples : int or "auto"
         Samples of each pixel, of which the mean is drawn.
+    facts : Path, optional
+        JSON that says what the picture is, see ``resize.py``: another picture's network is refused.
     bit_depth : {8, 16}
     max_megapixels : float
         A larger drawing is refused.
@@ -48,8 +52,12 @@ def main(
     ------
     ConfigError
         The drawing would be larger than `max_megapixels`.
+    InputError
+        The network was taught another picture.
     """
     network = load_model(model)
+    if facts:
+        require_picture(model, network.metadata.get("picture"), read_facts(facts))
     left, top, right, bottom = box
     part = (left, top, right, bottom)
     width, height = size_for_longer_side(network, size, part)
@@ -80,6 +88,7 @@ if __name__ == "__main__":
         main,
         snakemake,
         model=Path(snakemake.input.model),
+        facts=Path(snakemake.input.facts),
         drawing=Path(snakemake.output.drawing),
         size=snakemake.params.size,
         box=snakemake.params.box,

@@ -1,15 +1,15 @@
 """Gather what the report shows: for every picture its networks, and what they are up against."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from markupsafe import Markup
 
+from neuralfield.history import read_history
+from neuralfield.json_files import read_json
 from report_pictures import Box, crop_uri, file_uri, most_detailed_box, overview_uri, read_own
 from report_plots import Curve, learning_curves
 
@@ -21,6 +21,7 @@ MODES = {
     "rgb": "colour",
     "rgba": "colour with transparency",
 }
+_SHOWN = ("psnr_db", "ssim", "wrong_pixels", "upscale_psnr_db", "parameters", "steps", "versions")
 COLOURS = 8
 """Series colours that the page defines; further networks use them again."""
 
@@ -182,7 +183,7 @@ def gather(
         return Network(
             name=folder.name,
             colour=colours[folder.name],
-            numbers=json.loads((folder / "metrics.json").read_text()),
+            numbers=read_json(folder / "metrics.json", _SHOWN),
             redraw=overview_uri(redraw),
             crop=crop_uri(redraw, box),
             film=file_uri(own_films[0]) if own_films else None,
@@ -241,7 +242,7 @@ def _curves(
     networks: list[Network], folders: list[Path], history_of: dict[Path, Path], name: str
 ) -> list[tuple[str, Markup]]:
     learned = [
-        (network, pd.read_csv(history_of[folder]))
+        (network, read_history(history_of[folder]))
         for network, folder in zip(networks, folders, strict=True)
         if folder in history_of
     ]

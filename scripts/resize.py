@@ -1,11 +1,9 @@
 """Bring a picture to the size that networks are taught at."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from neuralfield.files import write_atomically
-from neuralfield.images import Picture, read_picture, resize_picture, write_picture
+from neuralfield.images import read_picture, resize_picture, write_facts, write_picture
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -31,7 +29,8 @@ def main(
         PNG to write.
     facts : Path
         JSON to write: mode, width, height (in pixels) and bit depth of the ``source`` and of what
-        is ``resized``. A black-and-white source that was reduced has become grey.
+        is ``resized``, and a digest of the values of the latter. A black-and-white source that was
+        reduced has become grey.
     size : int, [int, int] or None
         Longer side, or both; None keeps the picture's own.
     mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
@@ -45,18 +44,7 @@ def main(
     source = read_picture(picture, mode=mode, threshold=threshold, max_megapixels=max_megapixels)
     reduced = resize_picture(source, size, filter, threshold, mode=mode)
     write_picture(resized, reduced)
-    written = {"source": describe(source), "resized": describe(reduced)}
-    write_atomically(facts, (json.dumps(written, indent=2) + "\n").encode())
-
-
-def describe(picture: Picture) -> dict[str, Any]:
-    """What can be said of a picture without its pixels."""
-    return {
-        "mode": picture.mode,
-        "width": picture.width,
-        "height": picture.height,
-        "bit_depth": picture.bit_depth,
-    }
+    write_facts(facts, source, reduced)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Gather the numbers of every picture and network into one table."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from neuralfield.files import write_atomically
+from neuralfield.json_files import read_json
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -58,7 +58,7 @@ def main(metrics: list[Path], summary: Path) -> None:
     summary : Path
         The CSV file to write.
     """
-    rows = [json.loads(path.read_text()) for path in metrics]
+    rows = [read_json(path, ("image", "field")) for path in metrics]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     # A column with gaps would turn its whole numbers into 53.0.
     table[COUNTS] = table[COUNTS].astype("Int64")

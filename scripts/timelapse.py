@@ -8,9 +8,11 @@ import pandas as pd
 
 from neuralfield.checkpoint import list_snapshots
 from neuralfield.device import select_device
-from neuralfield.errors import InputError
+from neuralfield.errors import CheckpointError, InputError
 from neuralfield.film import label_frame, to_frame, write_film
-from neuralfield.model import load_model
+from neuralfield.history import read_history
+from neuralfield.images import read_facts, require_picture
+from neuralfield.model import Model, load_model, load_snapshot
 from neuralfield.render import choose_samples, render, size_for_longer_side
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ def main(
     frames: int,
     frames_per_second: float,
     label: bool = True,
+    facts: Path | None = None,
     threads: int = 1,
     device: str = "auto",
 ) -> None:
@@ -50,25 +53,42 @@ def main(
         Films to write; the suffix chooses the format.
     size : int
         Longer side of the film, in pixels.
+    facts : Path, optional
+        JSON that says what the picture is, see ``resize.py``: another picture's network is refused.
+
+    Raises
+    ------
+    CheckpointError, InputError
+        A file is damaged, or belongs to another picture, training or step.
     """
     snapshots = dict(list_snapshots(checkpoints))
     finished = load_model(model)
-    snapshots[int(finished.metadata["step"])] = model
+    if facts:
+        require_picture(model, finished.metadata.get("picture"), read_facts(facts))
+    snapshots[step_of(finished, model)] = model
     steps = choose_steps(sorted(snapshots), frames)
-    learning = pd.read_csv(history)
+    learning = read_history(history)
     width, height = size_for_longer_side(finished, size)
     place = select_device(device)
 
     # Drawing is the costly part: it is done once, for all formats.
     film = []
     for step in steps:
-        snapshot = load_model(snapshots[step])
+        snapshot = load_snapshot(snapshots[step], step, finished)
         samples = min(choose_samples(snapshot, width, height), MOST_SAMPLES)
         values = render(snapshot, width, height, samples=samples, device=place, threads=threads)
         frame = to_frame(values)
         film.append(label_frame(frame, label_of(step, learning)) if label else frame)
     for output in outputs:
         write_film(output, film, frames_per_second)
+
+
+def step_of(finished: Model, path: Path) -> int:
+    """How many steps a trained network has behind it."""
+    step = finished.metadata.get("step")
+    if type(step) is not int or step < 0:
+        raise CheckpointError(str(path), f"step {step!r}", "a network that was trained here")
+    return step
 
 
 def choose_steps(available: list[int], count: int) -> list[int]:
@@ -104,6 +124,7 @@ if __name__ == "__main__":
         snakemake,
         checkpoints=Path(snakemake.input.checkpoints),
         model=Path(snakemake.input.model),
+        facts=Path(snakemake.input.facts),
         history=Path(snakemake.input.history),
         outputs=[Path(path) for path in snakemake.output],
         size=snakemake.params.size,

@@ -1,6 +1,5 @@
 """Teach a network a picture: a whole training, or one segment of it."""
 
-import json
 import logging
 import os
 import sys
@@ -16,7 +15,7 @@ from neuralfield.device import available_cores, require_cores, select_device
 from neuralfield.fields import field_settings
 from neuralfield.fit import Run, fit, publish_results, publish_segment
 from neuralfield.heat import guard_card
-from neuralfield.images import read_pixel_csv
+from neuralfield.images import read_facts, read_pixel_csv, require_picture
 from neuralfield.time_limit import leaving_time_s
 from neuralfield.trainer import Task
 from neuralfield.training import TrainingSettings
@@ -132,7 +131,8 @@ def main(
     )
     if "threads" in training:  # --cores may have lowered what it was asked for
         require_cores(training["threads"])
-    mode = json.loads(facts.read_text())["source"]["mode"]
+    about = read_facts(facts)
+    mode = about["source"]["mode"]
     settings = {key: value for key, value in training.items() if key not in HOW_AND_WHERE}
     task = Task(
         read_pixel_csv(pixels).values,
@@ -140,6 +140,7 @@ def main(
         field_settings(with_output(field, mode, training["loss"])),
         TrainingSettings.from_mapping(settings),
     )
+    require_picture(pixels, task.picture, about)
     with Progress(name, task.training.steps) as progress:
         device = select_device(training["device"])
         run = Run(

@@ -14,7 +14,7 @@ import yaml
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from neuralfield.errors import ConfigError
+from neuralfield.errors import ConfigError, InputError
 
 SCHEMA_PATH = Path(__file__).parent / "schemas" / "config.schema.yaml"
 ROOT = Path(__file__).parent.parent
@@ -148,8 +148,11 @@ def slug(text: str) -> str:
 
 def find_file(path: str) -> Path | None:
     """A file as the user wrote it, or else beside the Snakefile; None where there is none."""
-    given = Path(path).expanduser()
-    return next((place for place in (given, ROOT / given) if place.is_file()), None)
+    try:
+        given = Path(path).expanduser()
+        return next((place for place in (given, ROOT / given) if place.is_file()), None)
+    except (OSError, ValueError, RuntimeError):  # too long, no text, of an unknown user
+        return None
 
 
 def _tidied(value: Any, key: str = "") -> Any:
@@ -196,21 +199,18 @@ def _adopt_own_picture(
 
 def _longer_side_px(path: Path, where: str) -> int:
     """Read from the file's first bytes; the picture itself stays closed."""
-    from PIL import Image
+    from neuralfield.images.reading import picture_size
 
-    Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is the limit, where pictures are read
     try:
-        with Image.open(path) as picture:
-            return max(picture.size)
-    except OSError as error:
-        found, expected = f"{path} cannot be read as a picture", "a PNG, JPEG, WebP, TIFF or alike"
-        raise ConfigError(where, found, expected) from error
+        return max(picture_size(path))
+    except InputError as error:
+        raise ConfigError(where, f"{path} {error.found}", error.expected, error.remedy) from error
 
 
 def _require_file(path: str, where: str, what: str) -> Path:
     found = find_file(path)
     if found is None:
-        state = "is a folder" if Path(path).expanduser().is_dir() else "no such file"
+        state = "is a folder" if os.path.isdir(os.path.expanduser(path)) else "no such file"  # noqa: PTH111, PTH112
         raise ConfigError(
             where,
             f"{path}: {state}",

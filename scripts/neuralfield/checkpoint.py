@@ -12,14 +12,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from neuralfield.errors import CheckpointError
-from neuralfield.files import write_atomically
+from neuralfield.files import read_whole, write_atomically
+
+MOST_BYTES = 8 << 30
+"""Of a file that is read: no field comes near it, and what is larger would fill the memory."""
+
+REMEDY = "copy it again, or remove it and run the same command again: it is made anew"
+
+_MOST_HEADER_BYTES = 4 << 20
+"""Parsed JSON takes some thirty times the memory of its text."""
 
 _METADATA_KEY = "neuralfield"
 """One key holding sorted JSON: safetensors writes several keys in an order that varies."""
+
+_UNREADABLE = (
+    *(OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError),
+    *(RecursionError, OverflowError),
+)
+"""What reading a file raises that is damaged, or made to do harm."""
 
 _SNAPSHOT_NAME = re.compile(r"step_(\d{8})\.safetensors")
 
@@ -54,19 +68,22 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         The file is missing, cut short, changed, or not one of ours.
     """
     try:
-        with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {})[_METADATA_KEY])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        content = read_whole(path, MOST_BYTES)
+        header = _metadata(content)
+        arrays = load(content)
         recorded = header.pop("checksum")
         intact = recorded == _checksum(arrays, header)
     except FileNotFoundError as error:
         raise CheckpointError(str(path), "no such file", "a saved network") from error
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
+    except _UNREADABLE as error:
         found = f"cannot be read ({type(error).__name__}: {error})"
-        raise CheckpointError(str(path), found, "a file written by neuralfield") from error
+        raise CheckpointError(str(path), found, "a file written by neuralfield", REMEDY) from error
     if not intact:
         raise CheckpointError(
-            str(path), "its content does not match its checksum", "the bytes that were saved"
+            str(path),
+            "its content does not match its checksum",
+            "the bytes that were saved",
+            REMEDY,
         )
     return arrays, header
 
@@ -90,6 +107,14 @@ def fingerprint(*parts: Any) -> str:
     """A short name for settings and data: 16 hexadecimal digits of SHA-256 over sorted JSON."""
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _metadata(content: bytes) -> dict[str, Any]:
+    """Our own part of the header; whether the header fits the data is left to safetensors."""
+    header_bytes = int.from_bytes(content[:8], "little")
+    if not 0 < header_bytes <= min(len(content) - 8, _MOST_HEADER_BYTES):
+        raise ValueError(f"a header of {header_bytes} bytes in a file of {len(content)}")
+    return json.loads(json.loads(content[8 : 8 + header_bytes])["__metadata__"][_METADATA_KEY])
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> str:

@@ -47,6 +47,10 @@ class Device:
             self.xp.cuda.get_current_stream().synchronize()
 
 
+HOST = Device("cpu", "host", np)
+"""Where arrays live that no device was chosen for."""
+
+
 def keep_freed_memory() -> None:
     """Have the C library keep memory that is given back, for the next array.
 

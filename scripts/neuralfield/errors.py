@@ -1,8 +1,12 @@
 """The errors a user can meet.
 
 Every message has the same four parts, so that it can be acted on without reading any code:
-where it happened, what was found, what was expected, and what to do.
+where it happened, what was found, what was expected, and what to do. It is one line whatever it
+quotes: a file's content may be anything.
 """
+
+_LONGEST_QUOTE = 600
+"""Characters of a part of a message; what is longer loses its middle."""
 
 
 class NeuralfieldError(Exception):
@@ -27,8 +31,8 @@ class NeuralfieldError(Exception):
 
     def __init__(self, where: str, found: object, expected: str, remedy: str = "") -> None:
         self.where, self.found, self.expected, self.remedy = where, found, expected, remedy
-        message = f"{where}: {found}; expected {expected}"
-        super().__init__(f"{message}; {remedy}" if remedy else message)
+        message = f"{_on_one_line(where)}: {_on_one_line(found)}; expected {_on_one_line(expected)}"
+        super().__init__(f"{message}; {_on_one_line(remedy)}" if remedy else message)
 
     def __reduce__(self):
         return type(self), (self.where, self.found, self.expected, self.remedy)
@@ -52,3 +56,16 @@ class CheckpointError(NeuralfieldError):
 
 class DivergenceError(NeuralfieldError):
     """The loss stopped being a finite number."""
+
+
+class StorageError(NeuralfieldError):
+    """A file cannot be written: the disk is full, a permission is missing, the network is down."""
+
+
+def _on_one_line(part: object) -> str:
+    """Text without line ends or other control characters, which could also drive a terminal."""
+    text = str(part)
+    if len(text) > _LONGEST_QUOTE:
+        half = _LONGEST_QUOTE // 2
+        text = f"{text[:half]} ... {text[-half:]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -18,7 +18,6 @@ from threadpoolctl import threadpool_limits
 
 from neuralfield import __version__
 from neuralfield.checkpoint import (
-    list_snapshots,
     load_arrays,
     save_arrays,
     snapshot_path,
@@ -29,8 +28,8 @@ from neuralfield.errors import CheckpointError, DivergenceError
 from neuralfield.files import write_atomically
 from neuralfield.heat import HeatGuard
 from neuralfield.interruption import StopSignals
-from neuralfield.model import save_model
-from neuralfield.state import StateFolder
+from neuralfield.model import Model, save_model
+from neuralfield.state import StateFolder, copy_snapshots
 from neuralfield.trainer import HISTORY_COLUMNS, Task, Trainer
 
 Progress = Callable[[dict[str, float]], None]
@@ -135,7 +134,7 @@ def _resume(
     until_step: int,
     earlier_segment: Path | None,
 ) -> None:
-    taken_snapshots = [step for step, _ in list_snapshots(folder.snapshots)]
+    taken_snapshots = folder.whole_snapshots(_network_of(trainer))
 
     def usable(step: int) -> bool:
         missing = [s for s in trainer.snapshot_steps if s <= step and s not in taken_snapshots]
@@ -151,14 +150,15 @@ def _resume(
     if earlier_segment is None:
         _save_snapshot(trainer, folder)
         return
-    arrays, metadata = load_arrays(earlier_segment / "state.safetensors")
-    if metadata["run"] != folder.run:
-        found_text, expected = f"run {metadata['run']}", f"run {folder.run}, this training"
+    path = earlier_segment / "state.safetensors"
+    arrays, metadata = load_arrays(path)
+    if metadata.get("run") != folder.run:
+        found_text, expected = f"run {metadata.get('run')}", f"run {folder.run}, this training"
         remedy = f"remove {earlier_segment} and run again"
-        raise CheckpointError(str(earlier_segment), found_text, expected, remedy)
+        raise CheckpointError(str(path), found_text, expected, remedy)
     trainer.restore(arrays, metadata)
-    for step, path in list_snapshots(earlier_segment / "snapshots"):
-        write_atomically(snapshot_path(folder.snapshots, step), path.read_bytes())
+    taken = [step for step in trainer.snapshot_steps if step <= trainer.steps_taken]
+    copy_snapshots(earlier_segment / "snapshots", folder.snapshots, taken, _network_of(trainer))
 
 
 def _since_rollback(trainer: Trainer) -> str:
@@ -216,8 +216,16 @@ def _save_snapshot(trainer: Trainer, folder: StateFolder) -> None:
 
 def _save_network(trainer: Trainer, path: Path) -> None:
     task = trainer.task
+    record = _network_of(trainer).metadata
+    save_model(path, trainer.network, task.field, task.shape, task.mode, record)
+
+
+def _network_of(trainer: Trainer) -> Model:
+    """What a network's file says of it; without its weights."""
+    task = trainer.task
     record = {
         "step": trainer.steps_taken,
+        "picture": task.picture,
         "training": asdict(task.training),
         "footprint": task.training.supervision == "footprint",
         "engine": trainer.engine.name,
@@ -227,13 +235,13 @@ def _save_network(trainer: Trainer, path: Path) -> None:
     if trainer.rollback:
         record["rolled_back_to_step"] = trainer.rollback.to_step
         record["learning_rate_factor"] = trainer.rollback.learning_rate_factor
-    save_model(path, trainer.network, task.field, task.shape, task.mode, record)
+    return Model(task.field, task.shape, task.mode, {}, record)
 
 
 def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Path) -> None:
     """Write what the next segment starts from: the state, and all snapshots so far."""
     arrays, metadata = trainer.state()
-    _copy_snapshots(folder, segment_folder / "snapshots")
+    _publish_snapshots(trainer, folder, segment_folder / "snapshots")
     save_arrays(segment_folder / "state.safetensors", arrays, metadata | {"run": folder.run})
 
 
@@ -248,7 +256,7 @@ def publish_results(
     run: Run,
 ) -> None:
     """Write a finished training's outputs: network, history, snapshots, and how it was made."""
-    _copy_snapshots(folder, checkpoints)
+    _publish_snapshots(trainer, folder, checkpoints)
     _save_network(trainer, model)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
@@ -261,15 +269,13 @@ def publish_results(
     write_atomically(record, (json.dumps(_record(trainer, run), indent=2) + "\n").encode())
 
 
-def _copy_snapshots(folder: StateFolder, target: Path) -> None:
+def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> None:
     """Leave just this training's snapshots in `target`, file by file: somebody may be reading."""
-    taken = {path.name: path for _, path in list_snapshots(folder.snapshots)}
+    steps = [step for step in trainer.snapshot_steps if step <= trainer.steps_taken]
     target.mkdir(parents=True, exist_ok=True)
-    for path in target.iterdir():
-        if path.name not in taken:
-            path.unlink()
-    for name, path in taken.items():
-        write_atomically(target / name, path.read_bytes())
+    for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
+        path.unlink(missing_ok=True)
+    copy_snapshots(folder.snapshots, target, steps, _network_of(trainer))
 
 
 def _record(trainer: Trainer, run: Run) -> dict[str, Any]:

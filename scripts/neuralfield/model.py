@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.checkpoint import load_arrays, save_arrays
+from neuralfield.checkpoint import REMEDY, load_arrays, save_arrays
 from neuralfield.device import Device, to_host
 from neuralfield.errors import CheckpointError, NeuralfieldError
 from neuralfield.fields import (
@@ -18,6 +19,7 @@ from neuralfield.fields import (
     describe_field,
     field_settings,
 )
+from neuralfield.images.picture import CHANNELS
 
 _FORMAT = 1
 _LARGEST_SIDE_PX = 1 << 20
@@ -39,7 +41,7 @@ class Model:
     metadata : dict
         How it was made: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or "gpu"),
         ``precision`` ("float32", "float64" or "mixed"), ``footprint`` (whether a pixel is the mean
-        over its square).
+        over its square), ``picture`` (digest of what it was taught, see `images.facts`).
     """
 
     settings: FieldSettings
@@ -119,22 +121,92 @@ def load_model(path: Path | str) -> Model:
     """
     arrays, description = load_arrays(Path(path))
     try:
-        if description["format"] != _FORMAT:
-            found = f"format {description['format']!r}"
-            raise CheckpointError(str(path), found, f"format {_FORMAT}", "update neuralfield")
-        settings = field_settings(description["field"])
-        width, height, channels = (int(description[k]) for k in ("width", "height", "channels"))
-        if not (0 < width <= _LARGEST_SIDE_PX and 0 < height <= _LARGEST_SIDE_PX):
-            raise ValueError(f"size {width} x {height}")
-        if channels not in (1, 3, 4):
-            raise ValueError(f"{channels} channels")
-        shape = PictureShape(width, height, channels)
-        model = Model(settings, shape, description["mode"], arrays, description["record"])
+        return _described(arrays, description)
+    except _Unknown as error:
+        found, expected = f"format {error}", f"format {_FORMAT}"
+        raise CheckpointError(str(path), found, expected, "update neuralfield") from error
     except (KeyError, TypeError, ValueError) as error:
         found = f"not a model ({type(error).__name__}: {error})"
-        raise CheckpointError(str(path), found, "a model written by neuralfield") from error
-    except CheckpointError:
-        raise
+        expected = "a model written by neuralfield"
+        raise CheckpointError(str(path), found, expected, REMEDY) from error
     except NeuralfieldError as error:
-        raise CheckpointError(str(path), str(error), "a model of a field known here") from error
-    return model
+        expected = "a model of a field known here"
+        raise CheckpointError(str(path), str(error), expected, REMEDY) from error
+
+
+def load_snapshot(path: Path, step: int, of: Model) -> Model:
+    """Read the snapshot that was taken of a training after some step.
+
+    Parameters
+    ----------
+    path : Path
+    step : int
+    of : Model
+        Any network of the same training; its weights are not looked at.
+
+    Raises
+    ------
+    CheckpointError
+        As `load_model`; or the snapshot is of another step or training.
+    """
+    snapshot = load_model(path)
+    if snapshot.metadata.get("step") != step or _training_of(snapshot) != _training_of(of):
+        found = f"the network of another training, or of step {snapshot.metadata.get('step')!r}"
+        raise CheckpointError(str(path), found, f"this training's after step {step}", REMEDY)
+    return snapshot
+
+
+class _Unknown(ValueError):
+    """A format of a later version."""
+
+
+def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) -> Model:
+    """A model out of a file that anybody may have written: nothing in it is believed unchecked."""
+    if description["format"] != _FORMAT:
+        raise _Unknown(repr(description["format"]))
+    sides = [description[key] for key in ("width", "height", "channels")]
+    if not all(type(side) is int for side in sides):
+        raise ValueError(f"sizes {sides}")
+    shape = PictureShape(*sides)
+    if not (0 < shape.width <= _LARGEST_SIDE_PX and 0 < shape.height <= _LARGEST_SIDE_PX):
+        raise ValueError(f"size {shape.width} x {shape.height}")
+    mode, record = description["mode"], description["record"]
+    if CHANNELS.get(mode) != shape.channels:
+        raise ValueError(f"mode {mode!r} with {shape.channels} channels")
+    if not isinstance(record, dict):
+        raise TypeError(f"a record that is a {type(record).__name__}")
+    settings = field_settings(description["field"])
+    _require_arrays_for(settings, shape, arrays)
+    build_field(settings, shape).load(arrays, "model")
+    return Model(settings, shape, mode, arrays, record)
+
+
+def _require_arrays_for(
+    settings: FieldSettings, shape: PictureShape, arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Check, before a network is built, that the file has what the settings claim.
+
+    Raises
+    ------
+    ValueError
+        The weights are too few for such a network, not numbers of 32 or 64 bits, or not finite.
+    """
+    for name, array in arrays.items():
+        if array.dtype not in (np.float32, np.float64):
+            raise ValueError(f"{name} of type {array.dtype}")
+        with np.errstate(over="ignore"):
+            if not np.isfinite(array.astype(np.float32)).all():
+                raise ValueError(f"{name} holds numbers that are not finite")
+    # few words can claim a network larger than any memory
+    layers, values = len(arrays), sum(array.size for array in arrays.values())
+    sizes: tuple[int, ...] = ()
+    if getattr(settings, "hidden_layers", 0) <= layers:
+        sizes = settings.layer_sizes(shape)
+    needed = sum(into * out for into, out in pairwise(sizes))
+    if not 1 < len(sizes) <= layers + 1 or needed > values or max(sizes) > values:
+        raise ValueError(f"{values} weights in {layers} arrays are too few for {settings}")
+
+
+def _training_of(model: Model) -> tuple[Any, ...]:
+    record = [model.metadata.get(key) for key in ("picture", "training", "footprint")]
+    return (model.settings, model.shape, model.mode, record)

@@ -12,7 +12,7 @@ from neuralfield.device import Array, Device
 from neuralfield.drawing import Drawer, make_drawer
 from neuralfield.drawing.host_bands import bands_on_host
 from neuralfield.drawing.levels import to_levels
-from neuralfield.errors import ConfigError
+from neuralfield.errors import CheckpointError, ConfigError
 from neuralfield.images.writing import PngBandWriter
 from neuralfield.model import Model
 
@@ -110,6 +110,8 @@ def render_bands(
     ------
     ConfigError
         An empty or inverted box, or a size below 1.
+    CheckpointError
+        On the CPU: weights so large that values are not finite.
     """
     if width < 1 or height < 1:
         raise ConfigError("render: size", f"{width} x {height}", "at least 1 x 1 pixels")
@@ -133,6 +135,10 @@ def render_bands(
             band = rows[index * rows_per_band :][:rows_per_band]
             values = _average(drawer, columns, band, first, every)
             values = values.reshape(len(band), width, model.channels)
+            # a card is not asked: it would have to be waited for
+            if device.kind == "cpu" and not np.isfinite(values).all():
+                found, expected = "values that are not finite", "weights that give finite values"
+                raise CheckpointError("model", found, expected, "train the network again")
             if bit_depth is not None:
                 return to_levels(values, bit_depth)
             return device.xp.clip(values, 0, 1).astype(np.float32, copy=False)

@@ -12,15 +12,22 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from neuralfield.checkpoint import load_arrays, save_arrays
+from neuralfield.checkpoint import (
+    list_snapshots,
+    load_arrays,
+    save_arrays,
+    snapshot_path,
+)
 from neuralfield.errors import CheckpointError
+from neuralfield.files import storage_errors, write_atomically
 from neuralfield.interruption import StopSignals
+from neuralfield.model import Model, load_snapshot
 
 _STATE_NAME = re.compile(r"state_([0-9a-f]{16})_(\d{8})\.safetensors")
 _KEPT = 2
@@ -45,7 +52,8 @@ class StateFolder:
 
     def __init__(self, folder: Path, run: str, say: Callable[[str], None]) -> None:
         self.folder, self.run, self.say = folder, run, say
-        folder.mkdir(parents=True, exist_ok=True)
+        with storage_errors(folder, "cannot be made"):
+            folder.mkdir(parents=True, exist_ok=True)
 
     @property
     def snapshots(self) -> Path:
@@ -106,7 +114,9 @@ class StateFolder:
         states = self._states()
         up_to_here = [path for taken, path in states if taken <= step]
         for _, path in states:
-            if path not in up_to_here[-_KEPT:]:
+            if path in up_to_here[-_KEPT:]:
+                continue
+            with contextlib.suppress(OSError):  # one too many does no harm
                 path.unlink(missing_ok=True)
 
     def load_latest(self, usable: Callable[[int], bool]) -> tuple[int, dict, dict] | None:
@@ -133,6 +143,25 @@ class StateFolder:
                 return step, arrays, metadata
         return None
 
+    def whole_snapshots(self, of: Model) -> set[int]:
+        """Steps of the snapshots that can be relied on; others are named and removed.
+
+        Parameters
+        ----------
+        of : Model
+            The training's network; see `neuralfield.model.load_snapshot`.
+        """
+        whole = set()
+        for step, path in list_snapshots(self.snapshots):
+            try:
+                load_snapshot(path, step, of)
+                whole.add(step)
+            except CheckpointError as error:
+                self.say(f"{error}; it is taken again")
+                with contextlib.suppress(OSError):  # it is written over
+                    path.unlink(missing_ok=True)
+        return whole
+
     def forget_other_runs(self) -> None:
         """Remove what other settings or data have left here, and say so."""
         ours = {path for _, path in self._states()} | {self.snapshots, self.folder / "lock"}
@@ -141,9 +170,10 @@ class StateFolder:
             self.say("settings or data have changed since the saved state; starting afresh")
         for path in others:
             if path.is_dir():
-                shutil.rmtree(path)
+                shutil.rmtree(path, ignore_errors=True)
             else:
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # it only takes space
+                    path.unlink(missing_ok=True)
 
     def _path(self, step: int) -> Path:
         return self.folder / f"state_{self.run}_{step:08d}.safetensors"
@@ -159,3 +189,19 @@ def _is_file_at(file: IO[str], path: Path) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
         return False
+
+
+def copy_snapshots(source: Path, target: Path, steps: Iterable[int], of: Model) -> None:
+    """Copy the snapshots of some steps, each of which must be there and whole.
+
+    The steps are given, and not listed: a network file system may list a folder as it was.
+
+    Raises
+    ------
+    CheckpointError
+        One is missing, damaged or another training's.
+    """
+    for step in sorted(steps):
+        path = snapshot_path(source, step)
+        load_snapshot(path, step, of)
+        write_atomically(snapshot_path(target, step), path.read_bytes())

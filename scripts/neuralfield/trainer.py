@@ -6,7 +6,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from neuralfield.engines import Engine, make_engine
 from neuralfield.engines.problem import Problem
 from neuralfield.errors import ConfigError, DivergenceError
 from neuralfield.fields import FieldSettings, PictureShape, build_field, describe_field
+from neuralfield.images import picture_digest
 from neuralfield.optimizers import make_optimizer
 from neuralfield.sampling import Batches, Footprint, detail_density
 from neuralfield.schedules import Schedule
@@ -52,6 +53,11 @@ class Task:
         """Sides and channels."""
         height, width, channels = self.values.shape
         return PictureShape(width, height, channels)
+
+    @cached_property
+    def picture(self) -> str:
+        """Digest of what is taught; see `neuralfield.images.picture_digest`."""
+        return picture_digest(self.values)
 
     def fingerprint(self, engine: Engine, device_kind: str) -> str:
         """A name for everything that the result depends on."""

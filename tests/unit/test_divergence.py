@@ -1,6 +1,7 @@
 """A training that diverges goes back once, and to the same bytes however often it is killed."""
 
 import json
+import os
 import shutil
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -103,8 +104,8 @@ def dying_at(moment, monkeypatch):
         patch.setattr(TapeEngine, "run", mortal(TapeEngine.run))
         patch.setattr(state_module, "save_arrays", mortal(state_module.save_arrays))
         patch.setattr(fitting, "save_model", mortal(fitting.save_model))
-        patch.setattr(Path, "unlink", mortal(Path.unlink))
-        patch.setattr(Path, "replace", mortal(Path.replace))
+        patch.setattr(os, "unlink", mortal(os.unlink))
+        patch.setattr(os, "replace", mortal(os.replace))
         yield
 
 

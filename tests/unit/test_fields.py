@@ -120,8 +120,8 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
     [
         ({"type": "sirene"}, "'sirene'; expected one of siren, mlp, fourier"),
         ({"type": "siren", "widht": 3}, r"unknown \['widht'\]; expected some of hidden_layers"),
-        ({"type": "siren", "width": 0}, "width: 0; expected numbers greater than 0"),
-        ({"type": "mlp", "widths": [4, -1]}, r"widths: \(4, -1\); expected numbers greater"),
+        ({"type": "siren", "width": 0}, "width: 0; expected whole numbers from 1 up"),
+        ({"type": "mlp", "widths": [4, -1]}, r"widths: \(4, -1\); expected whole numbers from 1"),
         ({"type": "mlp", "activation": "gelu"}, "'gelu'; expected one of tanh, relu"),
         ({"type": "mlp", "preset": "big"}, "preset: 'big'; expected type mlp and one of original"),
     ],

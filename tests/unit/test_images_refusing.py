@@ -12,6 +12,7 @@ from PIL import Image
 
 from neuralfield.errors import InputError
 from neuralfield.images import Picture, read_picture, write_picture
+from neuralfield.images.reading import open_input, picture_size
 
 RNG = np.random.default_rng(11)
 PHOTO = RNG.integers(0, 256, (78, 85, 3), np.uint8)
@@ -145,3 +146,39 @@ def test_the_limit_is_ours_alone(tmp_path, side, capfd):
         finally:
             Image.MAX_IMAGE_PIXELS = pillow_limit
     assert capfd.readouterr() == ("", "")
+
+
+def test_rare_formats_are_not_even_tried(tmp_path):
+    """Each is a decoder that could be at fault; two of them may hold another picture inside."""
+    for format in ("ICO", "JPEG2000", "TGA", "PCX", "SGI"):
+        (tmp_path / "a").write_bytes(encoded(Image.fromarray(PHOTO), format))
+        with pytest.raises(InputError, match="not a picture that can be read"):
+            read_picture(tmp_path / "a")
+
+
+def test_a_jpeg_that_would_be_decoded_for_hours(tmp_path):
+    content = encoded(Image.fromarray(PHOTO), "JPEG", progressive=True)
+    scan = content.rindex(b"\xff\xda")
+    (tmp_path / "a.jpg").write_bytes(content[:scan] + content[scan:-2] * 200 + content[-2:])
+    with pytest.raises(InputError, match="scans in a JPEG"):
+        read_picture(tmp_path / "a.jpg")
+
+
+def test_a_size_is_read_without_decoding(tmp_path):
+    (tmp_path / "a.png").write_bytes(png_bytes(50_000, 40_000, 8, b""))
+    assert picture_size(tmp_path / "a.png") == (50_000, 40_000)
+    (tmp_path / "a.png").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="not a picture"):
+        picture_size(tmp_path / "a.png")
+
+
+def test_no_more_is_read_than_there_is(tmp_path):
+    """A part of a file may say that it has gigabytes."""
+    content = encoded(Image.fromarray(PHOTO), "PNG")
+    chunk = struct.pack(">I", 0x7FFFFFF0) + b"tEXt"
+    (tmp_path / "a.png").write_bytes(content[:33] + chunk + content[33:])
+    with open_input(tmp_path / "a.png", "") as file:
+        file.seek(40)
+        assert len(file.read(1 << 60)) == len(content) + 8 - 40
+    with pytest.raises(InputError, match="damaged"):
+        read_picture(tmp_path / "a.png")

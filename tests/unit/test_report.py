@@ -199,6 +199,21 @@ def test_a_divergence_is_told(results):
     assert "on with 0.1 times the learning rate" in text
 
 
+def test_what_strangers_files_say_is_escaped(results):
+    """Numbers come from a metrics.json that anybody may have written."""
+    evil = """</style></script>'"><img src=x onerror=evil()><svg onload=evil()>"""
+    picture = add_image(results, "cub")
+    add_field(results, "cub", "siren", picture)
+    path = next(results.rglob("metrics.json"))
+    numbers = json.loads(path.read_text())
+    numbers |= {"device": evil, "engine": evil, "versions": {evil: evil}}
+    path.write_text(json.dumps(numbers))
+    text, page = write(results, {"fields": {"siren": {"type": evil}}, evil: [evil]})
+    assert page.tags.count("script") == 1 and page.tags.count("style") == 1
+    assert "<img src=x" not in text and "<svg onload" not in text
+    assert "evil()>" not in text
+
+
 def test_a_type_without_a_description_is_named(results):
     picture = add_image(results, "cub")
     add_field(results, "cub", "new", picture)

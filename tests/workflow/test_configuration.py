@@ -243,7 +243,11 @@ def test_pictures_are_found_beside_the_snakefile(written):
             "nowhere.png",
             "image: nowhere.png: no such file; expected the path of a picture",
         ),
-        ("image", "model.json", "image: model.json cannot be read as a picture; expected a PNG"),
+        (
+            "image",
+            "model.json",
+            "image: model.json is not a picture that can be read; expected",
+        ),
         ("imges", {}, "imges: unknown key; expected a key that config.yaml explains; did you mean"),
     ],
 )

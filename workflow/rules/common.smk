@@ -2,9 +2,6 @@
 
 import re
 import shutil
-import sys
-
-sys.path[:0] = [str(Path(workflow.basedir, folder)) for folder in ("workflow", "scripts")]
 
 import startup
 

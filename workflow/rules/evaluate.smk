@@ -4,6 +4,7 @@
 rule evaluate:
     input:
         model="results/{image}/{field}/model.safetensors",
+        facts="results/{image}/picture.json",
         resized="results/{image}/resized.png",
         source=lambda wildcards: image_of(wildcards)["path"],
         record=training_record,

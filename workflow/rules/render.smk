@@ -4,6 +4,7 @@
 rule render:
     input:
         model="results/{image}/{field}/model.safetensors",
+        facts="results/{image}/picture.json",
     output:
         drawing=report(
             "results/{image}/{field}/render_{size}.png",
@@ -35,6 +36,7 @@ rule render:
 rule render_crop:
     input:
         model="results/{image}/{field}/model.safetensors",
+        facts="results/{image}/picture.json",
     output:
         drawing=report(
             "results/{image}/{field}/crop_{crop}.png",
@@ -70,6 +72,7 @@ if config["timelapse"]["formats"]:
     rule timelapse:
         input:
             model="results/{image}/{field}/model.safetensors",
+            facts="results/{image}/picture.json",
             history="results/{image}/{field}/history.csv",
             checkpoints="results/{image}/{field}/checkpoints",
         output:

@@ -2,16 +2,23 @@
 
 import dataclasses
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from neuralfield.device import HOST, require_memory
 from neuralfield.errors import ConfigError
 from neuralfield.fields.fourier import Fourier
 from neuralfield.fields.mlp import PRESETS, Mlp
 from neuralfield.fields.network import CoordinateNetwork
 from neuralfield.fields.shape import PictureShape
 from neuralfield.fields.siren import Siren
+
+_BYTES_PER_WEIGHT = 16
+"""In float64, and once more while it is made."""
+
+_NOT_WORTH_A_LOOK_BYTES = 1 << 28
 
 FieldSettings = Siren | Mlp | Fourier
 
@@ -66,5 +73,13 @@ def build_field(
     """A network with fresh weights, in float64 on the CPU.
 
     The weights are a function of the settings, the shape and the seed alone.
+
+    Raises
+    ------
+    ResourceError
+        The network is larger than the memory there is.
     """
+    weights = sum(into * out for into, out in pairwise(settings.layer_sizes(shape)))
+    if (needed_bytes := _BYTES_PER_WEIGHT * weights) > _NOT_WORTH_A_LOOK_BYTES:
+        require_memory(needed_bytes, HOST, "fields", "make the network smaller")
     return settings.build(shape, np.random.default_rng(random_seed))

@@ -8,7 +8,7 @@ import numpy as np
 
 from neuralfield.errors import ConfigError
 from neuralfield.fields.network import CoordinateNetwork, FourierFeatures, Output
-from neuralfield.fields.shape import PictureShape, require_positive
+from neuralfield.fields.shape import PictureShape, require_positive, require_whole
 from neuralfield.layers import ACTIVATIONS, INITIALIZERS, Activation, make_linear
 
 
@@ -37,16 +37,23 @@ class Fourier:
     steepness: float = 4.0
 
     def __post_init__(self) -> None:
-        require_positive(self, "frequencies", "scale", "width", "hidden_layers", "steepness")
+        require_positive(self, "scale", "steepness")
+        require_whole(self, "frequencies", "width", "hidden_layers", at_least=1)
         if self.activation not in ACTIVATIONS:
             expected = f"one of {', '.join(ACTIVATIONS)}"
             raise ConfigError("fields: activation", repr(self.activation), expected)
+
+    def layer_sizes(self, shape: PictureShape) -> tuple[int, ...]:
+        """Values into the first layer and out of each."""
+        return (2 * self.frequencies, *[self.width] * self.hidden_layers, shape.channels)
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         encoding = FourierFeatures(generator.normal(0, self.scale, size=(2, self.frequencies)))
         initializer = INITIALIZERS[self.activation]
-        sizes = (encoding.size, *[self.width] * self.hidden_layers, shape.channels)
-        layers = [make_linear(a, b, initializer, generator) for a, b in pairwise(sizes)]
+        layers = [
+            make_linear(fan_in, fan_out, initializer, generator)
+            for fan_in, fan_out in pairwise(self.layer_sizes(shape))
+        ]
         activations = [Activation(self.activation)] * self.hidden_layers
         return CoordinateNetwork(encoding, layers, activations, Output(self.output, self.steepness))

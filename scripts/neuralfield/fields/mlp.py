@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.errors import ConfigError
 from neuralfield.fields.network import CoordinateNetwork, CornerBias, Identity, Output
-from neuralfield.fields.shape import PictureShape, require_positive
+from neuralfield.fields.shape import PictureShape, require_positive, require_whole
 from neuralfield.layers import ACTIVATIONS, INITIALIZERS, Activation, make_linear
 
 
@@ -37,12 +37,18 @@ class Mlp:
     steepness: float = 4.0
 
     def __post_init__(self) -> None:
-        require_positive(self, "widths", "steepness")
+        require_positive(self, "steepness")
+        require_whole(self, "widths", at_least=1)
         if self.activation not in ACTIVATIONS:
             expected = f"one of {', '.join(ACTIVATIONS)}"
             raise ConfigError("fields: activation", repr(self.activation), expected)
         if self.coordinates not in ("centres", "corners"):
             raise ConfigError("fields: coordinates", repr(self.coordinates), "centres or corners")
+
+    def layer_sizes(self, shape: PictureShape) -> tuple[int, ...]:
+        """Values into the first layer and out of each."""
+        inputs = CornerBias.size if self.coordinates == "corners" else Identity.size
+        return (inputs, *self.widths, shape.channels)
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
@@ -51,7 +57,7 @@ class Mlp:
         initializer = INITIALIZERS[self.activation]
         layers = [
             make_linear(fan_in, fan_out, initializer, generator, bias=self.bias)
-            for fan_in, fan_out in pairwise((encoding.size, *self.widths, shape.channels))
+            for fan_in, fan_out in pairwise(self.layer_sizes(shape))
         ]
         activations = [Activation(self.activation)] * len(self.widths)
         return CoordinateNetwork(encoding, layers, activations, Output(self.output, self.steepness))

@@ -5,6 +5,9 @@ from typing import Any
 
 from neuralfield.errors import ConfigError
 
+_LARGEST_NUMBER = 1e30
+"""Still finite in float32, with some room for what it is multiplied by."""
+
 
 @dataclass(frozen=True)
 class PictureShape:
@@ -15,8 +18,22 @@ class PictureShape:
     channels: int
 
 
-def require_positive(settings: Any, *names: str, at_least: float | None = None) -> None:
-    """Check numbers, and tuples of them, among a field's settings.
+def require_positive(settings: Any, *names: str) -> None:
+    """Check that some of a field's settings are finite numbers above 0.
+
+    Raises
+    ------
+    ConfigError
+    """
+    for name in names:
+        value = getattr(settings, name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < value <= _LARGEST_NUMBER:
+            raise ConfigError(f"fields: {name}", repr(value), "a finite number greater than 0")
+
+
+def require_whole(settings: Any, *names: str, at_least: int) -> None:
+    """Check that some of a field's settings, or all numbers of a tuple, are whole numbers.
 
     Raises
     ------
@@ -25,7 +42,7 @@ def require_positive(settings: Any, *names: str, at_least: float | None = None) 
     for name in names:
         value = getattr(settings, name)
         for number in value if isinstance(value, tuple) else (value,):
-            valid = isinstance(number, int | float) and not isinstance(number, bool)
-            if not valid or not (number > 0 if at_least is None else number >= at_least):
-                limit = "greater than 0" if at_least is None else f"from {at_least} up"
-                raise ConfigError(f"fields: {name}", repr(value), f"numbers {limit}")
+            is_whole = isinstance(number, int) and not isinstance(number, bool)
+            if not is_whole or not at_least <= number <= _LARGEST_NUMBER:
+                expected = f"whole numbers from {at_least} up"
+                raise ConfigError(f"fields: {name}", repr(value), expected)

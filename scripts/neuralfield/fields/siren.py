@@ -3,11 +3,12 @@ activation functions", NeurIPS 2020)."""
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from neuralfield.fields.network import CoordinateNetwork, Identity, Output
-from neuralfield.fields.shape import PictureShape, require_positive
+from neuralfield.fields.shape import PictureShape, require_positive, require_whole
 from neuralfield.layers import Activation, make_linear, siren_weights
 
 
@@ -42,19 +43,27 @@ class Siren:
     steepness: float = 4.0
 
     def __post_init__(self) -> None:
-        require_positive(self, "width", "first_omega_0", "omega_0", "weight_scale", "steepness")
-        require_positive(self, "hidden_layers", at_least=0)
+        require_positive(self, "first_omega_0", "omega_0", "weight_scale", "steepness")
+        require_whole(self, "width", at_least=1)
+        require_whole(self, "hidden_layers", at_least=0)
+
+    def layer_sizes(self, shape: PictureShape) -> tuple[int, ...]:
+        """Values into the first layer and out of each."""
+        return (2, *[self.width] * (1 + self.hidden_layers), shape.channels)
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         first = partial(siren_weights, omega_0=self.first_omega_0, is_first=True)
         hidden = partial(siren_weights, omega_0=self.omega_0, is_first=False)
-        layers = [make_linear(2, self.width, first, generator)]
-        for _ in range(self.hidden_layers):
-            layers.append(make_linear(self.width, self.width, hidden, generator))
-        for layer in layers:
+        initializers = [first] + [hidden] * (1 + self.hidden_layers)
+        layers = [
+            make_linear(fan_in, fan_out, initializer, generator)
+            for (fan_in, fan_out), initializer in zip(
+                pairwise(self.layer_sizes(shape)), initializers, strict=True
+            )
+        ]
+        for layer in layers[:-1]:
             layer.weight.data *= self.weight_scale
-        layers.append(make_linear(self.width, shape.channels, hidden, generator))
         sines = [Activation("sine", self.first_omega_0)]
         sines += [Activation("sine", self.omega_0)] * self.hidden_layers
         return CoordinateNetwork(Identity(), layers, sines, Output(self.output, self.steepness))

@@ -1,5 +1,6 @@
 """Pictures: reading and writing files, resizing, and the table of pixels that training reads."""
 
+from neuralfield.images.facts import picture_digest, read_facts, require_picture, write_facts
 from neuralfield.images.picture import Picture, convert_values
 from neuralfield.images.pixel_table import (
     PixelTable,
@@ -16,10 +17,14 @@ __all__ = [
     "PixelTable",
     "PngBandWriter",
     "convert_values",
+    "picture_digest",
     "picture_from_table",
+    "read_facts",
     "read_picture",
     "read_pixel_csv",
+    "require_picture",
     "resize_picture",
+    "write_facts",
     "write_picture",
     "write_pixel_csv",
 ]

@@ -1,5 +1,7 @@
 """Reading picture files: whatever Pillow knows, and all 16 bits where Pillow would keep 8."""
 
+import io
+import math
 import os
 import re
 import warnings
@@ -18,14 +20,18 @@ EXPECTED = "a picture (PNG, JPEG, TIFF or WebP)"
 EXPORT = "export it as PNG"
 FETCH_AGAIN = "copy or download it again"
 
-DRAWINGS = {"EPS", "WMF"}
-"""Formats that Pillow opens but cannot draw by itself."""
+FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF")
+"""What is opened at all: the decoders of rarer formats are looked after less."""
+
+MOST_SCANS = 100
+"""Of a JPEG: common ones have about ten, and each costs as much time as the whole picture."""
 
 KINDS = (
     (rb"\A\x89PNG\r\n\x1a\n.{8}(\0{4}|.{4}\0{4})", "has a side of 0 pixels", EXPORT),
     (rb"\A(\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|GIF8)", "is cut off or damaged", FETCH_AGAIN),
     (rb"\A.{4}ftypavi[fs]", "is cut off or damaged", FETCH_AGAIN),
     (rb"\A(II[*+]\0|MM\0[*+])", "is a damaged TIFF, or one of an uncommon layout", EXPORT),
+    (rb"\A(%!PS|\xc5\xd0\xd3\xc6|\xd7\xcd\xc6\x9a)", "is a drawing", EXPORT),
     (rb"\A%PDF", "is a PDF document", EXPORT),
     (rb"\A.{4}ftyp(hei|hev|mif|msf)", "is a HEIC photograph", EXPORT),
     (rb"\A(.{4}ftyp|\x1a\x45\xdf\xa3)", "is a film", "export one frame of it as PNG"),
@@ -50,7 +56,7 @@ def read_picture(
     Parameters
     ----------
     path : str or os.PathLike
-        PNG, JPEG, TIFF, WebP or another format that Pillow reads; the first frame of an animation.
+        PNG, JPEG, TIFF, WebP or another of `FORMATS`; the first frame of an animation.
         PNG and TIFF keep their 16 bits, and so does grey of any format; other colour has 8.
     mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
         ``auto`` keeps what is there: ``rgba`` if any pixel is not opaque, else ``rgb`` if any has a
@@ -88,6 +94,22 @@ def read_picture(
     return picture
 
 
+def picture_size(path: str | os.PathLike) -> tuple[int, int]:
+    """Width and height in px as a file's first bytes say them; the picture itself stays closed.
+
+    Raises
+    ------
+    InputError
+        The file is missing, empty, or not a picture.
+    """
+    with (
+        open_input(path, EXPECTED) as file,
+        _decoding(str(path), file, 1e9),
+        Image.open(file, formats=FORMATS) as image,
+    ):
+        return image.size
+
+
 def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
     """Open a file that must be there and not be empty.
 
@@ -102,7 +124,7 @@ def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
             raise InputError(where, "is a folder", expected, "name a file in it")
         if not Path(path).stat().st_size:
             raise InputError(where, "is empty", expected, FETCH_AGAIN)
-        return Path(path).open("rb")
+        return _BoundedFile(os.fspath(path))
     except FileNotFoundError as error:
         remedy = "check the spelling; a relative path starts from the working directory"
         raise InputError(where, "there is no such file", expected, remedy) from error
@@ -111,23 +133,46 @@ def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
         raise InputError(where, found, expected, "check the path and its permissions") from error
 
 
+class _BoundedFile(io.BufferedReader):
+    """A file of which no more is asked than it holds.
+
+    Decoders ask for as many bytes as the file says that a part of it has, and Python takes memory
+    for all of them first.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(io.FileIO(path, "rb"))
+        self._size = os.fstat(self.fileno()).st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(0, self._size - self.tell())
+        return super().read(left if size is None or size < 0 else min(size, left))
+
+
 def _decoded(where: str, file: BinaryIO, max_megapixels: float) -> np.ndarray:
     """Upright pixels, uint8 or uint16, shape (height, width, 1, 3 or 4)."""
+    with _decoding(where, file, max_megapixels), Image.open(file, formats=FORMATS) as image:
+        _require_size(where, image.width * image.height, max_megapixels)
+        _require_whole_tiff(image, os.fstat(file.fileno()).st_size)
+        _require_few_scans(image, file)
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+        size = image.size
+        image.load()  # complains about a picture that is cut off
+        if demuxer := _demuxer_of_16_bits(image, file):
+            pixels = _upright(_decoded_by_ffmpeg(where, file, demuxer, size), orientation)
+            return _agreed(where, pixels, image) if image.format == "TIFF" else pixels
+        pixels = _decoded_by_pillow(where, image)
+        # Pillow turns a TIFF upright while it loads it, and nothing else.
+        return pixels if image.format == "TIFF" else _upright(pixels, orientation)
+
+
+@contextmanager
+def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[None]:
+    """Turn whatever decoders raise into an `InputError`, and hold them to our limits."""
     try:
-        with _pillow_limits(max_megapixels), Image.open(file) as image:
-            _require_size(where, image.width * image.height, max_megapixels)
-            if image.format in DRAWINGS:
-                raise InputError(where, f"is a drawing ({image.format})", EXPECTED, EXPORT)
-            _require_whole_tiff(image, os.fstat(file.fileno()).st_size)
-            orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
-            image.load()  # complains about a picture that is cut off
-            if demuxer := _demuxer_of_16_bits(image, file):
-                pixels = _upright(_decoded_by_ffmpeg(where, file, demuxer), orientation)
-                return _agreed(where, pixels, image) if image.format == "TIFF" else pixels
-            pixels = _decoded_by_pillow(where, image)
-            # Pillow turns a TIFF upright while it loads it, and nothing else.
-            return pixels if image.format == "TIFF" else _upright(pixels, orientation)
-    except InputError:
+        with _pillow_limits(max_megapixels):
+            yield
+    except (InputError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
         count = re.search(r"(\d+) pixels", str(error))
@@ -188,6 +233,15 @@ def _require_whole_tiff(image: Image.Image, file_bytes: int) -> None:
                 raise OSError("the file ends before the picture does")
 
 
+def _require_few_scans(image: Image.Image, file: BinaryIO) -> None:
+    """Refuse a JPEG of so many scans that a small file would be decoded for hours."""
+    if image.format in ("JPEG", "MPO"):
+        file.seek(0)
+        scans = file.read().count(b"\xff\xda")  # in compressed data, 0 follows every 255
+        if scans > MOST_SCANS:
+            raise OSError(f"{scans} scans in a JPEG")
+
+
 def _demuxer_of_16_bits(image: Image.Image, file: BinaryIO) -> str:
     """FFmpeg's name for a file of 16 bits a channel that Pillow would cut to 8, or ''."""
     if image.format == "PNG":
@@ -199,12 +253,17 @@ def _demuxer_of_16_bits(image: Image.Image, file: BinaryIO) -> str:
     return ""
 
 
-def _decoded_by_ffmpeg(where: str, file: BinaryIO, demuxer: str) -> np.ndarray:
+def _decoded_by_ffmpeg(
+    where: str, file: BinaryIO, demuxer: str, size: tuple[int, int]
+) -> np.ndarray:
     """All 16 bits of a file, as uint16 (height, width, 1, 3 or 4), not yet upright."""
     import av
 
     file.seek(0)
-    with av.open(file, mode="r", format=demuxer) as container:
+    # of tags that are there twice FFmpeg may believe the other one
+    limit = {"max_pixels": str(2 * math.prod(size) + (1 << 20))}  # it counts some at the sides
+    with av.open(file, mode="r", format=demuxer, options=limit) as container:
+        container.streams.video[0].codec_context.options = limit
         frame = next(container.decode(video=0))
         layout, byte_order = frame.format.name[:-2], frame.format.name[-2:]
         if layout not in DEEP_LAYOUTS:

@@ -1,0 +1,40 @@
+"""Reading ``history.csv``: how a training went, one row for each stretch of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neuralfield.errors import InputError
+from neuralfield.files import read_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NUMBERS = ("step", "psnr_db")
+_LARGEST_BYTES = 64 << 20
+
+
+def read_history(path: Path) -> "pd.DataFrame":
+    """Read a history, with at least the columns ``step`` and ``psnr_db``, as numbers.
+
+    Raises
+    ------
+    InputError
+        The file is missing or damaged.
+    """
+    import io
+
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(io.BytesIO(read_whole(path, _LARGEST_BYTES)))
+        for name in {*NUMBERS, *table.columns} & {*NUMBERS, "seconds"}:
+            table[name] = table[name].astype(np.float64)
+        if not len(table) or not np.isfinite(table["step"]).all():
+            raise ValueError("steps are missing")
+    except (OSError, ValueError, KeyError, OverflowError) as error:
+        found = f"is damaged ({type(error).__name__}: {error})"
+        remedy = "remove it, and run the same command again: it is made anew"
+        raise InputError(str(path), found, "a history written by neuralfield", remedy) from error
+    return table

@@ -1,0 +1,241 @@
+"""A thousand damages: each is named, or without effect; never is anything wrong made of them."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import test_fit
+
+from neuralfield.checkpoint import snapshot_path
+from neuralfield.errors import CheckpointError, NeuralfieldError
+from neuralfield.fit import Run, fit, publish_segment
+from neuralfield.images import (
+    Picture,
+    picture_digest,
+    read_facts,
+    read_pixel_csv,
+    require_picture,
+    write_facts,
+    write_pixel_csv,
+)
+from neuralfield.model import load_model, load_snapshot
+from neuralfield.state import StateFolder
+from timelapse import main as film
+
+KINDS = ("truncated", "flipped", "swapped")
+CPU = test_fit.CPU
+
+
+def damages(content: bytes, others: list[bytes], count: int, seed: int) -> Iterator[bytes]:
+    """The same file cut short, with bits turned over, and with another file in its place."""
+    random = np.random.default_rng(seed)
+    for kind in itertools.islice(itertools.cycle(KINDS), count):
+        if kind == "truncated":
+            yield content[: random.integers(len(content))]
+        elif kind == "flipped":
+            changed = np.frombuffer(content, np.uint8).copy()
+            for _ in range(random.integers(1, 4)):
+                changed[random.integers(len(changed))] ^= 1 << random.integers(8)
+            yield changed.tobytes()
+        else:
+            yield others[random.integers(len(others))]
+
+
+def small_task(seed=0, values=None):
+    task = test_fit.make_task(steps=6, snapshots=3, batch_pixels=20, random_seed=seed)
+    return task if values is None else test_fit.Task(values, "grey", task.field, task.training)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """One training, one of another picture, and one of another seed."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("neuralfield.trainer._CALL_S", 0)
+        for name, task in (
+            ("own", small_task()),
+            ("picture", small_task(values=1 - test_fit.picture())),
+            ("seed", small_task(seed=1)),
+        ):
+            test_fit.train(task, folder / name, checkpoint_interval_s=0)
+    return folder
+
+
+def contents(folder: Path, *patterns: str) -> list[bytes]:
+    return [path.read_bytes() for pattern in patterns for path in sorted(folder.glob(pattern))]
+
+
+def test_a_state_is_named_and_the_one_before_it_used(trained, tmp_path):
+    earlier, newest = sorted((trained / "own/state").glob("state_*"))
+    run = newest.name.split("_")[1]
+    folder = StateFolder(tmp_path, run, lambda line: said.append(line))
+    others = [b"", earlier.read_bytes()]
+    others += contents(trained, "picture/state/state_*", "seed/state/state_*", "own/*.safetensors")
+    (tmp_path / earlier.name).write_bytes(earlier.read_bytes())
+    (tmp_path / newest.name).write_bytes(newest.read_bytes())
+    said: list[str] = []
+    _, whole, whole_metadata = folder.load_latest(lambda step: True)  # type: ignore[misc]
+    for content in damages(newest.read_bytes(), others, 300, seed=1):
+        (tmp_path / newest.name).write_bytes(content)
+        said.clear()
+        step, arrays, metadata = folder.load_latest(lambda step: True)  # type: ignore[misc]
+        if said:
+            assert step == 5 and newest.name in said[0] and "\n" not in said[0]
+        else:  # a blank of the header was turned over
+            assert step == 6 and metadata == whole_metadata
+            assert all(np.array_equal(arrays[name], whole[name]) for name in whole)
+
+
+def test_snapshots_are_named_and_taken_again(trained, tmp_path):
+    own = load_model(trained / "own/model.safetensors")
+    names = sorted((trained / "own/checkpoints").iterdir())
+    others = [b"", *contents(trained, "*/checkpoints/*", "own/state/state_*")]
+    folder = StateFolder(tmp_path, "0" * 16, lambda line: said.append(line))
+    folder.snapshots.mkdir()
+    said: list[str] = []
+    target = folder.snapshots / names[1].name
+    step = int(target.stem.split("_")[1])
+    whole = names[1].read_bytes()
+    for content in damages(whole, [o for o in others if o != whole], 200, seed=2):
+        said.clear()
+        target.write_bytes(content)
+        if not folder.whole_snapshots(own):
+            assert target.name in said[0] and not target.exists()
+        else:
+            snapshot = load_snapshot(target, step, own)
+            expected = load_snapshot(names[1], step, own)
+            assert all(np.array_equal(snapshot.arrays[n], a) for n, a in expected.arrays.items())
+
+
+def test_a_damaged_snapshot_of_a_state_changes_no_byte(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr("neuralfield.trainer._CALL_S", 0)
+    task = small_task()
+    test_fit.train(task, tmp_path, checkpoint_interval_s=0)
+    for path in (tmp_path / "state").glob("snapshots_*/step_00000006*"):
+        path.write_bytes(path.read_bytes()[:-1])
+    said = test_fit.train(task, tmp_path, checkpoint_interval_s=0)
+    assert any("it is taken again" in line for line in said)
+    assert any("going on from the state saved after step 5" in line for line in said)
+    for path in (trained / "own/checkpoints").iterdir():
+        assert (tmp_path / "checkpoints" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_network_is_named(trained, tmp_path):
+    content = (trained / "own/model.safetensors").read_bytes()
+    values = small_task().values
+    picture = Picture.from_values(values, "grey", 8)
+    write_facts(tmp_path / "picture.json", picture, picture)
+    facts = read_facts(tmp_path / "picture.json")
+    facts["resized"]["digest"] = picture_digest(values)
+    others = [
+        b"",
+        *contents(trained, "picture/model*", "picture/checkpoints/*", "own/state/state_*"),
+    ]
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    whole = load_model(path)
+    for damaged in damages(content, others, 250, seed=4):
+        path.write_bytes(damaged)
+        try:
+            model = load_model(path)
+            require_picture(path, model.metadata.get("picture"), facts)
+        except NeuralfieldError as error:
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
+        else:
+            assert model.metadata == whole.metadata and model.settings == whole.settings
+            assert all(np.array_equal(model.arrays[n], a) for n, a in whole.arrays.items())
+
+
+@pytest.mark.parametrize("mode", ["grey", "rgb"])
+def test_a_table_is_named(tmp_path, mode):
+    random = np.random.default_rng(5)
+    channels = {"grey": 1, "rgb": 3}[mode]
+    pictures = [
+        Picture(random.integers(0, 256, shape, dtype=np.uint8), mode, 8)
+        for shape in ((9, 12, channels), (9, 12, channels), (12, 9, channels))
+    ]
+    path = tmp_path / "pixels.csv"
+    tables = []
+    for picture in pictures:
+        write_pixel_csv(path, picture)
+        tables.append(path.read_bytes())
+    write_facts(tmp_path / "picture.json", pictures[0], pictures[0])
+    facts = read_facts(tmp_path / "picture.json")
+    others = [b"", *tables[1:], (tmp_path / "picture.json").read_bytes()]
+    for content in damages(tables[0], others, 150, seed=6):
+        path.write_bytes(content)
+        try:
+            table = read_pixel_csv(path)
+            require_picture(path, picture_digest(table.values), facts)
+        except NeuralfieldError as error:
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
+        else:
+            np.testing.assert_array_equal(table.values, pictures[0].values())
+
+
+def test_a_table_of_a_users_own_has_no_record_and_is_taken(tmp_path):
+    picture = Picture(np.zeros((2, 2, 1), np.uint8), "grey", 8)
+    write_facts(tmp_path / "picture.json", picture, picture)
+    facts = read_facts(tmp_path / "picture.json")
+    del facts["resized"]["digest"]
+    require_picture(tmp_path / "pixels.csv", "another", facts)
+
+
+def damage_in_a_segment(folder: Path, name: str, trained: Path) -> Iterator[bytes]:
+    others = [b"", *contents(trained, "*/checkpoints/*", "picture/state/state_*")]
+    content = (folder / name).read_bytes()
+    yield from damages(content, [other for other in others if other != content], 24, seed=7)
+
+
+@pytest.mark.parametrize("name", ["state.safetensors", "snapshots/step_00000000.safetensors"])
+def test_a_segments_folder_is_named(trained, tmp_path, name):
+    task = small_task()
+    first = tmp_path / "first"
+    run = partial(Run, CPU, say=lambda line: None)
+    publish: Callable = partial(publish_segment, segment_folder=first)
+    fit(task, run(tmp_path / "state_1"), publish, until_step=3)
+    publish = partial(publish_segment, segment_folder=tmp_path / "second")
+    fit(task, run(tmp_path / "alone"), publish, earlier_segment=first)
+    whole = contents(tmp_path / "second", "snapshots/*")
+    for number, content in enumerate(damage_in_a_segment(first, name, trained)):
+        (first / name).write_bytes(content)
+        try:
+            fit(task, run(tmp_path / f"s{number}"), publish, earlier_segment=first)
+        except CheckpointError as error:
+            assert Path(name).name in str(error) and "\n" not in str(error)
+        else:
+            assert contents(tmp_path / "second", "snapshots/*") == whole
+
+
+def test_a_film_refuses_snapshots_of_another_step_or_training(trained, tmp_path):
+    own = trained / "own"
+    checkpoints = tmp_path / "checkpoints"
+
+    def attempt(**changes: Path) -> None:
+        checkpoints.mkdir(exist_ok=True)
+        for path in (own / "checkpoints").iterdir():
+            (checkpoints / path.name).write_bytes(path.read_bytes())
+        for name, source in changes.items():
+            (checkpoints / f"{name}.safetensors").write_bytes(source.read_bytes())
+        film(
+            checkpoints,
+            own / "model.safetensors",
+            own / "history.csv",
+            [tmp_path / "film.gif"],
+            size=16,
+            frames=9,
+            frames_per_second=5,
+            device="cpu",
+        )
+
+    attempt()
+    for source in (
+        snapshot_path(own / "checkpoints", 6),
+        snapshot_path(trained / "picture/checkpoints", 0),
+        snapshot_path(trained / "seed/checkpoints", 0),
+    ):
+        with pytest.raises(CheckpointError, match=r"step_00000000\.safetensors: the network of"):
+            attempt(step_00000000=source)

@@ -1,0 +1,230 @@
+"""Every system call of a write fails or is the last one; what was saved before stays good."""
+
+import errno
+import os
+from pathlib import Path
+
+import failing_files as failing
+import numpy as np
+import pytest
+import test_fit
+from failing_files import FailingFiles, failing_with, files_in, in_a_child
+
+from neuralfield.checkpoint import load_arrays, save_arrays
+from neuralfield.errors import StorageError
+from neuralfield.files import replacing, write_atomically
+from neuralfield.state import StateFolder
+
+ARRAYS = {"weight": np.arange(600, dtype=np.float32)}
+RUN = "0123456789abcdef"
+HAPPENINGS = {
+    **{errno.errorcode[number]: failing_with(number) for number in failing.ERRORS},
+    "killed before": failing.killed_before,
+    "killed after": failing.killed_after,
+    "short write": failing.writing_little,
+}
+
+
+def save_third_state(folder: Path) -> None:
+    StateFolder(folder, RUN, print).save(3, ARRAYS, {"steps_taken": 3})
+
+
+def calls_of_a_save(folder: Path) -> list[str]:
+    prepare(folder)
+    with FailingFiles()() as files:
+        save_third_state(folder)
+    return files.calls
+
+
+def prepare(folder: Path) -> None:
+    state = StateFolder(folder, RUN, print)
+    for step in (1, 2):
+        state.save(step, ARRAYS, {"steps_taken": step})
+
+
+def test_no_system_call_of_a_save_is_missed(tmp_path):
+    """In the order that makes it safe: written, synced, renamed, and the folder synced."""
+    assert calls_of_a_save(tmp_path) == [
+        *("mkdir", "mkdir", "open", "write", "close"),
+        *("open", "fsync", "close", "replace", "open", "fsync", "close"),
+        "unlink",
+    ]
+
+
+@pytest.mark.parametrize("happening", HAPPENINGS)
+def test_a_save_goes_wrong_at_every_call_and_the_last_good_state_is_there(tmp_path, happening):
+    count = len(calls_of_a_save(tmp_path / "counted"))
+    for at in range(count):
+        folder = tmp_path / str(at)
+        prepare(folder)
+        with FailingFiles(at, HAPPENINGS[happening])() as files:
+            status = in_a_child(lambda folder=folder: save_or_say(folder))
+        assert not files.calls, "the child's calls are its own"
+        assert status == (failing.KILLED if "killed" in happening else 0)
+        said: list[str] = []
+        found = StateFolder(folder, RUN, said.append).load_latest(lambda step: True)
+        assert found and found[0] in (2, 3) and not said
+        np.testing.assert_array_equal(found[1]["weight"], ARRAYS["weight"])
+        save_third_state(folder)  # there is space again
+        assert sorted(path.name for path in folder.iterdir()) == [
+            f"state_{RUN}_{step:08d}.safetensors" for step in (2, 3)
+        ], "a temporary file is left over"
+
+
+def save_or_say(folder: Path) -> None:
+    try:
+        save_third_state(folder)
+    except StorageError as error:
+        assert "\n" not in str(error) and "the same command" in str(error)
+
+
+def small_task():
+    return test_fit.make_task(steps=3, snapshots=2, batch_pixels=20)
+
+
+def train(folder: Path) -> None:
+    try:
+        test_fit.train(small_task(), folder, checkpoint_interval_s=0)
+    except StorageError as error:
+        assert "\n" not in str(error)
+
+
+def outputs(folder: Path) -> dict[str, bytes]:
+    """What must be the same bytes; the times of a run are not."""
+    timed = ("history.csv", "training.json")
+    found = files_in(folder).items()
+    return {name: b for name, b in found if name not in timed and not name.startswith("state/")}
+
+
+@pytest.mark.parametrize("kind", ["errors", "kills"])
+def test_a_training_goes_wrong_at_every_call_and_ends_with_the_same_bytes(
+    tmp_path, monkeypatch, kind
+):
+    monkeypatch.setattr("neuralfield.trainer._CALL_S", 0)  # a state after every step
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # takes its time, and no power fails here
+    train(tmp_path / "alone")
+    alone = outputs(tmp_path / "alone")
+    assert len(alone) == 3  # two snapshots and the model
+    with FailingFiles()() as files:
+        train(tmp_path / "counted")
+    count = len(files.calls)
+    assert files.calls.count("replace") == 3 + 2 + 2 + 1 + 2  # states, snapshots, network, records
+    errors = [failing_with(number) for number in failing.ERRORS]
+    for at in range(count):
+        folder = tmp_path / f"{kind}_{at}"
+        wrong = failing.killed_before if kind == "kills" else errors[at % len(errors)]
+        with FailingFiles(at, wrong)():
+            in_a_child(lambda folder=folder: train(folder))
+        train(folder)
+        assert outputs(folder) == alone, f"call {at}, {files.calls[at]}"
+
+
+class TestNetworkFileSystems:
+    """What NFS does that a disk does not."""
+
+    def test_a_rename_whose_answer_was_lost_has_been_done(self, tmp_path, monkeypatch):
+        real = os.replace
+
+        def replace(source, target):
+            real(source, target)
+            raise FileNotFoundError(errno.ENOENT, "sent again, and found done", str(source))
+
+        monkeypatch.setattr(os, "replace", replace)
+        write_atomically(tmp_path / "a", b"new")
+        assert (tmp_path / "a").read_bytes() == b"new"
+
+    def test_a_rename_that_lost_its_file_is_no_success(self, tmp_path, monkeypatch):
+        (tmp_path / "a").write_bytes(b"old")
+
+        def replace(source, target):
+            Path(source).unlink()
+            raise FileNotFoundError(errno.ENOENT, "gone", str(source))
+
+        monkeypatch.setattr(os, "replace", replace)
+        with pytest.raises(FileNotFoundError):
+            write_atomically(tmp_path / "a", b"new")
+        assert (tmp_path / "a").read_bytes() == b"old"
+
+    @pytest.mark.parametrize("name", ["fsync", "replace"])
+    @pytest.mark.parametrize("times", [1, 9])
+    def test_a_stale_handle_is_asked_for_again(self, tmp_path, monkeypatch, name, times):
+        monkeypatch.setattr("neuralfield.files._STALE_PAUSES_S", (0, 0))
+        real, left = getattr(os, name), [times]
+
+        def stale(*arguments):
+            if left[0]:
+                left[0] -= 1
+                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+            return real(*arguments)
+
+        monkeypatch.setattr(os, name, stale)
+        if times == 1:
+            write_atomically(tmp_path / "a", b"new")
+            assert (tmp_path / "a").read_bytes() == b"new"
+        else:
+            with pytest.raises(StorageError, match=r"Stale file handle.*wait until it does"):
+                write_atomically(tmp_path / "a", b"new")
+            assert not list(tmp_path.iterdir())
+
+    def test_a_file_system_that_does_not_sync_folders(self, tmp_path, monkeypatch):
+        real = os.fsync
+
+        def fsync(handle):
+            if Path(f"/proc/self/fd/{handle}").is_dir():
+                raise OSError(errno.EINVAL, "no such thing")
+            real(handle)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        write_atomically(tmp_path / "a", b"new")
+        assert (tmp_path / "a").read_bytes() == b"new"
+
+    def test_a_listing_that_lags_behind(self, tmp_path, monkeypatch):
+        """Names that are gone are passed over; new ones that are missing cost some steps."""
+        monkeypatch.setattr("neuralfield.trainer._CALL_S", 0)
+        train(tmp_path / "alone")
+        train(tmp_path / "hit")
+        (tmp_path / "hit/model.safetensors").unlink()
+        states = sorted((tmp_path / "hit/state").glob("state_*"))
+        monkeypatch.setattr(
+            StateFolder, "_states", lambda self: [(2, states[0]), (3, states[1]), (4, Path("gone"))]
+        )
+        states[1].unlink()
+        said = test_fit.train(small_task(), tmp_path / "hit", checkpoint_interval_s=0)
+        assert any("no such file" in line for line in said)
+        assert any("going on from the state saved after step 2" in line for line in said)
+        assert outputs(tmp_path / "hit") == outputs(tmp_path / "alone")
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    def killed_while_writing():
+        with replacing(tmp_path / "a") as temporary:
+            temporary.write_bytes(b"half")
+            os._exit(failing.KILLED)
+
+    assert in_a_child(killed_while_writing) == failing.KILLED
+    assert [path.name[-4:] for path in tmp_path.iterdir()] == [".tmp"]
+    write_atomically(tmp_path / "a", b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_link_with_the_temporary_name_leads_nowhere(tmp_path):
+    with replacing(tmp_path / "a") as temporary:
+        temporary.touch()
+    (tmp_path / "other").write_bytes(b"mine")
+    temporary.symlink_to(tmp_path / "other")
+    write_atomically(tmp_path / "a", b"new")
+    assert (tmp_path / "other").read_bytes() == b"mine"
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
+def test_a_pipe_in_place_of_a_network_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.safetensors")
+    with pytest.raises(Exception, match="no plain file"):
+        load_arrays(tmp_path / "a.safetensors")
+
+
+def test_a_saved_file_can_be_read_again_after_short_writes(tmp_path, monkeypatch):
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda handle, content: real(handle, bytes(content)[:100]))
+    save_arrays(tmp_path / "a", ARRAYS, {})
+    np.testing.assert_array_equal(load_arrays(tmp_path / "a")[0]["weight"], ARRAYS["weight"])

@@ -1,0 +1,59 @@
+"""A config.yaml from anywhere: looked at before Snakemake, which would do what it says."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+from workspace import SETTINGS, Workspace, clean_environment
+
+from config_file import require_harmless
+from startup import UserError
+
+MULTIPLIED = "\n".join(
+    ["a0: &a0 {x: 1, y: 2}", *(f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}" for n in range(1, 40))]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("__use_yte__: true\n?print(1): 2\n", "would run code"),
+        ("<<: {'__use_yte__': true}\n", "would run code"),
+        (MULTIPLIED, "more than 100,000 values"),
+        ("a: &a [*a]\n", "stands for itself"),
+        ("a: " + "[" * 3000 + "]" * 3000, "more than 50 levels"),
+        (json.dumps({"a": "b"}).replace("b", "\\t") + "[" * 900, "line 1: "),
+        ("a: !!python/object/apply:os.system [id]\n", "line 1: could not determine a constructor"),
+        ("a:\n\tb: 1\n", "line 2: "),
+        ("a: " + "9" * 5000, "a word or number of 5,000 characters"),
+        ("a: 2024-99-99\n", "month must be in 1..12"),
+        ("a: " + "x" * (1 << 20), "no plain file of at most 1 MiB"),
+    ],
+)
+def test_what_would_do_harm_is_refused(tmp_path, text, found):
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(UserError) as caught:
+        require_harmless(tmp_path / "config.yaml")
+    said = str(caught.value)
+    assert found in said and "expected" in said and "\n" not in said
+
+
+@pytest.mark.parametrize("text", [yaml.safe_dump(SETTINGS), json.dumps(SETTINGS, indent="\t")])
+def test_yaml_and_json_are_taken(tmp_path, text):
+    (tmp_path / "config.yaml").write_text(text)
+    require_harmless(tmp_path / "config.yaml")
+
+
+def test_nothing_in_it_is_run(tmp_path):
+    workspace = Workspace(tmp_path)
+    command = workspace.command("--dry-run")
+    evil = "__use_yte__: true\nimages:\n  ?open('run', 'w').name: {path: tiny.png}\n"
+    workspace.path("config.yaml").write_text(evil + "fields: {siren: {type: siren}}\n")
+    assert "snakemake" in command and command[0] == sys.executable
+    done = subprocess.run(
+        command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0 and "would run code" in done.stdout + done.stderr
+    assert not workspace.path("run").exists()
