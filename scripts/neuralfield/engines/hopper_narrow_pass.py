@@ -10,6 +10,11 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers, PartialGradient
+from neuralfield.engines.hopper_gradients import (
+    VectorGradients,
+    partial_gradients,
+    vector_count,
+)
 from neuralfield.engines.hopper_network import (
     TILE_THREADS,
     HopperNetwork,
@@ -112,12 +117,7 @@ class HopperNarrowPass:
 
     def partial_gradients(self) -> list[PartialGradient]:
         """One for each parameter tensor, in order."""
-        unit = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
-        partials = []
-        for index, layer in enumerate(self.network.layers):
-            pair = self._gradient_of(index, layer, unit * layer.frequency)
-            partials += pair if layer.has_bias else pair[:1]
-        return partials
+        return partial_gradients(self._shape, self.batch, self._vectors, self._matrix_gradient)
 
     def prepare(self) -> None:
         """Pack the weights, which the update does from then on."""
@@ -134,15 +134,14 @@ class HopperNarrowPass:
         return self._allocated[-1]
 
     def _set_up_arguments(self, buffers: Buffers) -> None:
-        shape, blocks, channels = self._shape, self._blocks, self.batch.channels
+        shape, blocks = self._shape, self._blocks
         none = [None] * (len(shape.hidden) - len(shape.matrices))
         self._weights = [
             self._zeros((blocks, shape.fan_in(i), shape.widths[i]), "float32")
             for i in shape.matrices
         ]
         self._biases = [self._zeros((blocks, shape.widths[i]), "float32") for i in shape.matrices]
-        self._vectors = self._zeros((blocks, _vectors(shape), shape.widest), "float32")
-        self._output_bias = self._zeros((blocks, channels), "float32")
+        self._vectors = VectorGradients(shape, blocks, self._zeros)
         self.loss_partials = self._zeros((blocks, 2), "float64")
         pointers = [
             buffers.inputs,
@@ -155,8 +154,8 @@ class HopperNarrowPass:
             *self._weights,
             *none,
             *self._biases,
-            self._vectors,
-            self._output_bias,
+            self._vectors.vectors,
+            self._vectors.output_bias,
             self.loss_partials,
         ]
         numbers = np.array(parameter_offsets(self.network, buffers.offsets), np.int32)
@@ -164,22 +163,9 @@ class HopperNarrowPass:
         self._arguments = self._xp.asarray(table)
         self._allocated.append(self._arguments)
 
-    def _gradient_of(self, index: int, layer: LayerPlan, scale: float) -> list[PartialGradient]:
+    def _matrix_gradient(self, index: int, layer: LayerPlan, scale: float) -> list[PartialGradient]:
         """Of weight and bias."""
-        shape, blocks, channels = self._shape, self._blocks, self.batch.channels
-        widest, stride = shape.widest, _vectors(shape) * shape.widest
-        if index == len(shape.hidden):
-            return [
-                PartialGradient(self._vectors, blocks, stride, channels, 0, scale),
-                PartialGradient(self._output_bias, blocks, channels, channels, 0, scale),
-            ]
-        if index not in shape.matrices:
-            ones = channels * widest
-            rows = ones if self.network.encoding == "corners" else ones + widest
-            return [
-                PartialGradient(self._vectors, blocks, stride, widest, rows, scale),
-                PartialGradient(self._vectors, blocks, stride, widest, ones, scale),
-            ]
+        shape, blocks = self._shape, self._blocks
         place, rows, columns = shape.matrices.index(index), shape.fan_in(index), shape.widths[index]
         copy = self._stream.copy_of(index, layer.frequency)
         weight, bias = self._weights[place], self._biases[place]
@@ -204,12 +190,6 @@ def _block_tiles(network: NetworkPlan) -> int | None:
     return None
 
 
-def _vectors(shape: HopperNetwork) -> int:
-    """Sums that are no matrix: of each output's weights, of the coordinates' and their bias."""
-    channels = shape.network.layers[-1].fan_out
-    return channels + (0 if shape.network.encoding == "fourier" else 3)
-
-
 def _matrices_bytes(shape: HopperNetwork) -> int:
     """Shared memory of the weights."""
     return 2 * shape.widest**2 * len(shape.matrices)
@@ -227,6 +207,6 @@ def _fixed_bytes(shape: HopperNetwork) -> int:
     """At least the struct Shared of hopper_narrow.cuh."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (9 + 2 * hidden) + 8 * (hidden + 1)
-    tile = 4 * _vectors(shape) * shape.widest + 16 * 3 * TILE_ROWS
+    tile = 4 * vector_count(shape) * shape.widest + 16 * 3 * TILE_ROWS
     tile += 4 * TILE_ROWS * channels + 4 * (16 + 4 * channels)
     return arguments + shape.constants_bytes + shape.block_tiles * tile + 16 * 16 + 128

@@ -11,6 +11,11 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers, PartialGradient
+from neuralfield.engines.hopper_gradients import (
+    VectorGradients,
+    partial_gradients,
+    vector_count,
+)
 from neuralfield.engines.hopper_network import (
     TILE_THREADS,
     HopperNetwork,
@@ -112,12 +117,7 @@ class HopperPass:
 
     def partial_gradients(self) -> list[PartialGradient]:
         """One for each parameter tensor, in order."""
-        unit = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
-        partials = []
-        for index, layer in enumerate(self.network.layers):
-            pair = self._gradient_of(index, layer, unit * layer.frequency)
-            partials += pair if layer.has_bias else pair[:1]
-        return partials
+        return partial_gradients(self._shape, self.batch, self._vectors, self._matrix_gradient)
 
     def prepare(self) -> None:
         """Pack the weights, which the update does from then on."""
@@ -150,9 +150,8 @@ class HopperPass:
     def _set_up_pass(self, buffers: Buffers) -> None:
         network, batch, shape = self.network, self.batch, self._shape
         self._widest, self._block_tiles = shape.widest, shape.block_tiles
-        vectors = batch.channels + (0 if network.encoding == "fourier" else 3)
         stages, self._pass_shared_bytes = shape.ring(
-            _pass_fixed_bytes(shape, vectors), self._shared_limit_bytes, backward=True
+            _pass_fixed_bytes(shape), self._shared_limit_bytes, backward=True
         )
         constants = shape.constants(stages) | batch.constants()
         constants["GRADIENT_SCALE"] = MIXED_GRADIENT_SCALE
@@ -176,8 +175,7 @@ class HopperPass:
             * 4,
             "float32",
         )
-        self._vectors = self._zeros((self._blocks, vectors, shape.widest), "float32")
-        self._output_bias = self._zeros((self._blocks, batch.channels), "float32")
+        self._vectors = VectorGradients(shape, self._blocks, self._zeros)
         self.loss_partials = self._zeros((self._blocks, 2), "float64")
         pointers = [
             buffers.inputs,
@@ -189,8 +187,8 @@ class HopperPass:
             *self._values,
             *self._slopes,
             derivatives,
-            self._vectors,
-            self._output_bias,
+            self._vectors.vectors,
+            self._vectors.output_bias,
             self.loss_partials,
         ]
         numbers = parameter_offsets(network, buffers.offsets)
@@ -281,22 +279,8 @@ class HopperPass:
         joined = np.concatenate(structs).reshape(splits, -1)
         return list(joined)
 
-    def _gradient_of(self, index: int, layer: LayerPlan, scale: float) -> list[PartialGradient]:
+    def _matrix_gradient(self, index: int, layer: LayerPlan, scale: float) -> list[PartialGradient]:
         """Of weight and bias."""
-        vectors, channels, widest = self._vectors.shape[1], self.batch.channels, self._widest
-        stride = vectors * widest
-        if index == len(self._hidden):
-            return [
-                PartialGradient(self._vectors, self._blocks, stride, channels, 0, scale),
-                PartialGradient(self._output_bias, self._blocks, channels, channels, 0, scale),
-            ]
-        if index not in self._partials:
-            ones = channels * widest
-            rows = ones if self.network.encoding == "corners" else ones + widest
-            return [
-                PartialGradient(self._vectors, self._blocks, stride, widest, rows, scale),
-                PartialGradient(self._vectors, self._blocks, stride, widest, ones, scale),
-            ]
         weight, bias, parts = self._partials[index]
         _, rows, columns = weight.shape
         return [
@@ -313,10 +297,10 @@ class HopperPass:
         ]
 
 
-def _pass_fixed_bytes(shape: HopperNetwork, vectors: int) -> int:
+def _pass_fixed_bytes(shape: HopperNetwork) -> int:
     """Shared memory of hopper_pass.cu, but for its ring of weights."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (10 + 2 * hidden) + 8 * (hidden + 1)
-    tile = shape.tile_bytes + 4 * vectors * shape.widest + 2 * 3 * 8 * 72
+    tile = shape.tile_bytes + 4 * vector_count(shape) * shape.widest + 2 * 3 * 8 * 72
     tile += 4 * TILE_ROWS * channels + 4 * (16 + 4 * channels)
     return arguments + shape.constants_bytes + shape.block_tiles * tile + 256
