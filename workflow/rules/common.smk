@@ -18,6 +18,7 @@ if workflow.is_main_process:
 
 import configuration
 import estimates
+import orphans
 from neuralfield.device import gpu_is_present
 from neuralfield.version import ENGINE_VERSION
 
