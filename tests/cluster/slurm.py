@@ -59,7 +59,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1
 GresTypes=gpu
-NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=100000 Gres=gpu:fake:2 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs=16 RealMemory=100000 Gres=gpu:fake:2 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
 PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """

@@ -26,9 +26,9 @@ PLUGIN = ROOT / ".venv/slurm"
 where SLURM's commands are installed and no SLURM runs."""
 
 OPTIONS = [
-    *("--workflow-profile", str(ROOT / "profiles/slurm"), "--jobs", "10"),
+    *("--workflow-profile", str(ROOT / "profiles/slurm"), "--jobs", "20"),
     *("--slurm-no-account", "--slurm-status-command", "squeue"),
-    *("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "2"),
+    *("--slurm-init-seconds-before-status-checks", "1", "--latency-wait", "2"),
     *("--set-resources", "train:gpu=1"),  # although it is trained on the CPU
 ]
 PATIENCE_S = 400

@@ -126,6 +126,10 @@ def picture_memory_mb(wildcards):
     return estimates.picture_memory_mb(estimates.picture_points(image_of(wildcards)))
 
 
+def source_memory_mb(wildcards):
+    return estimates.source_memory_mb(image_of(wildcards), config["max_megapixels"])
+
+
 def training_memory_mb(wildcards, threads):
     return estimates.training_memory_mb(
         image_of(wildcards), field_of(wildcards), threads, gpus_of(wildcards)
