@@ -75,6 +75,7 @@ def table(jobs: Iterable[Job]) -> str:
 
 
 def main() -> int:
+    """Print the table; 1 if a job has used more than it had asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("logs", nargs="?", type=Path, default=Path("logs"), help="default: logs")
     folder = parser.parse_args().logs

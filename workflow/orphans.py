@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-_LEFT_BY_SNAKEMAKE = re.compile(r"(\w+)\|(?:[\w-]+_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\|rule_")
-"""Number, name and comment that the executor plugin gives a job: the name ends in its run's UUID."""
+_LEFT_BY_SNAKEMAKE = re.compile(
+    r"(\w+)\|(?:[\w-]+_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\|rule_"
+)
+"""Number, name and comment of a job of the executor plugin: its name ends in its run's UUID."""
 
 _LOCKS_OF_ONE_RUN = 2
 _COMMAND_PATIENCE_S = 60
@@ -18,7 +20,11 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 
 
 def cancel_orphans(
-    owner: IO[str] | None, say: Callable[[str], None], folder: Path = Path(".snakemake"), *, patience_s: float = 180.0
+    owner: IO[str] | None,
+    say: Callable[[str], None],
+    folder: Path = Path(".snakemake"),
+    *,
+    patience_s: float = 180.0,
 ) -> int:
     """Cancel jobs of earlier runs in this working directory, and wait until they have ended.
 

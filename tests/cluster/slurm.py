@@ -161,9 +161,7 @@ def running_cluster() -> Iterator[Cluster]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def wait_until(
-    happens: Callable[[], object], what: str, patience_s: float = PATIENCE_S
-) -> None:
+def wait_until(happens: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
     """Return as soon as something is so.
 
     Raises

@@ -195,8 +195,9 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
             cluster.command("scancel", cancelled.job)
             for training, state in ((cancelled, "CANCELLED"), (late, "TIMEOUT")):
                 wait_until(
-                    lambda job=training.job, state=state: state_of(cluster, job)["JobState"]
-                    == state,
+                    lambda job=training.job, state=state: (
+                        state_of(cluster, job)["JobState"] == state
+                    ),
                     state,
                 )
             said = must_succeed(snakemake, there.folder)
