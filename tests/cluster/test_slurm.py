@@ -205,7 +205,8 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
                 )
             said = must_succeed(snakemake, there.folder)
         assert "its locks are removed" in said
-        assert f"has left {len(left)} of its jobs in the queue: cancelling them" in said
+        # one or the other may have ended by itself in the meantime
+        assert re.search(r"has left \d+ of its jobs in the queue: cancelling them", said)
         for run in interrupted:
             record = json.loads((there.folder / "results" / run / "training.json").read_text())
             assert any("going on from the state" in note for note in record["notes"]), run
