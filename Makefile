@@ -12,10 +12,10 @@ CORES ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test fuzz verify lint format clean
+.PHONY: help run test fuzz test-cluster verify lint format clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo "make run ARGS='--config image=photo.jpg'   a picture of your own"
 	@echo "make run CORES=2                           how many cores to use at once"
@@ -28,6 +28,9 @@ test: $(VENV)/installed-test ## run the tests; ARGS goes to pytest
 
 fuzz: $(VENV)/installed-test ## give every reader 10,000 files as strangers might make them
 	$(BIN)/pytest --numprocesses 2 -m fuzz tests/unit/test_fuzz_readers.py $(ARGS)
+
+test-cluster: $(VENV)/installed-slurm ## run the workflow on a SLURM of this machine, as root: 4 minutes
+	$(BIN)/pytest -rs -m cluster tests/cluster $(ARGS)
 
 verify: $(VENV)/installed ## make the shipped results anew, elsewhere, and compare checksums
 	$(BIN)/python verification/verify.py --cores $(CORES) $(ARGS)
@@ -61,4 +64,12 @@ $(VENV)/installed: pyproject.toml constraints.txt .ci/install.py | $(BIN)/python
 
 $(VENV)/installed-test: $(VENV)/installed
 	$(BIN)/python .ci/install.py test
+	@touch $@
+
+# The executor plugin has a folder of its own: any Snakemake that finds it is slow to start where
+# SLURM's commands are installed and no SLURM runs.
+$(VENV)/installed-slurm: $(VENV)/installed-test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+	 --target $(VENV)/slurm --constraint constraints.txt \
+	 snakemake-executor-plugin-slurm snakemake-executor-plugin-slurm-jobstep
 	@touch $@

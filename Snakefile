@@ -41,6 +41,10 @@ include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/report.smk"
 
 
+onstart:
+    orphans.cancel_orphans(owner, logger.info)
+
+
 onsuccess:
     forget_states()
     if Path("results/report.html").exists():

@@ -1,9 +1,12 @@
 """What a job will need, from simple formulas over sizes; a cluster asks for it in advance."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil, inf
 from typing import Any
+
+from PIL import Image
 
 from neuralfield.engines.layer_forward import MAX_WIDTH
 from neuralfield.engines.tape import BLOCK_POINTS
@@ -22,7 +25,7 @@ BYTES_PER_VALUE = 8 * 4
 """A number of a layer's output in float32, and the copies made of it on the way there and back."""
 
 UNKNOWN_SIDE_PX = 1024
-"""Assumed longer side of a picture that keeps its own size."""
+"""Assumed of a picture whose file does not tell."""
 
 CORE_FLOP_PER_S = 5e9
 """What a core does at the least; a longer run than expected is worse than a short one."""
@@ -50,9 +53,27 @@ def layer_widths(field: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def picture_points(image: Mapping[str, Any]) -> int:
-    """Pixels of a picture, taken for a square where only its longer side is known."""
-    size = image.get("size", UNKNOWN_SIDE_PX)
+    """Pixels of a picture as it is taught, taken for a square where only a side is known."""
+    size = image.get("size")
+    if size is None:
+        return source_points(image["path"])
     return size[0] * size[1] if isinstance(size, list) else size**2
+
+
+@lru_cache
+def source_points(path: str) -> int:
+    """Pixels of a picture's file, from its first bytes; assumed where it cannot be read."""
+    Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is the limit, where pictures are read
+    try:
+        with Image.open(path) as picture:
+            return picture.width * picture.height
+    except (OSError, ValueError):
+        return UNKNOWN_SIDE_PX**2
+
+
+def source_memory_mb(image: Mapping[str, Any], max_megapixels: float) -> int:
+    """Of a job that reads a picture's file; a larger one than is allowed is not decoded."""
+    return picture_memory_mb(int(min(source_points(image["path"]), 1e6 * max_megapixels)))
 
 
 def points_per_step(image: Mapping[str, Any], training: Mapping[str, Any]) -> int:

@@ -7,7 +7,7 @@ import pytest
 from test_fit import make_task, sha256, train
 
 from neuralfield.interruption import Interrupted, StopSignals
-from neuralfield.time_limit import leaving_time_s
+from neuralfield.time_limit import leaving_time_s, slurm_time_left_s
 
 
 def test_the_earlier_of_two_limits_counts():
@@ -21,6 +21,42 @@ def test_the_earlier_of_two_limits_counts():
     assert leaving_time_s(300, 60, slurm, started_s=started_s) == started_s + 240
     nonsense = {"SLURM_JOB_END_TIME": "Unknown"}
     assert leaving_time_s(900, 60, nonsense, started_s=started_s) == started_s + 840
+
+
+def test_half_of_a_limit_is_the_longest_margin():
+    started_s = time.monotonic()
+    assert leaving_time_s(60, 60, {}, started_s=started_s) == started_s + 30
+    slurm = {"SLURM_JOB_END_TIME": str(int(time.time()) + 40)}
+    leaving_s = leaving_time_s(None, 60, slurm, started_s=started_s)
+    assert leaving_s - started_s == pytest.approx(20, abs=2)
+    late = {"SLURM_JOB_END_TIME": str(int(time.time()) - 5)}
+    assert leaving_time_s(None, 60, late, started_s=started_s) <= time.monotonic()
+
+
+@pytest.mark.parametrize(
+    ("said", "left_s"),
+    [
+        ("0:55", 55),
+        ("9:45", 585),
+        ("2:00:00", 7200),
+        ("1-02:03:04", 93784),
+        ("UNLIMITED", math.inf),
+        ("INVALID", math.inf),
+        ("", math.inf),
+    ],
+)
+def test_a_job_asks_slurm_how_long_it_may_take(tmp_path, said, left_s):
+    """As squeue answers; whether this is what it answers is seen on a cluster of the tests."""
+    squeue = tmp_path / "squeue"
+    squeue.write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/asked\necho "{said}"\n')
+    squeue.chmod(0o755)
+    job = {"SLURM_JOB_ID": "17", "PATH": str(tmp_path)}
+    assert slurm_time_left_s(job) == left_s
+    assert "--jobs 17 " in (tmp_path / "asked").read_text()
+    squeue.write_text("#!/bin/sh\nexit 1\n")
+    assert slurm_time_left_s(job) == math.inf
+    squeue.unlink()
+    assert slurm_time_left_s(job) == math.inf
 
 
 def test_time_is_a_reason_to_stop():

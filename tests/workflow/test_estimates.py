@@ -1,9 +1,11 @@
 """What a job says in advance that it will need."""
 
 import pytest
+from PIL import Image
 from workspace import SETTINGS
 
 import estimates
+from compare_estimates import Job, table
 from configuration import read_settings
 
 IMAGE = {"size": [768, 512]}
@@ -72,3 +74,31 @@ def test_each_attempt_asks_for_more_time_but_never_for_more_than_the_limit(field
     limited = {"steps": 1_000_000, "time_limit_s": 3000}
     assert minutes(1, **limited) == minutes(3, **limited) == 50
     assert minutes(1, time_limit_s=1e6) == minutes(1)
+
+
+def test_memory_follows_the_size_of_the_file_up_to_what_is_allowed(tmp_path):
+    small, large = tmp_path / "small.png", tmp_path / "large.png"
+    Image.new("L", (40, 30)).save(small)
+    Image.new("L", (4000, 3000)).save(large)
+    assert estimates.source_points(str(large)) == 12_000_000
+    needed_mb = [estimates.source_memory_mb({"path": str(path)}, 100) for path in (small, large)]
+    assert needed_mb[0] < 1.1 * estimates.BASE_MEMORY_MB < needed_mb[1]
+    assert estimates.source_memory_mb({"path": str(large)}, 1) == estimates.picture_memory_mb(10**6)
+    unreadable = {"path": str(tmp_path / "none.png")}
+    assert needed_mb[0] < estimates.source_memory_mb(unreadable, 100) < needed_mb[1]
+
+
+def test_a_picture_of_its_own_size_counts_as_it_is(tmp_path):
+    picture = tmp_path / "picture.png"
+    Image.new("L", (400, 300)).save(picture)
+    assert estimates.picture_points({"path": str(picture)}) == 120_000
+    assert estimates.picture_points({"path": str(picture), "size": 100}) == 10_000
+
+
+def test_the_comparison_names_rules_that_used_more_than_they_asked_for():
+    within, over = Job("train", 1000, 900, 600, 20), Job("render", 1000, 990, 600, 20)
+    assert within.is_within and not over.is_within  # 990 MiB are more than 1000 MB
+    assert not Job("train", 1000, 900, 600, 601).is_within
+    lines = table([within, over]).splitlines()
+    assert lines[1].startswith("render") and lines[1].endswith("more than asked for")
+    assert lines[2].startswith("train") and "more" not in lines[2]

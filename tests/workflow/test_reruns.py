@@ -8,6 +8,8 @@ import pytest
 from PIL import Image, ImageChops
 from workspace import ROOT, Workspace
 
+from compare_estimates import read_jobs, table
+
 ALL_AGAIN = {"evaluate": 1, "render": 1, "timelapse": 1, "summarize": 1, "report": 1}
 
 
@@ -41,6 +43,18 @@ def test_every_file_is_made(finished):
     for name in ("tiny/resize", "tiny/siren/train", "tiny/siren/render_8", "report"):
         assert finished.path(f"logs/{name}.log").exists()
         assert finished.path(f"logs/{name}.benchmark.tsv").exists()
+
+
+def test_jobs_need_what_they_have_asked_for_and_no_more(finished):
+    """Of a tiny picture: most of what they ask for is Python's and its packages'."""
+    jobs = list(read_jobs(finished.path("logs")))
+    rules = {"resize", "encode", "train", "render", "timelapse", "evaluate", "summarize", "report"}
+    assert {job.rule for job in jobs} == rules
+    for job in jobs:
+        assert job.is_within, job
+        assert job.asked_mb <= 4000 and job.asked_s <= 20 * 60, job
+    assert len(table(jobs).splitlines()) == 1 + len(rules)
+    assert "more than" not in table(jobs)
 
 
 def test_the_state_to_resume_from_is_gone(finished):

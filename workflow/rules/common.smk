@@ -15,6 +15,7 @@ if workflow.is_main_process:
 
 import configuration
 import estimates
+import orphans
 from neuralfield.device import gpu_is_present
 from neuralfield.version import ENGINE_VERSION
 
@@ -120,6 +121,10 @@ def training_record(wildcards):
 
 def picture_memory_mb(wildcards):
     return estimates.picture_memory_mb(estimates.picture_points(image_of(wildcards)))
+
+
+def source_memory_mb(wildcards):
+    return estimates.source_memory_mb(image_of(wildcards), config["max_megapixels"])
 
 
 def training_memory_mb(wildcards, threads):

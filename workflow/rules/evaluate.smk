@@ -23,7 +23,7 @@ rule evaluate:
     threads: DRAWING_THREADS
     resources:
         gpu=gpus_of,
-        mem_mb=estimates.picture_memory_mb(1e6 * config["max_megapixels"]),
+        mem_mb=source_memory_mb,
         runtime=lambda wildcards, threads: drawing_minutes(
             wildcards, 1000 * config["evaluate"]["max_megapixels"] ** 0.5, threads
         ),

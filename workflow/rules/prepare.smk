@@ -17,7 +17,7 @@ rule resize:
     benchmark:
         "logs/{image}/resize.benchmark.tsv"
     resources:
-        mem_mb=estimates.picture_memory_mb(1e6 * config["max_megapixels"]),
+        mem_mb=source_memory_mb,
         runtime=10,
     params:
         settings=lambda wildcards: {

@@ -1,0 +1,216 @@
+"""The workflow on a real SLURM: killed in five ways, it ends with the bytes of a run without it.
+
+Takes some minutes, root, and Debian's packages slurm-wlm and munge: `make test-cluster`.
+"""
+
+import contextlib
+import importlib.util
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from slurm import Cluster, wait_until
+from victims import digests
+from workspace import ROOT, SETTINGS, Workspace, clean_environment
+
+pytestmark = pytest.mark.cluster
+
+PLUGIN = ROOT / ".venv/slurm"
+"""Where `make test-cluster` puts the executor plugin: a Snakemake that finds it is slow to start
+where SLURM's commands are installed and no SLURM runs."""
+
+OPTIONS = [
+    *("--workflow-profile", str(ROOT / "profiles/slurm"), "--jobs", "20"),
+    *("--slurm-no-account", "--slurm-status-command", "squeue"),
+    *("--slurm-init-seconds-before-status-checks", "1", "--latency-wait", "2"),
+    *("--set-resources", "train:gpu=1"),  # although it is trained on the CPU
+]
+PATIENCE_S = 400
+
+
+@pytest.fixture(autouse=True)
+def plugin() -> None:
+    found = importlib.util.find_spec("snakemake_executor_plugin_slurm") or PLUGIN.is_dir()
+    if not found:
+        pytest.skip("no executor plugin: make test-cluster")
+
+
+def environment(cluster: Cluster) -> dict[str, str]:
+    here = clean_environment() | cluster.variables
+    return here | ({"PYTHONPATH": str(PLUGIN)} if PLUGIN.is_dir() else {})
+
+
+@contextlib.contextmanager
+def running(
+    command: list[str], folder: Path, variables: Mapping[str, str]
+) -> Iterator[subprocess.Popen]:
+    """A process that writes said.txt, and is killed if it has not ended by then."""
+    with (folder / "said.txt").open("a") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=variables,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def must_succeed(process: subprocess.Popen, folder: Path) -> str:
+    code = process.wait(PATIENCE_S)
+    said = (folder / "said.txt").read_text()
+    assert code == 0, said[-8000:]
+    return said
+
+
+def sweep(folder: Path) -> Workspace:
+    """Two pictures, two networks, two seeds: trainings of some seconds and of less."""
+    folder.mkdir()
+    workspace = Workspace(folder)
+    workspace.draw("other.png", seed=1)
+    workspace.settings["images"]["other"] = SETTINGS["images"]["tiny"] | {"path": "other.png"}
+    workspace.settings["fields"] = {
+        f"{name}_{seed}": field | {"training": {"random_seed": seed, "steps": steps}}
+        for name, field, steps in (
+            ("siren", SETTINGS["fields"]["siren"], 2000),
+            ("plain", SETTINGS["fields"]["plain"], 300),
+        )
+        for seed in (0, 1)
+    }
+    workspace.settings["training"]["checkpoint_interval_s"] = 0.2
+    workspace.settings["timelapse"]["formats"] = []
+    return workspace
+
+
+class Training:
+    """The training of a siren in the cluster, which is held still as soon as it has saved a state:
+    whatever is done to it then finds it at work."""
+
+    def __init__(self, job: str, run: str, pid: int) -> None:
+        self.job, self.run, self.pid = job, run, pid
+
+    def goes_on(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGCONT)
+
+
+def hold_trainings(cluster: Cluster, folder: Path, count: int) -> list[Training]:
+    """Wait for trainings that have saved a state, and hold them still."""
+    held: dict[str, Training] = {}
+
+    def hold() -> bool:
+        for job, comment in cluster.queue("%A %k", "--states=RUNNING"):
+            found = re.fullmatch(r"rule_train_wildcards_(\w+)_(siren_\d)", comment)
+            if not found or job in held or len(held) == count:
+                continue
+            run = f"{found[1]}/{found[2]}"
+            pid = script_of(job)
+            is_saved = list((folder / "results" / run / ".state").rglob("state_*.safetensors"))
+            if is_saved and pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                    held[job] = Training(job, run, pid)
+        return len(held) == count
+
+    wait_until(hold, f"{count} trainings that have saved a state", PATIENCE_S)
+    return list(held.values())
+
+
+def script_of(job: str) -> int | None:
+    """The process that trains in a job."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            variables = (path.parent / "environ").read_bytes().split(b"\0")
+            is_training = any(word.endswith(b".train.py") for word in words[:2])
+            if is_training and f"SLURM_JOB_ID={job}".encode() in variables:
+                return int(path.parent.name)
+    return None
+
+
+def state_of(cluster: Cluster, job: str) -> dict[str, str]:
+    words = cluster.command("scontrol", "--oneliner", "show", "job", job).split()
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def test_a_job_knows_when_slurm_ends_it(cluster: Cluster, tmp_path: Path):
+    """Also without what newer SLURMs say in the environment: a job's steps do not get to see it."""
+    script, said = tmp_path / "ask.py", tmp_path / "said.txt"
+    script.write_text(
+        "import os; from neuralfield.time_limit import slurm_time_left_s;"
+        "print(slurm_time_left_s({name: os.environ[name] for name in ('SLURM_JOB_ID', 'PATH')}))"
+    )
+    command = f"PYTHONPATH={ROOT / 'scripts'} {sys.executable} {script}"
+    for limit_minutes, least_s, most_s in (("2", 90, 120), ("UNLIMITED", math.inf, math.inf)):
+        options = [f"--time={limit_minutes}", f"--output={said}", f"--wrap={command}"]
+        cluster.command("sbatch", "--wait", *options)
+        assert least_s <= float(said.read_text()) <= most_s
+
+
+def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, tmp_path: Path):
+    here, there = sweep(tmp_path / "here"), sweep(tmp_path / "there")
+    command = [*there.command()[:-2], *OPTIONS]
+    variables = environment(cluster)
+    with running(here.command(), here.folder, clean_environment()) as without_slurm:
+        # Snakemake is killed, and leaves trainings at work and others in the queue
+        with running(command, there.folder, variables) as snakemake:
+            orphans = hold_trainings(cluster, there.folder, 1)
+            assert state_of(cluster, orphans[0].job)["TresPerJob"] == "gres:gpu:1"
+            snakemake.kill()
+            snakemake.wait()
+        for orphan in orphans:
+            orphan.goes_on()
+        states = [state for (state,) in cluster.queue("%T")]
+        assert "RUNNING" in states and "PENDING" in states
+        left = {job for (job,) in cluster.queue("%A")}
+
+        with running(command, there.folder, variables) as snakemake:
+            wait_until(lambda: not left & {job for (job,) in cluster.queue("%A")}, "orphans to end")
+            interrupted = {orphans[0].run}
+
+            # jobs of a higher partition want both cards
+            preempted = hold_trainings(cluster, there.folder, 2)
+            interrupted |= {training.run for training in preempted}
+            urgent = ["--partition=high", "--gpus=2", f"--output={os.devnull}", "--wrap=sleep 1"]
+            cluster.command("sbatch", "--job-name=urgent", *urgent)
+            for training in preempted:
+                wait_until(
+                    lambda job=training.job: state_of(cluster, job)["Restarts"] == "1", "preemption"
+                )
+
+            # time is up for one, and somebody cancels another
+            late, cancelled = hold_trainings(cluster, there.folder, 2)
+            interrupted |= {late.run, cancelled.run}
+            cluster.command("scontrol", "update", f"JobId={late.job}", "EndTime=now")
+            cluster.command("scancel", cancelled.job)
+            for training, state in ((cancelled, "CANCELLED"), (late, "TIMEOUT")):
+                wait_until(
+                    lambda job=training.job, state=state: (
+                        state_of(cluster, job)["JobState"] == state
+                    ),
+                    state,
+                )
+            said = must_succeed(snakemake, there.folder)
+        assert "its locks are removed" in said
+        # one or the other may have ended by itself in the meantime
+        assert re.search(r"has left \d+ of its jobs in the queue: cancelling them", said)
+        for run in interrupted:
+            record = json.loads((there.folder / "results" / run / "training.json").read_text())
+            assert any("going on from the state" in note for note in record["notes"]), run
+        must_succeed(without_slurm, here.folder)
+    expected = digests(here.folder / "results")
+    assert len(expected) > 8 * 5
+    assert digests(there.folder / "results") == expected

@@ -1,0 +1,100 @@
+"""Jobs of a killed Snakemake are cancelled, and nobody else's; on a real queue: tests/cluster."""
+
+import subprocess
+import sys
+
+import pytest
+from test_startup import another_snakemake
+
+import orphans
+import startup
+
+UUID = "3f2b8c1e-0d4a-4e57-9a36-5b1c7d9e8f00"
+SQUEUE = """#!/bin/sh
+[ -e {folder}/cancelled ] || cat {folder}/queue
+"""
+SCANCEL = """#!/bin/sh
+echo "$@" > {folder}/cancelled
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Snakemake's own folder, and a queue with two of its jobs and others that are not."""
+    work = tmp_path / "work"
+    for name in ("slurm_logs", "locks"):
+        (work / ".snakemake" / name).mkdir(parents=True)
+    jobs = [
+        f"101|{UUID}|rule_train_wildcards_lion_cub_siren|{work}",
+        f"102|mine_{UUID}|rule_report|{work}",
+        f"103|{UUID}|rule_train_wildcards_lion_cub_siren|{work}/elsewhere",
+        f"104|snakemake|(null)|{work}",
+        f"105|{UUID}|(null)|{work}",
+    ]
+    (tmp_path / "queue").write_text("\n".join(jobs) + "\n")
+    for name, script in (("squeue", SQUEUE), ("scancel", SCANCEL)):
+        (tmp_path / name).write_text(script.format(folder=tmp_path))
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return work / ".snakemake"
+
+
+@pytest.fixture
+def cancel(folder):
+    """Do as a Snakemake that starts here; return what was cancelled and said."""
+    owner, _ = startup.clear_stale_locks(folder)
+
+    def cancel(patience_s=5.0):
+        said = []
+        orphans.cancel_orphans(owner, said.append, folder, patience_s=patience_s)
+        path = folder.parents[1] / "cancelled"
+        return set(path.read_text().split()) if path.exists() else set(), said
+
+    return cancel
+
+
+def test_jobs_of_a_killed_run_in_this_folder_are_cancelled(folder, cancel):
+    cancelled, said = cancel()
+    assert cancelled == {"101", "102"}
+    assert len(said) == 1 and "has left 2 of its jobs in the queue" in said[0]
+
+
+def test_jobs_that_do_not_end_are_named(folder, cancel):
+    (folder.parents[1] / "squeue").write_text(f"#!/bin/sh\ncat {folder.parents[1]}/queue\n")
+    _, said = cancel(patience_s=0)
+    assert "still in the queue after 0 s: jobs 101 102" in said[1]
+
+
+def test_jobs_of_a_live_run_stay(folder, cancel):
+    another = another_snakemake(folder)
+    assert cancel() == (set(), [])
+    another.communicate("")
+    assert cancel()[0] == {"101", "102"}
+
+
+def test_jobs_stay_while_another_machine_may_be_at_work(folder, cancel):
+    for name in ("0.input", "0.output", "1.output"):  # this run's own, and one more
+        (folder / "locks" / f"{name}.lock").touch()
+    assert cancel() == (set(), [])
+
+
+def test_jobs_stay_where_there_are_no_locks(folder):
+    assert orphans.cancel_orphans(None, print, folder) == 0
+    assert not (folder.parents[1] / "cancelled").exists()
+
+
+def test_this_run_stays_known_to_others(folder, cancel):
+    """Looking whether it is alone must not make a Snakemake look dead."""
+    cancel()
+    look = "import sys, pathlib; sys.path[:0] = sys.argv[1:2]; import startup;"
+    look += "lock = pathlib.Path(sys.argv[2], 'locks', '0.output.lock'); lock.touch();"
+    look += "print(startup.clear_stale_locks(pathlib.Path(sys.argv[2]))[1])"
+    path = startup.__file__.removesuffix("/startup.py")
+    command = [sys.executable, "-c", look, path, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_without_slurm_nothing_is_asked(folder, cancel, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert cancel() == (set(), [])

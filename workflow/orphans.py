@@ -1,0 +1,102 @@
+"""Jobs that a killed Snakemake has left in SLURM's queue: they would write what is made anew."""
+
+import fcntl
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+_LEFT_BY_SNAKEMAKE = re.compile(
+    r"(\w+)\|(?:[\w-]+_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\|rule_"
+)
+"""Number, name and comment of a job of the executor plugin: its name ends in its run's UUID."""
+
+_LOCKS_OF_ONE_RUN = 2
+_COMMAND_PATIENCE_S = 60
+_SECONDS_BETWEEN_LOOKS = 1.0
+
+
+def cancel_orphans(
+    owner: IO[str] | None,
+    say: Callable[[str], None],
+    folder: Path = Path(".snakemake"),
+    *,
+    patience_s: float = 180.0,
+) -> int:
+    """Cancel jobs of earlier runs in this working directory, and wait until they have ended.
+
+    Trainings save their state when they are cancelled, so nothing is lost. Nothing is done unless
+    it is certain that no other Snakemake is at work here, whose jobs they could be.
+
+    Parameters
+    ----------
+    owner : file or None
+        The lock that `startup.clear_stale_locks` has returned.
+    say : callable
+        Told, in a line, what a user should know.
+    folder : Path
+        Where Snakemake keeps its own files, among them its lock of this run.
+    patience_s : float
+        How long to wait for them.
+
+    Returns
+    -------
+    int
+        How many there were.
+    """
+    if not (folder / "slurm_logs").exists() or not shutil.which("squeue"):
+        return 0
+    if not _is_alone(owner, folder):
+        return 0
+    orphans = _left_in(folder.absolute().parent)
+    if not orphans:
+        return 0
+    say(
+        f"An earlier Snakemake was killed and has left {len(orphans)} of its jobs in the queue:"
+        " cancelling them; trainings go on from the states that they save now."
+    )
+    _run("scancel", *orphans)
+    deadline_s = time.monotonic() + patience_s
+    while remaining := _left_in(folder.absolute().parent) & orphans:
+        if time.monotonic() > deadline_s:
+            say(f"still in the queue after {patience_s:g} s: jobs {' '.join(sorted(remaining))}")
+            break
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    return len(orphans)
+
+
+def _is_alone(owner: IO[str] | None, folder: Path) -> bool:
+    """Whether no other Snakemake works in this folder, on this machine or on another."""
+    if owner is None or len(list((folder / "locks").glob("*.lock"))) > _LOCKS_OF_ONE_RUN:
+        return False
+    try:
+        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:  # an attempt to have it alone may lose it
+        fcntl.flock(owner, fcntl.LOCK_SH)
+    return True
+
+
+def _left_in(folder: Path) -> set[str]:
+    """Numbers of the user's jobs that a Snakemake has submitted from a folder."""
+    found = set()
+    for line in _run("squeue", "--me", "--noheader", "--format", "%F|%j|%k|%Z").splitlines():
+        job = _LEFT_BY_SNAKEMAKE.match(line)
+        if job and line.endswith(f"|{folder}"):
+            found.add(job[1])
+    return found
+
+
+def _run(*command: str) -> str:
+    """What a command says; nothing where it fails, as there may be no cluster any more."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_COMMAND_PATIENCE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
