@@ -30,10 +30,10 @@ ROOT = Path(__file__).parent.parent
 OWN_PICTURE_SIZE_PX = 256
 """Longer side that a picture given by ``image=`` is reduced to, if it is larger."""
 
-TEXT_KEYS = ("image", "path", "fields")
+TEXT_KEYS = ("image", "images", "path", "field", "fields")
 """Keys whose text stays text even where it looks like a number: '2024' is a file's name."""
 
-NAMING_KEYS = ("images", "fields", "crops")
+NAMING_KEYS = ("images", "fields", "crops", "sweeps")
 """Keys whose own keys are names: one without settings lacks something, and is not left out."""
 
 
@@ -59,14 +59,15 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
     dict
         ``images`` (each with its path as found and the fields it is for), ``fields`` (each with
         all of its settings; `training` there is the section `training` with the field's own
-        changes), ``training``, ``render``, ``timelapse``, ``evaluate`` and ``max_megapixels``.
+        changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``training``, ``render``,
+        ``timelapse``, ``evaluate`` and ``max_megapixels``.
         Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
 
     Raises
     ------
     Problems
     """
-    schema = yaml.safe_load(SCHEMA_PATH.read_text(encoding="utf-8"))
+    schema = read_schema()
     written = _tidied(config)
     assert isinstance(written, dict)
     errors = list(_adopt_own_picture(written, name_source))
@@ -84,8 +85,13 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
     return settings
 
 
+def read_schema() -> dict[str, Any]:
+    """What config.yaml may hold."""
+    return yaml.safe_load(SCHEMA_PATH.read_text(encoding="utf-8"))
+
+
 def runs(settings: Mapping[str, Any]) -> list[Run]:
-    """Every network of every picture, in the order of the config's names."""
+    """Every network of every picture, in the order of the config's names, without sweeps."""
     return [
         Run(name, field)
         for name, image in settings["images"].items()
@@ -183,6 +189,19 @@ def _adopt_own_picture(
         yield error
     written["images"] = {slug(Path(path).stem): image}
     del written["image"]
+    sweeps = written.get("sweeps")
+    for sweep in sweeps.values() if isinstance(sweeps, Mapping) else ():
+        _forget_images(sweep)
+
+
+def _forget_images(sweep: Any) -> None:
+    """Let a sweep run over whatever pictures there are."""
+    if not isinstance(sweep, dict):
+        return
+    sweep.pop("images", None)
+    for key in ("exclude", "include"):
+        if isinstance(sweep.get(key), list):
+            sweep[key] = [entry for entry in sweep[key] if "image" not in entry]
 
 
 def _longer_side_px(path: Path, where: str) -> int:
@@ -252,6 +271,9 @@ def _disagreements(
                 expected = f"one of the fields: {', '.join(settings['fields'])}"
                 where = name_place((*place, "fields", index), name_source)
                 yield ConfigError(where, repr(field), expected, guess)
+    if not runs(settings) and not settings["sweeps"]:
+        expected = "a picture that a network is taught"
+        yield ConfigError(name_place(("images",), name_source), "all fields: []", expected)
     for name, field in settings["fields"].items():
         if field["type"] == "imported":
             where = name_place(("fields", name, "path"), name_source)
@@ -260,7 +282,7 @@ def _disagreements(
             except ConfigError as error:
                 yield error
         else:
-            yield from _training_disagreements(name, settings, name_source)
+            yield from training_disagreements(name, settings, name_source)
     for name, crop in settings["render"]["crops"].items():
         left, top, right, bottom = crop["box"]
         if not (left < right and top < bottom):
@@ -269,9 +291,10 @@ def _disagreements(
             yield ConfigError(where, as_written(crop["box"]), expected)
 
 
-def _training_disagreements(
+def training_disagreements(
     name: str, settings: Mapping[str, Any], name_source: Callable[[Place], str]
 ) -> Iterator[ConfigError]:
+    """What is wrong between the settings of one network's training."""
     own = settings["fields"][name].get("training", {})
     training = settings["training"] | own
     for key, limit_key in (

@@ -2,7 +2,7 @@
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -44,10 +44,13 @@ def validator(schema: Mapping[str, Any]) -> Draft202012Validator:
 
 
 def in_words(
-    error: ValidationError, schema: Mapping[str, Any], name_source: Callable[[Place], str]
+    error: ValidationError,
+    schema: Mapping[str, Any],
+    name_source: Callable[[Place], str],
+    above: Place = (),
 ) -> Iterator[ConfigError]:
-    """What jsonschema found, as the user should read it."""
-    place: Place = tuple(error.absolute_path)
+    """What jsonschema found, as the user should read it; what was checked stands at `above`."""
+    place: Place = (*above, *error.absolute_path)
     rule: Any = error.schema
     value: Any = error.instance
     if error.validator == "additionalProperties":
@@ -86,7 +89,7 @@ def _unknown_key(
     )
 
 
-def did_you_mean(word: Any, known: Iterable[Any]) -> str:
+def did_you_mean(word: Any, known: Any) -> str:
     """The likeliest of the known names for a misspelt one, as a remedy; empty if none is close."""
     names = [name for name in known if isinstance(name, str)]
     close = difflib.get_close_matches(str(word), names, n=1)
