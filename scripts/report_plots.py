@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import matplotlib as mpl
@@ -57,11 +58,14 @@ class Point:
         See `series_colour`.
     marker : int
         Number of the picture.
+    label : str
+        What it is called where a pointer rests on it.
     x, score_db : float
     sd_db : float or None
         Standard deviation of `score_db`; None or 0 where it is not known.
     """
 
+    label: str
     colour: int
     marker: int
     x: float
@@ -116,7 +120,8 @@ def learning_curves(curves: Iterable[Curve], x_label: str, name: str) -> str:
 def scatter(points: Sequence[Point], x_label: str, name: str) -> str:
     """Draw dB over what it cost, with a whisker of the standard deviation to both sides.
 
-    Points that are not finite are left out. The axis is logarithmic where it spans much.
+    A line leads through the points of a picture that nothing cheaper is better than. Points that
+    are not finite are left out. The axis is logarithmic where it spans much.
 
     Parameters
     ----------
@@ -135,7 +140,11 @@ def scatter(points: Sequence[Point], x_label: str, name: str) -> str:
     size = MARKER_POINTS if len(kept) <= MANY_POINTS else SMALL_MARKER_POINTS
 
     def draw(axes: Axes) -> None:
-        for point in reversed(kept):
+        for marker in sorted({point.marker for point in kept}):
+            best = frontier([point for point in kept if point.marker == marker])
+            x, score_db = [point.x for point in best], [point.score_db for point in best]
+            axes.plot(x, score_db, color=MUTED, linewidth=1, alpha=0.45)
+        for number, point in reversed(list(enumerate(kept))):
             colour = _stand_in(point.colour)
             if point.sd_db:
                 ends_db = (point.score_db - point.sd_db, point.score_db + point.sd_db)
@@ -148,6 +157,7 @@ def scatter(points: Sequence[Point], x_label: str, name: str) -> str:
                 markersize=size,
                 markeredgecolor=CARD,
                 markeredgewidth=1.2,
+                gid=f"point-{number}",
             )
         lowest, highest = (f((p.x for p in kept), default=1) for f in (min, max))
         if lowest > 0 and highest >= LOGARITHMIC_FROM * lowest:
@@ -158,7 +168,20 @@ def scatter(points: Sequence[Point], x_label: str, name: str) -> str:
             axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_locator(MaxNLocator(6))
 
-    return _svg(draw, x_label, name)
+    svg = _svg(draw, x_label, name)
+    for number, point in enumerate(kept):
+        opening = f'<g id="{name}-point-{number}">'
+        svg = svg.replace(opening, f"{opening}<title>{escape(point.label)}</title>")
+    return svg
+
+
+def frontier(points: Iterable[Point]) -> list[Point]:
+    """Those that nothing cheaper or equally cheap is better than, the cheapest first."""
+    best: list[Point] = []
+    for point in sorted(points, key=lambda point: (point.x, -point.score_db)):
+        if not best or point.score_db > best[-1].score_db:
+            best.append(point)
+    return best
 
 
 def _svg(draw: Callable[[Axes], None], x_label: str, name: str) -> str:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from markupsafe import Markup
 
@@ -97,7 +98,8 @@ class SweepSection:
     wins : int
         Pictures on which the first of the rows is the best.
     lead_db : float or None
-        By how much the first is above the second, on the mean over their common pictures.
+        By how much the first is above the second, on the mean over their common pictures; None
+        where they share the first rank, or there is no second.
     seed_sd_db : float or None
         Standard deviation between seeds, pooled over networks and pictures.
     complete : bool
@@ -114,6 +116,11 @@ class SweepSection:
     lead_db: float | None
     seed_sd_db: float | None
     complete: bool
+
+    @property
+    def firsts(self) -> list[str]:
+        """Labels of those that share the first rank."""
+        return [row.label for row in self.rows if row.rank == 1]
 
     @property
     def has_picture_columns(self) -> bool:
@@ -173,6 +180,7 @@ def _section(
     def plot(measure: str, label: str) -> tuple[str, Markup]:
         points = [
             Point(
+                label=f"{labels[row['combination']]}: {as_title(row['image'])}",
                 colour=colours[row["combination"]],
                 marker=images.index(row["image"]),
                 x=math.nan if row[measure] is None else row[measure],
@@ -181,7 +189,7 @@ def _section(
             )
             for row in sorted(per_picture, key=lambda row: combinations.index(row["combination"]))
         ]
-        # Safe: nothing in it was written by a user.
+        # Safe: names that users wrote are escaped in it.
         return label, Markup(scatter(points, label, f"{key}-{measure}"))
 
     best_ranks = {
@@ -204,7 +212,7 @@ def _section(
             row["combination"] == combinations[0] and row["rank"] == best_ranks[row["image"]]
             for row in per_picture
         ),
-        lead_db=_lead_db(rows[0].scores, rows[1].scores) if len(rows) > 1 else None,
+        lead_db=_lead_db(rows),
         seed_sd_db=_pooled_sd_db(per_picture),
         complete=len({row["runs"] for row in per_picture}) == 1
         and len(per_picture) == len(images) * len(combinations),
@@ -244,9 +252,12 @@ def _score(row: TableRow) -> Spread:
     return Spread(row[f"{measure}_mean"], row[f"{measure}_sd"])
 
 
-def _lead_db(first: Sequence[Spread | None], second: Sequence[Spread | None]) -> float | None:
-    leads = [a.mean - b.mean for a, b in zip(first, second, strict=True) if a and b]
-    return sum(leads) / len(leads) if leads else None
+def _lead_db(rows: Sequence[Row]) -> float | None:
+    if [row.rank for row in rows[:2]] != [1, 2]:
+        return None
+    both = zip(rows[0].scores, rows[1].scores, strict=True)
+    leads = [first.mean - second.mean for first, second in both if first and second]
+    return fmean(leads) if leads else None
 
 
 def _pooled_sd_db(per_picture: list[TableRow]) -> float | None:
