@@ -58,9 +58,13 @@ def one_of(names):
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
+# for the networks of sweeps a form, not their names: Snakemake is slow with constraints that are long
+SETTINGS_OF_SWEEPS = r"(?:\+\w+=[\w.-]+)*" if SWEEPS else ""
+
+
 wildcard_constraints:
     image=one_of(config["images"]),
-    field=one_of(config["fields"]),
+    field=f"(?:{one_of(SETTINGS['fields'])}){SETTINGS_OF_SWEEPS}",
     size=r"[1-9]\d*",
     crop=one_of(config["render"]["crops"]),
     segment=r"[1-9]\d*",
@@ -73,6 +77,11 @@ def image_of(wildcards):
 
 def field_of(wildcards):
     """Settings of the network."""
+    if wildcards.field not in config["fields"]:
+        raise startup.UserError(
+            f"{wildcards.field}: no such network; expected a field or a combination of a sweep;"
+            " `snakemake -n` names them all"
+        )
     return config["fields"][wildcards.field]
 
 
