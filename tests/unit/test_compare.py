@@ -25,7 +25,7 @@ def compared(tmp_path):
     return compare
 
 
-def run(image, width, seed, psnr_db, upscale_db="", sweep="s"):
+def run(image, width, seed, psnr_db, upscale_db: float | str = "", sweep="s"):
     name = f"net+width={width}"
     numbers = f"{psnr_db},0.5,{upscale_db},{10 * width},{100 * width},{seed}"
     return f"{image},{name}+random_seed={seed},{numbers},{sweep},net,{name},{width}"

@@ -4,8 +4,11 @@ import copy
 import re
 
 import pytest
+import yaml
 from PIL import Image
-from workspace import SETTINGS
+from snakemake.target_jobs import parse_target_jobs_cli_args
+from snakemake_interface_executor_plugins.utils import TargetSpec, encode_target_jobs_cli_args
+from workspace import ROOT, SETTINGS
 
 import sweeps
 from configuration import Problems, Run, read_settings
@@ -217,3 +220,19 @@ def test_a_name_too_long_for_a_folder_is_refused(written):
     keys = ("detail_share", "huber_delta", "learning_rate", "momentum", "beta1", "beta2")
     written["sweeps"]["s"]["vary"] = {key: [0.12345678901234567] for key in keys}
     assert "expected at most 180 characters" in complaints(written)[0]
+
+
+def test_the_example_in_the_shipped_config_is_valid():
+    text = (ROOT / "config.yaml").read_text()
+    lines = text[text.index("# sweeps:\n") :].split("\n\n")[0].splitlines()
+    shipped = yaml.safe_load(text) | yaml.safe_load("\n".join(line[2:] for line in lines))
+    runs = read(shipped)[1][0].runs
+    assert len(runs) == 3 * 3 + 3
+    assert Run("savannah", "siren+learning_rate=0.001+width=128+random_seed=2") in runs
+
+
+def test_snakemake_passes_names_on_to_jobs_as_they_are(written):
+    """On a cluster, and beside a run block, a job's wildcards are arguments of a command."""
+    written["sweeps"]["s"]["vary"]["learning_rate"] = [1e-5]
+    target = TargetSpec("train", {"image": "tiny", "field": names(written)[0]})
+    assert parse_target_jobs_cli_args(encode_target_jobs_cli_args([target])) == [target]
