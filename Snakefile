@@ -31,7 +31,7 @@ rule all:
     input:
         "results/report.html",
         redraws(),
-        films(),
+        films(SINGLE_RUNS + sweeps.all_runs(sweep for sweep in SWEEPS if sweep.timelapse)),
 
 
 include: "workflow/rules/prepare.smk"

@@ -1,5 +1,6 @@
 """Write the report: one page that carries its pictures, films and curves inside itself."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,8 @@ from markupsafe import Markup, escape
 
 from neuralfield.files import write_atomically
 from neuralfield.metrics import IDENTICAL_DB
-from report_contents import Section, gather
+from report_contents import gather
+from report_sweeps import gather_sweeps
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -36,6 +38,9 @@ def main(
     report: Path,
     *,
     settings: dict[str, Any],
+    sweep_tables: Sequence[Path] = (),
+    sweep_metrics: Sequence[Path] = (),
+    sweep_comparisons: Sequence[Path] = (),
 ) -> None:
     """Write one HTML file that needs nothing beside it and no network.
 
@@ -49,8 +54,14 @@ def main(
         The page to write.
     settings : dict
         What the user configured, printed at the end of the page.
+    sweep_tables : sequence of Path
+        ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``; none of them where
+        there are no sweeps.
+    sweep_metrics, sweep_comparisons : sequence of Path
+        Of all runs of sweeps.
     """
     sections = gather(metrics, resized, comparisons, histories, films)
+    sweeps = gather_sweeps(sweep_tables, sweep_comparisons) if sweep_tables else []
     environment = Environment(
         loader=FileSystemLoader(template.parent),
         autoescape=True,
@@ -62,6 +73,7 @@ def main(
         "breakable": breakable,
         "count": in_full,
         "db": decibels,
+        "fine_db": fine_decibels,
         "device": device_name,
         "duration": duration,
         "gain": gain,
@@ -69,23 +81,24 @@ def main(
     }
     page = environment.get_template(template.name).render(
         sections=sections,
+        sweeps=sweeps,
+        swept={path.parts[-2] for path in sweep_metrics},
         kinds=KINDS,
         fields=settings.get("fields", {}),
-        versions=versions(sections),
+        versions=versions([*metrics, *sweep_metrics]),
         settings=yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),
         nothing=NOTHING,
     )
     write_atomically(report, page.encode())
 
 
-def versions(sections: Sequence[Section]) -> dict[str, str]:
+def versions(metrics: Sequence[Path]) -> dict[str, str]:
     """Every program's versions over all networks, in words."""
     found: dict[str, list[str]] = {}
-    for section in sections:
-        for network in section.networks:
-            for name, version in (network.numbers["versions"] or {}).items():
-                if version not in found.setdefault(name, []):
-                    found[name].append(version)
+    for path in metrics:
+        for name, version in (json.loads(path.read_text())["versions"] or {}).items():
+            if version not in found.setdefault(name, []):
+                found[name].append(version)
     return {name: ", ".join(known) for name, known in found.items()}
 
 
@@ -104,6 +117,11 @@ def decibels(value_db: float | None) -> str:
     if value_db is None:
         return NOTHING
     return "identical" if value_db >= IDENTICAL_DB else f"{value_db:.1f}\u00a0dB"
+
+
+def fine_decibels(value_db: float) -> str:
+    """0.0512 as 0.05 dB, for small differences."""
+    return f"{value_db:.2f}\u00a0dB"
 
 
 def gain(value_db: float | None) -> str:
@@ -153,4 +171,7 @@ if __name__ == "__main__":
         template=Path(snakemake.input.template),
         report=Path(snakemake.output[0]),
         settings=snakemake.params.settings,
+        sweep_tables=[Path(path) for path in snakemake.input.sweep_tables],
+        sweep_metrics=[Path(path) for path in snakemake.input.sweep_metrics],
+        sweep_comparisons=[Path(path) for path in snakemake.input.sweep_comparisons],
     )

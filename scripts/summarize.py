@@ -1,5 +1,6 @@
 """Gather the numbers of every picture and network into one table."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ COUNTS = [
 ]
 
 
-def main(metrics: list[Path], summary: Path) -> None:
+def main(metrics: list[Path], summary: Path, *, labels: Sequence[Mapping[str, str]] = ()) -> None:
     """Write one row for each metrics file, in their order; the columns are always the same.
 
     What a network does not have, such as the steps of one that was not trained here, stays empty.
@@ -57,11 +58,15 @@ def main(metrics: list[Path], summary: Path) -> None:
         JSON files written by ``evaluate.py``.
     summary : Path
         The CSV file to write.
+    labels : sequence of mapping
+        More columns for each row, where there are sweeps: sweep, base_field, combination and
+        setting_{name}.
     """
     rows = [read_json(path, ("image", "field")) for path in metrics]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     # A column with gaps would turn its whole numbers into 53.0.
     table[COUNTS] = table[COUNTS].astype("Int64")
+    table = pd.concat([table, pd.DataFrame(list(labels), index=table.index[: len(labels)])], axis=1)
     write_atomically(summary, table.to_csv(index=False, lineterminator="\n").encode())
 
 
@@ -71,6 +76,7 @@ if __name__ == "__main__":
     run_job(
         main,
         snakemake,
-        metrics=[Path(path) for path in snakemake.input],
-        summary=Path(snakemake.output[0]),
+        metrics=[Path(path) for path in snakemake.input.metrics],
+        summary=Path(snakemake.output.summary),
+        labels=snakemake.params.labels,
     )

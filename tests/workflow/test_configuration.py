@@ -159,7 +159,11 @@ def test_pictures_are_found_beside_the_snakefile(written):
         ("images.tiny.path", "no.png", "images.tiny.path: no.png: no such file; expected the path"),
         ("images.tiny.path", ".", "images.tiny.path: .: is a folder; expected the path"),
         ("images.tiny.path", "a{b}.png", "images.tiny.path: 'a{b}.png'; expected the path"),
-        ("images.tiny.fields", [], "images.tiny.fields: []; expected a list of one or more"),
+        (
+            "images.tiny.fields",
+            "siren",
+            "images.tiny.fields: 'siren'; expected a list of",
+        ),
         ("images.tiny.fields", ["sirn"], "images.tiny.fields.0: 'sirn'; expected one of the"),
         (
             "images.tiny.mode",

@@ -16,17 +16,28 @@ if workflow.is_main_process:
 import configuration
 import estimates
 import orphans
+import sweeps
 from neuralfield.device import gpu_is_present
 from neuralfield.version import ENGINE_VERSION
 
 try:
-    config = configuration.read_settings(
-        config, configuration.source_namer(workflow.config_settings)
-    )
+    name_source = configuration.source_namer(workflow.config_settings)
+    SETTINGS = configuration.read_settings(config, name_source)
+    SWEEPS = sweeps.expand(SETTINGS, name_source)
 except configuration.Problems as problems:
     raise startup.UserError(str(problems))
 
-RUNS = configuration.runs(config)
+# from here on the networks of sweeps are fields like others
+config = SETTINGS | {"fields": SETTINGS["fields"] | sweeps.all_fields(SWEEPS, SETTINGS)}
+SINGLE_RUNS = configuration.runs(SETTINGS)
+SWEPT_RUNS = sweeps.all_runs(SWEEPS)
+RUNS = SINGLE_RUNS + SWEPT_RUNS
+if workflow.is_main_process:
+    for sweep in SWEEPS:
+        logger.info(
+            f"Sweep {sweep.name}: {len(sweep.runs)} runs of {len(sweep.networks)} networks."
+        )
+
 TRAINED = configuration.trained_fields(config)
 TRAININGS = [run for run in RUNS if run.field in TRAINED]
 IMPORTED = [field for field in config["fields"] if field not in TRAINED]
@@ -51,9 +62,13 @@ def one_of(names):
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
+# for the networks of sweeps a form, not their names: Snakemake is slow with constraints that are long
+SETTINGS_OF_SWEEPS = r"(?:\+\w+=[\w.-]+)*" if SWEEPS else ""
+
+
 wildcard_constraints:
     image=one_of(config["images"]),
-    field=one_of(config["fields"]),
+    field=f"(?:{one_of(SETTINGS['fields'])}){SETTINGS_OF_SWEEPS}",
     size=r"[1-9]\d*",
     crop=one_of(config["render"]["crops"]),
     segment=r"[1-9]\d*",
@@ -66,6 +81,11 @@ def image_of(wildcards):
 
 def field_of(wildcards):
     """Settings of the network."""
+    if wildcards.field not in config["fields"]:
+        raise startup.UserError(
+            f"{wildcards.field}: no such network; expected a field or a combination of a sweep;"
+            " `snakemake -n` names them all"
+        )
     return config["fields"][wildcards.field]
 
 
@@ -158,19 +178,20 @@ def for_runs(pattern, runs=RUNS, **others):
 
 
 def redraws():
-    """Every network's pictures."""
+    """Every network's pictures; those of sweeps where asked for."""
     folder = "results/{image}/{field}"
+    runs = SINGLE_RUNS + sweeps.all_runs(sweep for sweep in SWEEPS if sweep.render)
     return [
-        *for_runs(f"{folder}/render_{{size}}.png", size=config["render"]["sizes"]),
-        *for_runs(f"{folder}/crop_{{crop}}.png", crop=config["render"]["crops"]),
+        *for_runs(f"{folder}/render_{{size}}.png", runs, size=config["render"]["sizes"]),
+        *for_runs(f"{folder}/crop_{{crop}}.png", runs, crop=config["render"]["crops"]),
     ]
 
 
-def films():
-    """How every network learned, except imported ones."""
+def films(runs):
+    """How networks learned, except imported ones."""
     return for_runs(
         "results/{image}/{field}/timelapse.{format}",
-        runs=TRAININGS,
+        runs=[run for run in runs if run.field in TRAINED],
         format=config["timelapse"]["formats"],
     )
 

@@ -41,9 +41,9 @@ rule evaluate:
 
 rule summarize:
     input:
-        for_runs("results/{image}/{field}/metrics.json"),
+        metrics=for_runs("results/{image}/{field}/metrics.json"),
     output:
-        report(
+        summary=report(
             "results/summary.csv",
             caption="../report/summary.rst",
             category="Numbers",
@@ -57,8 +57,43 @@ rule summarize:
         mem_mb=estimates.BASE_MEMORY_MB,
         runtime=10,
     params:
+        labels=sweeps.labels(RUNS, SWEEPS, config["fields"]),
         version=VERSION,
     message:
         "Gathering all numbers in {output}"
     script:
         "../../scripts/summarize.py"
+
+
+if SWEEPS:
+
+    rule compare:
+        input:
+            summary="results/summary.csv",
+        output:
+            comparison=report(
+                "results/comparison.csv",
+                caption="../report/comparison.rst",
+                category="Numbers",
+                labels={"image": "all", "network": "all"},
+            ),
+            by_image=report(
+                "results/comparison_by_image.csv",
+                caption="../report/comparison.rst",
+                category="Numbers",
+                labels={"image": "each", "network": "all"},
+            ),
+        log:
+            "logs/compare.log",
+        benchmark:
+            "logs/compare.benchmark.tsv"
+        resources:
+            mem_mb=estimates.BASE_MEMORY_MB,
+            runtime=10,
+        params:
+            sweeps=[sweep.name for sweep in SWEEPS],
+            version=VERSION,
+        message:
+            "Comparing the networks of sweeps in {output.comparison}"
+        script:
+            "../../scripts/compare.py"

@@ -3,17 +3,28 @@
 
 rule report:
     input:
-        metrics=for_runs("results/{image}/{field}/metrics.json"),
+        metrics=for_runs("results/{image}/{field}/metrics.json", runs=SINGLE_RUNS),
         resized=expand("results/{image}/resized.png", image=config["images"]),
-        comparisons=for_runs("results/{image}/{field}/comparison"),
-        histories=for_runs("results/{image}/{field}/history.csv", runs=TRAININGS),
-        films=films(),
+        comparisons=for_runs("results/{image}/{field}/comparison", runs=SINGLE_RUNS),
+        histories=for_runs(
+            "results/{image}/{field}/history.csv",
+            runs=[run for run in SINGLE_RUNS if run.field in TRAINED],
+        ),
+        films=films(SINGLE_RUNS),
         summary="results/summary.csv",
+        sweep_tables=(
+            [f"results/{table}.csv" for table in ("summary", "comparison", "comparison_by_image")]
+            if SWEEPS
+            else []
+        ),
+        sweep_metrics=for_runs("results/{image}/{field}/metrics.json", runs=SWEPT_RUNS),
+        sweep_comparisons=for_runs("results/{image}/{field}/comparison", runs=SWEPT_RUNS),
         template=workflow_file("workflow/report/report.html.j2"),
         style=[
             workflow_file(f"workflow/report/{file}")
             for file in (
                 "report_compare.html.j2",
+                "report_sweep.html.j2",
                 "report_table.html.j2",
                 "report.css",
                 "report.js",
@@ -34,7 +45,7 @@ rule report:
         mem_mb=2000,
         runtime=20,
     params:
-        settings=config,
+        settings=SETTINGS,
         version=VERSION,
     message:
         "Writing {output}"

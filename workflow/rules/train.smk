@@ -13,7 +13,7 @@ rule train_segment:
     benchmark:
         "logs/{image}/{field}/train_segment_{segment}.benchmark.tsv"
     wildcard_constraints:
-        field=one_of(TRAINED),
+        field=f"(?:{one_of(configuration.trained_fields(SETTINGS))}){SETTINGS_OF_SWEEPS}",
     threads: training_threads
     resources:
         gpu=gpus_of,
@@ -50,7 +50,7 @@ rule train:
     benchmark:
         "logs/{image}/{field}/train.benchmark.tsv"
     wildcard_constraints:
-        field=one_of(TRAINED),
+        field=f"(?:{one_of(configuration.trained_fields(SETTINGS))}){SETTINGS_OF_SWEEPS}",
     threads: training_threads
     resources:
         gpu=gpus_of,

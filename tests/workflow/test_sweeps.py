@@ -1,0 +1,238 @@
+"""Sweeps: which networks there are, what they are called, and what is refused."""
+
+import copy
+import re
+
+import pytest
+import yaml
+from PIL import Image
+from snakemake.target_jobs import parse_target_jobs_cli_args
+from snakemake_interface_executor_plugins.utils import TargetSpec, encode_target_jobs_cli_args
+from workspace import ROOT, SETTINGS
+
+import sweeps
+from configuration import Problems, Run, read_settings
+from sweeps import expand, spelled
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Valid settings with two pictures and one sweep."""
+    monkeypatch.chdir(tmp_path)
+    Image.new("L", (30, 20)).save("tiny.png")
+    settings = copy.deepcopy(SETTINGS)
+    settings["images"]["other"] = {"path": "tiny.png"}
+    settings["sweeps"] = {"s": {"images": ["tiny"], "fields": ["siren"], "vary": {"width": [4, 6]}}}
+    return settings
+
+
+def read(config):
+    settings = read_settings(config, lambda place: "config.yaml")
+    return settings, expand(settings, lambda place: "config.yaml")
+
+
+def names(config):
+    """Fields of the one sweep."""
+    return [run.field for run in read(config)[1][0].runs]
+
+
+def complaints(config):
+    with pytest.raises(Problems) as caught:
+        read(config)
+    return [str(error) for error in caught.value.errors]
+
+
+def test_without_sweeps_there_is_nothing(written):
+    del written["sweeps"]
+    assert read(written)[1] == []
+
+
+def test_every_combination_is_a_network_of_its_own(written):
+    del written["sweeps"]["s"]["images"]
+    written["sweeps"]["s"]["vary"]["random_seed"] = [0, 1]
+    settings, (sweep,) = read(written)
+    assert sweep.runs == [
+        Run(image, f"siren+width={width}+random_seed={seed}")
+        for image in ("tiny", "other")
+        for width in (4, 6)
+        for seed in (0, 1)
+    ]
+    field = sweeps.all_fields([sweep], settings)["siren+width=6+random_seed=1"]
+    assert (field["width"], field["training"]["random_seed"]) == (6, 1)
+    base = settings["fields"]["siren"]
+    assert base["width"] == 8
+    assert field == base | {"width": 6, "training": base["training"] | {"random_seed": 1}}
+    assert list(field) == list(base)
+
+
+def test_names_do_not_depend_on_how_it_is_written(written):
+    vary = {"learning_rate": [1e-5, 0.5], "omega_0": [30], "random_seed": [3], "width": [4]}
+    written["sweeps"]["s"]["vary"] = vary
+    expected = [
+        f"siren+learning_rate={rate}+omega_0=30+width=4+random_seed=3" for rate in ("1e-5", "0.5")
+    ]
+    assert names(written) == expected
+    written["sweeps"]["s"]["vary"] = {
+        "width": ["4"],
+        "training.random_seed": [3],
+        "omega_0": [30.0],
+        "training.learning_rate": ["1e-5", "5e-1"],
+    }
+    assert names(written) == expected
+
+
+def test_names_are_safe_everywhere(written):
+    written["fields"]["plain"]["bias"] = False
+    written["sweeps"]["s"] |= {
+        "fields": ["plain"],
+        "vary": {"widths": [[8, 8], [16]], "bias": [True], "learning_rate": [1.5e-7, 2e22]},
+    }
+    assert names(written)[:2] == [
+        "plain+bias=true+learning_rate=1.5e-7+widths=8x8",
+        "plain+bias=true+learning_rate=20000000000000000000000+widths=8x8",
+    ]
+    assert all(re.fullmatch(r"\w+(\+\w+=[\w.-]+)+", name) for name in names(written))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(3, "3"), (1e-4, "0.0001"), (1e-5, "1e-5"), (2.5e30, "2.5e30")]
+)
+def test_numbers_are_spelled_in_one_way(value, text):
+    assert spelled(value) == text
+    assert float(text) == value
+
+
+def test_exclude_takes_all_that_match_and_include_adds(written):
+    written["sweeps"]["s"] |= {
+        "images": ["tiny", "other"],
+        "vary": {"width": [4, 6], "random_seed": [0, 1]},
+        "exclude": [{"width": 4, "random_seed": 1}, {"image": "other", "field": "siren"}],
+        "include": [{"width": 9, "image": "tiny"}, {"width": 4, "steps": 5, "random_seed": 7}],
+    }
+    assert read(written)[1][0].runs == [
+        Run("tiny", "siren+width=4+random_seed=0"),
+        Run("tiny", "siren+width=6+random_seed=0"),
+        Run("tiny", "siren+width=6+random_seed=1"),
+        Run("tiny", "siren+width=9+random_seed=0"),
+        Run("tiny", "siren+width=9+random_seed=1"),
+        Run("tiny", "siren+steps=5+width=4+random_seed=7"),
+        Run("other", "siren+steps=5+width=4+random_seed=7"),
+    ]
+
+
+def test_equal_combinations_are_one_run(written):
+    written["sweeps"]["s"]["include"] = [{"width": 4}]
+    written["sweeps"]["t"] = {"fields": ["siren"], "vary": {"width": [6, 7]}}
+    settings, both = read(written)
+    runs = sweeps.all_runs(both)
+    assert len(runs) == len(set(runs)) == 2 + 4 - 1
+    shared = Run("tiny", "siren+width=6")
+    fields = settings["fields"] | sweeps.all_fields(both, settings)
+    (label,) = sweeps.labels([shared], both, fields)
+    assert label["sweep"] == "s t"
+
+
+def test_labels_tell_what_runs_have_in_common(written):
+    written["sweeps"]["s"]["vary"] = {"width": [4], "random_seed": [1], "learning_rate": [0.5]}
+    settings, both = read(written)
+    fields = settings["fields"] | sweeps.all_fields(both, settings)
+    runs = [Run("tiny", "plain"), Run("tiny", "siren"), *both[0].runs]
+    plain, siren, swept = sweeps.labels(runs, both, fields)
+    assert swept == {
+        "sweep": "s",
+        "base_field": "siren",
+        "combination": "siren+learning_rate=0.5+width=4",
+        "setting_learning_rate": "0.5",
+        "setting_width": "4",
+    }
+    assert (siren["sweep"], siren["setting_width"], siren["combination"]) == ("", "8", "siren")
+    assert (plain["setting_width"], plain["setting_learning_rate"]) == ("", "0.002")
+
+
+def test_an_own_picture_takes_the_place_of_a_sweeps_pictures(written):
+    written["image"] = "tiny.png"
+    written["sweeps"]["s"]["exclude"] = [{"image": "tiny", "width": 4}, {"width": 6}]
+    assert read(written)[1][0].runs == [Run("tiny", "siren+width=4")]
+
+
+def test_a_picture_may_be_left_to_sweeps(written):
+    for image in written["images"].values():
+        image["fields"] = []
+    assert names(written)
+    del written["sweeps"]
+    assert "config.yaml: images: all fields: []; expected a picture that" in complaints(written)[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (
+            {"vary": {"widht": [4]}},
+            "config.yaml: sweeps.s.vary.widht: unknown; expected a setting of siren, which is a"
+            " siren network, or of its training; did you mean width?",
+        ),
+        ({"vary": {"stesp": [4]}}, "sweeps.s.vary.stesp: unknown; expected a setting of siren"),
+        ({"vary": {"training.width": [4]}}, "sweeps.s.vary.training.width: unknown"),
+        ({"vary": {"type": ["mlp"]}}, "sweeps.s.vary.type: unknown"),
+        ({"vary": {"width": []}}, "vary.width: []; expected a list of one or more different"),
+        ({"vary": {"width": 4}}, "vary.width: 4; expected a list of one or more different"),
+        ({"vary": {"width": [4, 4]}}, "vary.width: [4, 4]; expected a list of one or more"),
+        ({"vary": {"width": [4, 0]}}, "vary.width.1: 0; expected a whole number >= 1"),
+        ({"vary": {"loss": ["msee"]}}, "vary.loss.0: 'msee'; expected mse, binary_cross_entropy"),
+        ({"vary": {"steps": [4], "training.steps": [5]}}, "training.steps: the same as steps"),
+        ({"vary": {}}, "sweeps.s.vary: {}; expected settings, each with a list of its values"),
+        (
+            {"fields": ["siren", "plain"]},
+            "sweeps.s.vary.width: unknown; expected a setting of plain, which is a mlp network,",
+        ),
+        ({"fields": ["sirn"]}, "sweeps.s.fields.0: 'sirn'; expected one of the fields to teach:"),
+        ({"fields": []}, "sweeps.s.fields: []; expected a list of one or more different names"),
+        ({"images": ["tyni"]}, "sweeps.s.images.0: 'tyni'; expected one of the images to teach:"),
+        ({"exclude": [{"steps": 4}]}, "exclude.0.steps: not varied; expected one of field, image"),
+        ({"exclude": [{"width": 5}]}, "sweeps.s.exclude.0: matches nothing; expected values that"),
+        ({"exclude": [{"image": "tiny"}]}, "sweeps.s: nothing left; expected a combination that"),
+        ({"exclude": {"width": 4}}, "sweeps.s.exclude: {width: 4}; expected a list of comb"),
+        ({"include": [{"width": [4]}]}, "include.0.width: [4]; expected a whole number >= 1"),
+        ({"include": [{"image": "x", "width": 4}]}, "include.0.image: 'x'; expected one of the"),
+        (
+            {"vary": {"segments": [1, 21], "random_seed": [0, 1]}},
+            "config.yaml: sweeps.s: segments of siren+segments=21+random_seed=0: 21; expected at"
+            " most steps, which is 20; exclude such combinations, or change the lists",
+        ),
+        (
+            {"vary": {"steps": list(range(1, 9)), "random_seed": list(range(5000))}},
+            "config.yaml: sweeps.s: 40,000 runs; expected at most 10,000; shorten its lists",
+        ),
+        ({"films": True}, "sweeps.s.films: unknown key; expected a key that config.yaml explains"),
+    ],
+)
+def test_complaint(written, change, complaint):
+    written["sweeps"]["s"] |= change
+    assert complaint in "\n".join(complaints(written))
+
+
+def test_one_reason_is_said_once(written):
+    written["sweeps"]["s"]["vary"] = {"segments": [21, 22], "random_seed": list(range(9))}
+    assert len(complaints(written)) == 1
+
+
+def test_a_name_too_long_for_a_folder_is_refused(written):
+    keys = ("detail_share", "huber_delta", "learning_rate", "momentum", "beta1", "beta2")
+    written["sweeps"]["s"]["vary"] = {key: [0.12345678901234567] for key in keys}
+    assert "expected at most 180 characters" in complaints(written)[0]
+
+
+def test_the_example_in_the_shipped_config_is_valid():
+    text = (ROOT / "config.yaml").read_text()
+    lines = text[text.index("# sweeps:\n") :].split("\n\n")[0].splitlines()
+    shipped = yaml.safe_load(text) | yaml.safe_load("\n".join(line[2:] for line in lines))
+    runs = read(shipped)[1][0].runs
+    assert len(runs) == 3 * 3 + 3
+    assert Run("savannah", "siren+learning_rate=0.001+width=128+random_seed=2") in runs
+
+
+def test_snakemake_passes_names_on_to_jobs_as_they_are(written):
+    """On a cluster, and beside a run block, a job's wildcards are arguments of a command."""
+    written["sweeps"]["s"]["vary"]["learning_rate"] = [1e-5]
+    target = TargetSpec("train", {"image": "tiny", "field": names(written)[0]})
+    assert parse_target_jobs_cli_args(encode_target_jobs_cli_args([target])) == [target]
