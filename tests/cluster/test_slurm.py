@@ -32,6 +32,7 @@ OPTIONS = [
     *("--slurm-init-seconds-before-status-checks", "1", "--latency-wait", "2"),
     *("--set-resources", "train:gpu=1"),  # although it is trained on the CPU
 ]
+STEPS = {"siren": 3000, "plain": 300}
 PATIENCE_S = 400
 
 
@@ -83,11 +84,8 @@ def sweep(folder: Path) -> Workspace:
     workspace.draw("other.png", seed=1)
     workspace.settings["images"]["other"] = SETTINGS["images"]["tiny"] | {"path": "other.png"}
     workspace.settings["fields"] = {
-        f"{name}_{seed}": field | {"training": {"random_seed": seed, "steps": steps}}
-        for name, field, steps in (
-            ("siren", SETTINGS["fields"]["siren"], 2000),
-            ("plain", SETTINGS["fields"]["plain"], 300),
-        )
+        f"{name}_{seed}": field | {"training": {"random_seed": seed, "steps": STEPS[name]}}
+        for name, field in SETTINGS["fields"].items()
         for seed in (0, 1)
     }
     workspace.settings["training"]["checkpoint_interval_s"] = 0.2
@@ -108,7 +106,7 @@ class Training:
 
 
 def hold_trainings(cluster: Cluster, folder: Path, count: int) -> list[Training]:
-    """Wait for trainings that have saved a state, and hold them still."""
+    """Wait for trainings that have saved a state and are not near their end; hold them still."""
     held: dict[str, Training] = {}
 
     def hold() -> bool:
@@ -118,11 +116,17 @@ def hold_trainings(cluster: Cluster, folder: Path, count: int) -> list[Training]
                 continue
             run = f"{found[1]}/{found[2]}"
             pid = script_of(job)
-            is_saved = list((folder / "results" / run / ".state").rglob("state_*.safetensors"))
-            if is_saved and pid:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGSTOP)
-                    held[job] = Training(job, run, pid)
+            if pid is None:
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+                training = Training(job, run, pid)
+                states = (folder / "results" / run / ".state").rglob("state_*.safetensors")
+                step = max((int(path.stem.rpartition("_")[2]) for path in states), default=0)
+                if 0 < step < 0.9 * STEPS["siren"]:
+                    held[job] = training
+                else:
+                    training.goes_on()
         return len(held) == count
 
     wait_until(hold, f"{count} trainings that have saved a state", PATIENCE_S)
@@ -171,8 +175,6 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
             assert state_of(cluster, orphans[0].job)["TresPerJob"] == "gres:gpu:1"
             snakemake.kill()
             snakemake.wait()
-        for orphan in orphans:
-            orphan.goes_on()
         states = [state for (state,) in cluster.queue("%T")]
         assert "RUNNING" in states and "PENDING" in states
         left = {job for (job,) in cluster.queue("%A")}
