@@ -1,32 +1,36 @@
-"""The engine for processors: blocks of points that stay in cache, on all cores, without waste.
+"""The engine for processors: compiled kernels over blocks of points that stay in a core's cache.
 
-A step has two stages. In the first, threads work on blocks of the batch, forward and backward; in
-the second on parts of the parameters, which the optimizer moves. Blocks belong to shards: a shard
-adds up the gradients of its blocks in order, and the second stage adds up the shards in order. All
-of it is cut the same way on every machine, so the number of threads changes no bit.
+A step has two stages. In the first, threads work on shards of the batch, each a run of pixels whose
+gradient is summed in order; in the second on parts of the parameters: the shards' gradients are
+added up in order, and the optimizer moves the part. How a batch is cut depends on its size and the
+network alone, so the number of threads changes no bit.
 """
 
-import copy
-from itertools import pairwise
+import importlib.util
+import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from neuralfield.coordinates import pixel_centres
 from neuralfield.device import Array, Device, require_memory
-from neuralfield.engines import block_network
-from neuralfield.engines.block_network import BlockNetwork, Workspace
 from neuralfield.engines.crew import Crew
 from neuralfield.engines.plans import network_plan
 from neuralfield.engines.problem import Problem
-from neuralfield.engines.supervision import Supervision
 from neuralfield.engines.update_stage import flatten_arrays, state_prefixes
-from neuralfield.optimizers import Adam, Optimizer, Sgd
-from neuralfield.tensor import Tensor, gradients
+from neuralfield.fields.network import CornerBias, Encoding, FourierFeatures
+from neuralfield.kernels.plan import ENCODINGS, LOSSES, OUTPUTS, NetworkPlan
+from neuralfield.optimizers import Adam, Sgd
 
-_MOST_SHARDS, _MOST_SHARD_NUMBERS = 32, 1 << 25
-"""More shards than most machines have cores, but less than 128 MiB of them."""
+if TYPE_CHECKING:
+    from neuralfield.kernels.cpu.layout import Layout
 
-_PART_PARAMETERS = 1 << 14
-"""Parameters that are moved together: few enough for a core's nearest cache."""
+_MOST_SHARDS = 32
+_MOST_SHARD_NUMBERS = 1 << 25
+"""More shards than most machines have cores, but less than 128 MiB of gradients."""
+
+_PART_PARAMETERS = 1 << 13
+"""Parameters that are moved together, about."""
 
 
 class CpuEngine:
@@ -50,31 +54,37 @@ class CpuEngine:
     most_steps = 64
 
     def __init__(self, problem: Problem, device: Device, threads: int) -> None:
+        # imported here, because Numba takes a moment to start
+        from neuralfield.kernels.cpu import block, layout, update
+
+        plan = network_plan(problem.network)
+        self._layout = layout.make_layout(plan)
+        self._cut = _Cut(problem, self._layout)
+        self._memory = _memory_report(problem, self._layout, self._cut, threads)
         require_memory(
-            memory_bytes(problem, threads),
+            sum(self._memory.values()),
             device,
             "training",
             "use a smaller picture (images: size), a narrower network (fields: width) or fewer"
             " threads",
         )
         self.totals = np.zeros(2)
-        self._problem = problem
-        self._supervision = Supervision(problem, device)
+        self._problem, self._block, self._update_rows = problem, block, update.update_rows
+        shape, batches = problem.shape, problem.batches
+        self._centres = pixel_centres(np, shape.width, shape.height).astype(np.float32)
+        self._targets = np.ascontiguousarray(problem.values.reshape(-1, shape.channels))
+        weights = batches.weights(np.arange(batches.pixel_count)) if batches.is_weighted else None
+        self._weights = np.empty(0) if weights is None else weights
+        self._encoding = encoding_numbers(problem.network.encoding)
+        self._objective = _objective_numbers(problem, plan)
         self._parameters = _flat_parameters(problem, device)
-        self._network = BlockNetwork(problem.network, self._parameters)
-        plan, points = network_plan(problem.network), _points(problem)
-        block_pixels = _block_pixels(problem)
-        self._block_ends = _cut(problem.batches.size, block_pixels)
-        blocks, size = len(self._block_ends) - 1, len(self._parameters)
-        shards = _shard_count(blocks, size)
-        self._shard_ends = [blocks * shard // shards for shard in range(shards + 1)]
-        self._gradients = np.empty((shards, size), np.float32)
-        self._losses = np.empty((blocks, 2))
-        self._parts = list(pairwise(_cut(size, _PART_PARAMETERS)))
-        self._optimizers = _optimizers_of_parts(problem, device, self._parameters, self._parts)
-        self._workspaces = [
-            Workspace(self._network, block_pixels * points, is_trained=True) for _ in range(threads)
-        ]
+        self._moments = _flat_moments(problem, device)
+        self._factors = layout.aligned(self._layout.factor_numbers)
+        shards = len(self._cut.shards)
+        numbers = layout.row_length(self._layout.gradient_numbers)
+        self._gradients = layout.aligned(shards * numbers).reshape(shards, numbers)
+        self._shard_totals = np.zeros((shards, 2))
+        self._threads_memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
         self._crew = Crew(threads)
 
     def run(self, first_step: int, count: int) -> None:
@@ -86,49 +96,105 @@ class CpuEngine:
             Steps taken before.
         count : int
         """
+        table = self._layout
+        self._block.pack(table.table, table.frequencies, self._parameters, self._factors)
+        batch = self._problem.batches.indices(first_step)
         for step in range(first_step, first_step + count):
-            self._step(step)
+            batch = self._step(step, batch, is_last=step == first_step + count - 1)
 
     def memory_report(self) -> dict[str, int]:
         """Bytes by what they are for."""
-        return _memory_report(self._problem, self._crew.size)
+        return self._memory
 
     def close(self) -> None:
         """Let the threads go."""
         self._crew.close()
 
-    def _step(self, step: int) -> None:
-        batch = self._problem.batches.indices(step)
-        rate = self._problem.schedule(step)
-        self._network.refresh()
-        self._crew.run(
-            lambda shard, member: self._work_on_shard(shard, member, batch, step),
-            len(self._gradients),
-        )
-        self._crew.run(lambda part, _: self._move(part, rate, step + 1), len(self._parts))
-        self.totals += self._losses.sum(axis=0)
+    def _step(self, step: int, batch: Array, *, is_last: bool) -> Array:
+        """Take a step, and find the batch of the next."""
+        batches = self._problem.batches
+        following = [batch]
+
+        def work(piece: int, member: int) -> None:
+            if piece:
+                self._work_on_shard(piece - 1, member, batch, step)
+            elif not is_last and not batches.is_everything:
+                following[0] = batches.indices(step + 1)
+
+        self._crew.run(work, len(self._cut.shards) + 1)
+        numbers = _optimizer_numbers(self._problem, step)
+        self._crew.run(lambda part, _: self._move(part, numbers), len(self._cut.parts))
+        self.totals += self._shard_totals.sum(axis=0)
+        return following[0]
 
     def _work_on_shard(self, shard: int, member: int, batch: Array, step: int) -> None:
-        """Forward, loss and backward for a shard's blocks, one after another."""
-        network, workspace = self._network, self._workspaces[member]
-        first, end = self._shard_ends[shard : shard + 2]
-        for block in range(first, end):
-            pixels = batch[self._block_ends[block] : self._block_ends[block + 1]]
-            output = network.forward(self._supervision.points(pixels, step), workspace)
-            z = Tensor(np.ascontiguousarray(output.T), differentiable=True)
-            values = self._problem.network.output(z)
-            loss, squared_error = self._supervision.loss(values, pixels, len(batch))
-            (slopes,) = gradients(loss, [z])
-            self._losses[block] = loss.data, squared_error
-            slopes = np.ascontiguousarray(slopes.T)
-            network.backward(slopes, workspace, self._gradients[shard], add=block > first)
+        """Forward, loss and backward for a shard's pixels."""
+        problem, footprint = self._problem, self._problem.footprint
+        points, side, seed = 1, 0.0, 0
+        if footprint is not None:
+            points, side, seed = footprint.points, footprint.pixel_side, footprint.random_seed
+        self._block.train_blocks(
+            self._layout.table,
+            self._threads_memory[member],
+            self._layout.scratch,
+            self._factors,
+            self._gradients[shard],
+            batch[slice(*self._cut.shards[shard])],
+            self._cut.block_pixels,
+            self._centres,
+            self._targets,
+            self._weights,
+            (points, side, np.uint64(step), np.uint64(seed)),
+            self._encoding,
+            feature_frequencies(problem.network.encoding),
+            self._objective,
+            self._shard_totals[shard],
+        )
 
-    def _move(self, part: int, rate: float, step: int) -> None:
-        """Add up the shards' gradients of some parameters, and move these."""
-        place = slice(*self._parts[part])
-        gradient = self._gradients[:, place].sum(axis=0)
-        gradient *= self._network.factors[place]
-        self._optimizers[part].update([gradient], rate, step)
+    def _move(self, part: int, numbers: np.ndarray) -> None:
+        """Move some rows of a layer's parameters."""
+        layer, first, end = self._cut.parts[part]
+        self._update_rows(
+            self._layout.table,
+            layer,
+            self._layout.frequencies[layer],
+            first,
+            end,
+            self._gradients,
+            *self._moments,
+            self._parameters,
+            self._factors,
+            numbers,
+        )
+
+
+class _Cut:
+    """How a batch is cut into shards, and parameters into parts: on every machine alike.
+
+    Attributes
+    ----------
+    block_pixels : int
+        Pixels that pass through the network together.
+    shards : list of (int, int)
+        First and end of each, in pixels of the batch.
+    parts : list of (int, int, int)
+        Layer, first and end of rows of its weights.
+    """
+
+    def __init__(self, problem: Problem, layout: "Layout") -> None:
+        points = problem.footprint.points if problem.footprint else 1
+        self.block_pixels = max(1, layout.block_rows // points)
+        pixels, size = problem.batches.size, problem.network.parameter_count
+        blocks = -(-pixels // self.block_pixels)
+        count = min(blocks, _MOST_SHARDS, max(1, _MOST_SHARD_NUMBERS // size))
+        ends = [min(pixels, blocks * i // count * self.block_pixels) for i in range(count + 1)]
+        self.shards = list(zip(ends, ends[1:], strict=False))
+        self.parts: list[tuple[int, int, int]] = []
+        for layer, linear in enumerate(problem.network.layers):
+            rows = linear.fan_in + (linear.bias is not None)
+            step = max(1, _PART_PARAMETERS // linear.fan_out)
+            for first in range(0, rows, step):
+                self.parts.append((layer, first, min(rows, first + step)))
 
 
 def reason_against(problem: Problem, precision: str, device: Device) -> str | None:
@@ -144,33 +210,55 @@ def reason_against(problem: Problem, precision: str, device: Device) -> str | No
         return "the cpu engine needs training.device: cpu"
     if precision == "float64":
         return "the cpu engine computes in float32, not in float64"
-    found = block_network.reason_against(problem.network)
-    if found is None and not isinstance(problem.optimizer, Adam | Sgd):
-        found = f"the optimizer {type(problem.optimizer).__name__}"
-    return None if found is None else f"the cpu engine does not cover {found}"
+    found = reason_against_network(network_plan(problem.network))
+    if found is not None:
+        return found
+    if problem.loss not in LOSSES:
+        return f"the cpu engine does not cover the loss {problem.loss}"
+    if not isinstance(problem.optimizer, Adam | Sgd):
+        kind = type(problem.optimizer).__name__
+        return f"the cpu engine does not cover the optimizer {kind}"
+    return None
 
 
-def memory_bytes(problem: Problem, threads: int) -> int:
-    """About what the engine needs at once, in bytes."""
-    return sum(_memory_report(problem, threads).values())
+def reason_against_network(plan: NetworkPlan) -> str | None:
+    """Why the cpu engine's kernels cannot run a network; None where they can."""
+    if importlib.util.find_spec("numba") is None:
+        return "the cpu engine needs Numba, which is not installed"
+    return f"the cpu engine does not cover {plan.unknown_part}" if plan.unknown_part else None
 
 
-def _memory_report(problem: Problem, threads: int) -> dict[str, int]:
-    plan, size = network_plan(problem.network), problem.network.parameter_count
-    points, pixels = _block_pixels(problem) * _points(problem), problem.values.size
-    widest = max(layer.fan_in for layer in plan.layers) + 1
-    per_point = 2 * widest + sum(2 * layer.fan_in + 1 for layer in plan.layers)
-    blocks = -(-problem.batches.size // _block_pixels(problem))
-    state = sum(array.nbytes for array in problem.optimizer.state.values())
-    return {
-        "parameters": 3 * 4 * size,
-        "optimizer": state,
-        "picture": 4 * (pixels + 2 * problem.shape.width * problem.shape.height),
-        # while a random order is drawn, as measured
-        "batch": 44 * problem.batches.size,
-        "blocks": threads * 4 * (points * per_point + size),
-        "gradients": 4 * size * _shard_count(blocks, size),
-    }
+def encoding_numbers(encoding: Encoding) -> tuple[int, int, int]:
+    """What kernels have to know of an encoding: its number, and the picture's sides for corners."""
+    if isinstance(encoding, CornerBias):
+        return ENCODINGS.index("corners"), encoding.width, encoding.height
+    name = "fourier" if isinstance(encoding, FourierFeatures) else "identity"
+    return ENCODINGS.index(name), 0, 0
+
+
+def feature_frequencies(encoding: Encoding) -> np.ndarray:
+    """Of Fourier features; without any for other encodings."""
+    if isinstance(encoding, FourierFeatures):
+        return encoding.frequencies
+    return np.empty((2, 0), np.float32)
+
+
+def _objective_numbers(problem: Problem, plan: NetworkPlan) -> tuple[int, int, float, float, float]:
+    share = 1 / (problem.batches.size * problem.shape.channels)
+    numbers = OUTPUTS.index(plan.output), LOSSES.index(problem.loss)
+    return *numbers, float(plan.steepness), float(problem.huber_delta), share
+
+
+def _optimizer_numbers(problem: Problem, step: int) -> np.ndarray:
+    """What `kernels.cpu.update` has to know of the optimizer, for the update after a step."""
+    optimizer, rate = problem.optimizer, problem.schedule(step)
+    if isinstance(optimizer, Adam):
+        beta1, beta2 = optimizer.beta1, optimizer.beta2
+        correction1, correction2 = 1 - beta1 ** (step + 1), math.sqrt(1 - beta2 ** (step + 1))
+        numbers = [beta1, 1 - beta1, beta2, 1 - beta2, 1 / correction2, optimizer.epsilon]
+        return np.array([rate / correction1, *numbers], np.float32)
+    assert isinstance(optimizer, Sgd)
+    return np.array([rate, optimizer.momentum], np.float32)
 
 
 def _flat_parameters(problem: Problem, device: Device) -> np.ndarray:
@@ -183,39 +271,29 @@ def _flat_parameters(problem: Problem, device: Device) -> np.ndarray:
     return flat
 
 
-def _optimizers_of_parts(
-    problem: Problem, device: Device, parameters: np.ndarray, parts: list[tuple[int, int]]
-) -> list[Optimizer]:
-    """The problem's optimizer, once for each part of the parameters; the state is shared."""
-    optimizer = problem.optimizer
-    moments = {
-        prefix: flatten_arrays(
-            device, [(optimizer.state, f"{prefix}.{name}") for name in problem.network.parameters]
-        )
-        for prefix in state_prefixes(optimizer)
+def _flat_moments(problem: Problem, device: Device) -> tuple[np.ndarray, np.ndarray]:
+    """The optimizer's state as at most two flat arrays, of which it keeps views."""
+    state, names = problem.optimizer.state, list(problem.network.parameters)
+    moments = [
+        flatten_arrays(device, [(state, f"{prefix}.{name}") for name in names])
+        for prefix in state_prefixes(problem.optimizer)
+    ]
+    nothing = np.empty(0, np.float32)
+    first, second = (*moments, nothing, nothing)[:2]
+    return first, second
+
+
+def _memory_report(
+    problem: Problem, layout: "Layout", cut: _Cut, threads: int
+) -> dict[str, int]:
+    size, pixels = problem.network.parameter_count, problem.values.shape[0] * problem.values.shape[1]
+    return {
+        "parameters": 4 * (size + layout.factor_numbers),
+        "optimizer": sum(array.nbytes for array in problem.optimizer.state.values()),
+        "picture": pixels * (4 * problem.shape.channels + 8),
+        "density": 16 * pixels if problem.batches.is_weighted else 0,
+        # of a random order while it is drawn, as measured
+        "batch": 44 * problem.batches.size,
+        "gradients": 4 * len(cut.shards) * layout.gradient_numbers,
+        "blocks": 4 * threads * layout.thread_numbers,
     }
-    found = []
-    for start, end in parts:
-        one = copy.copy(optimizer)
-        one.parameters = {"part": Tensor(parameters[start:end])}
-        one.state = {f"{prefix}.part": array[start:end] for prefix, array in moments.items()}
-        found.append(one)
-    return found
-
-
-def _points(problem: Problem) -> int:
-    return problem.footprint.points if problem.footprint else 1
-
-
-def _block_pixels(problem: Problem) -> int:
-    points = block_network.block_points(network_plan(problem.network))
-    return min(max(1, points // _points(problem)), problem.batches.size)
-
-
-def _shard_count(blocks: int, size: int) -> int:
-    return min(blocks, _MOST_SHARDS, max(1, _MOST_SHARD_NUMBERS // size))
-
-
-def _cut(length: int, size: int) -> list[int]:
-    """Where pieces of `size` begin, and where the last one ends."""
-    return [*range(0, length, size), length]
