@@ -10,6 +10,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import llvmlite.binding
 import numba
 import numba.core.config
 
@@ -37,4 +38,13 @@ def _cache_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="neuralfield_"))
 
 
+def _use_whole_vectors() -> None:
+    """Have loops use all of AVX-512's registers: by default LLVM leaves half of each empty."""
+    config, features = numba.core.config, llvmlite.binding.get_host_cpu_features()
+    if features.get("avx512f") and not (config.CPU_NAME or config.CPU_FEATURES):
+        config.CPU_NAME = llvmlite.binding.get_host_cpu_name()
+        config.CPU_FEATURES = f"{features.flatten()},-prefer-256-bit"
+
+
 numba.core.config.CACHE_DIR = str(_cache_folder())
+_use_whole_vectors()

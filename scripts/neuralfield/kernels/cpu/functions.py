@@ -115,12 +115,12 @@ SINE, TANH, RELU, SIGMOID = range(len(ACTIVATIONS))
 
 
 def _row_loop(function):
-    """Makes a loop over a row of values: in place, with the slopes beside them."""
+    """Makes a loop over a row of arguments, which the slopes take the place of."""
 
     @njit(**_OPTIONS)
-    def over_row(argument, value, slope):
+    def over_row(argument, value):
         for i in range(argument.size):
-            value[i], slope[i] = function(argument[i])
+            value[i], argument[i] = function(argument[i])
 
     return over_row
 
@@ -129,13 +129,13 @@ _sine_row, _tanh_row, _relu_row, _sigmoid_row = (_row_loop(f) for f in ACTIVATIO
 
 
 @njit(**_OPTIONS)
-def activate(kind, argument, value, slope):
-    """An activation and its slope for a row of numbers; `slope` may be `argument`."""
+def activate(kind, argument, value):
+    """An activation of a row of numbers; its slopes are put in place of these."""
     if kind == SINE:
-        _sine_row(argument, value, slope)
+        _sine_row(argument, value)
     elif kind == TANH:
-        _tanh_row(argument, value, slope)
+        _tanh_row(argument, value)
     elif kind == RELU:
-        _relu_row(argument, value, slope)
+        _relu_row(argument, value)
     else:
-        _sigmoid_row(argument, value, slope)
+        _sigmoid_row(argument, value)

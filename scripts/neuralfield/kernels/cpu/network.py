@@ -7,6 +7,7 @@ and their gradients summed, by the products that are made anyway.
 from numba import njit
 
 from neuralfield.kernels.cpu.functions import activate
+from neuralfield.kernels.cpu.last_layer import backward_last, forward_last, multiply
 from neuralfield.kernels.cpu.layout import (
     ACTIVATION,
     FAN_IN,
@@ -61,37 +62,35 @@ def set_ones(table, layer, rows, memory):
 def forward(table, rows, memory, factors):
     """All layers, from the values that go into the first; the last one's numbers, before the output
     function, are left in its SLOPES, and elsewhere the slopes of activations."""
-    last = len(table) - 1
     to, weights = memory.ctypes.data, factors.ctypes.data
-    for layer in range(last + 1):
+    for layer in range(len(table) - 1):
         set_ones(table, layer, rows, memory)
         in_length, out_length = table[layer, IN_LENGTH], table[layer, OUT_LENGTH]
-        columns = padded(table[layer, FAN_OUT])
+        next_length, columns = table[layer + 1, IN_LENGTH], padded(table[layer, FAN_OUT])
         for first in range(0, rows, SCRATCH_ROWS):
             count = min(SCRATCH_ROWS, rows - first)
-            result = table[layer, SLOPES] + first * out_length
+            argument = table[layer, SLOPES] + first * out_length
             product(
                 to + 4 * (table[layer, VALUES] + first * in_length),
                 4 * in_length,
                 4,
                 weights + 4 * table[layer, WEIGHTS],
                 4 * out_length,
-                to + 4 * result,
+                to + 4 * argument,
                 4 * out_length,
                 count,
                 columns,
                 table[layer, ROWS],
                 0,
             )
-            if layer == last:
-                continue
-            next_length = table[layer + 1, IN_LENGTH]
             value = table[layer + 1, VALUES] + first * next_length
             for _ in range(count):
-                slope = memory[result : result + columns]
-                activate(table[layer, ACTIVATION], slope, memory[value : value + columns], slope)
-                result += out_length
+                arguments = memory[argument : argument + columns]
+                activate(table[layer, ACTIVATION], arguments, memory[value : value + columns])
+                argument += out_length
                 value += next_length
+    set_ones(table, len(table) - 1, rows, memory)
+    forward_last(table, rows, memory, factors)
 
 
 @njit(nogil=True)
@@ -100,12 +99,13 @@ def backward(table, rows, memory, scratch, factors, gradient, add):
 
     `gradient`, a shard's, is written, or added to: with respect to parameters times frequency.
     """
+    backward_last(table, rows, memory, scratch, factors, gradient, add)
     to, weights = memory.ctypes.data, factors.ctypes.data
-    for layer in range(len(table) - 1, -1, -1):
+    for layer in range(len(table) - 2, -1, -1):
         in_length, out_length = table[layer, IN_LENGTH], table[layer, OUT_LENGTH]
-        values, slopes = table[layer, VALUES], table[layer, SLOPES]
+        slopes = table[layer, SLOPES]
         product(
-            to + 4 * values,
+            to + 4 * table[layer, VALUES],
             4,
             4 * in_length,
             to + 4 * slopes,
@@ -137,9 +137,5 @@ def backward(table, rows, memory, scratch, factors, gradient, add):
                 0,
             )
             for row in range(count):
-                start = before + (first + row) * length
-                slope = memory[start : start + columns]
-                start = scratch + row * length
-                by_value = memory[start : start + columns]
-                for column in range(columns):
-                    slope[column] *= by_value[column]
+                slope, by_value = before + (first + row) * length, scratch + row * length
+                multiply(memory[slope : slope + columns], memory[by_value : by_value + columns])
