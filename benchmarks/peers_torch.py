@@ -56,6 +56,9 @@ COMPILED_TF32 = Peer("torch compiled TF32", True, "high", False, 1e-1)
 COMPILED_HALF = Peer("torch compiled fp16 autocast", True, "high", True, float("inf"))
 PEERS = (EAGER, COMPILED_TF32, COMPILED_HALF)
 
+COMPILED = Peer("torch compiled float32", True, "highest", False, 1e-3)
+CPU_PEERS = (EAGER, COMPILED)
+
 
 class TorchField(torch.nn.Module):
     """A coordinate network with the weights of one of ours."""

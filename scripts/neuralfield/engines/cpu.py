@@ -69,7 +69,7 @@ class CpuEngine:
             " threads",
         )
         self.totals = np.zeros(2)
-        self._problem, self._block, self._update_rows = problem, block, update.update_rows
+        self.problem, self._block, self._update_rows = problem, block, update.update_rows
         shape, batches = problem.shape, problem.batches
         self._centres = pixel_centres(np, shape.width, shape.height).astype(np.float32)
         self._targets = np.ascontiguousarray(problem.values.reshape(-1, shape.channels))
@@ -98,7 +98,7 @@ class CpuEngine:
         """
         table = self._layout
         self._block.pack(table.table, table.frequencies, self._parameters, self._factors)
-        batch = self._problem.batches.indices(first_step)
+        batch = self.problem.batches.indices(first_step)
         for step in range(first_step, first_step + count):
             batch = self._step(step, batch, is_last=step == first_step + count - 1)
 
@@ -112,7 +112,7 @@ class CpuEngine:
 
     def _step(self, step: int, batch: Array, *, is_last: bool) -> Array:
         """Take a step, and find the batch of the next."""
-        batches = self._problem.batches
+        batches = self.problem.batches
         following = [batch]
 
         def work(piece: int, member: int) -> None:
@@ -122,14 +122,14 @@ class CpuEngine:
                 following[0] = batches.indices(step + 1)
 
         self._crew.run(work, len(self._cut.shards) + 1)
-        numbers = _optimizer_numbers(self._problem, step)
+        numbers = _optimizer_numbers(self.problem, step)
         self._crew.run(lambda part, _: self._move(part, numbers), len(self._cut.parts))
         self.totals += self._shard_totals.sum(axis=0)
         return following[0]
 
     def _work_on_shard(self, shard: int, member: int, batch: Array, step: int) -> None:
         """Forward, loss and backward for a shard's pixels."""
-        problem, footprint = self._problem, self._problem.footprint
+        problem, footprint = self.problem, self.problem.footprint
         points, side, seed = 1, 0.0, 0
         if footprint is not None:
             points, side, seed = footprint.points, footprint.pixel_side, footprint.random_seed
@@ -283,10 +283,11 @@ def _flat_moments(problem: Problem, device: Device) -> tuple[np.ndarray, np.ndar
     return first, second
 
 
-def _memory_report(
-    problem: Problem, layout: "Layout", cut: _Cut, threads: int
-) -> dict[str, int]:
-    size, pixels = problem.network.parameter_count, problem.values.shape[0] * problem.values.shape[1]
+def _memory_report(problem: Problem, layout: "Layout", cut: _Cut, threads: int) -> dict[str, int]:
+    size, pixels = (
+        problem.network.parameter_count,
+        problem.values.shape[0] * problem.values.shape[1],
+    )
     return {
         "parameters": 4 * (size + layout.factor_numbers),
         "optimizer": sum(array.nbytes for array in problem.optimizer.state.values()),

@@ -4,6 +4,7 @@ Everything that is compiled lives in this package, and is kept in a folder that 
 text of all its files: compiled code that is out of date can never be met.
 """
 
+import atexit
 import contextlib
 import hashlib
 import os
@@ -25,8 +26,8 @@ def _text_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def _cache_folder() -> Path:
-    """The first folder that can be written to; a temporary one where none can."""
+def cache_folder() -> Path:
+    """The first folder that can be written to: a new one for this process alone if none can."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     parents = [Path(given)] if (given := os.environ.get(CACHE_VARIABLE)) else []
     for parent in (*parents, Path(home) / "neuralfield"):
@@ -35,7 +36,9 @@ def _cache_folder() -> Path:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
                 return folder
-    return Path(tempfile.mkdtemp(prefix="neuralfield_"))
+    folder = tempfile.TemporaryDirectory(prefix="neuralfield_")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 def _use_whole_vectors() -> None:
@@ -46,5 +49,5 @@ def _use_whole_vectors() -> None:
         config.CPU_FEATURES = f"{features.flatten()},-prefer-256-bit"
 
 
-numba.core.config.CACHE_DIR = str(_cache_folder())
+numba.core.config.CACHE_DIR = str(cache_folder())
 _use_whole_vectors()
