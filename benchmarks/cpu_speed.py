@@ -234,10 +234,9 @@ def main(arguments: argparse.Namespace) -> int:
     if reason:
         found["peers"] = f"left out: {reason}"
     else:
-        import torch
-        from peers_torch import CPU_PEERS
+        from peers_torch import CPU_PEERS, use_cores
 
-        torch.set_num_threads(arguments.threads)
+        use_cores(arguments.threads)
         peers = CPU_PEERS if arguments.compiled else CPU_PEERS[:1]
     if arguments.quick:
         found["sizes"] = "tiny (--quick): these numbers say nothing of speed"

@@ -307,6 +307,11 @@ def torch_device(device: Device) -> torch.device:
     return torch.device("cuda" if device.kind == "gpu" else "cpu")
 
 
+def use_cores(threads: int) -> None:
+    """Work with so many threads, on the CPU."""
+    torch.set_num_threads(threads)
+
+
 def release_memory() -> None:
     """Give freed memory back to the card, for other libraries."""
     torch._dynamo.reset()  # a compiled method and its object hold each other

@@ -130,7 +130,7 @@ def test_what_the_cpu_engine_does_not_cover_goes_to_the_tape(
 
 def test_a_card_is_no_place_for_the_cpu_engine():
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ConfigError, match="the cpu engine needs training.device: cpu"):
+    with pytest.raises(ConfigError, match=r"the cpu engine needs training\.device: cpu"):
         take_engine("cpu", "auto", card)
 
 

@@ -8,6 +8,7 @@ network alone, so the number of threads changes no bit.
 
 import importlib.util
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -188,7 +189,7 @@ class _Cut:
         blocks = -(-pixels // self.block_pixels)
         count = min(blocks, _MOST_SHARDS, max(1, _MOST_SHARD_NUMBERS // size))
         ends = [min(pixels, blocks * i // count * self.block_pixels) for i in range(count + 1)]
-        self.shards = list(zip(ends, ends[1:], strict=False))
+        self.shards = list(pairwise(ends))
         self.parts: list[tuple[int, int, int]] = []
         for layer, linear in enumerate(problem.network.layers):
             rows = linear.fan_in + (linear.bias is not None)
@@ -284,10 +285,8 @@ def _flat_moments(problem: Problem, device: Device) -> tuple[np.ndarray, np.ndar
 
 
 def _memory_report(problem: Problem, layout: "Layout", cut: _Cut, threads: int) -> dict[str, int]:
-    size, pixels = (
-        problem.network.parameter_count,
-        problem.values.shape[0] * problem.values.shape[1],
-    )
+    size = problem.network.parameter_count
+    pixels = problem.shape.width * problem.shape.height
     return {
         "parameters": 4 * (size + layout.factor_numbers),
         "optimizer": sum(array.nbytes for array in problem.optimizer.state.values()),

@@ -10,6 +10,7 @@ import hashlib
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding
 import numba
@@ -43,11 +44,12 @@ def cache_folder() -> Path:
 
 def _use_whole_vectors() -> None:
     """Have loops use all of AVX-512's registers: by default LLVM leaves half of each empty."""
-    config, features = numba.core.config, llvmlite.binding.get_host_cpu_features()
+    config: Any = numba.core.config
+    features = llvmlite.binding.get_host_cpu_features()
     if features.get("avx512f") and not (config.CPU_NAME or config.CPU_FEATURES):
         config.CPU_NAME = llvmlite.binding.get_host_cpu_name()
         config.CPU_FEATURES = f"{features.flatten()},-prefer-256-bit"
 
 
-numba.core.config.CACHE_DIR = str(cache_folder())
+numba.core.config.CACHE_DIR = str(cache_folder())  # pyright: ignore[reportAttributeAccessIssue]
 _use_whole_vectors()

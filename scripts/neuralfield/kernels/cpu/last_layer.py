@@ -1,4 +1,4 @@
-"""The last layer: a value for each channel is too few for tiles, so vectors lie along its inputs."""
+"""The last layer: too few values out for tiles, so that vectors lie along the values in."""
 
 from numba import njit
 

@@ -1,4 +1,4 @@
-"""Where a network's numbers lie in memory: the table that kernels are given instead of a network."""
+"""Where a network's numbers lie in memory: the table that kernels are given of a network."""
 
 from dataclasses import dataclass
 
@@ -12,18 +12,18 @@ FAN_IN, FAN_OUT, ROWS, ACTIVATION, IN_LENGTH, OUT_LENGTH = range(6)
 VALUES, SLOPES, WEIGHTS, TRANSPOSED, PARAMETERS, GRADIENT = range(6, 12)
 """Columns of the table.
 
-FAN_IN, FAN_OUT: of a layer. ROWS: FAN_IN, and one more for biases. ACTIVATION: its number; -1: none.
-IN_LENGTH, OUT_LENGTH: numbers from one row to the next of arrays with FAN_IN or FAN_OUT numbers in
-a row. Then where arrays begin: VALUES (what goes into the layer, with a column of ones for biases)
+FAN_IN, FAN_OUT: of a layer. ROWS: FAN_IN, and one more for biases. ACTIVATION: its number, or -1.
+IN_LENGTH, OUT_LENGTH: numbers from one row to the next of arrays with ROWS or FAN_OUT numbers in a
+row. Then where arrays begin: VALUES (what goes into the layer, with a column of ones for biases)
 and SLOPES (of its activation; later of the loss) in a thread's memory; WEIGHTS (with biases as a
-last row) and TRANSPOSED (without), both times the frequency, in the memory of factors; PARAMETERS in
-the parameters; GRADIENT in a shard's gradient.
+last row) and TRANSPOSED (without), both times the frequency, among the factors; PARAMETERS in the
+parameters; GRADIENT in a shard's gradient.
 """
 
 _BLOCK_NUMBERS = 400_000
 _LEAST_ROWS, _MOST_ROWS, _ROWS_STEP = 48, 480, 48
-"""A block has as many points as let all its numbers take 1.6 MB, less than most cores' cache.
-Measured; part of the result, as gradients are summed block by block, so the same on all machines."""
+"""A block has as many points as let all its numbers take 1.6 MB, about a core's cache. Part of the
+result, as gradients are summed block by block, so it is the same on all machines."""
 
 
 def row_length(columns: int) -> int:

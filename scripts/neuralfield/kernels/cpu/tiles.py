@@ -9,7 +9,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 VECTOR = 16
-"""Numbers that rows are padded to a multiple of: a register of AVX-512, two of AVX, four of NEON."""
+"""Rows are padded to a multiple of so many: a register of AVX-512, two of AVX, four of NEON."""
 
 _WORD_BYTES = 4
 
@@ -19,11 +19,12 @@ def _tile_shape() -> tuple[int, int]:
 
     No result depends on it: every number is summed in the same order in all tiles.
     """
-    features = llvmlite.binding.get_host_cpu_features()
-    if features.get("avx512f"):
-        return 6, 4
-    return (6, 1) if features.get("avx") else (4, 1)
+    return (6, 4) if _FEATURES.get("avx512f") else (6, 1)
 
+
+_FEATURES = llvmlite.binding.get_host_cpu_features()
+_FUSES = _FEATURES.get("fma", not _FEATURES.get("sse2", False))
+"""Whether the processor multiplies and adds in one instruction: all but old ones with SSE2."""
 
 TILE_ROWS, TILE_VECTORS = _tile_shape()
 
@@ -32,7 +33,7 @@ def _tile(rows: int, vectors: int) -> Any:
     """A product of `rows` times ``16 * vectors`` numbers, summed in registers."""
 
     @intrinsic
-    def tile(typing_context, a, a_row, a_step, b, b_step, c, c_row, depth, add):  # noqa: ANN
+    def tile(typing_context, a, a_row, a_step, b, b_step, c, c_row, depth, add):
         """C (+)= A B for addresses and strides in bytes; `a_step` and `b_step` lead to the next
         factor of each sum, of which there are `depth`, at least one."""
         return types.void(*[types.int64] * 9), _generate_tile(rows, vectors)
@@ -51,6 +52,11 @@ def _generate_tile(rows: int, vectors: int) -> Any:
         kind = ir.FunctionType(vector, [vector] * 3)
         name = f"llvm.fma.v{VECTOR}f32"
         multiply_add = cgutils.get_or_insert_function(builder.module, kind, name)
+
+        def multiplied_and_added(factor: Any, right: Any, total: Any) -> Any:
+            if _FUSES:
+                return builder.call(multiply_add, [factor, right, total])
+            return builder.fadd(builder.fmul(factor, right), total)
 
         def pointer(address: Any, to: Any) -> Any:
             return builder.inttoptr(address, to.as_pointer())
@@ -76,7 +82,7 @@ def _generate_tile(rows: int, vectors: int) -> Any:
             factor = builder.insert_element(undefined, load(address, number), index(0))
             factor = builder.shuffle_vector(factor, undefined, everywhere)
             pairs = zip(right, row, strict=True)
-            following.append([builder.call(multiply_add, [factor, r, s]) for r, s in pairs])
+            following.append([multiplied_and_added(factor, r, s) for r, s in pairs])
             address = builder.add(address, a_row)
         for phi, start, step in ((done, word(0), word(1)), (a_now, a, a_step), (b_now, b, b_step)):
             phi.add_incoming(start, before)
