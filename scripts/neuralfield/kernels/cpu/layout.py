@@ -14,7 +14,7 @@ VALUES, SLOPES, WEIGHTS, TRANSPOSED, PARAMETERS, GRADIENT = range(6, 12)
 
 FAN_IN, FAN_OUT: of a layer. ROWS: FAN_IN, and one more for biases. ACTIVATION: its number, or -1.
 IN_LENGTH, OUT_LENGTH: numbers from one row to the next of arrays with ROWS or FAN_OUT numbers in a
-row. Then where arrays begin: VALUES (what goes into the layer, with a column of ones for biases)
+row; a layer's OUT_LENGTH is the next one's IN_LENGTH, so that an activation is one long loop. Then where arrays begin: VALUES (what goes into the layer, with a column of ones for biases)
 and SLOPES (of its activation; later of the loss) in a thread's memory; WEIGHTS (with biases as a
 last row) and TRANSPOSED (without), both times the frequency, among the factors; PARAMETERS in the
 parameters; GRADIENT in a shard's gradient.
@@ -75,9 +75,11 @@ def make_layout(plan: NetworkPlan, *, is_trained: bool = True) -> Layout:
     kinds = list(ACTIVATIONS)
     table = np.zeros((len(plan.layers), 12), np.int64)
     parameters = factors = gradient = 0
-    for row, layer in zip(table, plan.layers, strict=True):
+    in_lengths = [row_length(layer.fan_in + layer.has_bias) for layer in plan.layers]
+    out_lengths = [*in_lengths[1:], row_length(plan.layers[-1].fan_out)]
+    lengths = zip(in_lengths, out_lengths, strict=True)
+    for row, layer, (in_length, out_length) in zip(table, plan.layers, lengths, strict=True):
         rows = layer.fan_in + layer.has_bias
-        in_length, out_length = row_length(rows), row_length(layer.fan_out)
         kind = -1 if layer.activation is None else kinds.index(layer.activation)
         row[:IN_LENGTH] = layer.fan_in, layer.fan_out, rows, kind
         row[IN_LENGTH], row[OUT_LENGTH] = in_length, out_length

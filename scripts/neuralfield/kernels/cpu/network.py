@@ -66,7 +66,7 @@ def forward(table, rows, memory, factors):
     for layer in range(len(table) - 1):
         set_ones(table, layer, rows, memory)
         in_length, out_length = table[layer, IN_LENGTH], table[layer, OUT_LENGTH]
-        next_length, columns = table[layer + 1, IN_LENGTH], padded(table[layer, FAN_OUT])
+        columns = padded(table[layer, FAN_OUT])
         for first in range(0, rows, SCRATCH_ROWS):
             count = min(SCRATCH_ROWS, rows - first)
             argument = table[layer, SLOPES] + first * out_length
@@ -83,12 +83,9 @@ def forward(table, rows, memory, factors):
                 table[layer, ROWS],
                 0,
             )
-            value = table[layer + 1, VALUES] + first * next_length
-            for _ in range(count):
-                arguments = memory[argument : argument + columns]
-                activate(table[layer, ACTIVATION], arguments, memory[value : value + columns])
-                argument += out_length
-                value += next_length
+            value, length = table[layer + 1, VALUES] + first * out_length, count * out_length
+            arguments = memory[argument : argument + length]
+            activate(table[layer, ACTIVATION], arguments, memory[value : value + length])
     set_ones(table, len(table) - 1, rows, memory)
     forward_last(table, rows, memory, factors)
 
@@ -136,6 +133,5 @@ def backward(table, rows, memory, scratch, factors, gradient, add):
                 table[layer, FAN_OUT],
                 0,
             )
-            for row in range(count):
-                slope, by_value = before + (first + row) * length, scratch + row * length
-                multiply(memory[slope : slope + columns], memory[by_value : by_value + columns])
+            slope, size = before + first * length, count * length
+            multiply(memory[slope : slope + size], memory[scratch : scratch + size])
