@@ -10,12 +10,13 @@ from neuralfield.device import select_device
 from neuralfield.drawing import make_drawer
 from neuralfield.drawing.array_draw import ArrayDraw
 from neuralfield.drawing.cpu_draw import CpuDraw
-from neuralfield.engines import crew
+from neuralfield.engines import cpu, crew
 from neuralfield.engines.cpu import CpuEngine
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.errors import ResourceError
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.kernels import cpu as kernels
+from neuralfield.kernels.cpu import functions
 from neuralfield.layers import ACTIVATIONS
 from neuralfield.model import Model
 from neuralfield.trainer import Trainer
@@ -155,6 +156,10 @@ def test_an_error_in_a_thread_reaches_the_caller():
     with pytest.raises(ValueError, match="piece 5"):
         threads.run(fail, 9)
     threads.close()
+
+
+def test_all_activations_that_there_is_code_for_are_taken():
+    assert tuple(functions.ACTIVATIONS) == cpu._COVERED["activation"]
 
 
 @pytest.mark.parametrize("network", NETWORKS)

@@ -26,12 +26,23 @@ from neuralfield.optimizers import Adam, Sgd
 if TYPE_CHECKING:
     from neuralfield.kernels.cpu.layout import Layout
 
-_MOST_SHARDS = 32
+MOST_SHARDS = 32
+"""More than most machines have cores; each has a gradient of its own."""
+
 _MOST_SHARD_NUMBERS = 1 << 25
-"""More shards than most machines have cores, but less than 128 MiB of gradients."""
+"""Of all their gradients: 128 MiB."""
 
 _PART_PARAMETERS = 1 << 13
 """Parameters that are moved together, about."""
+
+
+_COVERED = {
+    "encoding": ("identity", "corners", "fourier"),
+    "activation": ("sine", "tanh", "relu", "sigmoid"),
+    "output": ("linear", "sigmoid"),
+    "loss": ("mse", "binary_cross_entropy", "huber"),
+}
+"""What `kernels.cpu` has code for."""
 
 
 class CpuEngine:
@@ -187,7 +198,7 @@ class _Cut:
         self.block_pixels = max(1, layout.block_rows // points)
         pixels, size = problem.batches.size, problem.network.parameter_count
         blocks = -(-pixels // self.block_pixels)
-        count = min(blocks, _MOST_SHARDS, max(1, _MOST_SHARD_NUMBERS // size))
+        count = min(blocks, MOST_SHARDS, max(1, _MOST_SHARD_NUMBERS // size))
         ends = [min(pixels, blocks * i // count * self.block_pixels) for i in range(count + 1)]
         self.shards = list(pairwise(ends))
         self.parts: list[tuple[int, int, int]] = []
@@ -214,7 +225,7 @@ def reason_against(problem: Problem, precision: str, device: Device) -> str | No
     found = reason_against_network(network_plan(problem.network))
     if found is not None:
         return found
-    if problem.loss not in LOSSES:
+    if problem.loss not in _COVERED["loss"]:
         return f"the cpu engine does not cover the loss {problem.loss}"
     if not isinstance(problem.optimizer, Adam | Sgd):
         kind = type(problem.optimizer).__name__
@@ -226,7 +237,12 @@ def reason_against_network(plan: NetworkPlan) -> str | None:
     """Why the cpu engine's kernels cannot run a network; None where they can."""
     if importlib.util.find_spec("numba") is None:
         return "the cpu engine needs Numba, which is not installed"
-    return f"the cpu engine does not cover {plan.unknown_part}" if plan.unknown_part else None
+    activations = (layer.activation for layer in plan.layers[:-1])
+    parts = [("encoding", plan.encoding), *(("activation", name) for name in activations)]
+    for kind, part in (*parts, ("output", plan.output)):
+        if part not in _COVERED[kind]:
+            return f"the cpu engine does not cover the {kind} {part}"
+    return None
 
 
 def encoding_numbers(encoding: Encoding) -> tuple[int, int, int]:
