@@ -26,7 +26,7 @@ UNKNOWN_SIDE_PX = 1024
 """Assumed longer side of a picture that keeps its own size."""
 
 CORE_FLOP_PER_S = {"cpu": 2e10, "tape": 5e9}
-"""What a core does at the least, by engine; a longer run than expected is worse than a short one."""
+"""What a core does at the least, by engine: longer than expected is worse than shorter."""
 
 GPU_FLOP_PER_S = {"cuda": 4e12, "tape": 2e12}
 """What a card does at the least, by engine: assumed, as which card a job gets is not known before.
