@@ -47,8 +47,10 @@ class DeviceDrawing:
     The one place that says how the package draws on a device.
     """
 
-    def __init__(self, model: Model, size_px: tuple[int, int], device: Device) -> None:
-        self._drawer, self._centre = make_drawer(model, device), device.asarray(_CENTRE)
+    def __init__(
+        self, model: Model, size_px: tuple[int, int], device: Device, threads: int = 1
+    ) -> None:
+        self._drawer, self._centre = make_drawer(model, device, threads), device.asarray(_CENTRE)
         self._columns, self._rows = _axes(model, size_px, device)
         self._rows_per_block = max(1, BAND_POINTS[device.kind] // size_px[0])
 

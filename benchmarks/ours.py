@@ -19,7 +19,7 @@ class Ours:
     Attributes
     ----------
     name : str
-    engine : {"cuda", "tape"}
+    engine : {"cpu", "cuda", "tape"}
     precision : {"mixed", "float32"}
     gradient_limit : float
         The largest relative error of a gradient that still counts as correct.
@@ -33,12 +33,13 @@ class Ours:
 
 CUDA_MIXED = Ours("cuda mixed", "cuda", "mixed", 2e-2)
 CUDA_FLOAT32 = Ours("cuda float32", "cuda", "float32", 1e-3)
+CPU = Ours("cpu float32", "cpu", "float32", 1e-3)
 TAPE = Ours("tape float32", "tape", "float32", 1e-3)
 
 
 def systems(device: Device) -> tuple[Ours, ...]:
     """The engines that a device can run."""
-    return (CUDA_MIXED, CUDA_FLOAT32, TAPE) if device.kind == "gpu" else (TAPE,)
+    return (CUDA_MIXED, CUDA_FLOAT32, TAPE) if device.kind == "gpu" else (CPU, TAPE)
 
 
 class TrainingSteps:
@@ -49,10 +50,12 @@ class TrainingSteps:
     task : Task
     device : Device
     engine : str
+    threads : int
+        Cores to use, on the CPU.
     """
 
-    def __init__(self, task: Task, device: Device, engine: str) -> None:
-        self.trainer = Trainer(task, device, engine, threads=1, note=print)
+    def __init__(self, task: Task, device: Device, engine: str, threads: int = 1) -> None:
+        self.trainer = Trainer(task, device, engine, threads, note=print)
         self.taken = 0
         self._device = device
 

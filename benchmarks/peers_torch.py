@@ -56,6 +56,9 @@ COMPILED_TF32 = Peer("torch compiled TF32", True, "high", False, 1e-1)
 COMPILED_HALF = Peer("torch compiled fp16 autocast", True, "high", True, float("inf"))
 PEERS = (EAGER, COMPILED_TF32, COMPILED_HALF)
 
+COMPILED = Peer("torch compiled float32", True, "highest", False, 1e-3)
+CPU_PEERS = (EAGER, COMPILED)
+
 
 class TorchField(torch.nn.Module):
     """A coordinate network with the weights of one of ours."""
@@ -302,6 +305,11 @@ def torch_device(device: Device) -> torch.device:
     if device.kind == "gpu" and not torch.cuda.is_available():
         raise RuntimeError(f"PyTorch {torch.__version__} cannot use the card")
     return torch.device("cuda" if device.kind == "gpu" else "cpu")
+
+
+def use_cores(threads: int) -> None:
+    """Work with so many threads, on the CPU."""
+    torch.set_num_threads(threads)
 
 
 def release_memory() -> None:

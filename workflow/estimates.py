@@ -8,6 +8,7 @@ from typing import Any
 
 from PIL import Image
 
+from neuralfield.engines.cpu import MOST_SHARDS
 from neuralfield.engines.layer_forward import MAX_WIDTH
 from neuralfield.engines.tape import BLOCK_POINTS
 from neuralfield.fields.mlp import PRESETS
@@ -27,8 +28,8 @@ BYTES_PER_VALUE = 8 * 4
 UNKNOWN_SIDE_PX = 1024
 """Assumed of a picture whose file does not tell."""
 
-CORE_FLOP_PER_S = 5e9
-"""What a core does at the least; a longer run than expected is worse than a short one."""
+CORE_FLOP_PER_S = {"cpu": 2e10, "tape": 5e9}
+"""What a core does at the least, by engine: longer than expected is worse than shorter."""
 
 GPU_FLOP_PER_S = {"cuda": 4e12, "tape": 2e12}
 """What a card does at the least, by engine: assumed, as which card a job gets is not known before.
@@ -92,7 +93,17 @@ def training_memory_mb(
         return table + GPU_MEMORY_MB
     points = min(points_per_step(image, field["training"]), threads * BLOCK_POINTS["cpu"])
     wide = 2 if field["training"]["precision"] == "float64" else 1
-    return table + ceil(points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide / 1e6)
+    layers = points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide
+    weights = sum(a * b for a, b in pairwise(layer_widths(field)))
+    gradients = MOST_SHARDS * 4 * weights if cpu_engine(field) == "cpu" else 0
+    return table + ceil((layers + gradients) / 1e6)
+
+
+def cpu_engine(field: Mapping[str, Any]) -> str:
+    """The engine that will train a network on a processor."""
+    training = field["training"]
+    is_covered = training["precision"] != "float64" and training["engine"] != "tape"
+    return "cpu" if is_covered else "tape"
 
 
 def gpu_engine(field: Mapping[str, Any]) -> str:
@@ -117,7 +128,7 @@ def training_minutes(
         engine = gpu_engine(field)
         step_s = GPU_STEP_S[engine] + step_flop / GPU_FLOP_PER_S[engine]
     else:
-        step_s = step_flop / (CORE_FLOP_PER_S * threads)
+        step_s = step_flop / (CORE_FLOP_PER_S[cpu_engine(field)] * threads)
     minutes = STARTING_MINUTES + ceil(training["steps"] * step_s / training["segments"] / 60)
     limit_s = training.get("time_limit_s", inf)
     return ceil(min(attempt * min(minutes, LONGEST_MINUTES), limit_s / 60))
@@ -126,7 +137,7 @@ def training_minutes(
 def drawing_minutes(points: int, field: Mapping[str, Any], threads: int, gpus: int) -> int:
     """One product of matrices for each layer and point, with 16 samples to a pixel."""
     weights = sum(a * b for a, b in pairwise(layer_widths(field)))
-    flop_per_s = GPU_FLOP_PER_S["tape"] if gpus else CORE_FLOP_PER_S * threads
+    flop_per_s = GPU_FLOP_PER_S["tape"] if gpus else CORE_FLOP_PER_S["tape"] * threads
     return min(STARTING_MINUTES + ceil(32 * weights * points / flop_per_s / 60), LONGEST_MINUTES)
 
 

@@ -1,6 +1,7 @@
 """The training loop: one for every engine, field and picture, resumable at any step."""
 
 import csv
+import importlib.metadata
 import io
 import json
 import math
@@ -285,6 +286,8 @@ def _record(trainer: Trainer, run: Run) -> dict[str, Any]:
     versions |= {"numpy": np.__version__}
     if run.device.kind == "gpu":
         versions["cupy"] = run.device.xp.__version__
+    if trainer.engine.name == "cpu":
+        versions["numba"] = importlib.metadata.version("numba")
     return {
         "device": run.device.name,
         "engine": trainer.engine.name,

@@ -1,5 +1,6 @@
 """Which engine is taken, and how the trainer drives it."""
 
+import importlib.util
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,9 +11,8 @@ import test_fit
 from make_problem import make_problem
 
 from neuralfield.device import Device, select_device
-from neuralfield.engines import make_engine
-from neuralfield.engines import tape as tape_module
-from neuralfield.engines.cuda import reason_against
+from neuralfield.engines import cpu, cuda, make_engine
+from neuralfield.engines.cpu import CpuEngine
 from neuralfield.engines.hopper_network import HopperNetwork
 from neuralfield.engines.plans import network_plan
 from neuralfield.engines.tape import TapeEngine
@@ -49,20 +49,17 @@ def take_engine(request, precision, device=CPU, **settings):
     return engine, said
 
 
-@pytest.mark.parametrize(
-    ("precision", "used"),
-    [("auto", "float32"), ("float32", "float32"), ("float64", "float64")],
-)
-def test_the_cpu_trains_on_the_tape_and_says_nothing_of_it(precision, used):
+@pytest.mark.parametrize("precision", ["auto", "float32"])
+def test_a_processor_trains_with_the_cpu_engine_and_says_nothing_of_it(precision):
     engine, said = take_engine("auto", precision)
-    assert (engine.name, engine.precision, said) == ("tape", used, [])
+    assert (engine.name, engine.precision, said) == ("cpu", "float32", [])
 
 
-def test_mixed_precision_on_the_tape_is_float32_and_is_said():
-    for request in ("auto", "tape"):
-        engine, said = take_engine(request, "mixed")
-        assert (engine.name, engine.precision) == ("tape", "float32")
-        assert said == ["mixed precision is the cuda engine's: training in float32"]
+@pytest.mark.parametrize("request_", ["auto", "cpu", "tape"])
+def test_mixed_precision_on_a_processor_is_float32_and_is_said(request_):
+    engine, said = take_engine(request_, "mixed")
+    assert (engine.name, engine.precision) == ("tape" if request_ == "tape" else "cpu", "float32")
+    assert said == ["mixed precision is the cuda engine's: training in float32"]
 
 
 def test_cuda_without_a_gpu_is_refused_with_what_to_do():
@@ -75,7 +72,9 @@ def test_cuda_without_a_gpu_is_refused_with_what_to_do():
 
 
 def test_an_unknown_engine_is_refused():
-    with pytest.raises(ConfigError, match=r"training\.engine: 'fast'; expected auto, cuda or tape"):
+    with pytest.raises(
+        ConfigError, match=r"training\.engine: 'fast'; expected auto, cpu, cuda or tape"
+    ):
         take_engine("fast", "auto")
 
 
@@ -105,6 +104,36 @@ def test_a_network_that_no_pass_covers_goes_to_the_tape():
     ]
 
 
+def without_numba(monkeypatch):
+    find_spec = importlib.util.find_spec
+    hidden = lambda name, *rest: None if name == "numba" else find_spec(name, *rest)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", hidden)
+
+
+@pytest.mark.parametrize(
+    ("precision", "prepare", "reason"),
+    [
+        ("float64", None, "the cpu engine computes in float32, not in float64"),
+        ("auto", without_numba, "the cpu engine needs Numba, which is not installed"),
+    ],
+)
+def test_what_the_cpu_engine_does_not_cover_goes_to_the_tape(
+    precision, prepare, reason, monkeypatch
+):
+    if prepare:
+        prepare(monkeypatch)
+    engine, said = take_engine("auto", precision)
+    assert (engine.name, said) == ("tape", [f"{reason}: training on the tape"])
+    with pytest.raises(ConfigError, match=reason):
+        take_engine("cpu", precision)
+
+
+def test_a_card_is_no_place_for_the_cpu_engine():
+    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigError, match=r"the cpu engine needs training\.device: cpu"):
+        take_engine("cpu", "auto", card)
+
+
 CUBIC = SimpleNamespace(name="cubic", steepness=1.0)
 
 
@@ -126,16 +155,21 @@ class Waves:
 def test_what_kernels_have_no_code_for_is_named(change, named):
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
     problem = make_problem()
-    assert reason_against(problem, "auto", card) is None
-    reason = reason_against(change(problem) or problem, "auto", card)
+    assert cuda.reason_against(problem, "auto", card) is None
+    assert cpu.reason_against(problem, "auto", CPU) is None
+    changed = change(problem) or problem
+    reason = cuda.reason_against(changed, "auto", card)
     assert reason == f"the cuda engine does not cover {named}"
+    reason = cpu.reason_against(changed, "auto", CPU)
+    # any learning rate will do on a processor
+    expected = None if "schedule" in named else f"the cpu engine does not cover {named}"
+    assert reason == expected
 
 
+@pytest.mark.parametrize("make", [TapeEngine, CpuEngine])
 @pytest.mark.parametrize("points", [1, 4, 5])
-def test_steps_in_one_call_are_the_steps_one_by_one(points):
-    together, apart = (
-        TapeEngine(make_problem(batch_pixels=50, points=points), CPU, 1) for _ in range(2)
-    )
+def test_steps_in_one_call_are_the_steps_one_by_one(points, make):
+    together, apart = (make(make_problem(batch_pixels=50, points=points), CPU, 1) for _ in range(2))
     together.run(3, 5)
     for step in range(3, 8):
         apart.run(step, 1)
@@ -148,7 +182,7 @@ def test_steps_in_one_call_are_the_steps_one_by_one(points):
 def test_results_do_not_depend_on_how_many_steps_a_call_takes(tmp_path, monkeypatch):
     task = test_fit.make_task(steps=60, supervision="footprint", footprint_points=3)
     test_fit.train(task, tmp_path / "one")
-    monkeypatch.setitem(tape_module.MOST_STEPS, "cpu", 1000)
+    monkeypatch.setattr(CpuEngine, "most_steps", 1)
     test_fit.train(task, tmp_path / "many")
     for name in ("model.safetensors", *(f"checkpoints/step_{s:08d}.safetensors" for s in (0, 60))):
         assert test_fit.sha256(tmp_path / "one" / name) == test_fit.sha256(tmp_path / "many" / name)

@@ -26,7 +26,7 @@ def field(tmp_path, monkeypatch):
 
 
 def test_more_threads_work_on_more_points_and_a_card_takes_them_all(field):
-    everything = field({"batch_pixels": 0})
+    everything = field({"batch_pixels": 0, "engine": "tape"})
     one, eight = (estimates.training_memory_mb(IMAGE, everything, n, 0) for n in (1, 8))
     table_mb = estimates.picture_memory_mb(2 * 768 * 512)
     assert table_mb < one < eight
@@ -51,6 +51,18 @@ def test_more_threads_work_on_more_points_and_a_card_takes_them_all(field):
 )
 def test_the_engine_is_the_one_that_covers_the_training(field, training, settings, engine):
     assert estimates.gpu_engine(field(training, **settings)) == engine
+
+
+def test_the_cpu_engine_is_quicker_and_keeps_gradients_side_by_side(field):
+    cpu, tape = (
+        field({"batch_pixels": 0, "steps": 100_000, "engine": engine})
+        for engine in ("auto", "tape")
+    )
+    least = estimates.STARTING_MINUTES
+    quick, slow = (estimates.training_minutes(IMAGE, f, 2, 0) - least for f in (cpu, tape))
+    assert slow == pytest.approx(4 * quick, rel=0.01)
+    memory = [estimates.training_memory_mb(IMAGE, f, 2, 0) for f in (cpu, tape)]
+    assert memory[0] > memory[1]
 
 
 def test_time_grows_with_the_work_and_with_the_number_of_steps(field):

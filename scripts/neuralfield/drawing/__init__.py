@@ -6,10 +6,11 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.drawing.array_draw import ArrayDraw
+from neuralfield.drawing.cpu_draw import CpuDraw
 from neuralfield.drawing.hopper_draw import HopperDraw
 from neuralfield.drawing.layer_draw import LayerDraw
 from neuralfield.drawing.layer_pixels import LayerPixels
-from neuralfield.engines import hopper_network, layer_forward
+from neuralfield.engines import cpu, hopper_network, layer_forward
 from neuralfield.engines.plans import network_plan
 from neuralfield.fields.network import FourierFeatures
 from neuralfield.model import Model
@@ -63,6 +64,8 @@ def make_drawer(model: Model, device: Device, threads: int = 1) -> Drawer:
     dtype = "float64" if precision == "float64" else "float32"
     network = model.network(device, dtype)
     plan = network_plan(network)
+    if device.kind == "cpu" and dtype == "float32" and cpu.reason_against_network(plan) is None:
+        return CpuDraw(network, threads)
     capability = int(device.xp.cuda.Device().compute_capability) if device.kind == "gpu" else 0
     reason = plan.unknown_part or layer_forward.reason_against(plan, capability)
     if dtype == "float64" or reason is not None:

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from neuralfield.device import Array, Device, require_memory
-from neuralfield.engines.cuda import CudaEngine, reason_against
+from neuralfield.engines import cpu, cuda
+from neuralfield.engines.cpu import CpuEngine
+from neuralfield.engines.cuda import CudaEngine
 from neuralfield.engines.problem import Problem
 from neuralfield.engines.tape import TapeEngine, memory_bytes
 from neuralfield.errors import ConfigError
 
-ENGINES = ("auto", "cuda", "tape")
+ENGINES = ("auto", "cpu", "cuda", "tape")
 
 
 class Engine(Protocol):
@@ -50,10 +52,10 @@ def make_engine(
 
     Parameters
     ----------
-    request : {"auto", "cuda", "tape"}
+    request : {"auto", "cpu", "cuda", "tape"}
         ``auto`` takes the fastest engine that covers the problem.
     precision : {"auto", "mixed", "float32", "float64"}
-        ``auto`` is mixed on the cuda engine and float32 on the tape.
+        ``auto`` is mixed on the cuda engine and float32 elsewhere.
     problem : Problem
     device : Device
     threads : int
@@ -64,23 +66,26 @@ def make_engine(
     Raises
     ------
     ConfigError
-        Unknown engine, or the cuda engine does not cover the problem.
+        Unknown engine, or the one asked for does not cover the problem.
     ResourceError
         The step would not fit into memory.
     """
     if request not in ENGINES:
-        raise ConfigError("training.engine", repr(request), "auto, cuda or tape")
-    if request != "tape":
-        reason = reason_against(problem, precision, device)
-        if reason is None:
-            return CudaEngine(problem, device, precision)
-        if request == "cuda":
-            remedy = "set training.engine: auto, which takes cuda wherever it can"
-            raise ConfigError("training.engine", f"cuda, but {reason}", "auto or tape", remedy)
-        if device.kind == "gpu":
-            note(f"{reason}: training on the tape")
-    if precision == "mixed":
+        raise ConfigError("training.engine", repr(request), "auto, cpu, cuda or tape")
+    if precision == "mixed" and (device.kind == "cpu" or request in ("cpu", "tape")):
         note("mixed precision is the cuda engine's: training in float32")
+    if request != "tape":
+        fastest = "cuda" if device.kind == "gpu" else "cpu"
+        wanted = fastest if request == "auto" else request
+        reason = (cuda if wanted == "cuda" else cpu).reason_against(problem, precision, device)
+        if reason is None and wanted == "cuda":
+            return CudaEngine(problem, device, precision)
+        if reason is None:
+            return CpuEngine(problem, device, threads)
+        if request != "auto":
+            remedy = f"set training.engine: auto, which takes {wanted} wherever it can"
+            raise ConfigError("training.engine", f"{wanted}, but {reason}", "auto or tape", remedy)
+        note(f"{reason}: training on the tape")
     require_memory(
         memory_bytes(problem, device, threads),
         device,

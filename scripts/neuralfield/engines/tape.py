@@ -2,11 +2,9 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from neuralfield.coordinates import pixel_centres
 from neuralfield.device import Array, Device
 from neuralfield.engines.problem import Problem
-from neuralfield.losses import make_loss, squared_error_of_means
-from neuralfield.ops import group_means, mean_axis
+from neuralfield.engines.supervision import Supervision
 from neuralfield.tensor import gradients
 
 MOST_STEPS = {"cpu": 1, "gpu": 64}
@@ -41,10 +39,7 @@ class TapeEngine:
         self.precision = problem.dtype
         self.most_steps = MOST_STEPS[device.kind]
         self.totals = device.xp.zeros(2)
-        self._loss = make_loss(problem.loss, problem.huber_delta)
-        shape, dtype = problem.shape, problem.dtype
-        self._centres = pixel_centres(device.xp, shape.width, shape.height).astype(dtype)
-        self._targets = device.asarray(problem.values.reshape(-1, shape.channels), dtype=dtype)
+        self._supervision = Supervision(problem, device)
         self._leaves = list(problem.network.parameters.values())
         points = problem.footprint.points if problem.footprint else 1
         self._block_pixels = max(1, BLOCK_POINTS[device.kind] // points)
@@ -93,26 +88,9 @@ class TapeEngine:
         return loss, squared_error
 
     def _block(self, pixels: Array, step: int, batch_size: int) -> tuple[list[Array], Array, Array]:
-        problem = self.problem
-        points, target = self._centres[pixels], self._targets[pixels]
-        count = batch_size * problem.shape.channels
-        if problem.footprint is None:
-            values = problem.network(points)
-            loss = self._loss(values, target, count)
-            squared = (values.data - target) ** 2
-        else:
-            values = problem.network(problem.footprint.spread(self.device.xp, points, pixels, step))
-            estimates = group_means(values, problem.footprint.group_sizes)
-            if problem.loss == "mse":
-                loss = squared_error_of_means(estimates, target, count)
-            else:
-                loss = self._loss(mean_axis(estimates, axis=1), target, count)
-            errors = estimates.data - target[:, None, :]
-            squared = errors[:, 0] * errors[:, 1]
-        weights = problem.batches.weights(pixels)
-        if weights is not None:
-            squared = squared * weights[:, None]
-        return gradients(loss, self._leaves), loss.data, squared.sum() / count
+        values = self.problem.network(self._supervision.points(pixels, step))
+        loss, squared_error = self._supervision.loss(values, pixels, batch_size)
+        return gradients(loss, self._leaves), loss.data, squared_error
 
 
 def memory_bytes(problem: Problem, device: Device, threads: int) -> int:

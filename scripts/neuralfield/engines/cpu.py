@@ -1,0 +1,315 @@
+"""The engine for processors: compiled kernels over blocks of points that stay in a core's cache.
+
+A step has two stages. In the first, threads work on shards of the batch, each a run of pixels whose
+gradient is summed in order; in the second on parts of the parameters: the shards' gradients are
+added up in order, and the optimizer moves the part. How a batch is cut depends on its size and the
+network alone, so the number of threads changes no bit.
+"""
+
+import importlib.util
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neuralfield.coordinates import pixel_centres
+from neuralfield.device import Array, Device, require_memory
+from neuralfield.engines.crew import Crew
+from neuralfield.engines.plans import network_plan
+from neuralfield.engines.problem import Problem
+from neuralfield.engines.update_stage import flatten_arrays, state_prefixes
+from neuralfield.fields.network import CornerBias, Encoding, FourierFeatures
+from neuralfield.kernels.plan import ENCODINGS, LOSSES, OUTPUTS, NetworkPlan
+from neuralfield.optimizers import Adam, Sgd
+
+if TYPE_CHECKING:
+    from neuralfield.kernels.cpu.layout import Layout
+
+MOST_SHARDS = 32
+"""More than most machines have cores; each has a gradient of its own."""
+
+_MOST_SHARD_NUMBERS = 1 << 25
+"""Of all their gradients: 128 MiB."""
+
+_PART_PARAMETERS = 1 << 13
+"""Parameters that are moved together, about."""
+
+
+_COVERED = {
+    "encoding": ("identity", "corners", "fourier"),
+    "activation": ("sine", "tanh", "relu", "sigmoid"),
+    "output": ("linear", "sigmoid"),
+    "loss": ("mse", "binary_cross_entropy", "huber"),
+}
+"""What `kernels.cpu` has code for."""
+
+
+class CpuEngine:
+    """Training steps on the processor's cores.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that `reason_against` has nothing against; its parameters and the optimizer's state
+        become views of flat arrays.
+    device : Device
+    threads : int
+
+    Raises
+    ------
+    ResourceError
+        There is too little memory.
+    """
+
+    name, variant, precision = "cpu", "", "float32"
+    most_steps = 64
+
+    def __init__(self, problem: Problem, device: Device, threads: int) -> None:
+        # imported here, because Numba takes a moment to start
+        from neuralfield.kernels.cpu import block, layout, update
+
+        plan = network_plan(problem.network)
+        self._layout = layout.make_layout(plan)
+        self._cut = _Cut(problem, self._layout)
+        self._memory = _memory_report(problem, self._layout, self._cut, threads)
+        require_memory(
+            sum(self._memory.values()),
+            device,
+            "training",
+            "use a smaller picture (images: size), a narrower network (fields: width) or fewer"
+            " threads",
+        )
+        self.totals = np.zeros(2)
+        self.problem, self._block, self._update_rows = problem, block, update.update_rows
+        shape, batches = problem.shape, problem.batches
+        self._centres = pixel_centres(np, shape.width, shape.height).astype(np.float32)
+        self._targets = np.ascontiguousarray(problem.values.reshape(-1, shape.channels))
+        weights = batches.weights(np.arange(batches.pixel_count)) if batches.is_weighted else None
+        self._weights = np.empty(0) if weights is None else weights
+        self._encoding = encoding_numbers(problem.network.encoding)
+        self._objective = _objective_numbers(problem, plan)
+        self._parameters = _flat_parameters(problem, device)
+        self._moments = _flat_moments(problem, device)
+        self._factors = layout.aligned(self._layout.factor_numbers)
+        shards = len(self._cut.shards)
+        numbers = layout.row_length(self._layout.gradient_numbers)
+        self._gradients = layout.aligned(shards * numbers).reshape(shards, numbers)
+        self._shard_totals = np.zeros((shards, 2))
+        self._threads_memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
+        self._crew = Crew(threads)
+
+    def run(self, first_step: int, count: int) -> None:
+        """Take `count` steps and add each one's loss and squared error to `totals`.
+
+        Parameters
+        ----------
+        first_step : int
+            Steps taken before.
+        count : int
+        """
+        table = self._layout
+        self._block.pack(table.table, table.frequencies, self._parameters, self._factors)
+        batch = self.problem.batches.indices(first_step)
+        for step in range(first_step, first_step + count):
+            batch = self._step(step, batch, is_last=step == first_step + count - 1)
+
+    def memory_report(self) -> dict[str, int]:
+        """Bytes by what they are for."""
+        return self._memory
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._crew.close()
+
+    def _step(self, step: int, batch: Array, *, is_last: bool) -> Array:
+        """Take a step, and find the batch of the next."""
+        batches = self.problem.batches
+        following = [batch]
+
+        def work(piece: int, member: int) -> None:
+            if piece:
+                self._work_on_shard(piece - 1, member, batch, step)
+            elif not is_last and not batches.is_everything:
+                following[0] = batches.indices(step + 1)
+
+        self._crew.run(work, len(self._cut.shards) + 1)
+        numbers = _optimizer_numbers(self.problem, step)
+        self._crew.run(lambda part, _: self._move(part, numbers), len(self._cut.parts))
+        self.totals += self._shard_totals.sum(axis=0)
+        return following[0]
+
+    def _work_on_shard(self, shard: int, member: int, batch: Array, step: int) -> None:
+        """Forward, loss and backward for a shard's pixels."""
+        problem, footprint = self.problem, self.problem.footprint
+        points, side, seed = 1, 0.0, 0
+        if footprint is not None:
+            points, side, seed = footprint.points, footprint.pixel_side, footprint.random_seed
+        self._block.train_blocks(
+            self._layout.table,
+            self._threads_memory[member],
+            self._layout.scratch,
+            self._factors,
+            self._gradients[shard],
+            batch[slice(*self._cut.shards[shard])],
+            self._cut.block_pixels,
+            self._centres,
+            self._targets,
+            self._weights,
+            (points, side, np.uint64(step), np.uint64(seed)),
+            self._encoding,
+            feature_frequencies(problem.network.encoding),
+            self._objective,
+            self._shard_totals[shard],
+        )
+
+    def _move(self, part: int, numbers: np.ndarray) -> None:
+        """Move some rows of a layer's parameters."""
+        layer, first, end = self._cut.parts[part]
+        self._update_rows(
+            self._layout.table,
+            layer,
+            self._layout.frequencies[layer],
+            first,
+            end,
+            self._gradients,
+            *self._moments,
+            self._parameters,
+            self._factors,
+            numbers,
+        )
+
+
+class _Cut:
+    """How a batch is cut into shards, and parameters into parts: on every machine alike.
+
+    Attributes
+    ----------
+    block_pixels : int
+        Pixels that pass through the network together.
+    shards : list of (int, int)
+        First and end of each, in pixels of the batch.
+    parts : list of (int, int, int)
+        Layer, first and end of rows of its weights.
+    """
+
+    def __init__(self, problem: Problem, layout: "Layout") -> None:
+        points = problem.footprint.points if problem.footprint else 1
+        self.block_pixels = max(1, layout.block_rows // points)
+        pixels, size = problem.batches.size, problem.network.parameter_count
+        blocks = -(-pixels // self.block_pixels)
+        count = min(blocks, MOST_SHARDS, max(1, _MOST_SHARD_NUMBERS // size))
+        ends = [min(pixels, blocks * i // count * self.block_pixels) for i in range(count + 1)]
+        self.shards = list(pairwise(ends))
+        self.parts: list[tuple[int, int, int]] = []
+        for layer, linear in enumerate(problem.network.layers):
+            rows = linear.fan_in + (linear.bias is not None)
+            step = max(1, _PART_PARAMETERS // linear.fan_out)
+            for first in range(0, rows, step):
+                self.parts.append((layer, first, min(rows, first + step)))
+
+
+def reason_against(problem: Problem, precision: str, device: Device) -> str | None:
+    """Why the cpu engine cannot work on a problem; None where it can.
+
+    Parameters
+    ----------
+    problem : Problem
+    precision : {"auto", "mixed", "float32", "float64"}
+    device : Device
+    """
+    if device.kind != "cpu":
+        return "the cpu engine needs training.device: cpu"
+    if precision == "float64":
+        return "the cpu engine computes in float32, not in float64"
+    found = reason_against_network(network_plan(problem.network))
+    if found is not None:
+        return found
+    if problem.loss not in _COVERED["loss"]:
+        return f"the cpu engine does not cover the loss {problem.loss}"
+    if not isinstance(problem.optimizer, Adam | Sgd):
+        kind = type(problem.optimizer).__name__
+        return f"the cpu engine does not cover the optimizer {kind}"
+    return None
+
+
+def reason_against_network(plan: NetworkPlan) -> str | None:
+    """Why the cpu engine's kernels cannot run a network; None where they can."""
+    if importlib.util.find_spec("numba") is None:
+        return "the cpu engine needs Numba, which is not installed"
+    activations = (layer.activation for layer in plan.layers[:-1])
+    parts = [("encoding", plan.encoding), *(("activation", name) for name in activations)]
+    for kind, part in (*parts, ("output", plan.output)):
+        if part not in _COVERED[kind]:
+            return f"the cpu engine does not cover the {kind} {part}"
+    return None
+
+
+def encoding_numbers(encoding: Encoding) -> tuple[int, int, int]:
+    """What kernels have to know of an encoding: its number, and the picture's sides for corners."""
+    if isinstance(encoding, CornerBias):
+        return ENCODINGS.index("corners"), encoding.width, encoding.height
+    name = "fourier" if isinstance(encoding, FourierFeatures) else "identity"
+    return ENCODINGS.index(name), 0, 0
+
+
+def feature_frequencies(encoding: Encoding) -> np.ndarray:
+    """Of Fourier features; without any for other encodings."""
+    if isinstance(encoding, FourierFeatures):
+        return encoding.frequencies
+    return np.empty((2, 0), np.float32)
+
+
+def _objective_numbers(problem: Problem, plan: NetworkPlan) -> tuple[int, int, float, float, float]:
+    share = 1 / (problem.batches.size * problem.shape.channels)
+    numbers = OUTPUTS.index(plan.output), LOSSES.index(problem.loss)
+    return *numbers, float(plan.steepness), float(problem.huber_delta), share
+
+
+def _optimizer_numbers(problem: Problem, step: int) -> np.ndarray:
+    """What `kernels.cpu.update` has to know of the optimizer, for the update after a step."""
+    optimizer, rate = problem.optimizer, problem.schedule(step)
+    if isinstance(optimizer, Adam):
+        beta1, beta2 = optimizer.beta1, optimizer.beta2
+        correction1, correction2 = 1 - beta1 ** (step + 1), math.sqrt(1 - beta2 ** (step + 1))
+        numbers = [beta1, 1 - beta1, beta2, 1 - beta2, 1 / correction2, optimizer.epsilon]
+        return np.array([rate / correction1, *numbers], np.float32)
+    assert isinstance(optimizer, Sgd)
+    return np.array([rate, optimizer.momentum], np.float32)
+
+
+def _flat_parameters(problem: Problem, device: Device) -> np.ndarray:
+    """All parameters one after another; the network's become views of them."""
+    tensors = problem.network.parameters
+    arrays = {name: tensor.data for name, tensor in tensors.items()}
+    flat = flatten_arrays(device, [(arrays, name) for name in arrays])
+    for name, tensor in tensors.items():
+        tensor.data = arrays[name]
+    return flat
+
+
+def _flat_moments(problem: Problem, device: Device) -> tuple[np.ndarray, np.ndarray]:
+    """The optimizer's state as at most two flat arrays, of which it keeps views."""
+    state, names = problem.optimizer.state, list(problem.network.parameters)
+    moments = [
+        flatten_arrays(device, [(state, f"{prefix}.{name}") for name in names])
+        for prefix in state_prefixes(problem.optimizer)
+    ]
+    nothing = np.empty(0, np.float32)
+    first, second = (*moments, nothing, nothing)[:2]
+    return first, second
+
+
+def _memory_report(problem: Problem, layout: "Layout", cut: _Cut, threads: int) -> dict[str, int]:
+    size = problem.network.parameter_count
+    pixels = problem.shape.width * problem.shape.height
+    return {
+        "parameters": 4 * (size + layout.factor_numbers),
+        "optimizer": sum(array.nbytes for array in problem.optimizer.state.values()),
+        "picture": pixels * (4 * problem.shape.channels + 8),
+        "density": 16 * pixels if problem.batches.is_weighted else 0,
+        # of a random order while it is drawn, as measured
+        "batch": 44 * problem.batches.size,
+        "gradients": 4 * len(cut.shards) * layout.gradient_numbers,
+        "blocks": 4 * threads * layout.thread_numbers,
+    }

@@ -1,0 +1,57 @@
+"""Threads that share out numbered pieces of work."""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from threadpoolctl import threadpool_limits
+
+
+class Crew:
+    """Some threads, the caller's among them, each with a BLAS that uses one core.
+
+    Who does which piece is left to chance: work whose result is to be the same for any number of
+    threads writes each piece's result to a place of its own.
+
+    Parameters
+    ----------
+    threads : int
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.size = threads
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        self._limits = threadpool_limits(limits=1)
+
+    def run(self, work: Callable[[int, int], None], pieces: int) -> None:
+        """Have each piece done once.
+
+        Parameters
+        ----------
+        work : callable
+            Told the number of the piece, and which member of the crew it is (from 0).
+        pieces : int
+        """
+        remaining = deque(range(pieces))
+
+        def take_part(member: int) -> None:
+            while True:
+                try:
+                    piece = remaining.popleft()
+                except IndexError:
+                    return
+                work(piece, member)
+
+        others = []
+        if self._pool:
+            count = min(self.size, pieces)
+            others = [self._pool.submit(take_part, member) for member in range(1, count)]
+        take_part(0)
+        for other in others:
+            other.result()
+
+    def close(self) -> None:
+        """Let the threads go, and give BLAS its own back."""
+        if self._pool:
+            self._pool.shutdown()
+        self._limits.restore_original_limits()

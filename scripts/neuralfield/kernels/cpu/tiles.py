@@ -1,0 +1,176 @@
+"""Matrix products of small float32 matrices that lie in cache, through tiles held in registers."""
+
+from typing import Any
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import njit
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+VECTOR = 16
+"""Rows are padded to a multiple of so many: a register of AVX-512, two of AVX, four of NEON."""
+
+_WORD_BYTES = 4
+
+
+def _tile_shape() -> tuple[int, int]:
+    """Rows, and vectors across, of a tile that fills this processor's registers.
+
+    No result depends on it: every number is summed in the same order in all tiles.
+    """
+    return (6, 4) if _FEATURES.get("avx512f") else (6, 1)
+
+
+_FEATURES = llvmlite.binding.get_host_cpu_features()
+_FUSES = _FEATURES.get("fma", not _FEATURES.get("sse2", False))
+"""Whether the processor multiplies and adds in one instruction: all but old ones with SSE2."""
+
+TILE_ROWS, TILE_VECTORS = _tile_shape()
+
+
+def _tile(rows: int, vectors: int) -> Any:
+    """A product of `rows` times ``16 * vectors`` numbers, summed in registers."""
+
+    @intrinsic
+    def tile(typing_context, a, a_row, a_step, b, b_step, c, c_row, depth, add):
+        """C (+)= A B for addresses and strides in bytes; `a_step` and `b_step` lead to the next
+        factor of each sum, of which there are `depth`, at least one."""
+        return types.void(*[types.int64] * 9), _generate_tile(rows, vectors)
+
+    return tile
+
+
+def _generate_tile(rows: int, vectors: int) -> Any:
+    word, number, index = ir.IntType(64), ir.FloatType(), ir.IntType(32)
+    vector = ir.VectorType(number, VECTOR)
+    everywhere = ir.Constant(ir.VectorType(index, VECTOR), [0] * VECTOR)
+    undefined = ir.Constant(vector, ir.Undefined)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        a, a_row, a_step, b, b_step, c, c_row, depth, add = arguments
+        kind = ir.FunctionType(vector, [vector] * 3)
+        name = f"llvm.fma.v{VECTOR}f32"
+        multiply_add = cgutils.get_or_insert_function(builder.module, kind, name)
+
+        def multiplied_and_added(factor: Any, right: Any, total: Any) -> Any:
+            if _FUSES:
+                return builder.call(multiply_add, [factor, right, total])
+            return builder.fadd(builder.fmul(factor, right), total)
+
+        def pointer(address: Any, to: Any) -> Any:
+            return builder.inttoptr(address, to.as_pointer())
+
+        def load(address: Any, what: Any) -> Any:
+            loaded = builder.load(pointer(address, what))
+            loaded.align = _WORD_BYTES
+            return loaded
+
+        def across(address: Any) -> list[Any]:
+            steps = (word(j * VECTOR * _WORD_BYTES) for j in range(vectors))
+            return [builder.add(address, step) for step in steps]
+
+        before = builder.block
+        loop, after = builder.append_basic_block("sum"), builder.append_basic_block("store")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        done, a_now, b_now = (builder.phi(word) for _ in range(3))
+        sums = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
+        right = [load(address, vector) for address in across(b_now)]
+        following, address = [], a_now
+        for row in sums:
+            factor = builder.insert_element(undefined, load(address, number), index(0))
+            factor = builder.shuffle_vector(factor, undefined, everywhere)
+            pairs = zip(right, row, strict=True)
+            following.append([multiplied_and_added(factor, r, s) for r, s in pairs])
+            address = builder.add(address, a_row)
+        for phi, start, step in ((done, word(0), word(1)), (a_now, a, a_step), (b_now, b, b_step)):
+            phi.add_incoming(start, before)
+            phi.add_incoming(builder.add(phi, step), loop)
+        for row, next_row in zip(sums, following, strict=True):
+            for phi, value in zip(row, next_row, strict=True):
+                phi.add_incoming(ir.Constant(vector, [0.0] * VECTOR), before)
+                phi.add_incoming(value, loop)
+        more = builder.icmp_signed("<", builder.add(done, word(1)), depth)
+        builder.cbranch(more, loop, after)
+        builder.position_at_end(after)
+
+        def store(adds: bool) -> None:
+            address = c
+            for row in following:
+                for value, place in zip(row, across(address), strict=True):
+                    total = builder.fadd(load(place, vector), value) if adds else value
+                    builder.store(total, pointer(place, vector)).align = _WORD_BYTES
+                address = builder.add(address, c_row)
+
+        with builder.if_else(builder.icmp_signed("!=", add, word(0))) as (then, otherwise):
+            with then:
+                store(True)
+            with otherwise:
+                store(False)
+        return context.get_dummy_value()
+
+    return generate
+
+
+_FULL = [_tile(TILE_ROWS, min(vectors, TILE_VECTORS)) for vectors in (1, 2, 3, 4)]
+_SINGLE = [_tile(1, min(vectors, TILE_VECTORS)) for vectors in (1, 2, 3, 4)]
+_full_1, _full_2, _full_3, _full_4 = _FULL
+_single_1, _single_2, _single_3, _single_4 = _SINGLE
+
+
+@njit(nogil=True)
+def product(a, a_row, a_step, b, b_step, c, c_row, rows, columns, depth, add):
+    """C = A B, or C += A B, in float32; every sum in order, with fused multiply-adds.
+
+    Parameters
+    ----------
+    a, a_row, a_step : int
+        Address of A, and bytes from one row to the next and from one factor to the next: A may be
+        the transpose of what lies in memory.
+    b, b_step : int
+        Address of B, and bytes from one row to the next.
+    c, c_row : int
+        Address of C, and bytes from one row to the next.
+    rows, columns, depth : int
+        C has `rows` rows, and columns up to the next multiple of `VECTOR`; B has as many.
+        `depth` factors are summed.
+    add : int
+        Whether to add to C.
+    """
+    left = (columns + VECTOR - 1) // VECTOR
+    while left > 0:
+        # as even as possible: a tile of few vectors keeps few sums going at a time
+        vectors = left
+        if TILE_VECTORS == 1:
+            vectors = 1
+        elif left == 5 or left == 6:
+            vectors = 3
+        elif left > 4:
+            vectors = 4
+        row = 0
+        while row + TILE_ROWS <= rows:
+            i, k = a + row * a_row, c + row * c_row
+            if vectors == 4:
+                _full_4(i, a_row, a_step, b, b_step, k, c_row, depth, add)
+            elif vectors == 3:
+                _full_3(i, a_row, a_step, b, b_step, k, c_row, depth, add)
+            elif vectors == 2:
+                _full_2(i, a_row, a_step, b, b_step, k, c_row, depth, add)
+            else:
+                _full_1(i, a_row, a_step, b, b_step, k, c_row, depth, add)
+            row += TILE_ROWS
+        while row < rows:
+            i, k = a + row * a_row, c + row * c_row
+            if vectors == 4:
+                _single_4(i, a_row, a_step, b, b_step, k, c_row, depth, add)
+            elif vectors == 3:
+                _single_3(i, a_row, a_step, b, b_step, k, c_row, depth, add)
+            elif vectors == 2:
+                _single_2(i, a_row, a_step, b, b_step, k, c_row, depth, add)
+            else:
+                _single_1(i, a_row, a_step, b, b_step, k, c_row, depth, add)
+            row += 1
+        b += vectors * VECTOR * 4
+        c += vectors * VECTOR * 4
+        left -= vectors

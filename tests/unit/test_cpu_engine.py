@@ -1,0 +1,199 @@
+"""The cpu engine against the tape in float64, and that nothing depends on threads."""
+
+import numpy as np
+import pytest
+import test_fit
+from make_problem import make_problem
+
+from neuralfield import fields
+from neuralfield.device import select_device
+from neuralfield.drawing import make_drawer
+from neuralfield.drawing.array_draw import ArrayDraw
+from neuralfield.drawing.cpu_draw import CpuDraw
+from neuralfield.engines import cpu, crew
+from neuralfield.engines.cpu import CpuEngine
+from neuralfield.engines.tape import TapeEngine
+from neuralfield.errors import ResourceError
+from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.kernels import cpu as kernels
+from neuralfield.kernels.cpu import functions
+from neuralfield.layers import ACTIVATIONS
+from neuralfield.model import Model
+from neuralfield.trainer import Trainer
+
+CPU = select_device("cpu")
+
+NETWORKS = {
+    "siren": {"type": "siren", "width": 24, "hidden_layers": 2},
+    "siren, wide": {"type": "siren", "width": 131, "hidden_layers": 1},
+    "fourier": {"type": "fourier", "frequencies": 9, "scale": 3.0, "width": 20},
+    "original": {"type": "mlp", "preset": "original"},
+    "no bias": {"type": "mlp", "widths": [16, 33], "activation": "sine", "bias": False},
+    "one layer": {"type": "mlp", "widths": []},
+} | {
+    name: {"type": "mlp", "widths": [20, 12, 17], "activation": name, "output": "sigmoid"}
+    for name in ACTIVATIONS
+}
+"""Widths that are a whole number of vectors, and others."""
+
+BATCHES = {
+    "everything": {},
+    "a part, at random": {"batch_pixels": 111, "channels": 3},
+    "by contrast, footprint": {"batch_pixels": 99, "detail_share": 0.5, "points": 5},
+    "footprint of everything": {"points": 2, "channels": 3},
+}
+
+
+def trained(make, dtype, *, steps=1, threads=2, **settings):
+    problem = make_problem(dtype=dtype, **settings)
+    engine = make(problem, CPU, threads)
+    engine.run(0, steps)
+    engine.close()
+    return problem, engine.totals
+
+
+def first_gradient(make, dtype, **settings):
+    """As Adam's first moment keeps it, in one piece; and loss and squared error."""
+    problem, totals = trained(make, dtype, optimizer="adam", **settings)
+    names = [f"moment1.{name}" for name in problem.network.parameters]
+    return np.concatenate([problem.optimizer.state[name].ravel() for name in names]) / 0.1, totals
+
+
+def require_gradient_of_the_tape(limit=2e-5, **settings):
+    found, totals = first_gradient(CpuEngine, "float32", **settings)
+    expected, expected_totals = first_gradient(TapeEngine, "float64", **settings)
+    assert np.linalg.norm(found - expected) < limit * np.linalg.norm(expected)
+    np.testing.assert_allclose(totals, expected_totals, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_gradients_are_those_of_the_tape(network, batch):
+    require_gradient_of_the_tape(field=NETWORKS[network], seed=5, **BATCHES[batch])
+
+
+@pytest.mark.parametrize("points", [1, 4])
+@pytest.mark.parametrize("loss", ["mse", "huber", "binary_cross_entropy"])
+def test_gradients_of_losses_are_those_of_the_tape(loss, points):
+    field = NETWORKS["siren"] | {"output": "sigmoid"}
+    require_gradient_of_the_tape(field=field, loss=loss, points=points)
+
+
+def test_every_kind_of_field_is_among_the_networks():
+    assert {network["type"] for network in NETWORKS.values()} == set(fields.FIELDS)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        {"optimizer": "adam", "beta1": 0.8, "beta2": 0.95},
+        {"optimizer": "sgd"},
+        {"optimizer": "sgd", "momentum": 0.9},
+    ],
+)
+def test_a_training_is_that_of_the_tape(optimizer):
+    settings = optimizer | {"batch_pixels": 100, "points": 3, "steps": 8}
+    (found, _), (expected, _) = (
+        trained(CpuEngine, "float32", **settings),
+        trained(TapeEngine, "float64", **settings),
+    )
+    start = make_problem(dtype="float64").network
+    for name, tensor in expected.network.parameters.items():
+        moved = np.linalg.norm(tensor.data - start.parameters[name].data)
+        error = np.linalg.norm(found.network.parameters[name].data - tensor.data)
+        assert 0 < error < 5e-3 * moved
+
+
+@pytest.mark.parametrize("batch", ["everything", "by contrast, footprint"])
+def test_the_number_of_threads_changes_no_bit(batch):
+    settings = BATCHES[batch] | {"width": 90, "height": 70, "steps": 3}
+    if "batch_pixels" in settings:
+        settings["batch_pixels"] = 2000
+    runs = [trained(CpuEngine, "float32", threads=n, **settings) for n in (1, 2, 4)]
+    for problem, totals in runs[1:]:
+        np.testing.assert_array_equal(totals, runs[0][1])
+        for name, array in problem.network.arrays.items():
+            np.testing.assert_array_equal(array, runs[0][0].network.arrays[name])
+
+
+def test_a_training_that_goes_on_from_a_saved_state_ends_with_the_same_bytes():
+    settings = {"steps": 40, "supervision": "footprint", "batch_pixels": 30, "detail_share": 0.5}
+    whole, first, second = (
+        Trainer(test_fit.make_task(**settings), CPU, "cpu", 1, print) for _ in range(3)
+    )
+    for trainer, end in ((whole, 40), (first, 7), (second, 40)):
+        if trainer is second:
+            second.restore(*first.state())
+        while trainer.steps_taken < end:
+            trainer.advance(end)
+        trainer.engine.close()
+    for name, array in whole.network.arrays.items():
+        np.testing.assert_array_equal(second.network.arrays[name], array)
+
+
+def test_a_loss_that_is_not_finite_is_seen():
+    problem = make_problem()
+    problem.network.parameters["layers.0.weight"].data[0, 0] = np.inf
+    engine = CpuEngine(problem, CPU, 1)
+    engine.run(0, 1)
+    engine.close()
+    assert not np.isfinite(engine.totals[0])
+
+
+def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
+    monkeypatch.setattr("neuralfield.device.available_memory_bytes", lambda device: 1000)
+    with pytest.raises(ResourceError, match="training: needs about"):
+        CpuEngine(make_problem(), CPU, 1)
+
+
+def test_an_error_in_a_thread_reaches_the_caller():
+    threads = crew.Crew(3)
+
+    def fail(piece, member):
+        if piece == 5:
+            raise ValueError("piece 5")
+
+    with pytest.raises(ValueError, match="piece 5"):
+        threads.run(fail, 9)
+    threads.close()
+
+
+def test_all_activations_that_there_is_code_for_are_taken():
+    assert tuple(functions.ACTIVATIONS) == cpu._COVERED["activation"]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_pixels_are_drawn_as_by_arrays(network):
+    settings = field_settings(NETWORKS[network])
+    shape = PictureShape(30, 20, 3)
+    model = Model(settings, shape, "rgb", build_field(settings, shape, 1).arrays, {})
+    columns, rows = np.linspace(-1, 1, 70), np.linspace(-0.6, 0.6, 50)
+    offsets = np.array([[0, 0], [1e-3, 2e-3], [-3e-3, 1e-3]])
+    drawer = make_drawer(model, CPU, 2)
+    assert isinstance(drawer, CpuDraw)
+    reference = ArrayDraw(model.network(CPU, "float64"), CPU, "float64", 1)
+    for which in (None, np.array([7, 3499, 20])):
+        drawn = drawer.pixels(columns, rows, offsets, which)
+        exact = reference.pixels(columns, rows, offsets, which)
+        for found, expected in zip(drawn, exact, strict=True):
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, atol=1e-4)
+    drawer.close()
+    reference.close()
+
+
+def test_kernels_are_kept_where_asked_and_for_the_process_alone_where_nothing_can_be(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("NEURALFIELD_CACHE_DIR", str(tmp_path / "asked"))
+    asked = kernels.cache_folder()
+    assert asked.parent == tmp_path / "asked"
+    assert kernels.cache_folder() == asked
+    file = tmp_path / "a file"
+    file.touch()
+    for name in ("NEURALFIELD_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(file))  # below a file no folder can be made
+    alone = kernels.cache_folder()
+    (alone / "kernel").touch()
+    assert file not in alone.parents
+    assert kernels.cache_folder() != alone
