@@ -26,7 +26,7 @@ run: $(VENV)/installed ## set everything up and make everything: results/report.
 test: $(VENV)/installed-test ## run the tests; ARGS goes to pytest
 	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
 
-test-cluster: $(VENV)/installed-slurm ## run the workflow on a SLURM of this machine, as root: 4 minutes
+test-cluster: $(VENV)/installed-slurm ## run the workflow on a SLURM of this machine, as root: some minutes
 	$(BIN)/pytest -rs -m cluster tests/cluster $(ARGS)
 
 verify: $(VENV)/installed ## make the shipped results anew, elsewhere, and compare checksums
