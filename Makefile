@@ -29,7 +29,7 @@ test: $(VENV)/installed-test ## run the tests; ARGS goes to pytest
 fuzz: $(VENV)/installed-test ## give every reader 10,000 files as strangers might make them
 	$(BIN)/pytest --numprocesses 2 -m fuzz tests/unit/test_fuzz_readers.py $(ARGS)
 
-test-cluster: $(VENV)/installed-slurm ## run the workflow on a SLURM of this machine, as root: 4 minutes
+test-cluster: $(VENV)/installed-slurm ## run the workflow on a SLURM of this machine, as root: some minutes
 	$(BIN)/pytest -rs -m cluster tests/cluster $(ARGS)
 
 verify: $(VENV)/installed ## make the shipped results anew, elsewhere, and compare checksums
