@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import test_fit
-from test_fit import CPU, make_task, sha256, train
+from test_fit import CPU, make_task, sha256
 
 from neuralfield import divergence
 from neuralfield import fit as fitting
@@ -27,6 +27,9 @@ from neuralfield.training import log_spaced_steps
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 
 DIVERGES_AT, GOES_BACK_TO = 125, 86
+
+train = partial(test_fit.train, engine="tape")
+"""The engine whose steps are counted, and killed, below."""
 
 
 def diverging_task(**training):
@@ -187,11 +190,11 @@ def test_a_segment_goes_back_into_the_one_before(tmp_path, left_alone):
     task, earlier = diverging_task(), None
     for number, until in enumerate((40, 110, 160), start=1):
         segment = tmp_path / f"segment_{number}"
-        run = Run(CPU, tmp_path / f"state_{number}", say=lambda line: None)
+        run = Run(CPU, tmp_path / f"state_{number}", "tape", say=lambda line: None)
         publish = partial(publish_segment, segment_folder=segment)
         fit(task, run, publish, until_step=until, earlier_segment=earlier)
         earlier = segment
-    run = Run(CPU, tmp_path / "state_4", say=lambda line: None)
+    run = Run(CPU, tmp_path / "state_4", "tape", say=lambda line: None)
     names = {"model": "model.safetensors", "history": "history.csv", "record": "training.json"}
     outputs = {
         key: tmp_path / name for key, name in (names | {"checkpoints": "checkpoints"}).items()
@@ -219,3 +222,13 @@ def test_an_ordinary_training_has_no_rollback(tmp_path):
     assert json.loads((tmp_path / "training.json").read_text())["rollback"] is None
     assert (pd.read_csv(tmp_path / "history.csv").rollbacks == 0).all()
     assert "rolled_back_to_step" not in load_model(tmp_path / "model.safetensors").metadata
+
+
+def test_the_cpu_engine_goes_back_to_the_same_bytes(tmp_path):
+    for name, interval_s in (("alone", 1000), ("often", 0)):
+        folder = tmp_path / name
+        test_fit.train(diverging_task(), folder, engine="cpu", checkpoint_interval_s=interval_s)
+        record = json.loads((folder / "training.json").read_text())
+        assert record["engine"] == "cpu"
+        assert 0 < record["rollback"]["to_step"] < record["rollback"]["noticed_at_step"]
+    assert content(tmp_path / "alone") == content(tmp_path / "often")
