@@ -39,7 +39,7 @@ class Task:
     values : ndarray of float32, shape (height, width, channels)
         The picture, in [0, 1].
     mode : {"bilevel", "grey", "rgb", "rgba"}
-    field : Siren, Mlp or Fourier
+    field : FieldSettings
     training : TrainingSettings
     """
 

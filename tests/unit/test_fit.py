@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from small_fields import SMALL_FIELDS
 
 from neuralfield import fit as fitting
 from neuralfield.checkpoint import list_snapshots
 from neuralfield.device import available_cores, select_device
 from neuralfield.errors import ResourceError
 from neuralfield.exit_codes import EXIT_CODE_TRY_AGAIN
-from neuralfield.fields import field_settings
+from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fit import Run, fit, publish_results, publish_segment
 from neuralfield.metrics import psnr_db
 from neuralfield.model import load_model
@@ -73,6 +74,33 @@ def test_a_field_learns_a_picture_and_draws_it(tmp_path):
     train(task, tmp_path)
     drawn = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
     assert psnr_db(drawn, task.values) > 30
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("kind", FIELDS)
+def test_every_field_is_taught_footprints_saved_and_drawn(tmp_path, kind, precision):
+    field = {"type": kind} | SMALL_FIELDS[kind]
+    settings = {"supervision": "footprint", "precision": precision, "learning_rate": 1e-2}
+    train(task := make_task(field, steps=60, **settings), tmp_path)
+    model = load_model(tmp_path / "model.safetensors")
+    before, after = (
+        psnr_db(render(drawn, 20, 16, device=CPU), task.values)
+        for drawn in (load_model(tmp_path / "checkpoints/step_00000000.safetensors"), model)
+    )
+    assert after > before + 0.5
+    assert {array.dtype.name for array in model.arrays.values()} == {precision}
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_every_field_ends_with_the_same_bytes_with_two_threads(tmp_path, kind):
+    if available_cores() < 2:
+        pytest.skip("one core")
+    task = make_task(
+        {"type": kind} | SMALL_FIELDS[kind], steps=3, batch_pixels=0, supervision="footprint"
+    )
+    for threads in (1, 2):
+        train(task, tmp_path / str(threads), threads=threads)
+    assert sha256(tmp_path / "1/model.safetensors") == sha256(tmp_path / "2/model.safetensors")
 
 
 def test_footprint_supervision_fits_the_mean_over_pixels(tmp_path):

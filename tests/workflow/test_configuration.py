@@ -176,9 +176,9 @@ def test_pictures_are_found_beside_the_snakefile(written):
         (
             "fields.siren.type",
             "sirn",
-            "expected siren, mlp, fourier or imported; did you mean siren?",
+            "hashgrid, cafe, mlp or imported; did you mean siren?",
         ),
-        ("fields.new", {}, "fields.new.type: missing; expected siren, mlp, fourier or imported"),
+        ("fields.new", {}, "fields.new.type: missing; expected siren, finer, wire, gauss"),
         ("fields.siren.widht", 9, "fields.siren.widht: unknown key; expected a key that"),
         ("fields.siren.widht", 9, "did you mean width?"),
         ("fields.siren.widths", [8], "fields.siren.widths: unknown key"),

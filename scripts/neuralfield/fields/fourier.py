@@ -43,9 +43,11 @@ class Fourier:
             expected = f"one of {', '.join(ACTIVATIONS)}"
             raise ConfigError("fields: activation", repr(self.activation), expected)
 
-    def layer_sizes(self, shape: PictureShape) -> tuple[int, ...]:
-        """Values into the first layer and out of each."""
-        return (2 * self.frequencies, *[self.width] * self.hidden_layers, shape.channels)
+    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+        """Shape of each layer's matrix."""
+        return list(
+            pairwise((2 * self.frequencies, *[self.width] * self.hidden_layers, shape.channels))
+        )
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
@@ -53,7 +55,7 @@ class Fourier:
         initializer = INITIALIZERS[self.activation]
         layers = [
             make_linear(fan_in, fan_out, initializer, generator)
-            for fan_in, fan_out in pairwise(self.layer_sizes(shape))
+            for fan_in, fan_out in self.weight_shapes(shape)
         ]
         activations = [Activation(self.activation)] * self.hidden_layers
         return CoordinateNetwork(encoding, layers, activations, Output(self.output, self.steepness))
