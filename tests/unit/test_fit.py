@@ -103,6 +103,56 @@ def test_every_field_ends_with_the_same_bytes_with_two_threads(tmp_path, kind):
     assert sha256(tmp_path / "1/model.safetensors") == sha256(tmp_path / "2/model.safetensors")
 
 
+class Stopped(BaseException):
+    """Stands for a kill: nothing of the program runs after it."""
+
+
+EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.01, "keep_best": True}
+
+
+def jumping_task():
+    """A training that gets worse at its end: the rate is far too high."""
+    return make_task(steps=60, learning_rate=0.1, schedule="constant", **EVERYTHING)
+
+
+@pytest.mark.parametrize("row", [3, 30])
+def test_muon_clipping_and_the_best_network_survive_a_kill(tmp_path, row):
+    train(jumping_task(), tmp_path / "alone")
+    rows = 0
+
+    def stop(_):
+        nonlocal rows
+        rows += 1
+        if rows == row:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        train(jumping_task(), tmp_path / "killed", progress=stop, checkpoint_interval_s=0)
+    said = train(jumping_task(), tmp_path / "killed", checkpoint_interval_s=0)
+    assert any("going on from the state" in line for line in said)
+    for name in ("model.safetensors", "checkpoints/step_00000060.safetensors"):
+        assert sha256(tmp_path / "killed" / name) == sha256(tmp_path / "alone" / name)
+
+
+def test_the_network_that_is_saved_is_the_best_of_the_history_if_asked_for(tmp_path):
+    said = train(jumping_task(), tmp_path)
+    history = pd.read_csv(tmp_path / "history.csv")
+    best = int(history.step[history.loss.idxmin()])
+    assert 1 < best < 60, "the training has to get worse for this test"
+    model = load_model(tmp_path / "model.safetensors")
+    assert (model.metadata["step"], model.metadata["best_of_steps"]) == (best, 60)
+    assert json.loads((tmp_path / "training.json").read_text())["best_step"] == best
+    assert any(f"saving the best network, of step {best}" in line for line in said)
+    last = load_model(tmp_path / "checkpoints/step_00000060.safetensors")
+    assert not np.array_equal(model.arrays["layers.0.weight"], last.arrays["layers.0.weight"])
+
+
+def test_settings_that_are_off_leave_a_training_its_name():
+    described = make_task().training.described()
+    assert "keep_best" not in described and "gradient_clip_norm" not in described
+    assert EVERYTHING.items() <= make_task(**EVERYTHING).training.described().items()
+
+
 def test_footprint_supervision_fits_the_mean_over_pixels(tmp_path):
     task = make_task(steps=600, batch_pixels=0, supervision="footprint")
     train(task, tmp_path)

@@ -291,4 +291,5 @@ def test_schema_and_training_agree(written):
     training = read(written)["training"]
     for key in HOW_AND_WHERE:
         training.pop(key, None)
-    assert vars(TrainingSettings.from_mapping(training)) == training
+    off = {"gradient_clip_norm": None, "keep_best": False}
+    assert vars(TrainingSettings.from_mapping(training)) == training | off
