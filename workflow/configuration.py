@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
 from neuralfield.errors import ConfigError, InputError
+from neuralfield.fields import FIELDS
 
 SCHEMA_PATH = Path(__file__).parent / "schemas" / "config.schema.yaml"
 ROOT = Path(__file__).parent.parent
@@ -88,9 +89,17 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
     if errors:
         raise Problems(errors)
     for name in trained_fields(settings):
-        field = settings["fields"][name]
-        field["training"] = settings["training"] | field.get("training", {})
+        settings["fields"][name]["training"] = _training_of(name, settings)
     return settings
+
+
+def _training_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The section `training` with a network's own changes, and the learning rate that suits it."""
+    field = settings["fields"][name]
+    training = settings["training"] | field.get("training", {})
+    if training["learning_rate"] == "auto":
+        training["learning_rate"] = FIELDS[field["type"]].suggested_learning_rate
+    return training
 
 
 def runs(settings: Mapping[str, Any]) -> list[Run]:
@@ -379,7 +388,7 @@ def _training_disagreements(
     name: str, settings: Mapping[str, Any], name_source: Callable[[Place], str]
 ) -> Iterator[ConfigError]:
     own = settings["fields"][name].get("training", {})
-    training = settings["training"] | own
+    training = _training_of(name, settings)
     for key, limit_key in (
         ("minimum_learning_rate", "learning_rate"),
         ("segments", "steps"),

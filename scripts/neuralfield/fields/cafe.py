@@ -4,6 +4,7 @@ frequency encoding for implicit neural representations with Fourier-Chebyshev fe
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -94,6 +95,8 @@ class Cafe:
     output, steepness
         See `neuralfield.fields.network.Output`.
     """
+
+    suggested_learning_rate: ClassVar[float] = 1e-3
 
     frequencies: int = 48
     scale: float = 10.0

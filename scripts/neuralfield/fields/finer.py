@@ -3,6 +3,7 @@ tuning in implicit neural representation by variable-periodic activation functio
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -55,11 +56,13 @@ class Finer:
         See `neuralfield.fields.network.Output`.
     """
 
+    suggested_learning_rate: ClassVar[float] = 1e-3
+
     hidden_layers: int = 3
     width: int = 128
     first_omega_0: float = 30.0
     omega_0: float = 30.0
-    first_bias: float = 5.0
+    first_bias: float = 2.0
     weight_scale: float = 1.0
     output: str = "linear"
     steepness: float = 4.0

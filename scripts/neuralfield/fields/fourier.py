@@ -3,6 +3,7 @@ learn high frequency functions in low dimensional domains", NeurIPS 2020)."""
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,8 @@ class Fourier:
     output, steepness
         See `neuralfield.fields.network.Output`.
     """
+
+    suggested_learning_rate: ClassVar[float] = 1e-3
 
     frequencies: int = 128
     scale: float = 10.0

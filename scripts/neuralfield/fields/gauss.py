@@ -3,6 +3,7 @@ framework for activations in coordinate-MLPs", ECCV 2022)."""
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,6 +45,8 @@ class Gauss:
     output, steepness
         See `neuralfield.fields.network.Output`.
     """
+
+    suggested_learning_rate: ClassVar[float] = 1e-3
 
     hidden_layers: int = 3
     width: int = 128

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ class Mlp:
     output, steepness
         See `neuralfield.fields.network.Output`.
     """
+
+    suggested_learning_rate: ClassVar[float] = 1e-3
 
     widths: tuple[int, ...] = (128, 128, 128)
     activation: str = "tanh"

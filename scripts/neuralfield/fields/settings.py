@@ -12,6 +12,8 @@ class FieldSettings(Protocol):
     """Settings of one kind of network: a frozen dataclass, checked when it is made."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
+    suggested_learning_rate: ClassVar[float]
+    """Of Adam and Muon, where the user says none: found by ``benchmarks/field_rates.py``."""
 
     @property
     def output(self) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class Siren:
     output, steepness
         See `neuralfield.fields.network.Output`.
     """
+
+    suggested_learning_rate: ClassVar[float] = 1e-3
 
     hidden_layers: int = 3
     width: int = 128

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -100,6 +101,8 @@ class Wire:
     output, steepness
         See `neuralfield.fields.network.Output`.
     """
+
+    suggested_learning_rate: ClassVar[float] = 1e-3
 
     hidden_layers: int = 3
     width: int = 90
