@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--rates", nargs="+", type=float, default=RATES)
     parser.add_argument("--optimizer", choices=("adam", "muon"), default="adam")
     parser.add_argument("--side", type=int, default=96, help="longer side in pixels")
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch-pixels", type=int, default=256)
     arguments = parser.parse_args()
     lessons = [Lesson.of(name, arguments.side) for name in PICTURES]

@@ -56,7 +56,7 @@ class Finer:
         See `neuralfield.fields.network.Output`.
     """
 
-    suggested_learning_rate: ClassVar[float] = 1e-3
+    suggested_learning_rate: ClassVar[float] = 3e-4
 
     hidden_layers: int = 3
     width: int = 128

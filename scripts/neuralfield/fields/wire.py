@@ -4,6 +4,7 @@ CVPR 2023)."""
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ import numpy as np
 from neuralfield import ops
 from neuralfield.fields.network import CoordinateNetwork, Identity, Output
 from neuralfield.fields.shape import PictureShape, require_positive, require_whole
-from neuralfield.layers import Layer, make_linear, plain_weights
+from neuralfield.layers import Initializer, Layer, make_linear, siren_weights
 from neuralfield.tensor import Tensor
 
 
@@ -85,8 +86,9 @@ class Wire:
     """exp(i omega_0 z - |scale z| ** 2) with z = W x + b in every layer but the last.
 
     The first layer's weights are real, the others' complex, and the real part of the last one's
-    output counts. Complex numbers are pairs of real ones here. Weights and biases start uniform in
-    [-1, 1] / sqrt(fan_in), real and imaginary parts alike.
+    output counts. Complex numbers are pairs of real ones here. Weights start as SIREN's, real and
+    imaginary parts alike: with larger ones most wavelets are too far away to be seen, and nothing
+    is learned.
 
     Attributes
     ----------
@@ -107,7 +109,7 @@ class Wire:
     hidden_layers: int = 3
     width: int = 90
     omega_0: float = 20.0
-    scale: float = 10.0
+    scale: float = 20.0
     output: str = "linear"
     steepness: float = 4.0
 
@@ -123,11 +125,15 @@ class Wire:
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
-        layers: list[Layer] = [make_linear(2, self.width, plain_weights, generator)]
+        first = partial(siren_weights, omega_0=self.omega_0, is_first=True)
+        hidden = partial(siren_weights, omega_0=self.omega_0, is_first=False)
+        layers: list[Layer] = [make_linear(2, self.width, first, generator)]
         layers += [
-            _complex_linear(self.width, self.width, generator) for _ in range(self.hidden_layers)
+            _complex_linear((self.width, self.width), hidden, generator)
+            for _ in range(self.hidden_layers)
         ]
-        layers.append(_complex_linear(self.width, shape.channels, generator, real_part_only=True))
+        sizes = (self.width, shape.channels)
+        layers.append(_complex_linear(sizes, hidden, generator, real_part_only=True))
         wavelets = [
             Gabor(self.omega_0, self.scale, is_complex=index > 0)
             for index in range(1 + self.hidden_layers)
@@ -136,10 +142,15 @@ class Wire:
 
 
 def _complex_linear(
-    fan_in: int, fan_out: int, generator: np.random.Generator, *, real_part_only: bool = False
+    sizes: tuple[int, int],
+    initializer: Initializer,
+    generator: np.random.Generator,
+    *,
+    real_part_only: bool = False,
 ) -> ComplexLinear:
+    fan_in, fan_out = sizes
     real, imaginary = (
-        Tensor(plain_weights(fan_in, fan_out, generator), differentiable=True) for _ in range(2)
+        Tensor(initializer(fan_in, fan_out, generator), differentiable=True) for _ in range(2)
     )
     bound, parts = 1 / math.sqrt(fan_in), 1 if real_part_only else 2
     bias = Tensor(generator.uniform(-bound, bound, size=parts * fan_out), differentiable=True)
