@@ -20,7 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fields", nargs="+", choices=FIELDS, default=list(FIELDS))
     parser.add_argument("--side", type=int, default=96, help="longer side in pixels")
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch-pixels", type=int, default=256)
     parser.add_argument("--optimizer", choices=("adam", "muon"), default="adam")
     arguments = parser.parse_args()

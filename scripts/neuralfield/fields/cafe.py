@@ -96,7 +96,7 @@ class Cafe:
         See `neuralfield.fields.network.Output`.
     """
 
-    suggested_learning_rate: ClassVar[float] = 1e-3
+    suggested_learning_rate: ClassVar[float] = 3e-3
 
     frequencies: int = 48
     scale: float = 10.0

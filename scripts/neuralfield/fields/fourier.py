@@ -29,7 +29,7 @@ class Fourier:
         See `neuralfield.fields.network.Output`.
     """
 
-    suggested_learning_rate: ClassVar[float] = 1e-3
+    suggested_learning_rate: ClassVar[float] = 3e-3
 
     frequencies: int = 128
     scale: float = 10.0
