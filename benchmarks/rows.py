@@ -60,7 +60,7 @@ class Row:
 
     def task(self, precision: str, optimizer: str | None = None) -> Task:
         """The step as a task, on random data and with random weights."""
-        footprint = {}
+        footprint: dict[str, Any] = {}
         if self.footprint_points:
             footprint = {"footprint_points": self.footprint_points}
         settings = TrainingSettings(

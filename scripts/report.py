@@ -22,6 +22,11 @@ NOTHING = "–"
 
 KINDS = {
     "siren": "A network of sine waves (SIREN)",
+    "finer": "A network of sine waves that are the faster, the larger their input (FINER)",
+    "wire": "A network of complex Gabor wavelets (WIRE)",
+    "gauss": "A network of Gaussian bells",
+    "hashgrid": "Trained numbers on grids of many resolutions, and a small network (hash encoding)",
+    "cafe": "Products of waves and polynomials, and a small network (CAFE+)",
     "mlp": "A plain network",
     "fourier": "A network that is shown waves of many lengths (Fourier features)",
     "imported": "Imported weights, not trained here",

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from neuralfield.errors import ConfigError, InputError
+from neuralfield.fields import FIELDS
 from wording import (
     Place,
     Problems,
@@ -81,14 +82,27 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
     if errors:
         raise Problems(errors)
     for name in trained_fields(settings):
-        field = settings["fields"][name]
-        field["training"] = settings["training"] | field.get("training", {})
+        settings["fields"][name]["training"] = _training_of(name, settings)
     return settings
 
 
 def read_schema() -> dict[str, Any]:
     """What config.yaml may hold."""
     return yaml.safe_load(SCHEMA_PATH.read_text(encoding="utf-8"))
+
+
+def _training_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The section `training` with a network's own changes, and the learning rate that suits it."""
+    field = settings["fields"][name]
+    return with_learning_rate(field["type"], settings["training"] | field.get("training", {}))
+
+
+def with_learning_rate(field_type: str, training: Mapping[str, Any]) -> dict[str, Any]:
+    """A training whose learning rate is a number: where it is ``auto``, what suits the field."""
+    rate = training["learning_rate"]
+    if rate == "auto":
+        rate = FIELDS[field_type].suggested_learning_rate
+    return {**training, "learning_rate": rate}
 
 
 def runs(settings: Mapping[str, Any]) -> list[Run]:
@@ -297,7 +311,7 @@ def training_disagreements(
 ) -> Iterator[ConfigError]:
     """What is wrong between the settings of one network's training."""
     own = settings["fields"][name].get("training", {})
-    training = settings["training"] | own
+    training = _training_of(name, settings)
     for key, limit_key in (
         ("minimum_learning_rate", "learning_rate"),
         ("segments", "steps"),

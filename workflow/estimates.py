@@ -38,6 +38,9 @@ Newer cards are many times as fast."""
 GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
 """What a step takes however small it is, by engine, assumed: kernels have to be launched."""
 
+KERNEL_FIELDS = ("siren", "mlp", "fourier")
+"""Networks that the cuda engine has kernels for."""
+
 STARTING_MINUTES = 10
 LONGEST_MINUTES = 7 * 24 * 60
 
@@ -49,8 +52,22 @@ def layer_widths(field: Mapping[str, Any]) -> tuple[int, ...]:
     elif field["type"] == "imported":
         hidden = PRESETS["original"]["widths"]
     else:
-        hidden = [field["width"]] * (field["hidden_layers"] + 1)
-    return (2 * field.get("frequencies", 1), *hidden, 3)
+        wide = 2 if field["type"] == "wire" else 1  # complex values are pairs of numbers
+        hidden = [wide * field["width"]] * (field["hidden_layers"] + 1)
+    inputs = 2 * (field.get("frequencies", 1) + field.get("chebyshev_degree", 0))
+    if field["type"] == "hashgrid":
+        corners = 4 * field["levels"]
+        return (corners * (3 + 2 * field["features"]), *hidden, 3)
+    if field["type"] == "cafe":
+        return (inputs, field["factors"] * field["width"], *hidden, 3)
+    return (inputs, *hidden, 3)
+
+
+def table_bytes(field: Mapping[str, Any]) -> int:
+    """Of a hash encoding's table, its gradient and what the optimizer keeps of it."""
+    if field["type"] != "hashgrid":
+        return 0
+    return 6 * 8 * field["levels"] * field["features"] * 2 ** field["log2_table_size"]
 
 
 def picture_points(image: Mapping[str, Any]) -> int:
@@ -88,7 +105,7 @@ def training_memory_mb(
 ) -> int:
     """Of the machine: the picture as a table and, where there is no card for them, every layer's
     values for the points that each thread works on."""
-    table = picture_memory_mb(2 * picture_points(image))
+    table = picture_memory_mb(2 * picture_points(image)) + ceil(table_bytes(field) / 1e6)
     if gpus:
         return table + GPU_MEMORY_MB
     points = min(points_per_step(image, field["training"]), threads * BLOCK_POINTS["cpu"])
@@ -110,6 +127,7 @@ def gpu_engine(field: Mapping[str, Any]) -> str:
     """The engine that will train a network on a card, if the card is new enough."""
     training = field["training"]
     fits = max(layer_widths(field)) <= MAX_WIDTH and training["precision"] != "float64"
+    fits = fits and field["type"] in KERNEL_FIELDS and training["optimizer"] != "muon"
     return "cuda" if fits and training["engine"] != "tape" else "tape"
 
 

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from configuration import Run, read_schema, trained_fields, training_disagreements
+from configuration import (
+    Run,
+    read_schema,
+    trained_fields,
+    training_disagreements,
+    with_learning_rate,
+)
 from neuralfield.errors import ConfigError
 from wording import (
     Place,
@@ -139,6 +145,7 @@ def field_settings(
     training_keys = schema["$defs"]["training"]["properties"]
     own = {key: value for key, value in network.values if key not in training_keys}
     training = base["training"] | {k: v for k, v in network.values if k in training_keys}
+    training = with_learning_rate(base["type"], training)
     training = {key: training[key] for key in training_keys if key in training}
     field = base | own | {"training": training}
     known = schema["$defs"][base["type"]]["properties"]

@@ -23,7 +23,7 @@ from neuralfield.checkpoint import (
     save_arrays,
     snapshot_path,
 )
-from neuralfield.device import Device, keep_freed_memory, require_cores
+from neuralfield.device import Device, keep_freed_memory, require_cores, to_host
 from neuralfield.divergence import go_back
 from neuralfield.errors import CheckpointError, DivergenceError
 from neuralfield.files import write_atomically
@@ -215,10 +215,23 @@ def _save_snapshot(trainer: Trainer, folder: StateFolder) -> None:
     _save_network(trainer, snapshot_path(folder.snapshots, trainer.steps_taken))
 
 
-def _save_network(trainer: Trainer, path: Path) -> None:
+def _save_network(trainer: Trainer, path: Path, **changes: int) -> None:
     task = trainer.task
-    record = _network_of(trainer).metadata
+    record = _network_of(trainer).metadata | changes
     save_model(path, trainer.network, task.field, task.shape, task.mode, record)
+
+
+def _save_best_network(trainer: Trainer, path: Path, run: Run) -> None:
+    """Write the last network, or the best one where that is asked for."""
+    if trainer.best is None:
+        _save_network(trainer, path)
+        return
+    last = {name: to_host(array).copy() for name, array in trainer.network.arrays.items()}
+    step, loss = trainer.best.step, trainer.best.loss
+    run.note(f"saving the best network, of step {step:,} of {trainer.steps_taken:,}: loss {loss:g}")
+    trainer.network.load(trainer.best.arrays, "best network")
+    _save_network(trainer, path, step=step, best_of_steps=trainer.steps_taken)
+    trainer.network.load(last, "last network")
 
 
 def _network_of(trainer: Trainer) -> Model:
@@ -227,7 +240,7 @@ def _network_of(trainer: Trainer) -> Model:
     record = {
         "step": trainer.steps_taken,
         "picture": task.picture,
-        "training": asdict(task.training),
+        "training": task.training.described(),
         "footprint": task.training.supervision == "footprint",
         "engine": trainer.engine.name,
         "device": trainer.device.kind,
@@ -258,7 +271,7 @@ def publish_results(
 ) -> None:
     """Write a finished training's outputs: network, history, snapshots, and how it was made."""
     _publish_snapshots(trainer, folder, checkpoints)
-    _save_network(trainer, model)
+    _save_best_network(trainer, model, run)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow([*HISTORY_COLUMNS, "rollbacks"])
@@ -301,6 +314,7 @@ def _record(trainer: Trainer, run: Run) -> dict[str, Any]:
         "parameters": trainer.network.parameter_count,
         "memory_bytes": trainer.engine.memory_report(),
         "final_loss": trainer.history[-1][2],
+        "best_step": trainer.best.step if trainer.best else None,
         "rollback": asdict(trainer.rollback) if trainer.rollback else None,
         "versions": versions,
         "notes": run.notes,

@@ -1,14 +1,48 @@
 """Layers: linear maps with their initialisation, and activations by name."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
 from neuralfield import ops
 from neuralfield.tensor import Tensor
+
+
+class Layer(Protocol):
+    """A trainable map from `fan_in` to `fan_out` values a point."""
+
+    @property
+    def fan_in(self) -> int:
+        """Values in."""
+        ...
+
+    @property
+    def fan_out(self) -> int:
+        """Values out."""
+        ...
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix that points' values are multiplied with, shape (fan_in, fan_out)."""
+        ...
+
+    @property
+    def bias(self) -> Tensor | None:
+        """What is added to every point's values, if anything."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Tensor]:
+        """What is trained, by name."""
+        ...
+
+    def __call__(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        """The values out, times a factor."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -41,6 +75,30 @@ class Linear:
         """Values out."""
         return self.weight.shape[1]
 
+    @property
+    def parameters(self) -> Mapping[str, Tensor]:
+        """What is trained, by name."""
+        weight = {"weight": self.weight}
+        return weight if self.bias is None else weight | {"bias": self.bias}
+
+
+class Nonlinearity(Protocol):
+    """What follows a layer. Engines know it by its name, and do without those that are new."""
+
+    @property
+    def name(self) -> str:
+        """Of the function."""
+        ...
+
+    @property
+    def frequency(self) -> float:
+        """Factor on what comes from the layer before."""
+        ...
+
+    def after(self, layer: Layer, x: Tensor) -> Tensor:
+        """The activation of the layer's output for `x`."""
+        ...
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -56,7 +114,7 @@ class Activation:
     name: str
     frequency: float = 1.0
 
-    def after(self, layer: Linear, x: Tensor) -> Tensor:
+    def after(self, layer: Layer, x: Tensor) -> Tensor:
         """The activation of the layer's output for `x`."""
         return ACTIVATIONS[self.name](layer(x, self.frequency))
 
@@ -88,6 +146,11 @@ def glorot_weights(fan_in: int, fan_out: int, generator: np.random.Generator) ->
 def he_weights(fan_in: int, fan_out: int, generator: np.random.Generator) -> np.ndarray:
     """Uniform, variance 2 / fan_in; for relu (He et al. 2015)."""
     return uniform_weights(fan_in, fan_out, generator, bound=math.sqrt(6 / fan_in))
+
+
+def plain_weights(fan_in: int, fan_out: int, generator: np.random.Generator) -> np.ndarray:
+    """Uniform in [-1, 1] / sqrt(fan_in), as biases are."""
+    return uniform_weights(fan_in, fan_out, generator, bound=1 / math.sqrt(fan_in))
 
 
 def siren_weights(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ class Model:
 
     Attributes
     ----------
-    settings : Siren, Mlp or Fourier
+    settings : FieldSettings
         The field's settings, nothing left to defaults.
     shape : PictureShape
         Size and channels of the picture it was taught.
@@ -199,11 +198,11 @@ def _require_arrays_for(
                 raise ValueError(f"{name} holds numbers that are not finite")
     # few words can claim a network larger than any memory
     layers, values = len(arrays), sum(array.size for array in arrays.values())
-    sizes: tuple[int, ...] = ()
+    shapes: list[tuple[int, int]] = []
     if getattr(settings, "hidden_layers", 0) <= layers:
-        sizes = settings.layer_sizes(shape)
-    needed = sum(into * out for into, out in pairwise(sizes))
-    if not 1 < len(sizes) <= layers + 1 or needed > values or max(sizes) > values:
+        shapes = settings.weight_shapes(shape)
+    needed = sum(into * out for into, out in shapes)
+    if not 0 < len(shapes) <= layers or needed > values:
         raise ValueError(f"{values} weights in {layers} arrays are too few for {settings}")
 
 

@@ -2,6 +2,9 @@
 
 import itertools
 from collections.abc import Sequence
+from types import ModuleType
+
+import numpy as np
 
 from neuralfield.device import Array, namespace_of
 from neuralfield.tensor import Tensor, record
@@ -118,6 +121,147 @@ def sine(x: Tensor) -> Tensor:
         return (slope,)
 
     return record(xp.sin(x.data), (x,), backward)
+
+
+def variable_sine(x: Tensor, omega: float) -> Tensor:
+    """sin(omega * (|x| + 1) * x): a sine that is the faster, the larger its input."""
+    xp, number = namespace_of(x.data), x.data.dtype.type
+    size = xp.abs(x.data)
+    phase = number(omega) * (size + 1) * x.data
+
+    def backward(g: Array) -> tuple[Array]:
+        slope = xp.cos(phase)
+        slope *= number(omega) * (2 * size + 1)
+        slope *= g
+        return (slope,)
+
+    return record(xp.sin(phase), (x,), backward)
+
+
+def gaussian(x: Tensor) -> Tensor:
+    """exp(-x ** 2)."""
+    y = _bell(-(x.data * x.data))
+    return record(y, (x,), lambda g: (-2 * g * x.data * y,))
+
+
+_LEAST_EXPONENT = -40.0
+"""What bells of less than e ** -40 add is lost in rounding, and the products of such small numbers
+are what processors are many times slower at."""
+
+
+def _bell(exponent: Array) -> Array:
+    """exp(exponent), and 0 where that is next to nothing."""
+    xp = namespace_of(exponent)
+    return xp.exp(exponent) * (exponent > _LEAST_EXPONENT)
+
+
+def gabor(x: Tensor, omega: float, scale: float, *, is_complex: bool) -> Tensor:
+    """exp(i * omega * z - |scale * z| ** 2), complex numbers as pairs of real ones.
+
+    Parameters
+    ----------
+    x : Tensor, shape (n, 2 * width) or (n, width)
+        [Re z, Im z]; or z itself, where it is real.
+    omega, scale : float
+    is_complex : bool
+        Whether z is.
+
+    Returns
+    -------
+    Tensor, shape (n, 2 * width)
+        [real parts, imaginary parts].
+    """
+    xp, number = namespace_of(x.data), x.data.dtype.type
+    width = x.shape[1] // 2 if is_complex else x.shape[1]
+    a, b = x.data[:, :width], x.data[:, width:]
+    exponent = number(-(scale**2)) * (x.data * x.data)
+    if is_complex:
+        exponent = exponent[:, :width] + exponent[:, width:] - number(omega) * b
+    size, phase = _bell(exponent), number(omega) * a
+    y = xp.concatenate([size * xp.cos(phase), size * xp.sin(phase)], axis=1)
+
+    def backward(g: Array) -> tuple[Array]:
+        product = g * y
+        # the slopes along the size and along the phase
+        along = product[:, :width] + product[:, width:]
+        across = g[:, width:] * y[:, :width] - g[:, :width] * y[:, width:]
+        slope = number(-2 * scale**2) * a * along + number(omega) * across
+        if not is_complex:
+            return (slope,)
+        return (
+            xp.concatenate([slope, number(-2 * scale**2) * b * along - number(omega) * along], 1),
+        )
+
+    return record(y, (x,), backward)
+
+
+def product_of_parts(x: Tensor, count: int) -> Tensor:
+    """The product of `count` equal parts of each row: (n, count * c) -> (n, c)."""
+    xp = namespace_of(x.data)
+    parts = xp.split(x.data, count, axis=1)
+    before = list(itertools.accumulate(parts, lambda p, q: p * q))
+
+    def backward(g: Array) -> tuple[Array]:
+        slopes, after = [], g
+        for index in range(count - 1, 0, -1):
+            slopes.append(before[index - 1] * after)
+            after = after * parts[index]
+        return (xp.concatenate([after, *slopes[::-1]], axis=1),)
+
+    return record(before[-1], (x,), backward)
+
+
+def weighted_rows(table: Tensor, rows: Array, weights: Array) -> Tensor:
+    """Weighted sums of rows of a table, side by side; no order of threads changes a gradient.
+
+    Parameters
+    ----------
+    table : Tensor, shape (count, features)
+    rows : array of int64, shape (n, groups, k)
+    weights : array, shape (n, groups, k)
+
+    Returns
+    -------
+    Tensor, shape (n, groups * features)
+    """
+    points, groups, _ = rows.shape
+    count, features = table.shape
+
+    def backward(g: Array) -> tuple[Array]:
+        parts = g.reshape(points, groups, 1, features) * weights[..., None]
+        return (_sums_by_row(rows.reshape(-1), parts.reshape(-1, features), count),)
+
+    values = (table.data[rows] * weights[..., None]).sum(axis=2)
+    return record(values.reshape(points, groups * features), (table,), backward)
+
+
+def _sums_by_row(rows: Array, values: Array, count: int) -> Array:
+    """The sum of the values that belong to each row: (n,), (n, c) -> (count, c).
+
+    The same numbers are added in the same order each time: on the CPU one after another, on a card
+    in a tree over the values in the order of their rows, without atomic additions.
+    """
+    xp = namespace_of(values)
+    if xp is np:
+        columns = [np.bincount(rows, column, minlength=count) for column in values.T]
+        return np.stack(columns, axis=1).astype(values.dtype)
+    return _sums_by_sorting(xp, rows, values, count)
+
+
+def _sums_by_sorting(xp: ModuleType, rows: Array, values: Array, count: int) -> Array:
+    """As `_sums_by_row`: runs of equal rows are added up over strides that double."""
+    order = xp.argsort(rows, kind="stable")
+    rows, sums = rows[order], values[order]
+    ends = xp.concatenate([xp.flatnonzero(rows[1:] != rows[:-1]), xp.asarray([len(rows) - 1])])
+    longest = int(xp.diff(ends, prepend=xp.asarray([-1])).max())
+    stride = 1
+    while stride < longest:
+        same = (rows[stride:] == rows[:-stride])[:, None]
+        sums[stride:] = sums[stride:] + xp.where(same, sums[:-stride], 0)
+        stride *= 2
+    result = xp.zeros((count, values.shape[1]), values.dtype)
+    result[rows[ends]] = sums[ends]
+    return result
 
 
 def tanh(x: Tensor) -> Tensor:

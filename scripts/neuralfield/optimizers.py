@@ -77,32 +77,135 @@ class Adam:
             tensor.data -= number(learning_rate / correction1) * moment1 / scale
 
 
+class Muon:
+    """Orthogonalised momentum for hidden matrices, Adam for the rest (Jordan et al. 2024, "Muon:
+    an optimizer for hidden layers in neural networks").
+
+    m = 0.95 m + 0.05 g; w -= learning_rate * 0.2 sqrt(max(rows, columns)) * O(0.95 m + 0.05 g),
+    where O(x) is about the orthogonal matrix nearest to x. The factor gives steps the root mean
+    square that Adam's have (Liu et al. 2025, "Muon is scalable for LLM training"), so that both
+    can do with one learning rate.
+
+    Parameters
+    ----------
+    parameters : mapping of name to Tensor
+    hidden_matrices : set of str
+        Names of the parameters that are matrices between hidden layers.
+    beta1, beta2 : float
+        Of Adam.
+    """
+
+    momentum = 0.95
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        hidden_matrices: frozenset[str],
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+    ) -> None:
+        self.parameters, self.hidden_matrices = parameters, hidden_matrices
+        rest = {name: t for name, t in parameters.items() if name not in hidden_matrices}
+        self._adam = Adam(rest, beta1, beta2)
+        self.state: dict[str, Array] = dict(self._adam.state)
+        for name in sorted(hidden_matrices):
+            data = parameters[name].data
+            self.state[f"momentum.{name}"] = namespace_of(data).zeros_like(data)
+
+    def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
+        """Apply one gradient for each parameter; `step` counts from 1."""
+        named = dict(zip(self.parameters, gradients, strict=True))
+        self._adam.update([named[name] for name in self._adam.parameters], learning_rate, step)
+        for name in sorted(self.hidden_matrices):
+            tensor, gradient = self.parameters[name], named[name]
+            number = tensor.data.dtype.type
+            kept, fresh = number(self.momentum), number(1 - self.momentum)
+            momentum = self.state[f"momentum.{name}"]
+            momentum *= kept
+            momentum += fresh * gradient
+            direction = orthogonalised(kept * momentum + fresh * gradient)
+            length = 0.2 * math.sqrt(max(direction.shape))
+            tensor.data -= number(learning_rate * length) * direction
+
+
+def orthogonalised(matrix: Array) -> Array:
+    """About U V' of a matrix U S V', by five Newton-Schulz steps.
+
+    x -> a x + b (x x') x + c (x x')^2 x brings every singular value of a matrix of norm 1 into
+    about [0.7, 1.2]; the coefficients are those of Jordan et al. 2024.
+    """
+    xp, number = namespace_of(matrix), matrix.dtype.type
+    a, b, c = (number(factor) for factor in (3.4445, -4.7750, 2.0315))
+    is_tall = matrix.shape[0] > matrix.shape[1]
+    x = matrix.T if is_tall else matrix
+    x = x / (xp.sqrt((x * x).sum()) + number(1e-20))
+    for _ in range(5):
+        square = x @ x.T
+        x = a * x + (b * square + c * (square @ square)) @ x
+    return x.T if is_tall else x
+
+
+class ClippedGradients:
+    """Another optimizer, given gradients no longer than a limit (Pascanu et al. 2013).
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    limit : float
+        The largest norm of all gradients together; longer ones are shortened, all by one factor.
+    """
+
+    def __init__(self, optimizer: Optimizer, limit: float) -> None:
+        self.optimizer, self.limit = optimizer, limit
+        self.state = optimizer.state
+
+    def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
+        """Apply one gradient for each parameter; `step` counts from 1."""
+        xp = namespace_of(gradients[0])
+        squares = [xp.square(gradient).sum(dtype="float64") for gradient in gradients]
+        norm = xp.sqrt(sum(squares[1:], squares[0]))
+        factor = self.limit / xp.maximum(norm, self.limit)  # 1 where nothing is to be shortened
+        shortened = [gradient * factor.astype(gradient.dtype) for gradient in gradients]
+        self.optimizer.update(shortened, learning_rate, step)
+
+
 def make_optimizer(
     name: str,
     parameters: Mapping[str, Tensor],
     *,
+    hidden_matrices: frozenset[str] = frozenset(),
     momentum: float = 0.0,
     beta1: float = 0.9,
     beta2: float = 0.999,
+    gradient_clip_norm: float | None = None,
 ) -> Optimizer:
     """The optimizer of that name.
 
     Parameters
     ----------
-    name : {"adam", "sgd"}
+    name : {"adam", "muon", "sgd"}
     parameters : mapping of name to Tensor
+    hidden_matrices : set of str
+        For muon: which parameters are matrices between hidden layers.
     momentum : float
         For sgd.
     beta1, beta2 : float
-        For adam.
+        For adam, and for what muon leaves to adam.
+    gradient_clip_norm : float, optional
+        See `ClippedGradients`.
 
     Raises
     ------
     ConfigError
         Unknown name.
     """
+    optimizer: Optimizer
     if name == "adam":
-        return Adam(parameters, beta1, beta2)
-    if name == "sgd":
-        return Sgd(parameters, momentum)
-    raise ConfigError("training.optimizer", repr(name), "adam or sgd")
+        optimizer = Adam(parameters, beta1, beta2)
+    elif name == "muon":
+        optimizer = Muon(parameters, hidden_matrices, beta1, beta2)
+    elif name == "sgd":
+        optimizer = Sgd(parameters, momentum)
+    else:
+        raise ConfigError("training.optimizer", repr(name), "adam, muon or sgd")
+    return ClippedGradients(optimizer, gradient_clip_norm) if gradient_clip_norm else optimizer

@@ -39,7 +39,7 @@ class Task:
     values : ndarray of float32, shape (height, width, channels)
         The picture, in [0, 1].
     mode : {"bilevel", "grey", "rgb", "rgba"}
-    field : Siren, Mlp or Fourier
+    field : FieldSettings
     training : TrainingSettings
     """
 
@@ -64,7 +64,7 @@ class Task:
         return fingerprint(
             ENGINE_VERSION,
             describe_field(self.field),
-            asdict(self.training) | {"precision": engine.precision},
+            self.training.described() | {"precision": engine.precision},
             self.mode,
             list(self.values.shape),
             hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest(),
@@ -72,6 +72,25 @@ class Task:
             engine.variant,
             device_kind,
         )
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best network seen, as far as rows of the history can tell.
+
+    Attributes
+    ----------
+    step : int
+        Of the row that it was kept at.
+    loss : float
+        Mean of the steps that led there, since the row before.
+    arrays : dict of name to ndarray
+        The network's.
+    """
+
+    step: int
+    loss: float
+    arrays: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -139,9 +158,11 @@ class Trainer:
         self.optimizer = make_optimizer(
             settings.optimizer,
             self.network.parameters,
+            hidden_matrices=self.network.hidden_matrices,
             momentum=settings.momentum,
             beta1=settings.beta1,
             beta2=settings.beta2,
+            gradient_clip_norm=settings.gradient_clip_norm,
         )
         schedule = Schedule(
             settings.schedule,
@@ -179,6 +200,7 @@ class Trainer:
         )
         self.engine = self._make_engine(problem=self.problem, note=note)
         self.rollback: Rollback | None = None
+        self.best: Best | None = None
         self.steps_taken = 0
         self.seconds = 0.0
         self.history: list[tuple[float, ...]] = []
@@ -230,6 +252,9 @@ class Trainer:
         self.history.append((self.steps_taken, self.seconds, loss, psnr_db, rate))
         self._steps_since_row = 0
         self.engine.totals.fill(0)
+        if self.task.training.keep_best and (self.best is None or loss < self.best.loss):
+            arrays = {n: to_host(a).copy() for n, a in self.network.arrays.items()}
+            self.best = Best(self.steps_taken, loss, arrays)
         return dict(zip(HISTORY_COLUMNS, self.history[-1], strict=True))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -255,6 +280,9 @@ class Trainer:
             "error_since_row": squared_error,
             "rollback": asdict(self.rollback) if self.rollback else None,
         }
+        if self.best:
+            arrays |= {f"best.{n}": array for n, array in self.best.arrays.items()}
+            metadata["best"] = {"step": self.best.step, "loss": self.best.loss}
         return arrays | {"history": rows}, metadata
 
     def restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
@@ -264,6 +292,8 @@ class Trainer:
         self.network.load(_with_prefix(arrays, "network."), "saved state")
         for name, array in _with_prefix(arrays, "optimizer.").items():
             self.optimizer.state[name][...] = self.device.asarray(array)
+        if metadata.get("best"):
+            self.best = Best(**metadata["best"], arrays=_with_prefix(arrays, "best."))
         self.history = [tuple(row) for row in arrays["history"].tolist()]
         self.steps_taken, self.seconds = metadata["steps_taken"], metadata["seconds"]
         self._steps_since_row = metadata["steps_since_row"]
@@ -273,7 +303,8 @@ class Trainer:
     def roll_back(self, arrays: dict[str, np.ndarray], rollback: Rollback) -> None:
         """Go on from a snapshot, with a lower learning rate and an optimizer without memory.
 
-        What is counted and averaged since the last row begins anew; the seconds go on.
+        What is counted and averaged since the last row begins anew, and so does the search for
+        the best network; the seconds go on.
 
         Parameters
         ----------
@@ -286,6 +317,7 @@ class Trainer:
         for array in self.optimizer.state.values():
             array.fill(0)
         self.steps_taken, self._steps_since_row = rollback.to_step, 0
+        self.best = None  # whether it is of before depends on when the divergence was noticed
         self.history = [row for row in self.history if row[0] <= rollback.to_step]
 
     def _lower_learning_rate(self, rollback: Rollback) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from neuralfield.errors import ConfigError
 
+_LEFT_OUT_WHERE_OFF = ("gradient_clip_norm", "keep_best")
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
@@ -27,12 +29,17 @@ class TrainingSettings:
         Points a pixel and step under footprint supervision, from 2 to 64.
     loss : {"mse", "binary_cross_entropy", "huber"}
     huber_delta : float
-    optimizer : {"adam", "sgd"}
+    optimizer : {"adam", "muon", "sgd"}
     learning_rate, minimum_learning_rate : float
     momentum, beta1, beta2 : float
     schedule : {"cosine", "constant"}
     epoch_offset, warmup_steps : int
         See `neuralfield.schedules.Schedule`.
+    gradient_clip_norm : float, optional
+        The largest norm of all gradients together; None: whatever it is.
+    keep_best : bool
+        Whether the network that is saved is the best one seen, and not the last: that after the
+        row of the history with the lowest loss.
     precision : {"auto", "mixed", "float32", "float64"}
         Of the numbers. ``mixed``: products of 16-bit numbers, added up in float32, on the cuda
         engine; ``auto``: that where it can be had, and float32 elsewhere.
@@ -57,6 +64,8 @@ class TrainingSettings:
     schedule: str = "cosine"
     epoch_offset: int = 0
     warmup_steps: int = 0
+    gradient_clip_norm: float | None = None
+    keep_best: bool = False
     precision: str = "auto"
     random_seed: int = 0
     snapshots: int = 60
@@ -71,6 +80,9 @@ class TrainingSettings:
         self._require("warmup_steps", 0)
         if not self.learning_rate > 0:
             raise ConfigError("training.learning_rate", self.learning_rate, "a number above 0")
+        if self.gradient_clip_norm is not None and not self.gradient_clip_norm > 0:
+            found = self.gradient_clip_norm
+            raise ConfigError("training.gradient_clip_norm", found, "a number above 0")
         if not 0 <= self.detail_share <= 1:
             raise ConfigError("training.detail_share", self.detail_share, "a number from 0 to 1")
         self._require_one_of("supervision", "point", "footprint")
@@ -89,6 +101,14 @@ class TrainingSettings:
         if unknown:
             raise ConfigError("training", f"unknown {unknown}", f"some of {', '.join(known)}")
         return cls(**given)
+
+    def described(self) -> dict[str, Any]:
+        """The settings as plain values, for names and records of a training.
+
+        Without what came later and is not in use, so that older trainings keep their names.
+        """
+        plain = dataclasses.asdict(self)
+        return {n: v for n, v in plain.items() if n not in _LEFT_OUT_WHERE_OFF or v}
 
     def _require(self, name: str, at_least: int) -> None:
         value = getattr(self, name)

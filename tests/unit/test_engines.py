@@ -18,6 +18,7 @@ from neuralfield.engines.plans import network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.errors import ConfigError
 from neuralfield.fields import PictureShape, Siren, build_field
+from neuralfield.fields.network import Fixed
 from neuralfield.layers import Activation
 from neuralfield.model import load_model
 from neuralfield.trainer import Trainer
@@ -137,7 +138,7 @@ def test_a_card_is_no_place_for_the_cpu_engine():
 CUBIC = SimpleNamespace(name="cubic", steepness=1.0)
 
 
-class Waves:
+class Waves(Fixed):
     """Something that kernels have never heard of."""
 
 

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from small_fields import SMALL_FIELDS
 
 from neuralfield.coordinates import axis_centres, pixel_centres
 from neuralfield.errors import ConfigError
@@ -13,7 +14,7 @@ from neuralfield.fields import (
     field_settings,
 )
 from neuralfield.losses import make_loss
-from neuralfield.tensor import gradients
+from neuralfield.tensor import Tensor, gradients
 
 SHAPE = PictureShape(width=200, height=200, channels=1)
 
@@ -39,6 +40,7 @@ def test_the_original_network_has_its_98752_weights():
 def test_the_original_network_sees_a_bias_and_corner_coordinates():
     network = build_field(field_settings({"type": "mlp", "preset": "original"}), SHAPE)
     inputs = network.encoding(pixel_centres(np, 200, 200))
+    assert not isinstance(inputs, Tensor)
     i, j = np.meshgrid(np.arange(200), np.arange(200))
     expected = np.stack([np.ones(40_000), i.ravel() / 199, j.ravel() / 199], axis=1)
     np.testing.assert_allclose(inputs, expected, atol=1e-12)
@@ -80,8 +82,7 @@ def test_fourier_frequencies_have_the_given_scale():
 @pytest.mark.parametrize("kind", FIELDS)
 @pytest.mark.parametrize("output", ["linear", "sigmoid"])
 def test_gradients_of_whole_fields_against_finite_differences(kind, output):
-    small = {"siren": {"width": 5}, "mlp": {"widths": [4, 6]}, "fourier": {"width": 5}}[kind]
-    settings = field_settings({"type": kind, "output": output, **small})
+    settings = field_settings({"type": kind, "output": output, **SMALL_FIELDS[kind]})
     network = build_field(settings, PictureShape(5, 4, 3), random_seed=3)
     points, target = pixel_centres(np, 5, 4), np.random.default_rng(0).uniform(size=(20, 3))
 
@@ -118,7 +119,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        ({"type": "sirene"}, "'sirene'; expected one of siren, mlp, fourier"),
+        ({"type": "sirene"}, "'sirene'; expected one of siren, finer, wire"),
         ({"type": "siren", "widht": 3}, r"unknown \['widht'\]; expected some of hidden_layers"),
         ({"type": "siren", "width": 0}, "width: 0; expected whole numbers from 1 up"),
         ({"type": "mlp", "widths": [4, -1]}, r"widths: \(4, -1\); expected whole numbers from 1"),

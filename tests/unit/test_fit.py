@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from small_fields import SMALL_FIELDS
 
 from neuralfield import fit as fitting
 from neuralfield.checkpoint import list_snapshots
 from neuralfield.device import available_cores, select_device
 from neuralfield.errors import ResourceError
 from neuralfield.exit_codes import EXIT_CODE_TRY_AGAIN
-from neuralfield.fields import field_settings
+from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fit import Run, fit, publish_results, publish_segment
 from neuralfield.metrics import psnr_db
 from neuralfield.model import load_model
@@ -73,6 +74,83 @@ def test_a_field_learns_a_picture_and_draws_it(tmp_path):
     train(task, tmp_path)
     drawn = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
     assert psnr_db(drawn, task.values) > 30
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("kind", FIELDS)
+def test_every_field_is_taught_footprints_saved_and_drawn(tmp_path, kind, precision):
+    field = {"type": kind} | SMALL_FIELDS[kind]
+    settings = {"supervision": "footprint", "precision": precision, "learning_rate": 1e-2}
+    train(task := make_task(field, steps=60, **settings), tmp_path)
+    model = load_model(tmp_path / "model.safetensors")
+    before, after = (
+        psnr_db(render(drawn, 20, 16, device=CPU), task.values)
+        for drawn in (load_model(tmp_path / "checkpoints/step_00000000.safetensors"), model)
+    )
+    assert after > before + 0.5
+    assert {array.dtype.name for array in model.arrays.values()} == {precision}
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_every_field_ends_with_the_same_bytes_with_two_threads(tmp_path, kind):
+    if available_cores() < 2:
+        pytest.skip("one core")
+    task = make_task(
+        {"type": kind} | SMALL_FIELDS[kind], steps=3, batch_pixels=0, supervision="footprint"
+    )
+    for threads in (1, 2):
+        train(task, tmp_path / str(threads), threads=threads)
+    assert sha256(tmp_path / "1/model.safetensors") == sha256(tmp_path / "2/model.safetensors")
+
+
+class Stopped(BaseException):
+    """Stands for a kill: nothing of the program runs after it."""
+
+
+EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.01, "keep_best": True}
+
+
+def jumping_task():
+    """A training that gets worse at its end: the rate is far too high."""
+    return make_task(steps=60, learning_rate=0.1, schedule="constant", **EVERYTHING)
+
+
+@pytest.mark.parametrize("row", [3, 30])
+def test_muon_clipping_and_the_best_network_survive_a_kill(tmp_path, row):
+    train(jumping_task(), tmp_path / "alone")
+    rows = 0
+
+    def stop(_):
+        nonlocal rows
+        rows += 1
+        if rows == row:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        train(jumping_task(), tmp_path / "killed", progress=stop, checkpoint_interval_s=0)
+    said = train(jumping_task(), tmp_path / "killed", checkpoint_interval_s=0)
+    assert any("going on from the state" in line for line in said)
+    for name in ("model.safetensors", "checkpoints/step_00000060.safetensors"):
+        assert sha256(tmp_path / "killed" / name) == sha256(tmp_path / "alone" / name)
+
+
+def test_the_network_that_is_saved_is_the_best_of_the_history_if_asked_for(tmp_path):
+    said = train(jumping_task(), tmp_path)
+    history = pd.read_csv(tmp_path / "history.csv")
+    best = int(history.step[history.loss.idxmin()])
+    assert 1 < best < 60, "the training has to get worse for this test"
+    model = load_model(tmp_path / "model.safetensors")
+    assert (model.metadata["step"], model.metadata["best_of_steps"]) == (best, 60)
+    assert json.loads((tmp_path / "training.json").read_text())["best_step"] == best
+    assert any(f"saving the best network, of step {best}" in line for line in said)
+    last = load_model(tmp_path / "checkpoints/step_00000060.safetensors")
+    assert not np.array_equal(model.arrays["layers.0.weight"], last.arrays["layers.0.weight"])
+
+
+def test_settings_that_are_off_leave_a_training_its_name():
+    described = make_task().training.described()
+    assert "keep_best" not in described and "gradient_clip_norm" not in described
+    assert EVERYTHING.items() <= make_task(**EVERYTHING).training.described().items()
 
 
 def test_footprint_supervision_fits_the_mean_over_pixels(tmp_path):

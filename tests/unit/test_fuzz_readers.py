@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import VALUES, changed_within, mutated
 from PIL import Image
+from small_fields import SMALL_FIELDS
 from workspace import SETTINGS
 
 import configuration
@@ -124,11 +125,7 @@ def table_of_cells() -> st.SearchStrategy[bytes]:
     return rows.map(lambda lines: "\n".join(["x,y,pixel_value", *lines]).encode())
 
 
-FIELD_SETTINGS = [
-    {"type": "siren", "width": 4, "hidden_layers": 1},
-    {"type": "mlp", "widths": [3, 5], "activation": "relu", "output": "sigmoid"},
-    {"type": "fourier", "frequencies": 3, "width": 4, "hidden_layers": 1},
-]
+FIELD_SETTINGS = [{"type": kind} | small for kind, small in SMALL_FIELDS.items()]
 
 
 def save_network(path: Path, field: dict) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neuralfield.errors import ConfigError
-from neuralfield.optimizers import make_optimizer
+from neuralfield.optimizers import make_optimizer, orthogonalised
 from neuralfield.schedules import Schedule
 from neuralfield.tensor import Tensor
 
@@ -48,8 +48,53 @@ def test_the_first_step_of_adam_is_the_learning_rate_whatever_the_gradient():
     np.testing.assert_allclose(moved, [0.1, -0.1], rtol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
+def test_orthogonalised_matrices_have_singular_values_of_about_one(shape):
+    matrix = np.random.default_rng(1).normal(size=shape)
+    left, _, right = np.linalg.svd(matrix, full_matrices=False)
+    found = orthogonalised(matrix)
+    assert found.shape == shape
+    assert np.abs(np.linalg.svd(found, compute_uv=False) - 1).max() < 0.35
+    # and the same directions: what is along the i-th stays along the i-th
+    np.testing.assert_allclose(
+        left.T @ found @ right.T, np.diag(np.diag(left.T @ found @ right.T)), atol=1e-12
+    )
+
+
+def test_muon_moves_hidden_matrices_as_far_as_adam_and_leaves_the_rest_to_it():
+    random = np.random.default_rng(2)
+    start = {"hidden": random.normal(size=(32, 16)), "other": random.normal(size=(16, 3))}
+    slopes = [random.normal(size=array.shape) for array in start.values()]
+    after = {}
+    for name in ("muon", "adam"):
+        tensors = {key: Tensor(array.copy(), True) for key, array in start.items()}
+        optimizer = make_optimizer(name, tensors, hidden_matrices=frozenset(["hidden"]))
+        optimizer.update(slopes, 0.01, 1)
+        after[name] = {key: tensor.data for key, tensor in tensors.items()}
+    np.testing.assert_array_equal(after["muon"]["other"], after["adam"]["other"])
+    moved = after["muon"]["hidden"] - start["hidden"]
+    # of the matrix nearest to an orthogonal one the elements have 1 / sqrt(the longer side)
+    assert np.sqrt((moved**2).mean()) == pytest.approx(0.2 * 0.01, rel=0.2)
+    assert set(optimizer_state("muon", start)) == {
+        *("momentum.hidden", "moment1.other", "moment2.other"),
+    }
+
+
+def optimizer_state(name, arrays):
+    tensors = {key: Tensor(array, True) for key, array in arrays.items()}
+    return make_optimizer(name, tensors, hidden_matrices=frozenset(["hidden"])).state
+
+
+def test_long_gradients_are_shortened_together_and_short_ones_left():
+    clipped = walk("sgd", [1.0], [[3.0, 4.0]], gradient_clip_norm=0.5)
+    np.testing.assert_allclose(clipped, [1 - 0.3, -2 - 0.4], rtol=1e-12)
+    np.testing.assert_array_equal(
+        walk("sgd", [1.0], [[3.0, 4.0]], gradient_clip_norm=5.1), walk("sgd", [1.0], [[3.0, 4.0]])
+    )
+
+
 def test_unknown_optimizer():
-    with pytest.raises(ConfigError, match=r"training\.optimizer: 'lion'; expected adam or sgd"):
+    with pytest.raises(ConfigError, match=r"'lion'; expected adam, muon or sgd"):
         make_optimizer("lion", {})
 
 

@@ -41,6 +41,8 @@ def normal(*shape):
     return RNG.normal(size=shape)
 
 
+TABLE_ROWS, TABLE_WEIGHTS = RNG.integers(0, 4, size=(7, 3, 4)), normal(7, 3, 4)
+
 CASES = {
     "add": (lambda a, b: weighted(ops.add(a, b)), normal(3, 4), normal(4)),
     "subtract": (lambda a, b: weighted(ops.subtract(a, b)), normal(3, 4), normal(3, 1)),
@@ -54,6 +56,14 @@ CASES = {
         normal(2),
     ),
     "sine": (lambda x: weighted(ops.sine(x)), normal(4, 3)),
+    "variable_sine": (lambda x: weighted(ops.variable_sine(x, 3.0)), normal(4, 3)),
+    "gaussian": (lambda x: weighted(ops.gaussian(x)), normal(4, 3)),
+    "gabor": (lambda x: weighted(ops.gabor(x, 2.0, 0.7, is_complex=True)), normal(4, 6)),
+    "product_of_parts": (lambda x: weighted(ops.product_of_parts(x, 3)), normal(4, 6)),
+    "weighted_rows": (
+        lambda table: weighted(ops.weighted_rows(table, TABLE_ROWS, TABLE_WEIGHTS)),
+        normal(5, 2),
+    ),
     "tanh": (lambda x: weighted(ops.tanh(x)), normal(4, 3)),
     "relu": (lambda x: weighted(ops.relu(x)), normal(4, 3)),
     "sigmoid": (lambda x: weighted(ops.sigmoid(x, 4.0)), normal(4, 3)),
@@ -71,6 +81,35 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_operation(name):
     check_gradients(*CASES[name])
+
+
+def test_gabor_of_real_numbers():
+    check_gradients(lambda x: weighted(ops.gabor(x, 2.0, 0.7, is_complex=False)), normal(4, 3))
+
+
+def test_gabor_is_its_formula():
+    a, b = normal(4, 3), normal(4, 3)
+    wave = np.exp(2j * (a + 1j * b) - 0.7**2 * (a**2 + b**2))
+    found = ops.gabor(Tensor(np.concatenate([a, b], 1)), 2.0, 0.7, is_complex=True).data
+    np.testing.assert_allclose(found[:, :3] + 1j * found[:, 3:], wave, rtol=1e-12)
+
+
+def test_a_product_with_a_zero_in_it_has_its_slopes():
+    x = Tensor(np.array([[0.0, 2.0, 3.0]]), differentiable=True)
+    slopes = gradients(ops.sum_all(ops.product_of_parts(x, 3)), [x])[0]
+    np.testing.assert_array_equal(slopes, [[6.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("points", [1, 300])
+def test_a_card_adds_up_rows_as_the_cpu_does(points):
+    rows, values = RNG.integers(0, 9, size=points), normal(points, 2)
+    expected = np.zeros((12, 2))
+    np.add.at(expected, rows, values)
+    for sums in (
+        ops._sums_by_row(rows, values, 12),
+        ops._sums_by_sorting(np, rows, values, 12),
+    ):
+        np.testing.assert_allclose(sums, expected, atol=1e-12)
 
 
 def test_every_operation_is_checked():

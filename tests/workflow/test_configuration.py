@@ -180,9 +180,9 @@ def test_pictures_are_found_beside_the_snakefile(written):
         (
             "fields.siren.type",
             "sirn",
-            "expected siren, mlp, fourier or imported; did you mean siren?",
+            "hashgrid, cafe, mlp or imported; did you mean siren?",
         ),
-        ("fields.new", {}, "fields.new.type: missing; expected siren, mlp, fourier or imported"),
+        ("fields.new", {}, "fields.new.type: missing; expected siren, finer, wire, gauss"),
         ("fields.siren.widht", 9, "fields.siren.widht: unknown key; expected a key that"),
         ("fields.siren.widht", 9, "did you mean width?"),
         ("fields.siren.widths", [8], "fields.siren.widths: unknown key"),
@@ -216,7 +216,11 @@ def test_pictures_are_found_beside_the_snakefile(written):
         ),
         ("training.steps", 0, "training.steps: 0; expected a whole number >= 1"),
         ("training.steps", "many", "training.steps: 'many'; expected a whole number >= 1"),
-        ("training.learning_rate", float("inf"), "learning_rate: .inf; expected a number > 0"),
+        (
+            "training.learning_rate",
+            float("inf"),
+            "learning_rate: .inf; expected auto or a number > 0",
+        ),
         ("training.footprint_points", 65, "footprint_points: 65; expected a whole number from"),
         ("training.segments", 21, "training.segments: 21; expected at most steps, which is 20"),
         (
@@ -290,9 +294,26 @@ def test_schema_and_networks_agree(written, kind):
     assert {"type", "training", *vars(settings)} == set(field)
 
 
+def test_a_learning_rate_that_nobody_chose_is_the_field_s(written):
+    del written["training"]["learning_rate"]
+    written["fields"] = {kind: {"type": kind} for kind in FIELDS}
+    written["images"]["tiny"].pop("fields", None)
+    found = read(written)["fields"]
+    for kind, cls in FIELDS.items():
+        assert found[kind]["training"]["learning_rate"] == cls.suggested_learning_rate
+    written["training"]["learning_rate"] = 0.5
+    written["fields"]["siren"]["training"] = {"learning_rate": "auto"}
+    found = read(written)["fields"]
+    assert found["siren"]["training"]["learning_rate"] == FIELDS["siren"].suggested_learning_rate
+    assert found["mlp"]["training"]["learning_rate"] == 0.5
+    written["training"]["minimum_learning_rate"] = 0.1
+    assert "expected at most learning_rate, which is 0.001" in complaints(written)[0]
+
+
 def test_schema_and_training_agree(written):
     """The settings without those that say where and how it is worked on."""
-    training = read(written)["training"]
+    training = read(written)["fields"]["siren"]["training"]
     for key in HOW_AND_WHERE:
         training.pop(key, None)
-    assert vars(TrainingSettings.from_mapping(training)) == training
+    off = {"gradient_clip_norm": None, "keep_best": False}
+    assert vars(TrainingSettings.from_mapping(training)) == training | off

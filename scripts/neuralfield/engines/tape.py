@@ -97,7 +97,8 @@ def memory_bytes(problem: Problem, device: Device, threads: int) -> int:
     """About what a step needs at once, in bytes."""
     itemsize = 8 if problem.dtype == "float64" else 4
     layers = problem.network.layers
-    per_point = _ARRAYS_ALIVE * (layers[0].fan_in + sum(layer.fan_out for layer in layers))
+    encoded = max(problem.network.encoding.working_values, layers[0].fan_in)
+    per_point = _ARRAYS_ALIVE * (encoded + sum(layer.fan_out for layer in layers))
     points = problem.footprint.points if problem.footprint else 1
     block = min(BLOCK_POINTS[device.kind], problem.batches.size * points)
     pixels = problem.shape.width * problem.shape.height

@@ -2,27 +2,39 @@
 
 import dataclasses
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from neuralfield.device import HOST, require_memory
 from neuralfield.errors import ConfigError
+from neuralfield.fields.cafe import Cafe
+from neuralfield.fields.finer import Finer
 from neuralfield.fields.fourier import Fourier
+from neuralfield.fields.gauss import Gauss
+from neuralfield.fields.hashgrid import Hashgrid
 from neuralfield.fields.mlp import PRESETS, Mlp
 from neuralfield.fields.network import CoordinateNetwork
+from neuralfield.fields.settings import FieldSettings
 from neuralfield.fields.shape import PictureShape
 from neuralfield.fields.siren import Siren
+from neuralfield.fields.wire import Wire
 
 _BYTES_PER_WEIGHT = 16
 """In float64, and once more while it is made."""
 
 _NOT_WORTH_A_LOOK_BYTES = 1 << 28
 
-FieldSettings = Siren | Mlp | Fourier
-
-FIELDS: dict[str, type[FieldSettings]] = {"siren": Siren, "mlp": Mlp, "fourier": Fourier}
+FIELDS: dict[str, type[FieldSettings]] = {
+    "siren": Siren,
+    "finer": Finer,
+    "wire": Wire,
+    "gauss": Gauss,
+    "fourier": Fourier,
+    "hashgrid": Hashgrid,
+    "cafe": Cafe,
+    "mlp": Mlp,
+}
 
 
 def field_settings(description: Mapping[str, Any]) -> FieldSettings:
@@ -79,7 +91,7 @@ def build_field(
     ResourceError
         The network is larger than the memory there is.
     """
-    weights = sum(into * out for into, out in pairwise(settings.layer_sizes(shape)))
+    weights = sum(into * out for into, out in settings.weight_shapes(shape))
     if (needed_bytes := _BYTES_PER_WEIGHT * weights) > _NOT_WORTH_A_LOOK_BYTES:
         require_memory(needed_bytes, HOST, "fields", "make the network smaller")
     return settings.build(shape, np.random.default_rng(random_seed))

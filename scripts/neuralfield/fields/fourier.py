@@ -3,6 +3,7 @@ learn high frequency functions in low dimensional domains", NeurIPS 2020)."""
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ class Fourier:
         See `neuralfield.fields.network.Output`.
     """
 
+    suggested_learning_rate: ClassVar[float] = 3e-3
+
     frequencies: int = 128
     scale: float = 10.0
     hidden_layers: int = 3
@@ -43,9 +46,11 @@ class Fourier:
             expected = f"one of {', '.join(ACTIVATIONS)}"
             raise ConfigError("fields: activation", repr(self.activation), expected)
 
-    def layer_sizes(self, shape: PictureShape) -> tuple[int, ...]:
-        """Values into the first layer and out of each."""
-        return (2 * self.frequencies, *[self.width] * self.hidden_layers, shape.channels)
+    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+        """Shape of each layer's matrix."""
+        return list(
+            pairwise((2 * self.frequencies, *[self.width] * self.hidden_layers, shape.channels))
+        )
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
@@ -53,7 +58,7 @@ class Fourier:
         initializer = INITIALIZERS[self.activation]
         layers = [
             make_linear(fan_in, fan_out, initializer, generator)
-            for fan_in, fan_out in pairwise(self.layer_sizes(shape))
+            for fan_in, fan_out in self.weight_shapes(shape)
         ]
         activations = [Activation(self.activation)] * self.hidden_layers
         return CoordinateNetwork(encoding, layers, activations, Output(self.output, self.steepness))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class Mlp:
         See `neuralfield.fields.network.Output`.
     """
 
+    suggested_learning_rate: ClassVar[float] = 1e-3
+
     widths: tuple[int, ...] = (128, 128, 128)
     activation: str = "tanh"
     bias: bool = True
@@ -45,10 +48,10 @@ class Mlp:
         if self.coordinates not in ("centres", "corners"):
             raise ConfigError("fields: coordinates", repr(self.coordinates), "centres or corners")
 
-    def layer_sizes(self, shape: PictureShape) -> tuple[int, ...]:
-        """Values into the first layer and out of each."""
+    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+        """Shape of each layer's matrix."""
         inputs = CornerBias.size if self.coordinates == "corners" else Identity.size
-        return (inputs, *self.widths, shape.channels)
+        return list(pairwise((inputs, *self.widths, shape.channels)))
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
@@ -57,7 +60,7 @@ class Mlp:
         initializer = INITIALIZERS[self.activation]
         layers = [
             make_linear(fan_in, fan_out, initializer, generator, bias=self.bias)
-            for fan_in, fan_out in pairwise(self.layer_sizes(shape))
+            for fan_in, fan_out in self.weight_shapes(shape)
         ]
         activations = [Activation(self.activation)] * len(self.widths)
         return CoordinateNetwork(encoding, layers, activations, Output(self.output, self.steepness))

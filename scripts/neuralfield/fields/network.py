@@ -1,20 +1,65 @@
 """What all coordinate networks share: coordinates -> encoding -> layers -> a value in [0, 1]."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from neuralfield import ops
 from neuralfield.device import Array, Device, namespace_of
 from neuralfield.errors import ConfigError
-from neuralfield.layers import Activation, Linear
+from neuralfield.layers import Layer, Nonlinearity
 from neuralfield.tensor import Tensor
 
 
+class Encoding(Protocol):
+    """From positions to what the first layer is given."""
+
+    @property
+    def size(self) -> int:
+        """Values out, for each position."""
+        ...
+
+    @property
+    def working_values(self) -> int:
+        """Numbers that are in memory for each position while it is worked on, about."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Tensor]:
+        """What of it is trained."""
+        ...
+
+    @property
+    def buffers(self) -> dict[str, Array]:
+        """What is drawn once and not trained, by the names of its attributes."""
+        ...
+
+    def __call__(self, coordinates: Array) -> Array | Tensor:
+        """An array; a tensor where something is trained."""
+        ...
+
+
+class Fixed:
+    """An encoding of which nothing is trained; what has to be saved is for those that draw it."""
+
+    working_values: int = 0
+
+    @property
+    def parameters(self) -> Mapping[str, Tensor]:
+        """None."""
+        return {}
+
+    @property
+    def buffers(self) -> dict[str, Array]:
+        """None."""
+        return {}
+
+
 @dataclass
-class Identity:
+class Identity(Fixed):
     """The coordinates themselves."""
 
     size = 2
@@ -24,7 +69,7 @@ class Identity:
 
 
 @dataclass
-class CornerBias:
+class CornerBias(Fixed):
     """[1, u, v] with u = column / (width - 1), v = row / (height - 1) of the training picture.
 
     The inputs of the original lion-cub network: corners instead of centres, and a column of ones
@@ -49,7 +94,7 @@ class CornerBias:
 
 
 @dataclass
-class FourierFeatures:
+class FourierFeatures(Fixed):
     """[sin(2 pi B p), cos(2 pi B p)] (Tancik et al. 2020, equation 5).
 
     Attributes
@@ -65,14 +110,16 @@ class FourierFeatures:
         """Values out."""
         return 2 * self.frequencies.shape[1]
 
+    @property
+    def buffers(self) -> dict[str, Array]:
+        """B: the network is lost without it."""
+        return {"frequencies": self.frequencies}
+
     def __call__(self, coordinates: Array) -> Array:
         xp = namespace_of(coordinates)
         # the phase is the one place where rounding would be heard: sums of large products
         phase = coordinates.dtype.type(2 * math.pi) * (coordinates @ self.frequencies)
         return xp.concatenate([xp.sin(phase), xp.cos(phase)], axis=1)
-
-
-Encoding = Identity | CornerBias | FourierFeatures
 
 
 @dataclass(frozen=True)
@@ -105,9 +152,9 @@ class CoordinateNetwork:
 
     Parameters
     ----------
-    encoding : Identity, CornerBias or FourierFeatures
-    layers : sequence of Linear
-    activations : sequence of Activation
+    encoding : Encoding
+    layers : sequence of Layer
+    activations : sequence of Nonlinearity
         One after each layer but the last.
     output : Output
     """
@@ -115,8 +162,8 @@ class CoordinateNetwork:
     def __init__(
         self,
         encoding: Encoding,
-        layers: Sequence[Linear],
-        activations: Sequence[Activation],
+        layers: Sequence[Layer],
+        activations: Sequence[Nonlinearity],
         output: Output,
     ) -> None:
         self.encoding = encoding
@@ -137,7 +184,8 @@ class CoordinateNetwork:
         Tensor, shape (n, channels)
             Not clipped: a linear output may leave [0, 1].
         """
-        x = Tensor(self.encoding(coordinates))
+        encoded = self.encoding(coordinates)
+        x = encoded if isinstance(encoded, Tensor) else Tensor(encoded)
         for layer, activation in zip(self.layers[:-1], self.activations, strict=True):
             x = activation.after(layer, x)
         return self.output(self.layers[-1](x))
@@ -145,19 +193,26 @@ class CoordinateNetwork:
     @property
     def parameters(self) -> dict[str, Tensor]:
         """What is trained, under names that are unique and stable."""
-        named: dict[str, Tensor] = {}
+        named = {f"encoding.{name}": value for name, value in self.encoding.parameters.items()}
         for index, layer in enumerate(self.layers):
-            named[f"layers.{index}.weight"] = layer.weight
-            if layer.bias is not None:
-                named[f"layers.{index}.bias"] = layer.bias
+            named |= {f"layers.{index}.{name}": value for name, value in layer.parameters.items()}
         return named
+
+    @property
+    def hidden_matrices(self) -> frozenset[str]:
+        """Names of the parameters that are matrices between two hidden layers."""
+        hidden = enumerate(self.layers[1:-1], start=1)
+        return frozenset(
+            f"layers.{index}.{name}"
+            for index, layer in hidden
+            for name, tensor in layer.parameters.items()
+            if len(tensor.shape) == 2
+        )
 
     @property
     def buffers(self) -> dict[str, Array]:
         """What is drawn once and not trained, but needed to draw."""
-        if isinstance(self.encoding, FourierFeatures):
-            return {"encoding.frequencies": self.encoding.frequencies}
-        return {}
+        return {f"encoding.{name}": array for name, array in self.encoding.buffers.items()}
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -191,6 +246,6 @@ class CoordinateNetwork:
         """This network on a device, in a precision; in place."""
         for tensor in self.parameters.values():
             tensor.data = device.asarray(tensor.data, dtype=dtype)
-        if isinstance(self.encoding, FourierFeatures):
-            self.encoding.frequencies = device.asarray(self.encoding.frequencies, dtype=dtype)
+        for name, array in self.encoding.buffers.items():
+            setattr(self.encoding, name, device.asarray(array, dtype=dtype))
         return self

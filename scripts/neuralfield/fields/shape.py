@@ -32,7 +32,9 @@ def require_positive(settings: Any, *names: str) -> None:
             raise ConfigError(f"fields: {name}", repr(value), "a finite number greater than 0")
 
 
-def require_whole(settings: Any, *names: str, at_least: int) -> None:
+def require_whole(
+    settings: Any, *names: str, at_least: int, at_most: float = _LARGEST_NUMBER
+) -> None:
     """Check that some of a field's settings, or all numbers of a tuple, are whole numbers.
 
     Raises
@@ -43,6 +45,7 @@ def require_whole(settings: Any, *names: str, at_least: int) -> None:
         value = getattr(settings, name)
         for number in value if isinstance(value, tuple) else (value,):
             is_whole = isinstance(number, int) and not isinstance(number, bool)
-            if not is_whole or not at_least <= number <= _LARGEST_NUMBER:
-                expected = f"whole numbers from {at_least} up"
+            if not is_whole or not at_least <= number <= at_most:
+                limit = "up" if at_most == _LARGEST_NUMBER else f"to {at_most}"
+                expected = f"whole numbers from {at_least} {limit}"
                 raise ConfigError(f"fields: {name}", repr(value), expected)

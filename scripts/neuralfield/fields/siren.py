@@ -1,15 +1,17 @@
 """SIREN: a network of sines (Sitzmann et al., "Implicit neural representations with periodic
 activation functions", NeurIPS 2020)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
 from neuralfield.fields.network import CoordinateNetwork, Identity, Output
 from neuralfield.fields.shape import PictureShape, require_positive, require_whole
-from neuralfield.layers import Activation, make_linear, siren_weights
+from neuralfield.layers import Activation, Linear, make_linear, siren_weights
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Siren:
         See `neuralfield.fields.network.Output`.
     """
 
+    suggested_learning_rate: ClassVar[float] = 1e-3
+
     hidden_layers: int = 3
     width: int = 128
     first_omega_0: float = 30.0
@@ -47,23 +51,47 @@ class Siren:
         require_whole(self, "width", at_least=1)
         require_whole(self, "hidden_layers", at_least=0)
 
-    def layer_sizes(self, shape: PictureShape) -> tuple[int, ...]:
-        """Values into the first layer and out of each."""
-        return (2, *[self.width] * (1 + self.hidden_layers), shape.channels)
+    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+        """Shape of each layer's matrix."""
+        return list(pairwise((2, *[self.width] * (1 + self.hidden_layers), shape.channels)))
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
-        first = partial(siren_weights, omega_0=self.first_omega_0, is_first=True)
-        hidden = partial(siren_weights, omega_0=self.omega_0, is_first=False)
-        initializers = [first] + [hidden] * (1 + self.hidden_layers)
-        layers = [
-            make_linear(fan_in, fan_out, initializer, generator)
-            for (fan_in, fan_out), initializer in zip(
-                pairwise(self.layer_sizes(shape)), initializers, strict=True
-            )
-        ]
-        for layer in layers[:-1]:
-            layer.weight.data *= self.weight_scale
+        layers = make_sine_layers(
+            self.weight_shapes(shape),
+            (self.first_omega_0, self.omega_0),
+            self.weight_scale,
+            generator,
+        )
         sines = [Activation("sine", self.first_omega_0)]
         sines += [Activation("sine", self.omega_0)] * self.hidden_layers
         return CoordinateNetwork(Identity(), layers, sines, Output(self.output, self.steepness))
+
+
+def make_sine_layers(
+    shapes: Sequence[tuple[int, int]],
+    omegas: tuple[float, float],
+    weight_scale: float,
+    generator: np.random.Generator,
+) -> list[Linear]:
+    """Layers with the initial weights of a network of sines.
+
+    Parameters
+    ----------
+    shapes : sequence of (fan_in, fan_out)
+    omegas : (first, others)
+        Frequency of the first sine, and of the others.
+    weight_scale : float
+        Factor on the weights of all layers but the last.
+    generator : numpy.random.Generator
+    """
+    first = partial(siren_weights, omega_0=omegas[0], is_first=True)
+    hidden = partial(siren_weights, omega_0=omegas[1], is_first=False)
+    initializers = [first] + [hidden] * (len(shapes) - 1)
+    layers = [
+        make_linear(fan_in, fan_out, initializer, generator)
+        for (fan_in, fan_out), initializer in zip(shapes, initializers, strict=True)
+    ]
+    for layer in layers[:-1]:
+        layer.weight.data *= weight_scale
+    return layers

@@ -1,0 +1,54 @@
+"""Which learning rate suits each field: a sweep that can be run on two cores.
+
+    PYTHONPATH=scripts python benchmarks/field_rates.py
+
+prints a table for docs/fields.md. The defaults in `neuralfield.fields.LEARNING_RATES` are from it.
+"""
+
+import argparse
+
+from field_runs import PICTURES, Lesson, teach
+from threadpoolctl import threadpool_limits
+
+from neuralfield.device import select_device
+from neuralfield.fields import FIELDS
+
+RATES = (3e-4, 1e-3, 3e-3, 1e-2)
+
+
+def main() -> None:
+    """Print mean fit and mean redraw of the pictures, for each field and rate."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fields", nargs="+", choices=FIELDS, default=list(FIELDS))
+    parser.add_argument("--rates", nargs="+", type=float, default=RATES)
+    parser.add_argument("--optimizer", choices=("adam", "muon"), default="adam")
+    parser.add_argument("--side", type=int, default=96, help="longer side in pixels")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--batch-pixels", type=int, default=256)
+    arguments = parser.parse_args()
+    lessons = [Lesson.of(name, arguments.side) for name in PICTURES]
+    device = select_device("cpu")
+    print("| field | " + " | ".join(f"{rate:g}" for rate in arguments.rates) + " |")
+    print("|---" * (1 + len(arguments.rates)) + "|")
+    for field in arguments.fields:
+        cells = []
+        for rate in arguments.rates:
+            training = {
+                "steps": arguments.steps,
+                "batch_pixels": arguments.batch_pixels,
+                "detail_share": 0.0,
+                "supervision": "point",
+                "optimizer": arguments.optimizer,
+                "learning_rate": rate,
+            }
+            found = [teach(lesson, {"type": field}, training, device) for lesson in lessons]
+            fit, redraw = (
+                sum(one[key] for one in found) / len(found) for key in ("fit_db", "redraw_db")
+            )
+            cells.append(f"{fit:.1f} / {redraw:.1f}")
+        print(f"| `{field}` | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    with threadpool_limits(limits=1):
+        main()

@@ -1,0 +1,137 @@
+"""CAFE+: products of linear maps of Fourier and Chebyshev features (Ke et al., "Content-aware
+frequency encoding for implicit neural representations with Fourier-Chebyshev features", CVPR 2026).
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+
+from neuralfield import ops
+from neuralfield.device import Array, namespace_of
+from neuralfield.fields.network import CoordinateNetwork, Fixed, FourierFeatures, Output
+from neuralfield.fields.shape import PictureShape, require_positive, require_whole
+from neuralfield.layers import Activation, Layer, Nonlinearity, make_linear, plain_weights
+from neuralfield.tensor import Tensor
+
+_MOST_FACTORS = 8
+_HIGHEST_DEGREE = 1000
+
+
+@dataclass
+class FourierChebyshev(Fixed):
+    """Fourier features, and the Chebyshev polynomials T_1 to T_degree of x and of y.
+
+    T_0, which is 1, is what biases are for.
+
+    Attributes
+    ----------
+    frequencies : array, shape (2, count)
+        See `neuralfield.fields.network.FourierFeatures`.
+    degree : int
+    """
+
+    frequencies: Array
+    degree: int
+
+    @property
+    def size(self) -> int:
+        """Values out."""
+        return 2 * self.frequencies.shape[1] + 2 * self.degree
+
+    @property
+    def buffers(self) -> dict[str, Array]:
+        """The frequencies: the network is lost without them."""
+        return {"frequencies": self.frequencies}
+
+    def __call__(self, coordinates: Array) -> Array:
+        xp = namespace_of(coordinates)
+        parts = [FourierFeatures(self.frequencies)(coordinates)]
+        before, polynomial = xp.ones_like(coordinates), coordinates
+        for _ in range(self.degree):
+            parts.append(polynomial)
+            before, polynomial = polynomial, 2 * coordinates * polynomial - before
+        return xp.concatenate(parts, axis=1)
+
+
+@dataclass(frozen=True)
+class Product:
+    """Multiplies the equal parts that a layer's output consists of, element by element."""
+
+    factors: int
+    frequency = 1.0
+    name = "product"
+
+    def after(self, layer: Layer, x: Tensor) -> Tensor:
+        """The product of the parts of the layer's output for `x`."""
+        return ops.product_of_parts(layer(x), self.factors)
+
+
+@dataclass(frozen=True)
+class Cafe:
+    """(W_1 f + b_1) * ... * (W_N f + b_N) of features f, then a small relu network.
+
+    f holds sin and cos of 2 pi B p and the polynomials T_1 ... T_K of x and of y. A product of
+    waves is a sum of waves of the summed and subtracted frequencies, so that few features reach
+    many frequencies, and the weights choose which. Weights and biases start uniform in
+    [-1, 1] / sqrt(fan_in).
+
+    Attributes
+    ----------
+    frequencies : int
+        Rows of B, drawn once from N(0, scale ** 2).
+    scale : float
+        Their spread in cycles a unit; the finest pattern of N pixels has N / 4, and products reach
+        N times as high as their factors.
+    chebyshev_degree : int
+        K, the highest degree of the polynomials; 0: Fourier features alone, which is CAFE.
+    factors : int
+        N, linear maps that are multiplied, at most 8.
+    hidden_layers : int
+        relu layers after the product.
+    width : int
+        Values in each, and in the product.
+    output, steepness
+        See `neuralfield.fields.network.Output`.
+    """
+
+    suggested_learning_rate: ClassVar[float] = 3e-3
+
+    frequencies: int = 48
+    scale: float = 10.0
+    chebyshev_degree: int = 16
+    factors: int = 3
+    hidden_layers: int = 1
+    width: int = 96
+    output: str = "linear"
+    steepness: float = 4.0
+
+    def __post_init__(self) -> None:
+        require_positive(self, "scale", "steepness")
+        require_whole(self, "frequencies", "width", at_least=1)
+        require_whole(self, "hidden_layers", at_least=0)
+        require_whole(self, "factors", at_least=1, at_most=_MOST_FACTORS)
+        require_whole(self, "chebyshev_degree", at_least=0, at_most=_HIGHEST_DEGREE)
+
+    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+        """Shape of each layer's matrix; those that are multiplied lie side by side in one."""
+        features = 2 * (self.frequencies + self.chebyshev_degree)
+        after = pairwise((*[self.width] * (1 + self.hidden_layers), shape.channels))
+        return [(features, self.factors * self.width), *after]
+
+    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+        """A network with fresh weights."""
+        frequencies = generator.normal(0, self.scale, size=(2, self.frequencies))
+        layers = [
+            make_linear(fan_in, fan_out, plain_weights, generator)
+            for fan_in, fan_out in self.weight_shapes(shape)
+        ]
+        activations: list[Nonlinearity] = [Product(self.factors)]
+        activations += [Activation("relu")] * self.hidden_layers
+        return CoordinateNetwork(
+            FourierChebyshev(frequencies, self.chebyshev_degree),
+            layers,
+            activations,
+            Output(self.output, self.steepness),
+        )

@@ -1,0 +1,157 @@
+"""WIRE: complex Gabor wavelets (Saragadam et al., "WIRE: wavelet implicit neural representations",
+CVPR 2023)."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+
+from neuralfield import ops
+from neuralfield.fields.network import CoordinateNetwork, Identity, Output
+from neuralfield.fields.shape import PictureShape, require_positive, require_whole
+from neuralfield.layers import Initializer, Layer, make_linear, siren_weights
+from neuralfield.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class ComplexLinear:
+    """z = x (A + i B) + c of complex x, in real numbers: [Re x, Im x] -> [Re z, Im z].
+
+    Attributes
+    ----------
+    real, imaginary : Tensor, shape (complex values in, complex values out)
+        A and B.
+    bias : Tensor, shape (fan_out,)
+        [Re c, Im c].
+    real_part_only : bool
+        Whether Re z alone goes out: of the last layer.
+    """
+
+    real: Tensor
+    imaginary: Tensor
+    bias: Tensor
+    real_part_only: bool
+
+    @property
+    def fan_in(self) -> int:
+        """Real values in."""
+        return 2 * self.real.shape[0]
+
+    @property
+    def fan_out(self) -> int:
+        """Real values out."""
+        return self.bias.shape[0]
+
+    @property
+    def parameters(self) -> Mapping[str, Tensor]:
+        """What is trained, by name."""
+        return {"real": self.real, "imaginary": self.imaginary, "bias": self.bias}
+
+    @property
+    def weight(self) -> Tensor:
+        """The real matrix that does what A + i B does."""
+        columns = [ops.concatenate([self.real, ops.multiply(self.imaginary, -1)], 0)]
+        if not self.real_part_only:
+            columns.append(ops.concatenate([self.imaginary, self.real], 0))
+        return ops.concatenate(columns, 1)
+
+    def __call__(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        """Scale * z, as one product of real matrices."""
+        weight, bias = self.weight, self.bias
+        if scale != 1:
+            weight, bias = ops.multiply(weight, scale), ops.multiply(bias, scale)
+        return ops.affine(x, weight, bias)
+
+
+@dataclass(frozen=True)
+class Gabor:
+    """exp(i frequency z - (scale |z|) ** 2) of a layer's real or complex output z."""
+
+    frequency: float
+    scale: float
+    is_complex: bool
+    name = "gabor"
+
+    def after(self, layer: Layer, x: Tensor) -> Tensor:
+        """[real parts, imaginary parts] of the wavelets of the layer's output for `x`."""
+        return ops.gabor(layer(x), self.frequency, self.scale, is_complex=self.is_complex)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """exp(i omega_0 z - |scale z| ** 2) with z = W x + b in every layer but the last.
+
+    The first layer's weights are real, the others' complex, and the real part of the last one's
+    output counts. Complex numbers are pairs of real ones here. Weights start as SIREN's, real and
+    imaginary parts alike: with larger ones most wavelets are too far away to be seen, and nothing
+    is learned.
+
+    Attributes
+    ----------
+    hidden_layers : int
+        Layers between the first and the last.
+    width : int
+        Complex values in each: a layer has twice the numbers of a real one as wide.
+    omega_0 : float
+        Frequency of the waves.
+    scale : float
+        How narrow the wavelets are. Higher: finer detail, and more specks.
+    output, steepness
+        See `neuralfield.fields.network.Output`.
+    """
+
+    suggested_learning_rate: ClassVar[float] = 1e-3
+
+    hidden_layers: int = 3
+    width: int = 90
+    omega_0: float = 20.0
+    scale: float = 20.0
+    output: str = "linear"
+    steepness: float = 4.0
+
+    def __post_init__(self) -> None:
+        require_positive(self, "omega_0", "scale", "steepness")
+        require_whole(self, "width", at_least=1)
+        require_whole(self, "hidden_layers", at_least=0)
+
+    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+        """Shape of each layer's matrix of numbers, real and imaginary parts side by side."""
+        sizes = (*[self.width] * (1 + self.hidden_layers), shape.channels)
+        return [(2, self.width), *((into, 2 * out) for into, out in pairwise(sizes))]
+
+    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+        """A network with fresh weights."""
+        first = partial(siren_weights, omega_0=self.omega_0, is_first=True)
+        hidden = partial(siren_weights, omega_0=self.omega_0, is_first=False)
+        layers: list[Layer] = [make_linear(2, self.width, first, generator)]
+        layers += [
+            _complex_linear((self.width, self.width), hidden, generator)
+            for _ in range(self.hidden_layers)
+        ]
+        sizes = (self.width, shape.channels)
+        layers.append(_complex_linear(sizes, hidden, generator, real_part_only=True))
+        wavelets = [
+            Gabor(self.omega_0, self.scale, is_complex=index > 0)
+            for index in range(1 + self.hidden_layers)
+        ]
+        return CoordinateNetwork(Identity(), layers, wavelets, Output(self.output, self.steepness))
+
+
+def _complex_linear(
+    sizes: tuple[int, int],
+    initializer: Initializer,
+    generator: np.random.Generator,
+    *,
+    real_part_only: bool = False,
+) -> ComplexLinear:
+    fan_in, fan_out = sizes
+    real, imaginary = (
+        Tensor(initializer(fan_in, fan_out, generator), differentiable=True) for _ in range(2)
+    )
+    bound, parts = 1 / math.sqrt(fan_in), 1 if real_part_only else 2
+    bias = Tensor(generator.uniform(-bound, bound, size=parts * fan_out), differentiable=True)
+    return ComplexLinear(real, imaginary, bias, real_part_only)
