@@ -53,8 +53,7 @@ def test_the_engine_is_the_one_that_covers_the_training(field, training, setting
 
 def test_the_cpu_engine_is_quicker_and_keeps_gradients_side_by_side(field):
     cpu, tape = (
-        field({"batch_pixels": 0, "steps": 1_000, "engine": engine})
-        for engine in ("auto", "tape")
+        field({"batch_pixels": 0, "steps": 1_000, "engine": engine}) for engine in ("auto", "tape")
     )
     least = estimates.STARTING_MINUTES
     quick, slow = (estimates.training_minutes(IMAGE, f, 2, 0) - least for f in (cpu, tape))
