@@ -1,5 +1,6 @@
 """The kind of a machine: whatever the bytes of a result depend on, besides the settings."""
 
+import hashlib
 import importlib.metadata
 import json
 import platform
@@ -32,6 +33,7 @@ def kind_of_results(results: Path) -> Kind:
         "device": _joined(r["device"] for r in records) if on_gpu else "cpu",
         "engine": _joined(map(_engine, records)),
         **kind_of_software(),
+        **(_kind_of_numba() if any(record["engine"] == "cpu" for record in records) else {}),
         **(_kind_of_cuda() if on_gpu else {}),
     }
 
@@ -67,6 +69,23 @@ def _numpy_kernels() -> str:
     """Vector instructions that NumPy has kernels for, and that this processor has."""
     targets = np.show_config(mode="dicts")["SIMD Extensions"]  # type: ignore[index]
     return _joined(targets["baseline"], targets.get("found", []))
+
+
+def _kind_of_numba() -> Kind:
+    """What the cpu engine's kernels are compiled with, and for."""
+    import numba
+    from llvmlite import binding
+
+    version = ".".join(map(str, binding.llvm_version_info))
+    name = numba.config.CPU_NAME or binding.get_host_cpu_name()  # type: ignore[attr-defined]
+    features = numba.config.CPU_FEATURES  # type: ignore[attr-defined]
+    if features is None:
+        features = binding.get_host_cpu_features().flatten()
+    digest = hashlib.sha256(features.encode()).hexdigest()[:8]
+    return {
+        "numba": f"{numba.__version__} LLVM {version}",
+        "compiled_for": f"{name}, features {digest}",
+    }
 
 
 def _kind_of_cuda() -> Kind:
