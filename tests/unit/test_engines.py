@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import test_fit
 from make_problem import make_problem
+from small_fields import SMALL_FIELDS
 
 from neuralfield.device import Device, select_device
 from neuralfield.engines import make_engine
@@ -104,6 +105,37 @@ def test_a_network_that_no_pass_covers_goes_to_the_tape():
     assert said == [
         "the cuda engine does not cover a layer wider than 512: training on the tape",
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        ("finer", "the activation variable sine"),
+        ("wire", "the activation gabor"),
+        ("gauss", "the activation gaussian"),
+        ("hashgrid", "the encoding HashEncoding"),
+        ("cafe", "the encoding FourierChebyshev"),
+    ],
+)
+def test_a_field_without_kernels_goes_to_the_tape(kind, part):
+    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    engine, said = take_engine("auto", "auto", card, field={"type": kind} | SMALL_FIELDS[kind])
+    assert engine.name == "tape"
+    assert said == [f"the cuda engine does not cover {part}: training on the tape"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        ({"optimizer": "muon"}, "the optimizer Muon"),
+        ({"gradient_clip_norm": 1.0}, "the optimizer ClippedGradients"),
+    ],
+)
+def test_an_optimizer_without_kernels_goes_to_the_tape(settings, part):
+    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    engine, said = take_engine("auto", "auto", card, **settings)
+    assert engine.name == "tape"
+    assert said == [f"the cuda engine does not cover {part}: training on the tape"]
 
 
 CUBIC = SimpleNamespace(name="cubic", steepness=1.0)
