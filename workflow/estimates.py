@@ -127,7 +127,8 @@ def gpu_engine(field: Mapping[str, Any]) -> str:
     """The engine that will train a network on a card, if the card is new enough."""
     training = field["training"]
     fits = max(layer_widths(field)) <= MAX_WIDTH and training["precision"] != "float64"
-    fits = fits and field["type"] in KERNEL_FIELDS and training["optimizer"] != "muon"
+    fits = fits and field["type"] in KERNEL_FIELDS
+    fits = fits and training["optimizer"] != "muon" and "gradient_clip_norm" not in training
     return "cuda" if fits and training["engine"] != "tape" else "tape"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import test_fit
 from make_problem import make_problem
+from small_fields import SMALL_FIELDS
 
 from neuralfield.device import Device, select_device
 from neuralfield.engines import cpu, cuda, make_engine
@@ -133,6 +134,37 @@ def test_a_card_is_no_place_for_the_cpu_engine():
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match=r"the cpu engine needs training\.device: cpu"):
         take_engine("cpu", "auto", card)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        ("finer", "the activation variable sine"),
+        ("wire", "the activation gabor"),
+        ("gauss", "the activation gaussian"),
+        ("hashgrid", "the encoding HashEncoding"),
+        ("cafe", "the encoding FourierChebyshev"),
+    ],
+)
+def test_a_field_without_kernels_goes_to_the_tape(kind, part):
+    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    engine, said = take_engine("auto", "auto", card, field={"type": kind} | SMALL_FIELDS[kind])
+    assert engine.name == "tape"
+    assert said == [f"the cuda engine does not cover {part}: training on the tape"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        ({"optimizer": "muon"}, "the optimizer Muon"),
+        ({"gradient_clip_norm": 1.0}, "the optimizer ClippedGradients"),
+    ],
+)
+def test_an_optimizer_without_kernels_goes_to_the_tape(settings, part):
+    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    engine, said = take_engine("auto", "auto", card, **settings)
+    assert engine.name == "tape"
+    assert said == [f"the cuda engine does not cover {part}: training on the tape"]
 
 
 CUBIC = SimpleNamespace(name="cubic", steepness=1.0)

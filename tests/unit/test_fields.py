@@ -13,6 +13,7 @@ from neuralfield.fields import (
     describe_field,
     field_settings,
 )
+from neuralfield.fields.hashgrid import Hashgrid, Level
 from neuralfield.losses import make_loss
 from neuralfield.tensor import Tensor, gradients
 
@@ -79,6 +80,65 @@ def test_fourier_frequencies_have_the_given_scale():
     assert "encoding.frequencies" not in network.parameters
 
 
+def test_finer_chooses_its_frequencies_by_the_first_biases():
+    network = build_field(field_settings({"type": "finer", "width": 400, "first_bias": 7.0}), SHAPE)
+    first, second = (network.layers[index].bias for index in (0, 1))
+    assert first is not None and second is not None
+    assert 6.5 < np.abs(first.data).max() <= 7
+    assert np.abs(second.data).max() <= 1 / math.sqrt(400)
+
+
+def test_wire_is_its_formula_in_complex_numbers():
+    settings = {"type": "wire", "width": 4, "hidden_layers": 1, "omega_0": 5.0, "scale": 2.0}
+    network = build_field(field_settings(settings), PictureShape(5, 4, 3))
+    arrays, points = network.arrays, pixel_centres(np, 5, 4)
+
+    def wavelets(z):
+        return np.exp(5j * z - np.abs(2 * z) ** 2)
+
+    def complex_layer(index, x):
+        matrix = arrays[f"layers.{index}.real"] + 1j * arrays[f"layers.{index}.imaginary"]
+        bias = arrays[f"layers.{index}.bias"]
+        half = len(bias) // 2
+        return x @ matrix + (bias[:half] + 1j * bias[half:] if index == 1 else bias)
+
+    x = wavelets(points @ arrays["layers.0.weight"] + arrays["layers.0.bias"])
+    z = complex_layer(2, wavelets(complex_layer(1, x))).real
+    np.testing.assert_allclose(network(points).data, (1 + z) / 2, atol=1e-12)
+
+
+def test_cafe_features_are_waves_and_chebyshev_polynomials():
+    network = build_field(field_settings({"type": "cafe", "chebyshev_degree": 3}), SHAPE)
+    points = np.array([[0.3, -0.8], [1.0, -1.0]])
+    features = network.encoding(points)
+    assert not isinstance(features, Tensor)
+    expected = np.cos(np.arange(1, 4)[:, None] * np.arccos(points)[:, None, :]).reshape(2, 6)
+    np.testing.assert_allclose(features[:, -6:], expected, atol=1e-12)
+    assert features.shape == (2, network.encoding.size)
+
+
+def test_a_grid_that_fits_its_table_interpolates_between_its_corners():
+    """At a corner a point has that corner's features; between two, their mean."""
+    settings = field_settings({"type": "hashgrid", "levels": 1, "base_resolution": 4})
+    network = build_field(settings, SHAPE)
+    table = network.arrays["encoding.table"]
+    assert table.shape == (25, 2)
+    encoded = network.encoding(np.array([[-1.0, -1.0], [1.0, 1.0], [0.5, -1.0], [0.25, -1.0]]))
+    assert isinstance(encoded, Tensor)
+    between = (table[2] + table[3]) / 2
+    np.testing.assert_allclose(encoded.data, [table[0], table[24], table[3], between], atol=1e-18)
+
+
+def test_hashed_corners_have_the_rows_of_the_paper_s_formula():
+    settings = Hashgrid(levels=3, log2_table_size=5, base_resolution=4, finest_resolution=64)
+    grids = settings.grids(SHAPE)
+    assert grids == (Level(4, 0, 25), Level(16, 25, 32), Level(64, 57, 32))
+    x, y = np.array([3, 60]), np.array([11, 7])
+    expected = 57 + (x ^ (y * 2654435761)) % 32
+    np.testing.assert_array_equal(grids[2].row_of(x, y), expected)
+    assert settings.weight_shapes(SHAPE)[0] == (89, 2)
+
+
 @pytest.mark.parametrize("kind", FIELDS)
 @pytest.mark.parametrize("output", ["linear", "sigmoid"])
 def test_gradients_of_whole_fields_against_finite_differences(kind, output):
@@ -122,6 +182,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
         ({"type": "sirene"}, "'sirene'; expected one of siren, finer, wire"),
         ({"type": "siren", "widht": 3}, r"unknown \['widht'\]; expected some of hidden_layers"),
         ({"type": "siren", "width": 0}, "width: 0; expected whole numbers from 1 up"),
+        ({"type": "hashgrid", "levels": 33}, "levels: 33; expected whole numbers from 1 to 32"),
         ({"type": "mlp", "widths": [4, -1]}, r"widths: \(4, -1\); expected whole numbers from 1"),
         ({"type": "mlp", "activation": "gelu"}, "'gelu'; expected one of tanh, relu"),
         ({"type": "mlp", "preset": "big"}, "preset: 'big'; expected type mlp and one of original"),

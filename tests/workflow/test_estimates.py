@@ -47,6 +47,9 @@ def test_more_threads_work_on_more_points_and_a_card_takes_them_all(field):
         ({"precision": "float64"}, {}, "tape"),
         ({}, {"width": 513}, "tape"),
         ({}, {"type": "fourier", "frequencies": 300}, "tape"),
+        ({}, {"type": "finer"}, "tape"),
+        ({"optimizer": "muon"}, {}, "tape"),
+        ({"gradient_clip_norm": 1.0}, {}, "tape"),
     ],
 )
 def test_the_engine_is_the_one_that_covers_the_training(field, training, settings, engine):
