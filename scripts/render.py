@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from neuralfield.device import select_device
 from neuralfield.errors import ConfigError
-from neuralfield.model import load_model
+from neuralfield.mosaic import load_trained
 from neuralfield.render import render_to_png, size_for_longer_side
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def main(
     ConfigError
         The drawing would be larger than `max_megapixels`.
     """
-    network = load_model(model)
+    network = load_trained(model)
     left, top, right, bottom = box
     part = (left, top, right, bottom)
     width, height = size_for_longer_side(network, size, part)

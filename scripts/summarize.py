@@ -33,6 +33,8 @@ COLUMNS = (
     "precision",
     "random_seed",
 )
+TILE_COLUMNS = ("tiles", "seam_psnr_db")
+"""Further ones, where a picture was taught in tiles."""
 COUNTS = [
     "width",
     "height",
@@ -46,7 +48,8 @@ COUNTS = [
 
 
 def main(metrics: list[Path], summary: Path) -> None:
-    """Write one row for each metrics file, in their order; the columns are always the same.
+    """Write one row for each metrics file, in their order; the columns are always the same, and
+    two more where a picture was taught in tiles.
 
     What a network does not have, such as the steps of one that was not trained here, stays empty.
     Versions are left to the metrics files.
@@ -59,9 +62,11 @@ def main(metrics: list[Path], summary: Path) -> None:
         The CSV file to write.
     """
     rows = [json.loads(path.read_text()) for path in metrics]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    tiled = TILE_COLUMNS if any("tiles" in row for row in rows) else ()
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *tiled])
     # A column with gaps would turn its whole numbers into 53.0.
-    table[COUNTS] = table[COUNTS].astype("Int64")
+    counts = [*COUNTS, "tiles"] if tiled else COUNTS
+    table[counts] = table[counts].astype("Int64")
     write_atomically(summary, table.to_csv(index=False, lineterminator="\n").encode())
 
 

@@ -10,7 +10,7 @@ from neuralfield.checkpoint import list_snapshots
 from neuralfield.device import select_device
 from neuralfield.errors import InputError
 from neuralfield.film import label_frame, to_frame, write_film
-from neuralfield.model import load_model
+from neuralfield.mosaic import load_trained
 from neuralfield.render import choose_samples, render, size_for_longer_side
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def main(
         Longer side of the film, in pixels.
     """
     snapshots = dict(list_snapshots(checkpoints))
-    finished = load_model(model)
+    finished = load_trained(model)
     snapshots[int(finished.metadata["step"])] = model
     steps = choose_steps(sorted(snapshots), frames)
     learning = pd.read_csv(history)
@@ -62,7 +62,7 @@ def main(
     # Drawing is the costly part: it is done once, for all formats.
     film = []
     for step in steps:
-        snapshot = load_model(snapshots[step])
+        snapshot = load_trained(snapshots[step])
         samples = min(choose_samples(snapshot, width, height), MOST_SAMPLES)
         values = render(snapshot, width, height, samples=samples, device=place, threads=threads)
         frame = to_frame(values)

@@ -14,6 +14,7 @@ import yaml
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
+import large_pictures
 from neuralfield.errors import ConfigError
 
 SCHEMA_PATH = Path(__file__).parent / "schemas" / "config.schema.yaml"
@@ -350,6 +351,9 @@ def _disagreements(
         try:
             found = _require_file(image["path"], _where((*place, "path"), name_source), "a picture")
             image["path"] = os.fspath(found)
+            yield from large_pictures.complaints(
+                name, settings, lambda *keys: _where((*place, *keys), name_source)
+            )
         except ConfigError as error:
             yield error
         for index, field in enumerate(image.get("fields", ())):

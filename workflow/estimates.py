@@ -8,6 +8,8 @@ from typing import Any
 from neuralfield.engines.layer_forward import MAX_WIDTH
 from neuralfield.engines.tape import BLOCK_POINTS
 from neuralfield.fields.mlp import PRESETS
+from neuralfield.images.bands import Header
+from neuralfield.tiling import Tile
 
 BASE_MEMORY_MB = 1000
 """Python and its packages, Snakemake beside it on a cluster, and a small picture."""
@@ -112,3 +114,20 @@ def drawing_minutes(points: int, field: Mapping[str, Any], threads: int, gpus: i
 def picture_memory_mb(points: int) -> int:
     """A few copies of a picture in float32, four values to a pixel."""
     return BASE_MEMORY_MB + ceil(points * 4 * 4 * 6 / 1e6)
+
+
+def tile_image(tile: Tile) -> dict[str, Any]:
+    """A tile, as the estimates of a training see a picture."""
+    return {"size": [tile.width, tile.height]}
+
+
+def unpacking_memory_mb(header: Header, overview_megapixels: float) -> int:
+    """Bands of a large picture and the overview of it; all of it, where its rows are not stored
+    one after another."""
+    points = 0 if header.row_by_row else header.width * header.height
+    return picture_memory_mb(ceil(1e6 * overview_megapixels)) + ceil(points * 8 / 1e6)
+
+
+def evaluating_memory_mb(width_px: int, overview_megapixels: float) -> int:
+    """Bands of a redraw, the overview of it, and some rows of double precision for the SSIM."""
+    return DRAWING_MEMORY_MB + picture_memory_mb(ceil(1e6 * overview_megapixels) + 100 * width_px)

@@ -18,6 +18,7 @@ if workflow.is_main_process:
 
 import configuration
 import estimates
+import large_pictures
 from neuralfield.device import gpu_is_present
 from neuralfield.version import ENGINE_VERSION
 
@@ -32,6 +33,9 @@ RUNS = configuration.runs(config)
 TRAINED = configuration.trained_fields(config)
 TRAININGS = [run for run in RUNS if run.field in TRAINED]
 IMPORTED = [field for field in config["fields"] if field not in TRAINED]
+TILED = large_pictures.headers_and_tilings(config["images"])
+"""Header and tiling of each picture that is taught in tiles, by its name."""
+WHOLE = [name for name in config["images"] if name not in TILED]
 
 CORES_ON_A_CLUSTER = 2
 """For a training, where neither the settings nor --cores say how many there are to share."""
@@ -59,6 +63,7 @@ wildcard_constraints:
     size=r"[1-9]\d*",
     crop=one_of(config["render"]["crops"]),
     segment=r"[1-9]\d*",
+    tile=r"\d+_\d+",
 
 
 def image_of(wildcards):
@@ -90,7 +95,8 @@ def training_threads(wildcards):
     cores = workflow.resource_settings.cores
     if workflow.remote_exec:  # a job of a cluster: it has been given its share
         return cores
-    return max(1, cores // max(1, len(TRAININGS))) if cores else CORES_ON_A_CLUSTER
+    trainings = sum(len(tiles_of(run.image)) or 1 for run in TRAININGS)
+    return max(1, cores // max(1, trainings)) if cores else CORES_ON_A_CLUSTER
 
 
 def field_settings(wildcards):
@@ -112,6 +118,22 @@ def earlier_segment(wildcards):
     segments = field_of(wildcards)["training"]["segments"]
     earlier = int(wildcards.get("segment", segments)) - 1
     return [f"results/{{image}}/{{field}}/segments/{earlier}"] if earlier else []
+
+
+def tiles_of(image):
+    """Names of a picture's tiles; none where it is taught as a whole."""
+    return [tile.name for tile in TILED[image][1]] if image in TILED else []
+
+
+def trained(wildcards):
+    """What is drawn: a network, or a mosaic of those of all tiles."""
+    name = "mosaic.json" if wildcards.image in TILED else "model.safetensors"
+    return f"results/{{image}}/{{field}}/{name}"
+
+
+def taught(image):
+    """A picture of what was taught; a small one, where that is large."""
+    return f"results/{image}/{'overview' if image in TILED else 'resized'}.png"
 
 
 def training_record(wildcards):
@@ -176,6 +198,7 @@ def films():
 def forget_states():
     """Remove what trainings resume from, where they are finished."""
     for run in TRAININGS:
-        folder = Path("results", run.image, run.field)
-        if (folder / "model.safetensors").exists():
-            shutil.rmtree(folder / ".state", ignore_errors=True)
+        whole = Path("results", run.image, run.field)
+        for folder in (whole, *(whole / "tiles" / tile for tile in tiles_of(run.image))):
+            if (folder / "model.safetensors").exists():
+                shutil.rmtree(folder / ".state", ignore_errors=True)

@@ -3,7 +3,7 @@
 
 rule render:
     input:
-        model="results/{image}/{field}/model.safetensors",
+        model=trained,
     output:
         drawing=report(
             "results/{image}/{field}/render_{size}.png",
@@ -34,7 +34,7 @@ rule render:
 
 rule render_crop:
     input:
-        model="results/{image}/{field}/model.safetensors",
+        model=trained,
     output:
         drawing=report(
             "results/{image}/{field}/crop_{crop}.png",
@@ -69,7 +69,7 @@ if config["timelapse"]["formats"]:
 
     rule timelapse:
         input:
-            model="results/{image}/{field}/model.safetensors",
+            model=trained,
             history="results/{image}/{field}/history.csv",
             checkpoints="results/{image}/{field}/checkpoints",
         output:

@@ -13,6 +13,7 @@ rule train_segment:
     benchmark:
         "logs/{image}/{field}/train_segment_{segment}.benchmark.tsv"
     wildcard_constraints:
+        image=one_of(WHOLE),
         field=one_of(TRAINED),
     threads: training_threads
     resources:
@@ -50,6 +51,7 @@ rule train:
     benchmark:
         "logs/{image}/{field}/train.benchmark.tsv"
     wildcard_constraints:
+        image=one_of(WHOLE),
         field=one_of(TRAINED),
     threads: training_threads
     resources:
@@ -78,6 +80,7 @@ rule import_weights:
     benchmark:
         "logs/{image}/{field}/import_weights.benchmark.tsv"
     wildcard_constraints:
+        image=one_of(WHOLE),
         field=one_of(IMPORTED),
     resources:
         mem_mb=estimates.BASE_MEMORY_MB,
