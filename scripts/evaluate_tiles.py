@@ -1,4 +1,4 @@
-"""Measure how good the networks of a picture's tiles are together, on the whole and at the seams."""
+"""Measure how good the networks of a picture's tiles are together, on the whole and at seams."""
 
 import json
 from pathlib import Path
@@ -67,7 +67,7 @@ def main(
         bottom = top + len(band)
         truth = read_window(pixels, mode, is_what["bit_depth"], 0, top, width, bottom).values()
         rows_at_seams = tiling.rows_at_seams(np.arange(top, bottom) + 0.5)
-        at_seams = rows_at_seams[:, None] | columns_at_seams
+        at_seams = np.logical_or(rows_at_seams[:, None], columns_at_seams)
         measured.add(as_seen(band), as_seen(truth), at_seams)
         overview.add(band)
         top = bottom

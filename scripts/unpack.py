@@ -62,7 +62,9 @@ def main(
     header = read_header(picture)
     if [header.width, header.height] != size:
         found, expected = f"{header.width} x {header.height} pixels", " x ".join(map(str, size))
-        raise InputError(str(picture), found, expected, "it has changed; run the same command again")
+        raise InputError(
+            str(picture), found, expected, "it has changed; run the same command again"
+        )
     if mode == "auto":
         mode = choose_mode(picture)
     small, last = None, None

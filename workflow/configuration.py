@@ -7,6 +7,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -351,9 +352,8 @@ def _disagreements(
         try:
             found = _require_file(image["path"], _where((*place, "path"), name_source), "a picture")
             image["path"] = os.fspath(found)
-            yield from large_pictures.complaints(
-                name, settings, lambda *keys: _where((*place, *keys), name_source)
-            )
+            where_is = partial(_where, name_source=name_source)
+            yield from large_pictures.complaints(name, settings, where_is)
         except ConfigError as error:
             yield error
         for index, field in enumerate(image.get("fields", ())):

@@ -7,14 +7,17 @@ from neuralfield.errors import ConfigError, NeuralfieldError
 from neuralfield.images.bands import Header, read_header
 from neuralfield.tiling import Tiling
 
+USUAL_OVERLAP_PX = 32
+"""Less in tiles of which it would be more than an eighth."""
+
 MOST_TILES = 10_000
 """More of them, and Snakemake is longer at planning than the tiles take."""
 
 
 def complaints(
-    name: str, settings: Mapping[str, Any], where: Callable[..., str]
+    name: str, settings: Mapping[str, Any], where_is: Callable[[tuple[str, ...]], str]
 ) -> Iterator[ConfigError]:
-    """What is wrong with the tiles of a picture, if it has any.
+    """What is wrong with the tiles of a picture, if it has any; fills in their overlap.
 
     Parameters
     ----------
@@ -22,9 +25,13 @@ def complaints(
         Of the picture.
     settings : mapping
         All settings; the picture's file is there.
-    where : callable
-        Says in words where a key of the picture stands.
+    where_is : callable
+        Says in words where a setting stands.
     """
+
+    def where(*keys: str) -> str:
+        return where_is(("images", name, *keys))
+
     image = settings["images"][name]
     if "tiles" not in image:
         return
@@ -36,7 +43,8 @@ def complaints(
             expected = "networks that are trained here, one for each tile"
             remedy = "name the others under `fields` of this picture"
             yield ConfigError(where("fields"), f"{field!r} is imported", expected, remedy)
-    size, overlap = image["tiles"]["size"], image["tiles"]["overlap"]
+    size = image["tiles"]["size"]
+    overlap = image["tiles"].setdefault("overlap", min(USUAL_OVERLAP_PX, size // 8))
     if overlap > size // 3:
         expected = f"at most {size // 3} pixels, a third of a tile"
         remedy = "make it smaller, or tiles.size larger"
@@ -66,8 +74,8 @@ def _sizes(
         yield ConfigError(where("path"), found, expected, remedy)
     count = Tiling(header.width, header.height, size, image["tiles"]["overlap"]).count
     if count > MOST_TILES:
-        found = f"{size}, which makes {count:,} tiles"
-        yield ConfigError(where("tiles", "size"), found, f"at most {MOST_TILES:,} tiles", "raise it")
+        found, expected = f"{size}, which makes {count:,} tiles", f"at most {MOST_TILES:,} tiles"
+        yield ConfigError(where("tiles", "size"), found, expected, "raise it")
 
 
 def headers_and_tilings(images: Mapping[str, Any]) -> dict[str, tuple[Header, Tiling]]:

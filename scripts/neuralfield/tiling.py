@@ -115,7 +115,7 @@ class Tiling:
         return _weights(self.rows, row, self.overlap_px, y_px)
 
     def columns_at_seams(self, x_px: Array) -> Array:
-        """Whether each x is near an edge of a tile: at most half an overlap away from one."""
+        """Whether each x is near an edge of a tile: at most an overlap away from one."""
         return _near_edges(self.columns, self.overlap_px, x_px)
 
     def rows_at_seams(self, y_px: Array) -> Array:
@@ -157,5 +157,5 @@ def _near_edges(spans: list[tuple[int, int]], overlap_px: int, positions_px: Arr
     for start, _ in spans[1:]:
         # the edges of two neighbours are one overlap apart
         middle = start + overlap_px / 2
-        near |= xp.abs(positions_px - middle) <= overlap_px
+        near |= xp.abs(positions_px - middle) <= 1.5 * overlap_px
     return near

@@ -85,7 +85,7 @@ def read_bands(path: str | os.PathLike) -> Iterator[np.ndarray]:
     if _orientation(image) != 1:  # rows in another order than they are stored in
         image = _opened(path, access="random").autorot()
     rows = max(1, BAND_VALUES // (image.width * image.bands))
-    dtype = DTYPES[image.format]
+    dtype = DTYPES[str(image.format)]
     try:
         region = pyvips.Region.new(image)
         for top in range(0, image.height, rows):
@@ -150,7 +150,7 @@ def _opened(path: str | os.PathLike, access: str = "sequential") -> "pyvips.Imag
 
 
 def _orientation(image: "pyvips.Image") -> int:
-    return image.get("orientation") if "orientation" in image.get_fields() else 1
+    return int(str(image.get("orientation"))) if "orientation" in image.get_fields() else 1
 
 
 def _reason(error: "pyvips.Error") -> str:
