@@ -19,11 +19,11 @@ import numpy as np
 import pandas as pd
 import yaml
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
 from neuralfield.images import PngBandWriter
 
+ROOT = Path(__file__).resolve().parents[1]
 SCALES_PX = (192, 48, 12)
 """Sides of the cells of the noise, each half as strong as the one before."""
 

@@ -197,8 +197,9 @@ def gather(
         source, picture = read_own(source_path), read_own(taught[folder])
         box = most_detailed_box(source.values(), round(source.width / picture.width))
         networks = [network(field_folder, box) for field_folder in field_folders]
-        # what is here of a picture taught in tiles is a reduced one
-        size = (networks[0].numbers["width"], networks[0].numbers["height"])
+        size, numbers = (picture.width, picture.height), networks[0].numbers
+        if "tiles" in numbers:  # what is here of the picture is a reduced one
+            size = (numbers["width"], numbers["height"])
         sections.append(
             Section(
                 name=folder.name,
