@@ -28,7 +28,7 @@ SCALES_PX = (192, 48, 12)
 """Sides of the cells of the noise, each half as strong as the one before."""
 
 RULES = (
-    *("unpack", "cut_tile", "train", "gather_tiles"),
+    *("unpack", "overview", "cut_tile", "train", "gather_tiles"),
     *("evaluate_tiles", "render_1024", "timelapse"),
 )
 

@@ -121,13 +121,7 @@ def tile_image(tile: Tile) -> dict[str, Any]:
     return {"size": [tile.width, tile.height]}
 
 
-def unpacking_memory_mb(header: Header, overview_megapixels: float) -> int:
-    """Bands of a large picture and the overview of it; all of it, where its rows are not stored
-    one after another."""
+def unpacking_memory_mb(header: Header) -> int:
+    """Bands of a large picture; all of it, where its rows are not stored one after another."""
     points = 0 if header.row_by_row else header.width * header.height
-    return picture_memory_mb(ceil(1e6 * overview_megapixels)) + ceil(points * 8 / 1e6)
-
-
-def evaluating_memory_mb(width_px: int, overview_megapixels: float) -> int:
-    """Bands of a redraw, the overview of it, and some rows of double precision for the SSIM."""
-    return DRAWING_MEMORY_MB + picture_memory_mb(ceil(1e6 * overview_megapixels) + 100 * width_px)
+    return BASE_MEMORY_MB + ceil(points * 8 / 1e6)

@@ -7,7 +7,10 @@ from workspace import ROOT
 
 from neuralfield.kernels.source import KERNELS
 
-NAMES = ("CONTRIBUTING.md", "docs/gpu.md", "docs/promises.md", "benchmarks/README.md")
+NAMES = (
+    *("CONTRIBUTING.md", "docs/gpu.md", "docs/large_pictures.md", "docs/promises.md"),
+    "benchmarks/README.md",
+)
 PAGES = [ROOT / name for name in NAMES]
 GPU_PAGE = (ROOT / "docs/gpu.md").read_text()
 

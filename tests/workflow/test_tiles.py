@@ -132,6 +132,14 @@ def test_another_field_cuts_nothing_again(tiled):
     assert not {"unpack", "cut_tile"} & set(planned)
 
 
+def test_another_measure_teaches_nothing_again(tiled):
+    before = tiled.settings
+    tiled.settings = before | {"evaluate": {"max_megapixels": 1}}
+    planned = tiled.planned()
+    tiled.settings = before
+    assert set(planned) == {"overview", "evaluate_tiles", "summarize", "report"}
+
+
 def test_segments_and_black_and_white(workspace: Workspace):
     """Tiles in segments, beside a picture without tiles."""
     line = np.zeros((20, 40), np.uint8)
@@ -194,12 +202,13 @@ MEASURED = """
 import json, resource, sys
 sys.path.insert(0, "scripts")
 from pathlib import Path
-import cut_tile, unpack
+import cut_tile, overview, unpack
 folder, side = Path(sys.argv[1]), int(sys.argv[2])
-files = {name: folder / name for name in ("pixels.npy", "picture.json", "overview.png")}
-unpack.main(folder / "large.png", *files.values(), size=[side, side], overview_megapixels=0.1)
+files = [folder / name for name in ("pixels.npy", "picture.json")]
+unpack.main(folder / "large.png", *files, size=[side, side])
+overview.main(*files, folder / "overview.png", max_megapixels=0.1)
 window = (side // 2, side // 2, side // 2 + 256, side // 2 + 256)
-cut_tile.main(files["pixels.npy"], files["picture.json"], folder / "a.csv", window=window)
+cut_tile.main(*files, folder / "a.csv", window=window)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

@@ -41,12 +41,6 @@ rule unpack:
     output:
         pixels="results/{image}/pixels.npy",
         facts="results/{image}/picture.json",
-        overview=report(
-            "results/{image}/overview.png",
-            caption="../report/resized.rst",
-            category="Pictures",
-            labels={"image": "{image}", "what": "taught to the networks, reduced"},
-        ),
     log:
         "logs/{image}/unpack.log",
     benchmark:
@@ -54,9 +48,7 @@ rule unpack:
     wildcard_constraints:
         image=one_of(TILED),
     resources:
-        mem_mb=lambda wildcards: estimates.unpacking_memory_mb(
-            TILED[wildcards.image][0], config["evaluate"]["max_megapixels"]
-        ),
+        mem_mb=lambda wildcards: estimates.unpacking_memory_mb(TILED[wildcards.image][0]),
         runtime=60,
     params:
         settings=lambda wildcards: {
@@ -64,12 +56,40 @@ rule unpack:
             "mode": image_of(wildcards)["mode"],
             "threshold": image_of(wildcards)["threshold"],
         },
-        overview_megapixels=config["evaluate"]["max_megapixels"],
         version=VERSION,
     message:
         "Unpacking {input.picture} as {wildcards.image}"
     script:
         "../../scripts/unpack.py"
+
+
+rule overview:
+    input:
+        pixels="results/{image}/pixels.npy",
+        facts="results/{image}/picture.json",
+    output:
+        overview=report(
+            "results/{image}/overview.png",
+            caption="../report/resized.rst",
+            category="Pictures",
+            labels={"image": "{image}", "what": "taught to the networks, reduced"},
+        ),
+    log:
+        "logs/{image}/overview.log",
+    benchmark:
+        "logs/{image}/overview.benchmark.tsv"
+    wildcard_constraints:
+        image=one_of(TILED),
+    resources:
+        mem_mb=estimates.picture_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
+        runtime=30,
+    params:
+        max_megapixels=config["evaluate"]["max_megapixels"],
+        version=VERSION,
+    message:
+        "Reducing {wildcards.image}, to look at"
+    script:
+        "../../scripts/overview.py"
 
 
 rule cut_tile:
@@ -218,9 +238,8 @@ rule evaluate_tiles:
     threads: DRAWING_THREADS
     resources:
         gpu=gpus_of,
-        mem_mb=lambda wildcards: estimates.evaluating_memory_mb(
-            TILED[wildcards.image][0].width, config["evaluate"]["max_megapixels"]
-        ),
+        mem_mb=estimates.DRAWING_MEMORY_MB
+        + estimates.picture_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
         runtime=lambda wildcards, threads: drawing_minutes(
             wildcards,
             (TILED[wildcards.image][0].width * TILED[wildcards.image][0].height) ** 0.5,

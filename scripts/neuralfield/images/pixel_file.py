@@ -12,7 +12,7 @@ from neuralfield.images.picture import CHANNELS, Picture
 
 def write_pixel_file(
     path: str | os.PathLike, width: int, height: int, bands: Iterable[Picture]
-) -> None:
+) -> int:
     """Write a picture that comes in bands, from top to bottom.
 
     Parameters
@@ -24,11 +24,17 @@ def write_pixel_file(
         In px.
     bands : iterable of Picture
         All of one mode and depth.
+
+    Returns
+    -------
+    {1, 8, 16}
+        The bits of each channel.
     """
-    rows_left = height
+    rows_left, bit_depth = height, 0
     with replacing(path) as temporary, temporary.open("wb") as file:
         for band in bands:
-            if rows_left == height:
+            if not bit_depth:
+                bit_depth = band.bit_depth
                 dtype = np.lib.format.dtype_to_descr(band.pixels.dtype)
                 shape = (height, width, band.channels)
                 header = {"descr": dtype, "fortran_order": False, "shape": shape}
@@ -37,6 +43,7 @@ def write_pixel_file(
             rows_left -= band.height
         if rows_left:
             raise ValueError(f"{rows_left} rows of the picture were never given")
+    return bit_depth
 
 
 def read_window(
