@@ -11,6 +11,7 @@ NAMES = (
     "CONTRIBUTING.md",
     "docs/cluster.md",
     "docs/gpu.md",
+    "docs/large_pictures.md",
     "docs/promises.md",
     "benchmarks/README.md",
 )
