@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from neuralfield.device import select_device
 from neuralfield.errors import ConfigError
 from neuralfield.images import read_facts, require_picture
-from neuralfield.model import load_model
+from neuralfield.mosaic import load_trained
 from neuralfield.render import render_to_png, size_for_longer_side
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def main(
     InputError
         The network was taught another picture.
     """
-    network = load_model(model)
+    network = load_trained(model)
     if facts:
         require_picture(model, network.metadata.get("picture"), read_facts(facts))
     left, top, right, bottom = box

@@ -198,6 +198,9 @@ def gather(
         source, picture = read_own(source_path), read_own(taught[folder])
         box = most_detailed_box(source.values(), round(source.width / picture.width))
         networks = [network(field_folder, box) for field_folder in field_folders]
+        size, numbers = (picture.width, picture.height), networks[0].numbers
+        if "tiles" in numbers:  # what is here of the picture is a reduced one
+            size = (numbers["width"], numbers["height"])
         sections.append(
             Section(
                 name=folder.name,
@@ -205,8 +208,8 @@ def gather(
                 source=overview_uri(source_path),
                 source_crop=crop_uri(source_path, box),
                 mode=MODES[picture.mode],
-                size=(picture.width, picture.height),
-                source_size=(source.width, source.height),
+                size=size,
+                source_size=(source.width, source.height) if enlarged else size,
                 crop_place=_in_percent(box, source.width, source.height),
                 networks=networks,
                 enlargements=_enlargements(comparison, networks[0], box) if enlarged else [],

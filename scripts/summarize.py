@@ -34,6 +34,8 @@ COLUMNS = (
     "precision",
     "random_seed",
 )
+TILE_COLUMNS = ("tiles", "seam_psnr_db")
+"""Further ones, where a picture was taught in tiles."""
 COUNTS = [
     "width",
     "height",
@@ -47,7 +49,8 @@ COUNTS = [
 
 
 def main(metrics: list[Path], summary: Path, *, labels: Sequence[Mapping[str, str]] = ()) -> None:
-    """Write one row for each metrics file, in their order; the columns are always the same.
+    """Write one row for each metrics file, in their order; the columns are always the same, and
+    two more where a picture was taught in tiles.
 
     What a network does not have, such as the steps of one that was not trained here, stays empty.
     Versions are left to the metrics files.
@@ -63,9 +66,11 @@ def main(metrics: list[Path], summary: Path, *, labels: Sequence[Mapping[str, st
         setting_{name}.
     """
     rows = [read_json(path, ("image", "field")) for path in metrics]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    tiled = TILE_COLUMNS if any("tiles" in row for row in rows) else ()
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *tiled])
     # A column with gaps would turn its whole numbers into 53.0.
-    table[COUNTS] = table[COUNTS].astype("Int64")
+    counts = [*COUNTS, "tiles"] if tiled else COUNTS
+    table[counts] = table[counts].astype("Int64")
     table = pd.concat([table, pd.DataFrame(list(labels), index=table.index[: len(labels)])], axis=1)
     write_atomically(summary, table.to_csv(index=False, lineterminator="\n").encode())
 

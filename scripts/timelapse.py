@@ -12,7 +12,7 @@ from neuralfield.errors import CheckpointError, InputError
 from neuralfield.film import label_frame, to_frame, write_film
 from neuralfield.history import read_history
 from neuralfield.images import read_facts, require_picture
-from neuralfield.model import Model, load_model, load_snapshot
+from neuralfield.mosaic import Trained, load_trained, load_trained_snapshot
 from neuralfield.render import choose_samples, render, size_for_longer_side
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def main(
         A file is damaged, or belongs to another picture, training or step.
     """
     snapshots = dict(list_snapshots(checkpoints))
-    finished = load_model(model)
+    finished = load_trained(model)
     if facts:
         require_picture(model, finished.metadata.get("picture"), read_facts(facts))
     snapshots[step_of(finished, model)] = model
@@ -74,7 +74,7 @@ def main(
     # Drawing is the costly part: it is done once, for all formats.
     film = []
     for step in steps:
-        snapshot = load_snapshot(snapshots[step], step, finished)
+        snapshot = load_trained_snapshot(snapshots[step], step, finished)
         samples = min(choose_samples(snapshot, width, height), MOST_SAMPLES)
         values = render(snapshot, width, height, samples=samples, device=place, threads=threads)
         frame = to_frame(values)
@@ -83,7 +83,7 @@ def main(
         write_film(output, film, frames_per_second)
 
 
-def step_of(finished: Model, path: Path) -> int:
+def step_of(finished: Trained, path: Path) -> int:
     """How many steps a trained network has behind it."""
     step = finished.metadata.get("step")
     if type(step) is not int or step < 0:

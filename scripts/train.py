@@ -200,7 +200,11 @@ if __name__ == "__main__":
         training=training,
         state=Path(snakemake.params.state),
         threads=snakemake.threads,
-        name=f"{snakemake.wildcards.image}, {snakemake.wildcards.field}",
+        name=", ".join(
+            snakemake.wildcards[key]
+            for key in ("image", "field", "tile")
+            if key in snakemake.wildcards.keys()  # noqa: SIM118
+        ),
         segment=int(snakemake.wildcards.get("segment", training["segments"])),
         earlier_segment=next(map(Path, snakemake.input.earlier), None),
         **outputs,

@@ -6,11 +6,13 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
+import large_pictures
 from neuralfield.errors import ConfigError, InputError
 from neuralfield.fields import FIELDS
 from wording import (
@@ -278,6 +280,8 @@ def _disagreements(
                 image["path"], name_place((*place, "path"), name_source), "a picture"
             )
             image["path"] = os.fspath(found)
+            where_is = partial(name_place, name_source=name_source)
+            yield from large_pictures.complaints(name, settings, where_is)
         except ConfigError as error:
             yield error
         for index, field in enumerate(image.get("fields", ())):

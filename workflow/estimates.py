@@ -12,6 +12,8 @@ from neuralfield.engines.cpu import MOST_SHARDS
 from neuralfield.engines.layer_forward import MAX_WIDTH
 from neuralfield.engines.tape import BLOCK_POINTS
 from neuralfield.fields.mlp import PRESETS
+from neuralfield.images.bands import Header
+from neuralfield.tiling import Tile
 
 BASE_MEMORY_MB = 1000
 """Python and its packages, Snakemake beside it on a cluster, and a small picture."""
@@ -163,3 +165,14 @@ def drawing_minutes(points: int, field: Mapping[str, Any], threads: int, gpus: i
 def picture_memory_mb(points: int) -> int:
     """A few copies of a picture in float32, four values to a pixel."""
     return BASE_MEMORY_MB + ceil(points * 4 * 4 * 6 / 1e6)
+
+
+def tile_image(tile: Tile) -> dict[str, Any]:
+    """A tile, as the estimates of a training see a picture."""
+    return {"size": [tile.width, tile.height]}
+
+
+def unpacking_memory_mb(header: Header) -> int:
+    """Bands of a large picture; all of it, where its rows are not stored one after another."""
+    points = 0 if header.row_by_row else header.width * header.height
+    return BASE_MEMORY_MB + ceil(points * 8 / 1e6)

@@ -23,6 +23,7 @@ PACKAGES = {
     "PIL": "pillow",
     "safetensors": "safetensors",
     "av": "av",
+    "pyvips": "pyvips[binary]",
     "tqdm": "tqdm",
     "matplotlib": "matplotlib",
     "threadpoolctl": "threadpoolctl",

@@ -35,7 +35,8 @@ _UNREADABLE = (
 )
 """What reading a file raises that is damaged, or made to do harm."""
 
-_SNAPSHOT_NAME = re.compile(r"step_(\d{8})\.safetensors")
+_SNAPSHOT_NAME = re.compile(r"step_(\d{8})\.(?:safetensors|json)")
+"""A model's own, or a mosaic of such."""
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
@@ -96,7 +97,7 @@ def snapshot_path(folder: Path, step: int) -> Path:
 def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
     """(step, path) of every snapshot in a folder, by step."""
     found = []
-    for path in Path(folder).glob("step_*.safetensors"):
+    for path in Path(folder).glob("step_*"):
         match = _SNAPSHOT_NAME.fullmatch(path.name)
         if match:
             found.append((int(match[1]), path))

@@ -14,7 +14,7 @@ from neuralfield.drawing.host_bands import bands_on_host
 from neuralfield.drawing.levels import to_levels
 from neuralfield.errors import CheckpointError, ConfigError
 from neuralfield.images.writing import PngBandWriter
-from neuralfield.model import Model
+from neuralfield.mosaic import Mosaic, Trained
 
 BAND_POINTS = {"cpu": 1 << 20, "gpu": 1 << 22}
 """Points drawn before their rows are handed on: what bounds the memory of a picture of any size."""
@@ -30,15 +30,18 @@ _FLAT_SPREAD = 0.1
 _GOLDEN_FRACTION = (math.sqrt(5) - 1) / 2
 
 
-def choose_samples(model: Model, width: int, height: int, box: Box = WHOLE) -> int:
+def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) -> int:
     """Samples of each drawn pixel.
 
     One, at the centre, for a field taught by points, and where a drawn pixel is no more than half
     a training pixel. Else a field taught by footprints is averaged over the drawn pixel as it was
     over the training pixel: 256 samples at the training size and below. Four, for smooth edges,
-    where a black-and-white picture taught by points is drawn larger.
+    where a black-and-white picture taught by points is drawn larger. Up to 16, where a mosaic is
+    drawn smaller than it was taught: of all that a pixel covers, one point would say nothing.
     """
     across = max(model.width * (box[2] - box[0]) / width, model.height * (box[3] - box[1]) / height)
+    if isinstance(model, Mosaic) and not model.footprint and across > 1:
+        return min(_FIRST_SAMPLES, math.ceil(across**2))
     if not model.footprint:
         return 4 if model.mode == "bilevel" and across < 1 else 1
     if across <= 0.5:
@@ -61,7 +64,7 @@ def sample_offsets(count: int) -> np.ndarray:
     return offsets - offsets.mean(axis=0)
 
 
-def size_for_longer_side(model: Model, longer_px: int, box: Box = WHOLE) -> tuple[int, int]:
+def size_for_longer_side(model: Trained, longer_px: int, box: Box = WHOLE) -> tuple[int, int]:
     """Width and height of a redraw in the picture's own proportions."""
     part_width, part_height = model.width * (box[2] - box[0]), model.height * (box[3] - box[1])
     longer = max(part_width, part_height)
@@ -72,7 +75,7 @@ def size_for_longer_side(model: Model, longer_px: int, box: Box = WHOLE) -> tupl
 
 
 def render_bands(
-    model: Model,
+    model: Trained,
     width: int,
     height: int,
     *,
@@ -88,7 +91,7 @@ def render_bands(
 
     Parameters
     ----------
-    model : Model
+    model : Model or Mosaic
     width, height : int
         Size of the redraw in pixels.
     device : Device
@@ -167,7 +170,7 @@ def _average(drawer: Drawer, columns: Array, rows: Array, first: Array, every: A
 
 
 def render(
-    model: Model,
+    model: Trained,
     width: int,
     height: int,
     *,
@@ -193,7 +196,7 @@ def render(
 
 
 def render_to_png(
-    model: Model,
+    model: Trained,
     path: Path,
     width: int,
     height: int,

@@ -12,6 +12,7 @@ NAMES = (
     "docs/cluster.md",
     "docs/fields.md",
     "docs/gpu.md",
+    "docs/large_pictures.md",
     "docs/promises.md",
     "benchmarks/README.md",
 )

@@ -15,6 +15,7 @@ if workflow.is_main_process:
 
 import configuration
 import estimates
+import large_pictures
 import orphans
 import sweeps
 from neuralfield.device import gpu_is_present
@@ -41,6 +42,9 @@ if workflow.is_main_process:
 TRAINED = configuration.trained_fields(config)
 TRAININGS = [run for run in RUNS if run.field in TRAINED]
 IMPORTED = [field for field in config["fields"] if field not in TRAINED]
+TILED = large_pictures.headers_and_tilings(config["images"])
+"""Header and tiling of each picture that is taught in tiles, by its name."""
+WHOLE = [name for name in config["images"] if name not in TILED]
 
 CORES_ON_A_CLUSTER = 2
 """For a training, where neither the settings nor --cores say how many there are to share."""
@@ -64,6 +68,7 @@ def one_of(names):
 
 # for the networks of sweeps a form, not their names: Snakemake is slow with constraints that are long
 SETTINGS_OF_SWEEPS = r"(?:\+\w+=[\w.-]+)*" if SWEEPS else ""
+TRAINED_NAMES = f"(?:{one_of(configuration.trained_fields(SETTINGS))}){SETTINGS_OF_SWEEPS}"
 
 
 wildcard_constraints:
@@ -72,6 +77,7 @@ wildcard_constraints:
     size=r"[1-9]\d*",
     crop=one_of(config["render"]["crops"]),
     segment=r"[1-9]\d*",
+    tile=r"\d+_\d+",
 
 
 def image_of(wildcards):
@@ -108,7 +114,8 @@ def training_threads(wildcards):
     cores = workflow.resource_settings.cores
     if workflow.remote_exec:  # a job of a cluster: it has been given its share
         return cores
-    return max(1, cores // max(1, len(TRAININGS))) if cores else CORES_ON_A_CLUSTER
+    trainings = sum(len(tiles_of(run.image)) or 1 for run in TRAININGS)
+    return max(1, cores // max(1, trainings)) if cores else CORES_ON_A_CLUSTER
 
 
 def field_settings(wildcards):
@@ -130,6 +137,22 @@ def earlier_segment(wildcards):
     segments = field_of(wildcards)["training"]["segments"]
     earlier = int(wildcards.get("segment", segments)) - 1
     return [f"results/{{image}}/{{field}}/segments/{earlier}"] if earlier else []
+
+
+def tiles_of(image):
+    """Names of a picture's tiles; none where it is taught as a whole."""
+    return [tile.name for tile in TILED[image][1]] if image in TILED else []
+
+
+def trained(wildcards):
+    """What is drawn: a network, or a mosaic of those of all tiles."""
+    name = "mosaic.json" if wildcards.image in TILED else "model.safetensors"
+    return f"results/{{image}}/{{field}}/{name}"
+
+
+def taught(image):
+    """A picture of what was taught; a small one, where that is large."""
+    return f"results/{image}/{'overview' if image in TILED else 'resized'}.png"
 
 
 def training_record(wildcards):
@@ -162,6 +185,40 @@ def training_minutes(wildcards, threads, attempt):
 def drawing_minutes(wildcards, longer_side_px, threads, pictures=1):
     return estimates.drawing_minutes(
         pictures * longer_side_px**2, field_of(wildcards), threads, gpus_of(wildcards)
+    )
+
+
+def tile_of(wildcards):
+    """The tile that a job works on."""
+    return TILED[wildcards.image][1].named(wildcards.tile)
+
+
+def tile_models(wildcards):
+    """The networks of all tiles; what else their trainings leave lies beside them."""
+    pattern = "results/{image}/{field}/tiles/{tile}/model.safetensors"
+    return expand(pattern, tile=tiles_of(wildcards.image), allow_missing=True)
+
+
+def earlier_tile_segment(wildcards):
+    """The folder that a segment of a tile's training goes on from: none for the first one."""
+    return [
+        folder.replace("{field}/", "{field}/tiles/{tile}/") for folder in earlier_segment(wildcards)
+    ]
+
+
+def tile_memory_mb(wildcards, threads):
+    return estimates.training_memory_mb(
+        estimates.tile_image(tile_of(wildcards)), field_of(wildcards), threads, gpus_of(wildcards)
+    )
+
+
+def tile_minutes(wildcards, threads, attempt):
+    return estimates.training_minutes(
+        estimates.tile_image(tile_of(wildcards)),
+        field_of(wildcards),
+        threads,
+        gpus_of(wildcards),
+        attempt,
     )
 
 
@@ -199,6 +256,7 @@ def films(runs):
 def forget_states():
     """Remove what trainings resume from, where they are finished."""
     for run in TRAININGS:
-        folder = Path("results", run.image, run.field)
-        if (folder / "model.safetensors").exists():
-            shutil.rmtree(folder / ".state", ignore_errors=True)
+        whole = Path("results", run.image, run.field)
+        for folder in (whole, *(whole / "tiles" / tile for tile in tiles_of(run.image))):
+            if (folder / "model.safetensors").exists():
+                shutil.rmtree(folder / ".state", ignore_errors=True)

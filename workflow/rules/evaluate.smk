@@ -20,6 +20,8 @@ rule evaluate:
         "logs/{image}/{field}/evaluate.log",
     benchmark:
         "logs/{image}/{field}/evaluate.benchmark.tsv"
+    wildcard_constraints:
+        image=one_of(WHOLE),
     threads: DRAWING_THREADS
     resources:
         gpu=gpus_of,

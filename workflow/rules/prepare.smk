@@ -16,6 +16,8 @@ rule resize:
         "logs/{image}/resize.log",
     benchmark:
         "logs/{image}/resize.benchmark.tsv"
+    wildcard_constraints:
+        image=one_of(WHOLE),
     resources:
         mem_mb=source_memory_mb,
         runtime=10,
@@ -41,6 +43,8 @@ rule encode:
         "logs/{image}/encode.log",
     benchmark:
         "logs/{image}/encode.benchmark.tsv"
+    wildcard_constraints:
+        image=one_of(WHOLE),
     resources:
         mem_mb=picture_memory_mb,
         runtime=10,
@@ -63,6 +67,8 @@ rule decode:
         "logs/{image}/decode.log",
     benchmark:
         "logs/{image}/decode.benchmark.tsv"
+    wildcard_constraints:
+        image=one_of(WHOLE),
     resources:
         mem_mb=picture_memory_mb,
         runtime=10,

@@ -3,7 +3,7 @@
 
 rule render:
     input:
-        model="results/{image}/{field}/model.safetensors",
+        model=trained,
         facts="results/{image}/picture.json",
     output:
         drawing=report(
@@ -35,7 +35,7 @@ rule render:
 
 rule render_crop:
     input:
-        model="results/{image}/{field}/model.safetensors",
+        model=trained,
         facts="results/{image}/picture.json",
     output:
         drawing=report(
@@ -71,7 +71,7 @@ if config["timelapse"]["formats"]:
 
     rule timelapse:
         input:
-            model="results/{image}/{field}/model.safetensors",
+            model=trained,
             facts="results/{image}/picture.json",
             history="results/{image}/{field}/history.csv",
             checkpoints="results/{image}/{field}/checkpoints",

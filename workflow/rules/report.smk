@@ -4,7 +4,7 @@
 rule report:
     input:
         metrics=for_runs("results/{image}/{field}/metrics.json", runs=SINGLE_RUNS),
-        resized=expand("results/{image}/resized.png", image=config["images"]),
+        resized=[taught(image) for image in config["images"]],
         comparisons=for_runs("results/{image}/{field}/comparison", runs=SINGLE_RUNS),
         histories=for_runs(
             "results/{image}/{field}/history.csv",

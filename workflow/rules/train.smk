@@ -13,7 +13,8 @@ rule train_segment:
     benchmark:
         "logs/{image}/{field}/train_segment_{segment}.benchmark.tsv"
     wildcard_constraints:
-        field=f"(?:{one_of(configuration.trained_fields(SETTINGS))}){SETTINGS_OF_SWEEPS}",
+        image=one_of(WHOLE),
+        field=TRAINED_NAMES,
     threads: training_threads
     resources:
         gpu=gpus_of,
@@ -50,7 +51,8 @@ rule train:
     benchmark:
         "logs/{image}/{field}/train.benchmark.tsv"
     wildcard_constraints:
-        field=f"(?:{one_of(configuration.trained_fields(SETTINGS))}){SETTINGS_OF_SWEEPS}",
+        image=one_of(WHOLE),
+        field=TRAINED_NAMES,
     threads: training_threads
     resources:
         gpu=gpus_of,
@@ -78,6 +80,7 @@ rule import_weights:
     benchmark:
         "logs/{image}/{field}/import_weights.benchmark.tsv"
     wildcard_constraints:
+        image=one_of(WHOLE),
         field=one_of(IMPORTED),
     resources:
         mem_mb=estimates.BASE_MEMORY_MB,

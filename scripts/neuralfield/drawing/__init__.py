@@ -10,10 +10,11 @@ from neuralfield.drawing.cpu_draw import CpuDraw
 from neuralfield.drawing.hopper_draw import HopperDraw
 from neuralfield.drawing.layer_draw import LayerDraw
 from neuralfield.drawing.layer_pixels import LayerPixels
+from neuralfield.drawing.mosaic_draw import MosaicDraw
 from neuralfield.engines import cpu, hopper_network, layer_forward
 from neuralfield.engines.plans import network_plan
 from neuralfield.fields.network import FourierFeatures
-from neuralfield.model import Model
+from neuralfield.mosaic import Mosaic, Trained
 
 
 class Drawer(Protocol):
@@ -49,16 +50,21 @@ class Drawer(Protocol):
         ...
 
 
-def make_drawer(model: Model, device: Device, threads: int = 1) -> Drawer:
+def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
     """The fastest drawer there is for a model, in the precision it was taught in.
 
     Parameters
     ----------
-    model : Model
+    model : Model or Mosaic
     device : Device
     threads : int
         Cores to use, on the CPU.
     """
+    if isinstance(model, Mosaic):
+        mosaic = model
+        return MosaicDraw(
+            mosaic, device, lambda tile: make_drawer(mosaic.load(tile), device, threads)
+        )
     precision = model.metadata.get("precision")
     # weights taught in mixed precision are float32
     dtype = "float64" if precision == "float64" else "float32"

@@ -1,7 +1,10 @@
 """Pictures: reading and writing files, resizing, and the table of pixels that training reads."""
 
+from neuralfield.images.bands import Header, choose_mode, read_header, read_picture_bands
 from neuralfield.images.facts import picture_digest, read_facts, require_picture, write_facts
+from neuralfield.images.overview import Overview
 from neuralfield.images.picture import Picture, convert_values
+from neuralfield.images.pixel_file import read_window, write_pixel_file
 from neuralfield.images.pixel_table import (
     PixelTable,
     picture_from_table,
@@ -13,18 +16,25 @@ from neuralfield.images.resizing import resize_picture
 from neuralfield.images.writing import PngBandWriter, write_picture
 
 __all__ = [
+    "Header",
+    "Overview",
     "Picture",
     "PixelTable",
     "PngBandWriter",
+    "choose_mode",
     "convert_values",
     "picture_digest",
     "picture_from_table",
     "read_facts",
+    "read_header",
     "read_picture",
+    "read_picture_bands",
     "read_pixel_csv",
+    "read_window",
     "require_picture",
     "resize_picture",
     "write_facts",
     "write_picture",
     "write_pixel_csv",
+    "write_pixel_file",
 ]

@@ -1,0 +1,116 @@
+"""Bring the trainings of a picture's tiles together, as if one network had learned all of it."""
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from neuralfield.checkpoint import list_snapshots
+from neuralfield.files import write_atomically
+from neuralfield.history import read_history
+from neuralfield.json_files import read_json
+from neuralfield.mosaic import save_mosaic
+from neuralfield.tiling import Tiling
+
+if TYPE_CHECKING:
+    from job import snakemake
+
+
+def main(
+    models: Sequence[Path],
+    mosaic: Path,
+    history: Path,
+    record: Path,
+    checkpoints: Path,
+    *,
+    tiling: Tiling,
+) -> None:
+    """Write the mosaic of the finished models, one for each snapshot, and what was recorded.
+
+    Parameters
+    ----------
+    models : sequence of Path
+        Of all tiles, row by row; history.csv, training.json and checkpoints lie beside each.
+    mosaic : Path
+        JSON to write, beside the folder ``tiles``, which has a folder for each.
+    history : Path
+        CSV to write: at each step the sum of the seconds, and means over pixels of the errors.
+    record : Path
+        JSON to write: sums of seconds and parameters, and what all tiles have in common.
+    checkpoints : Path
+        Folder for the mosaics of snapshots.
+    tiling : Tiling
+    """
+    save_mosaic(mosaic, tiling, "tiles/{tile}/model.safetensors")
+    for _, snapshot in list_snapshots(models[0].with_name("checkpoints")):
+        earlier = f"../tiles/{{tile}}/checkpoints/{snapshot.name}"
+        save_mosaic(checkpoints / f"{snapshot.stem}.json", tiling, earlier)
+    weights = np.array([tile.width * tile.height for tile in tiling], float)
+    tables = [read_history(path.with_name("history.csv")) for path in models]
+    together = joint_history(tables, weights / weights.sum())
+    text = together.to_csv(index=False, lineterminator="\n", float_format="%.9g")
+    write_atomically(history, text.encode())
+    records = [read_json(path.with_name("training.json")) for path in models]
+    written = joint_record(records)
+    write_atomically(record, (json.dumps(written, indent=2) + "\n").encode())
+
+
+def joint_history(tables: Sequence[pd.DataFrame], weights: np.ndarray) -> pd.DataFrame:
+    """One history of many, which have the same steps.
+
+    Parameters
+    ----------
+    tables : sequence of DataFrame
+    weights : ndarray of float, shape (tables,)
+        How much each counts; they add up to 1.
+    """
+
+    def all_of(column: str) -> np.ndarray:
+        return np.stack([table[column].to_numpy(float) for table in tables])
+
+    # where there is nearly nothing to estimate, an estimate of the error may be none
+    errors = np.nan_to_num(10 ** (-all_of("psnr_db") / 10), nan=0.0)
+    error = weights @ errors
+    together = tables[0].copy()
+    together["seconds"] = all_of("seconds").sum(axis=0)
+    together["loss"] = weights @ all_of("loss")
+    psnr_db = np.full(len(error), math.nan)
+    np.log10(error, out=psnr_db, where=error > 0)
+    together["psnr_db"] = -10 * psnr_db
+    together["rollbacks"] = all_of("rollbacks").max(axis=0).astype(int)
+    return together
+
+
+def joint_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One record of many: sums, the median step, and of a divergence the first one."""
+    first = records[0]
+    return {
+        **first,
+        "tiles": len(records),
+        "train_seconds": round(sum(record["train_seconds"] for record in records), 3),
+        "step_microseconds": statistics.median(record["step_microseconds"] for record in records),
+        "parameters": sum(record["parameters"] for record in records),
+        "final_loss": statistics.fmean(record["final_loss"] for record in records),
+        "rollback": next((r["rollback"] for r in records if r["rollback"]), None),
+        "notes": list(dict.fromkeys(note for record in records for note in record["notes"])),
+    }
+
+
+if __name__ == "__main__":
+    from job import run_job
+
+    run_job(
+        main,
+        snakemake,
+        models=[Path(path) for path in snakemake.input.models],
+        mosaic=Path(snakemake.output.mosaic),
+        history=Path(snakemake.output.history),
+        record=Path(snakemake.output.record),
+        checkpoints=Path(snakemake.output.checkpoints),
+        tiling=Tiling(**snakemake.params.tiling),
+    )

@@ -1,0 +1,84 @@
+"""A picture's pixels in a file that any part of it can be read from: .npy, not compressed."""
+
+import os
+from collections.abc import Iterable
+
+import numpy as np
+
+from neuralfield.errors import InputError
+from neuralfield.files import replacing
+from neuralfield.images.picture import CHANNELS, Picture
+
+
+def write_pixel_file(
+    path: str | os.PathLike, width: int, height: int, bands: Iterable[Picture]
+) -> int:
+    """Write a picture that comes in bands, from top to bottom.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        An array of uint8 or uint16, shape (height, width, channels), in NumPy's own format;
+        replaced in one step, once it is complete.
+    width, height : int
+        In px.
+    bands : iterable of Picture
+        All of one mode and depth.
+
+    Returns
+    -------
+    {1, 8, 16}
+        The bits of each channel.
+    """
+    rows_left, bit_depth = height, 0
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        for band in bands:
+            if not bit_depth:
+                bit_depth = band.bit_depth
+                dtype = np.lib.format.dtype_to_descr(band.pixels.dtype)
+                shape = (height, width, band.channels)
+                header = {"descr": dtype, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(np.ascontiguousarray(band.pixels).data)
+            rows_left -= band.height
+        if rows_left:
+            raise ValueError(f"{rows_left} rows of the picture were never given")
+    return bit_depth
+
+
+def read_window(
+    path: str | os.PathLike,
+    mode: str,
+    bit_depth: int,
+    left: int,
+    top: int,
+    right: int,
+    bottom: int,
+) -> Picture:
+    """Read a part of what `write_pixel_file` wrote, and no more than its rows.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    mode, bit_depth
+        As for `Picture`.
+    left, top, right, bottom : int
+        In px; `right` and `bottom` are the first ones beyond.
+
+    Raises
+    ------
+    InputError
+        The file is missing or damaged, or the window is not inside.
+    """
+    expected = "the pixels that `unpack` writes"
+    remedy = f"remove {path} and run again"
+    try:
+        # mapped afresh each time: pages stay with a process as long as its map
+        pixels = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError) as error:
+        raise InputError(str(path), f"cannot be read ({error})", expected, remedy) from error
+    inside = 0 <= left < right <= pixels.shape[1] and 0 <= top < bottom <= pixels.shape[0]
+    if not inside or pixels.shape[2:] != (CHANNELS[mode],):
+        found = f"has the shape {pixels.shape}"
+        raise InputError(str(path), found, f"columns to {right} and rows to {bottom}", remedy)
+    return Picture(np.array(pixels[top:bottom, left:right]), mode, bit_depth)

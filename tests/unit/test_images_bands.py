@@ -1,0 +1,174 @@
+"""Large pictures read in bands and in windows are what they are when read at once."""
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from neuralfield.errors import InputError
+from neuralfield.images import (
+    Overview,
+    Picture,
+    bands,
+    choose_mode,
+    read_header,
+    read_picture,
+    read_picture_bands,
+    read_window,
+    resize_picture,
+    write_picture,
+    write_pixel_file,
+)
+
+RNG = np.random.default_rng(5)
+GREY = RNG.integers(0, 256, (37, 53), np.uint8)
+RGB = RNG.integers(0, 256, (37, 53, 3), np.uint8)
+RGBA = RNG.integers(0, 256, (37, 53, 4), np.uint8)
+DEEP = RNG.integers(0, 65536, (37, 53, 3)).astype(np.uint16)
+
+
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch):
+    """Bands of five rows of a colour picture."""
+    monkeypatch.setattr(bands, "BAND_VALUES", 5 * 53 * 3)
+
+
+def write(path, pixels, **options):
+    if path.suffix == ".tif":
+        photometric = "rgb" if pixels.ndim == 3 else "minisblack"
+        tifffile.imwrite(path, pixels, photometric=photometric, **options)
+    else:
+        Image.fromarray(pixels).save(path, **options)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.tif", "a.png"])
+@pytest.mark.parametrize(
+    "pixels",
+    [
+        GREY,
+        RGB,
+        RGBA,
+        (GREY > 99) * np.uint8(255),
+        np.repeat(GREY[..., None], 3, 2),
+        np.dstack([RGB, np.full_like(GREY, 255)]),
+    ],
+    ids=["grey", "rgb", "rgba", "bilevel", "grey as rgb", "opaque"],
+)
+@pytest.mark.parametrize("mode", ["auto", "grey", "rgb"])
+def test_bands_are_the_whole_picture(tmp_path, name, pixels, mode):
+    path = write(tmp_path / name, pixels)
+    expect_the_same(path, mode)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rowsperstrip": 4},
+        {"rowsperstrip": 37},
+        {"rowsperstrip": 3, "compression": "zlib"},
+        {"tile": (16, 32)},
+        {"tile": (16, 32), "compression": "zlib"},
+        {"tile": (16, 16), "bigtiff": True},
+        {"tile": (16, 16), "byteorder": ">"},
+    ],
+    ids=str,
+)
+def test_tiff_of_strips_and_of_tiles(tmp_path, options):
+    path = write(tmp_path / "a.tif", RGB, **options)
+    expect_the_same(path)
+
+
+@pytest.mark.parametrize("options", [{}, {"tile": (16, 32)}, {"byteorder": ">"}], ids=str)
+@pytest.mark.parametrize("pixels", [DEEP, DEEP[..., 0]], ids=["rgb", "grey"])
+def test_16_bits(tmp_path, options, pixels):
+    path = write(tmp_path / "a.tif", pixels, **options)
+    found = np.concatenate([band.pixels for band in read_picture_bands(path, choose_mode(path))])
+    np.testing.assert_array_equal(found, pixels.reshape(found.shape))
+
+
+def test_16_bit_png(tmp_path):
+    write_picture(tmp_path / "a.png", Picture(DEEP, "rgb", 16))
+    expect_the_same(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize(
+    "options", [{"quality": 90}, {"quality": 90, "progressive": True}], ids=["plain", "progressive"]
+)
+@pytest.mark.parametrize("orientation", [1, 3, 6])
+def test_jpeg_upright(tmp_path, options, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = write(tmp_path / "a.jpg", np.kron(RGB[:6, :8], np.ones((8, 8, 1), np.uint8)), **options)
+    write(tmp_path / "b.jpg", np.asarray(Image.open(path)), exif=exif, **options)
+    header = read_header(tmp_path / "b.jpg")
+    assert (header.width, header.height) == ((48, 64) if orientation == 6 else (64, 48))
+    assert header.row_by_row == (orientation == 1 and "progressive" not in options)
+    expect_the_same(tmp_path / "b.jpg", tolerance=1)
+
+
+def expect_the_same(path, mode="auto", tolerance=0):
+    whole = read_picture(path, mode=mode)
+    found = list(read_picture_bands(path, choose_mode(path) if mode == "auto" else mode))
+    assert len(found) > 1
+    assert {(band.mode, band.bit_depth) for band in found} == {(whole.mode, whole.bit_depth)}
+    pixels = np.concatenate([band.pixels for band in found])
+    np.testing.assert_allclose(pixels.astype(int), whole.pixels.astype(int), atol=tolerance)
+
+
+@pytest.mark.parametrize(("pixels", "mode", "depth"), [(RGB, "rgb", 8), (DEEP, "rgb", 16)])
+def test_windows_are_parts_of_the_whole(tmp_path, pixels, mode, depth):
+    parts = (Picture(pixels[top : top + 10], mode, depth) for top in range(0, 37, 10))
+    write_pixel_file(tmp_path / "a.npy", 53, 37, parts)
+    for left, top, right, bottom in ((0, 0, 53, 37), (7, 8, 20, 31), (52, 36, 53, 37)):
+        window = read_window(tmp_path / "a.npy", mode, depth, left, top, right, bottom)
+        np.testing.assert_array_equal(window.pixels, pixels[top:bottom, left:right])
+    with pytest.raises(InputError, match=r"a\.npy: has the shape"):
+        read_window(tmp_path / "a.npy", mode, depth, 0, 0, 54, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda path: write(path, GREY.astype(np.float32)), "is of the kind b-w, 1 x float"),
+        (lambda path: path.write_text("no picture"), "is not a picture that can be read"),
+        (lambda path: Image.fromarray(GREY).save(path, "GIF"), "is not a picture that can be read"),
+        (lambda path: path.touch(), "is empty"),
+        (lambda path: None, "there is no such file"),
+        (
+            lambda path: Image.fromarray(RGBA, "CMYK").save(path),
+            "is of the kind cmyk, 4 x uchar; expected grey or RGB",
+        ),
+    ],
+    ids=["float", "text", "gif", "empty", "missing", "cmyk"],
+)
+def test_what_cannot_be_read_in_bands(tmp_path, make, complaint):
+    make(tmp_path / "a.tif")
+    with pytest.raises(InputError, match=complaint) as caught:
+        read_header(tmp_path / "a.tif")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.jpg"])
+def test_a_picture_that_is_cut_off(tmp_path, name):
+    pixels = RNG.integers(0, 256, (300, 300, 3), np.uint8)
+    content = write(tmp_path / name, pixels).read_bytes()
+    (tmp_path / name).write_bytes(content[: len(content) * 2 // 3])
+    with pytest.raises(InputError) as caught:
+        list(read_picture_bands(tmp_path / name, "rgb"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 37])
+def test_an_overview_is_the_means_over_blocks(rows):
+    picture = Picture(RGB, "rgb", 8)
+    overview = Overview(53, 37, 3, 200e-6)
+    for top in range(0, 37, rows):
+        overview.add(picture.values()[top : top + rows])
+    assert overview.block_px == 4
+    found = overview.values()
+    assert found.shape == (10, 14, 3)
+    even = Picture(RGB[:36, :52], "rgb", 8)
+    expected = resize_picture(even, [13, 9], "box").values()
+    np.testing.assert_allclose(found[:9, :13], expected, atol=0.5 / 255 + 1e-6)
+    np.testing.assert_allclose(found[9, 13], picture.values()[36:, 52:].mean((0, 1)), atol=1e-6)

@@ -1,0 +1,242 @@
+"""A large picture, which here is a tiny one: a network for each tile, drawn as one picture."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+from workspace import ROOT, Workspace, clean_environment
+
+from configuration import Problems, read_settings
+from neuralfield.device import select_device
+from neuralfield.images import PngBandWriter, read_pixel_csv
+from neuralfield.metrics import psnr_db, ssim
+from neuralfield.mosaic import load_trained
+from neuralfield.render import render
+
+TILES = {"path": "slope.png", "tiles": {"size": 36, "overlap": 8}}
+NAMES = ("0_0", "0_1", "1_0", "1_1")
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory) -> Workspace:
+    """A picture taught in 2 x 2 tiles; one was killed on the way, went on, and was taught again."""
+    workspace = Workspace(tmp_path_factory.mktemp("tiled"))
+    x, y = np.arange(64), np.arange(48)[:, None]
+    slope = np.stack([x * 4 + 0 * y, 0 * x + y * 5, 250 - 2 * x - 2 * y], axis=2)
+    Image.fromarray(slope.astype(np.uint8)).save(workspace.path("slope.png"))
+    siren = {"type": "siren", "width": 16, "hidden_layers": 1, "first_omega_0": 5}
+    workspace.settings |= {"images": {"slope": TILES}, "fields": {"siren": siren}}
+    workspace.settings["training"] |= {
+        "steps": 1000,
+        "supervision": "point",
+        "checkpoint_interval_s": 0.1,
+        "learning_rate": 0.005,
+    }
+    workspace.settings["render"] = {"sizes": [64, 320]}
+    tile = "results/slope/siren/tiles/0_1"
+    kill_a_training(workspace, tile)
+    said = workspace.succeed(f"{tile}/model.safetensors")
+    assert "slope, siren, 0_1: going on from the state saved after step" in said
+    workspace.path(f"{tile}/model.safetensors").rename(workspace.path("killed.safetensors"))
+    workspace.succeed()
+    return workspace
+
+
+def kill_a_training(workspace: Workspace, folder: str) -> None:
+    process = subprocess.Popen(
+        workspace.command(f"{folder}/model.safetensors"),
+        cwd=workspace.folder,
+        env=clean_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(workspace.path(folder).glob(".state/**/state_*")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not workspace.path(f"{folder}/model.safetensors").exists()
+
+
+def test_everything_is_where_it_is_for_other_pictures(tiled):
+    for name in (
+        *("overview.png", "picture.json", "siren/mosaic.json", "siren/render_320.png"),
+        *("siren/metrics.json", "siren/history.csv", "siren/training.json", "siren/timelapse.mp4"),
+        *("siren/comparison/redraw.png", "siren/checkpoints/step_00001000.json"),
+        *(f"tiles/{tile}/{file}" for tile in NAMES for file in ("pixels.csv", "picture.json")),
+        *(f"siren/tiles/{tile}/model.safetensors" for tile in NAMES),
+    ):
+        assert tiled.path(f"results/slope/{name}").stat().st_size > 0, name
+    assert tiled.path("results/report.html").exists()
+    assert not list(tiled.path("results").rglob(".state"))
+    assert tiled.planned() == {}
+
+
+def test_a_tile_that_was_killed_ends_with_the_same_bytes(tiled):
+    again = tiled.path("results/slope/siren/tiles/0_1/model.safetensors")
+    assert tiled.path("killed.safetensors").read_bytes() == again.read_bytes()
+
+
+def test_the_redraw_has_no_seam(tiled):
+    with Image.open(tiled.path("results/slope/siren/render_320.png")) as image:
+        drawn = np.asarray(image).astype(float)
+    assert drawn.shape == (240, 320, 3)
+    # five pixels are one of the picture: 4, 5 and 2 levels apart there
+    x, y = (np.arange(320) - 2) / 5, (np.arange(240)[:, None] - 2) / 5
+    slope = np.stack([x * 4 + 0 * y, 0 * x + y * 5, 250 - 2 * x - 2 * y], axis=2)
+    assert np.abs(drawn - slope)[8:-8, 8:-8].max() < 8
+    for axis in (0, 1):
+        assert np.abs(np.diff(drawn, axis=axis)).max() <= 4
+
+
+def test_the_numbers_are_of_the_whole_and_of_the_seams(tiled):
+    numbers = json.loads(tiled.path("results/slope/siren/metrics.json").read_text())
+    assert (numbers["width"], numbers["height"], numbers["tiles"]) == (64, 48, 4)
+    mosaic = load_trained(tiled.path("results/slope/siren/mosaic.json"))
+    drawn = render(mosaic, 64, 48, device=select_device("cpu"))
+    with Image.open(tiled.path("slope.png")) as picture:
+        truth = np.asarray(picture).astype(np.float32) / np.float32(255)
+    assert numbers["psnr_db"] == pytest.approx(psnr_db(drawn, truth), abs=1e-4)
+    assert numbers["ssim"] == pytest.approx(ssim(drawn, truth), abs=1e-6)
+    assert numbers["seam_psnr_db"] > numbers["psnr_db"] - 1 > 40
+    with tiled.path("results/summary.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert rows[0]["tiles"] == "4" and float(rows[0]["seam_psnr_db"]) == numbers["seam_psnr_db"]
+
+
+def test_a_tile_s_table_is_its_part_of_the_picture(tiled):
+    table = read_pixel_csv(tiled.path("results/slope/tiles/1_1/pixels.csv"))
+    with Image.open(tiled.path("slope.png")) as picture:
+        part = np.asarray(picture)[20:, 28:] / 255
+    np.testing.assert_allclose(table.values, part, atol=1e-6)
+
+
+def test_another_field_cuts_nothing_again(tiled):
+    before = tiled.settings
+    tiled.settings = json.loads(json.dumps(before))
+    tiled.settings["fields"]["new"] = {"type": "mlp", "widths": [8]}
+    planned = tiled.planned()
+    tiled.settings = before
+    assert planned["train_tile"] == 4 and planned["gather_tiles"] == 1
+    assert not {"unpack", "cut_tile"} & set(planned)
+
+
+def test_another_measure_teaches_nothing_again(tiled):
+    before = tiled.settings
+    tiled.settings = before | {"evaluate": {"max_megapixels": 1}}
+    planned = tiled.planned()
+    tiled.settings = before
+    assert set(planned) == {"overview", "evaluate_tiles", "summarize", "report"}
+
+
+def test_segments_and_black_and_white(workspace: Workspace):
+    """Tiles in segments, beside a picture without tiles."""
+    line = np.zeros((20, 40), np.uint8)
+    line[8:11] = 255
+    Image.fromarray(line).save(workspace.path("line.png"))
+    workspace.settings["fields"] = {"siren": workspace.settings["fields"]["siren"]}
+    workspace.settings["training"]["segments"] = 2
+    tiles = {"size": 24}
+    workspace.settings["images"]["line"] = {"path": "line.png", "tiles": tiles}
+    targets = ("results/line/siren/metrics.json", "results/tiny/siren/model.safetensors")
+    workspace.succeed(*targets)
+    folder = workspace.path("results/line/siren")
+    assert (folder / "tiles/0_1/segments/1/state.safetensors").exists()
+    assert json.loads((folder / "metrics.json").read_text())["wrong_pixels"] is not None
+    assert workspace.planned(*targets) == {}
+
+
+@pytest.mark.parametrize(
+    ("image", "complaint"),
+    [
+        ({"tiles": {"size": 36, "overlap": 13}}, "tiles.overlap: 13; expected at most 12 pixels"),
+        ({"tiles": {"size": 64}}, "tiles.size: 64; expected less than the picture's longer side"),
+        ({"tiles": {"size": 16, "overlap": 0}}, "tiles.overlap: 0; expected a whole number"),
+        ({"tiles": {"size": 8}}, "tiles.size: 8; expected a whole number of pixels from 16"),
+        ({"tiles": {}}, "tiles.size: missing; expected a whole number of pixels"),
+        ({"tiles": 512}, "tiles: 512; expected settings of the tiles; write `size: 1024`"),
+        ({"tiles": {"size": 36}, "size": 32}, "size: 32; expected no size beside tiles"),
+        ({"tiles": {"size": 36, "overlap": 8}, "path": "bad.png"}, "path: bad.png is not a pict"),
+        (
+            {"tiles": {"size": 16, "overlap": 5}, "path": "long.png"},
+            "tiles.size: 16, which makes 16,364 tiles; expected at most 10,000",
+        ),
+    ],
+)
+def test_complaint(tmp_path, monkeypatch, image, complaint):
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (64, 48)).save("slope.png")
+    Image.new("1", (180000, 1)).save("long.png")
+    Path("bad.png").write_text("no picture")
+    settings = {
+        "images": {"slope": {"path": "slope.png"} | image},
+        "fields": {"siren": {"type": "siren"}},
+    }
+    with pytest.raises(Problems) as caught:
+        read_settings(settings, lambda place: "config.yaml")
+    (error,) = caught.value.errors
+    assert f"config.yaml: images.slope.{complaint}" in str(error) and "\n" not in str(error)
+
+
+def test_imported_weights_have_no_tiles(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (64, 48)).save("slope.png")
+    Path("model.json").write_text("{}")
+    fields = {"old": {"type": "imported", "path": "model.json"}}
+    with pytest.raises(Problems, match="'old' is imported; expected networks that are trained"):
+        read_settings({"images": {"slope": TILES}, "fields": fields}, lambda place: "config.yaml")
+
+
+MEASURED = """
+import json, resource, sys
+sys.path.insert(0, "scripts")
+from pathlib import Path
+import cut_tile, overview, unpack
+folder, side = Path(sys.argv[1]), int(sys.argv[2])
+files = [folder / name for name in ("pixels.npy", "picture.json")]
+unpack.main(folder / "large.png", *files, size=[side, side])
+overview.main(*files, folder / "overview.png", max_megapixels=0.1)
+window = (side // 2, side // 2, side // 2 + 256, side // 2 + 256)
+cut_tile.main(*files, folder / "a.csv", folder / "tile.json", window=window)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak_mb(folder: Path, side_px: int) -> float:
+    folder.mkdir()
+    rows = np.zeros((100, side_px, 3), np.uint8)
+    rows[..., 0] = np.arange(side_px) % 256
+    with PngBandWriter(folder / "large.png", side_px, side_px, 3, 8) as png:
+        for top in range(0, side_px, 100):
+            rows[..., 1] = top // 100
+            png.write_rows(rows[: side_px - top])
+    command = [sys.executable, "-c", MEASURED, str(folder), str(side_px)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return int(done.stdout) / 1024
+
+
+def test_no_job_holds_a_large_picture(tmp_path):
+    """36 megapixels are 108 MB as they are stored, and several times that as numbers."""
+    small_mb, large_mb = peak_mb(tmp_path / "small", 600), peak_mb(tmp_path / "large", 6000)
+    assert large_mb - small_mb < 60
+
+
+def test_the_page_s_settings_are_valid(tmp_path, monkeypatch):
+    """What docs/large_pictures.md tells to write."""
+    page = (ROOT / "docs/large_pictures.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (1200, 900)).save("survey.tif")
+    written = yaml.safe_load(page.split("```yaml")[1].split("```")[0])
+    settings = {"fields": {"siren": {"type": "siren"}}} | written
+    assert read_settings(settings, lambda place: "config.yaml")["images"]["survey"]["tiles"]

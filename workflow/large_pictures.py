@@ -1,0 +1,89 @@
+"""Pictures that are taught in tiles: what can be wrong with them, and where their tiles are."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from neuralfield.errors import ConfigError, NeuralfieldError
+from neuralfield.images.bands import Header, read_header
+from neuralfield.tiling import Tiling
+
+USUAL_OVERLAP_PX = 32
+"""Less in tiles of which it would be more than an eighth."""
+
+MOST_TILES = 10_000
+"""More of them, and Snakemake is longer at planning than the tiles take."""
+
+
+def complaints(
+    name: str, settings: Mapping[str, Any], where_is: Callable[[tuple[str, ...]], str]
+) -> Iterator[ConfigError]:
+    """What is wrong with the tiles of a picture, if it has any; fills in their overlap.
+
+    Parameters
+    ----------
+    name : str
+        Of the picture.
+    settings : mapping
+        All settings; the picture's file is there.
+    where_is : callable
+        Says in words where a setting stands.
+    """
+
+    def where(*keys: str) -> str:
+        return where_is(("images", name, *keys))
+
+    image = settings["images"][name]
+    if "tiles" not in image:
+        return
+    if "size" in image:
+        remedy = "remove one of the two; tiles are taught at the picture's own size"
+        yield ConfigError(where("size"), image["size"], "no size beside tiles", remedy)
+    for field in image.get("fields", settings["fields"]):
+        if settings["fields"].get(field, {}).get("type") == "imported":
+            expected = "networks that are trained here, one for each tile"
+            remedy = "name the others under `fields` of this picture"
+            yield ConfigError(where("fields"), f"{field!r} is imported", expected, remedy)
+    size = image["tiles"]["size"]
+    overlap = image["tiles"].setdefault("overlap", min(USUAL_OVERLAP_PX, size // 8))
+    if overlap > size // 3:
+        expected = f"at most {size // 3} pixels, a third of a tile"
+        remedy = "make it smaller, or tiles.size larger"
+        yield ConfigError(where("tiles", "overlap"), overlap, expected, remedy)
+        return
+    try:
+        header = read_header(image["path"])
+    except NeuralfieldError as error:
+        remedy = "save it as a TIFF, PNG or JPEG, or remove tiles"
+        found = f"{error.where} {error.found}"
+        yield ConfigError(where("path"), found, error.expected, remedy)
+        return
+    yield from _sizes(image, header, settings["max_megapixels"], where)
+
+
+def _sizes(
+    image: Mapping[str, Any], header: Header, max_megapixels: float, where: Callable[..., str]
+) -> Iterator[ConfigError]:
+    size, longer = image["tiles"]["size"], max(header.width, header.height)
+    if size >= longer:
+        expected = f"less than the picture's longer side, {longer} pixels"
+        yield ConfigError(where("tiles", "size"), size, expected, "remove tiles: it is small")
+        return
+    if header.width * header.height > 1e6 * max_megapixels:
+        found = f"{image['path']} has {header.width * header.height:,} pixels"
+        expected, remedy = f"at most {max_megapixels:g} million", "raise max_megapixels"
+        yield ConfigError(where("path"), found, expected, remedy)
+    count = Tiling(header.width, header.height, size, image["tiles"]["overlap"]).count
+    if count > MOST_TILES:
+        found, expected = f"{size}, which makes {count:,} tiles", f"at most {MOST_TILES:,} tiles"
+        yield ConfigError(where("tiles", "size"), found, expected, "raise it")
+
+
+def headers_and_tilings(images: Mapping[str, Any]) -> dict[str, tuple[Header, Tiling]]:
+    """Of each picture that has tiles, by its name."""
+    found = {}
+    for name, image in images.items():
+        if "tiles" in image:
+            header, tiles = read_header(image["path"]), image["tiles"]
+            tiling = Tiling(header.width, header.height, tiles["size"], tiles["overlap"])
+            found[name] = (header, tiling)
+    return found
