@@ -1,5 +1,8 @@
 """The cpu engine against the tape in float64, and that nothing depends on threads."""
 
+import fcntl
+import threading
+
 import numpy as np
 import pytest
 import test_fit
@@ -199,3 +202,18 @@ def test_kernels_are_kept_where_asked_and_for_the_process_alone_where_nothing_ca
     (alone / "kernel").touch()
     assert file not in alone.parents
     assert kernels.cache_folder() != alone
+
+
+def test_processes_keep_what_they_compile_one_after_the_other(tmp_path):
+    """Else two that start at once may keep different versions of a kernel under one name."""
+    from numba.core.caching import IndexDataCacheFile
+
+    file = IndexDataCacheFile(str(tmp_path), "kernel", source_stamp=0)
+    saving = threading.Thread(target=file.save, args=("version", "code"))
+    with (kernels.cache_folder() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        saving.start()
+        saving.join(0.3)
+        assert saving.is_alive() and not list(tmp_path.iterdir())
+    saving.join()
+    assert file.load("version") == "code"

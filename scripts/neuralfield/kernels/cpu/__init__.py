@@ -6,6 +6,7 @@ text of all its files: compiled code that is out of date can never be met.
 
 import atexit
 import contextlib
+import fcntl
 import hashlib
 import os
 import tempfile
@@ -14,6 +15,7 @@ from typing import Any
 
 import llvmlite.binding
 import numba
+import numba.core.caching
 import numba.core.config
 
 CACHE_VARIABLE = "NEURALFIELD_CACHE_DIR"
@@ -51,5 +53,26 @@ def _use_whole_vectors() -> None:
         config.CPU_FEATURES = f"{features.flatten()},-prefer-256-bit"
 
 
-numba.core.config.CACHE_DIR = str(cache_folder())  # pyright: ignore[reportAttributeAccessIssue]
+def _save_one_at_a_time(folder: Path) -> None:
+    """Have processes that compile at the same time keep what they compile one after the other.
+
+    Numba numbers the versions of a function in the order in which they are kept. Two processes that
+    look up the next number at the same time write different versions to one file, and whoever
+    reads it later calls the wrong one.
+    """
+    save = numba.core.caching.IndexDataCacheFile.save
+
+    def save_alone(self: Any, key: Any, data: Any) -> None:
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError):  # no locks here, or no right to write
+                lock = stack.enter_context((folder / "lock").open("w"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            save(self, key, data)
+
+    numba.core.caching.IndexDataCacheFile.save = save_alone
+
+
+_CACHE_FOLDER = cache_folder()
+numba.core.config.CACHE_DIR = str(_CACHE_FOLDER)  # pyright: ignore[reportAttributeAccessIssue]
 _use_whole_vectors()
+_save_one_at_a_time(_CACHE_FOLDER)
