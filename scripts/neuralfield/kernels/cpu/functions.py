@@ -117,12 +117,14 @@ SINE, TANH, RELU, SIGMOID = range(len(ACTIVATIONS))
 def _row_loop(function):
     """Makes a loop over a row of arguments, which the slopes take the place of."""
 
-    @njit(**_OPTIONS)
     def over_row(argument, value):
         for i in range(argument.size):
             value[i], argument[i] = function(argument[i])
 
-    return over_row
+    # Compiled code goes by its name and a number that begins anew in each process: of two loops of
+    # one name, code that was kept by another process would be taken for the wrong one.
+    over_row.__qualname__ = over_row.__name__ = f"{function.__name__}_over_row"
+    return njit(**_OPTIONS)(over_row)
 
 
 _sine_row, _tanh_row, _relu_row, _sigmoid_row = (_row_loop(f) for f in ACTIVATIONS.values())
