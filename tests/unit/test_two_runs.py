@@ -33,7 +33,7 @@ def run_slowly(self, *arguments):
 TapeEngine.run = run_slowly
 test_two_runs.train(
     test_two_runs.shared_task(), Path(sys.argv[1]), checkpoint_interval_s=0.05,
-    say=partial(print, flush=True),
+    say=partial(print, flush=True), engine="tape",
 )
 """
 
@@ -60,7 +60,7 @@ def content(folder):
 @pytest.fixture(scope="module")
 def left_alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")
-    train(shared_task(), folder)
+    train(shared_task(), folder, engine="tape")
     return content(folder)
 
 
