@@ -149,7 +149,7 @@ class HopperPass:
 
     def _set_up_pass(self, buffers: Buffers) -> None:
         network, batch, shape = self.network, self.batch, self._shape
-        self._widest, self._block_tiles = shape.widest, shape.block_tiles
+        self._block_tiles = shape.block_tiles
         stages, self._pass_shared_bytes = shape.ring(
             _pass_fixed_bytes(shape), self._shared_limit_bytes, backward=True
         )
