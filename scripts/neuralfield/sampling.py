@@ -8,10 +8,14 @@ import numpy as np
 
 from neuralfield.device import Array
 from neuralfield.errors import ConfigError
-from neuralfield.rng import permuted, philox, uniform
-
-STREAM_ORDER, STREAM_JITTER, STREAM_DENSITY = 0, 1, 2
-"""The last word of a counter: draws for different purposes never share one."""
+from neuralfield.rng import (
+    STREAM_DENSITY,
+    STREAM_JITTER,
+    STREAM_ORDER,
+    permuted,
+    philox,
+    uniform,
+)
 
 _MOST_POINTS = 64
 

@@ -8,7 +8,7 @@ from numba import njit
 from neuralfield.kernels.cpu.functions import sine_and_cosine
 from neuralfield.kernels.cpu.layout import FAN_IN, IN_LENGTH, VALUES
 from neuralfield.kernels.plan import ENCODINGS
-from neuralfield.sampling import STREAM_JITTER
+from neuralfield.rng import STREAM_JITTER
 
 _IDENTITY, _CORNERS = ENCODINGS.index("identity"), ENCODINGS.index("corners")
 _TWO_PI = np.float32(2 * math.pi)
