@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -271,11 +270,12 @@ from pathlib import Path
 from neuralfield.engines.cpu import CpuEngine
 from neuralfield.interruption import Interrupted
 take_steps = CpuEngine.run
-def run_slowly(self, *arguments):
+def run_slowly(self, first_step, count):
+    if first_step == 30:
+        print("ready", flush=True)
     time.sleep(0.02)  # long enough for a signal to come in time
-    return take_steps(self, *arguments)
+    return take_steps(self, first_step, count)
 CpuEngine.run, CpuEngine.most_steps = run_slowly, 1
-print("ready", flush=True)
 try:
     test_fit.train(test_fit.killed_task(), Path(sys.argv[1]), checkpoint_interval_s=0.05)
 except Interrupted as interrupted:
@@ -313,7 +313,6 @@ def left_alone(tmp_path_factory):
 def test_a_signal_saves_and_the_next_attempt_goes_on(tmp_path, left_alone, number):
     with start_job(tmp_path) as job:
         wait_until_ready(job)
-        time.sleep(0.6)
         job.send_signal(number)
         out, _ = job.communicate(timeout=60)
     assert job.returncode == EXIT_CODE_TRY_AGAIN, out

@@ -25,30 +25,43 @@ import test_two_runs
 from functools import partial
 from pathlib import Path
 from neuralfield.engines.tape import TapeEngine
-from neuralfield.fit import Run
 take_steps = TapeEngine.run
-def run_slowly(self, *arguments):
-    time.sleep(0.01)
-    return take_steps(self, *arguments)
-TapeEngine.run = run_slowly
+def stop_half_way(self, first_step, count):
+    while first_step >= test_two_runs.HALF_WAY and not Path(sys.argv[1], "go on").exists():
+        time.sleep(0.01)
+    return take_steps(self, first_step, count)
+TapeEngine.run = stop_half_way
 test_two_runs.train(
-    test_two_runs.shared_task(), Path(sys.argv[1]), checkpoint_interval_s=0.05,
+    test_two_runs.shared_task(), Path(sys.argv[1]), checkpoint_interval_s=0,
     say=partial(print, flush=True), engine="tape",
 )
 """
+STEPS, HALF_WAY = 120, 60
+PATIENCE_S = 60
 
 
 def shared_task():
-    return make_task(steps=120, supervision="footprint")
+    return make_task(steps=STEPS, supervision="footprint")
 
 
-def start(folder):
+def start(folder, name="job"):
+    """Start a training that stops half way until there is a file `go on`."""
     code = JOB.format(
         scripts=str(Path(fitting.__file__).parents[1]), tests=str(Path(__file__).parent)
     )
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True
-    )
+    with (folder / f"{name}.log").open("w") as log:
+        return subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=log)
+
+
+def said_by(folder, name="job"):
+    return (folder / f"{name}.log").read_text()
+
+
+def wait_for(happened):
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline_s, "it did not happen"
+        time.sleep(0.01)
 
 
 def content(folder):
@@ -65,38 +78,38 @@ def left_alone(tmp_path_factory):
 
 
 def test_started_at_once_one_waits_and_the_results_are_those_of_one(tmp_path, left_alone):
-    jobs = [start(tmp_path) for _ in range(3)]
-    said = [job.communicate(timeout=60)[0] for job in jobs]
-    assert [job.returncode for job in jobs] == [0, 0, 0]
-    assert sum("another process is training here; waiting" in lines for lines in said) == 2
+    names = ("a", "b", "c")
+    jobs = [start(tmp_path, name) for name in names]
+    waiting = "another process is training here; waiting"
+    wait_for(lambda: sum(waiting in said_by(tmp_path, name) for name in names) == 2)
+    (tmp_path / "go on").touch()
+    assert [job.wait(timeout=PATIENCE_S) for job in jobs] == [0, 0, 0]
     assert content(tmp_path) == left_alone
 
 
 def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alone):
-    with start(tmp_path) as first:
-        deadline_s = time.monotonic() + 60
-        while len(list(tmp_path.glob("state/state_*.safetensors"))) < 2:
-            assert time.monotonic() < deadline_s and first.poll() is None
-            time.sleep(0.01)
-        with start(tmp_path) as second:
-            assert second.stdout and "waiting for it to end" in second.stdout.readline()
-            assert first.poll() is None, "ended too early to show anything"
-            first.kill()
-            said, _ = second.communicate(timeout=60)
-    assert second.returncode == 0 and "going on from the state saved after step" in said
+    first = start(tmp_path, "first")
+    wait_for(lambda: len(list(tmp_path.glob("state/state_*.safetensors"))) == 2)
+    second = start(tmp_path, "second")
+    wait_for(lambda: "waiting for it to end" in said_by(tmp_path, "second"))
+    first.kill()
+    first.wait(timeout=PATIENCE_S)
+    (tmp_path / "go on").touch()
+    assert second.wait(timeout=PATIENCE_S) == 0
+    assert "going on from the state saved after step" in said_by(tmp_path, "second")
     assert content(tmp_path) == left_alone
 
 
 def test_a_state_folder_that_is_removed_meanwhile_is_begun_anew(tmp_path, left_alone):
     """As Snakemake does when everything is made, while another process waits."""
+    (tmp_path / "go on").touch()
     (tmp_path / "state").mkdir()
     with (tmp_path / "state" / "lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with start(tmp_path) as job:
-            assert job.stdout and "waiting for it to end" in job.stdout.readline()
-            shutil.rmtree(tmp_path / "state")
-            held.close()
-            assert job.wait(timeout=60) == 0
+        job = start(tmp_path)
+        wait_for(lambda: "waiting for it to end" in said_by(tmp_path))
+        shutil.rmtree(tmp_path / "state")
+    assert job.wait(timeout=PATIENCE_S) == 0
     assert content(tmp_path) == left_alone
 
 
