@@ -19,9 +19,9 @@ from neuralfield.images.reading import read_picture
 from neuralfield.images.resizing import resize_picture
 from neuralfield.metrics import psnr_db
 from neuralfield.model import Model
+from neuralfield.picture_task import PictureTask
 from neuralfield.render import render
-from neuralfield.trainer import Task
-from neuralfield.training import TrainingSettings
+from neuralfield.training import PictureTraining
 
 PICTURES = {"lion cub": (DRAWING, "grey"), "savannah": (PHOTO, "rgb")}
 _ENLARGED = 4
@@ -77,8 +77,8 @@ def teach(
         ``fit_db`` (at pixel centres), ``redraw_db`` (four times as large, against the truth),
         ``parameters`` and ``seconds`` (of the steps alone).
     """
-    settings = TrainingSettings.from_mapping(training)
-    task = Task(lesson.taught.values(), lesson.taught.mode, field_settings(field), settings)
+    settings = PictureTraining.from_mapping(training)
+    task = PictureTask(lesson.taught.values(), lesson.taught.mode, field_settings(field), settings)
     with np.errstate(all="ignore"), TrainingSteps(task, device, "tape") as steps:
         started_s = time.perf_counter()
         steps(settings.steps)

@@ -13,7 +13,7 @@ from neuralfield.coordinates import axis_centres, extent, pixel_centres
 from neuralfield.device import Device
 from neuralfield.fields import CoordinateNetwork, PictureShape, build_field
 from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
-from neuralfield.trainer import Task
+from neuralfield.picture_task import PictureTask
 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sine": torch.sin,
@@ -135,12 +135,12 @@ class TorchSteps:
 
     Parameters
     ----------
-    task : Task
+    task : PictureTask
     device : Device
     peer : Peer
     """
 
-    def __init__(self, task: Task, device: Device, peer: Peer) -> None:
+    def __init__(self, task: PictureTask, device: Device, peer: Peer) -> None:
         torch._dynamo.reset()  # else a new network counts as a recompilation of the last one
         settings, shape = task.training, task.shape
         self.device, self.peer, self._loss_name = torch_device(device), peer, settings.loss

@@ -10,7 +10,7 @@ from workspace import ROOT, SETTINGS
 
 from configuration import Problems, Run, read_settings, runs, slug, source_namer
 from neuralfield.fields import FIELDS, field_settings
-from neuralfield.training import TrainingSettings
+from neuralfield.training import PictureTraining
 from train import HOW_AND_WHERE
 
 
@@ -316,4 +316,4 @@ def test_schema_and_training_agree(written):
     for key in HOW_AND_WHERE:
         training.pop(key, None)
     off = {"gradient_clip_norm": None, "keep_best": False}
-    assert vars(TrainingSettings.from_mapping(training)) == training | off
+    assert vars(PictureTraining.from_mapping(training)) == training | off

@@ -16,8 +16,8 @@ import numpy as np
 from neuralfield.coordinates import pixel_centres
 from neuralfield.device import Array, Device, require_memory
 from neuralfield.engines.crew import Crew
+from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import network_plan
-from neuralfield.engines.problem import Problem
 from neuralfield.engines.update_stage import flatten_arrays, state_prefixes
 from neuralfield.fields.network import CornerBias, Encoding, FourierFeatures
 from neuralfield.kernels.plan import ENCODINGS, LOSSES, OUTPUTS, NetworkPlan
@@ -50,7 +50,7 @@ class CpuEngine:
 
     Parameters
     ----------
-    problem : Problem
+    problem : PictureProblem
         One that `reason_against` has nothing against; its parameters and the optimizer's state
         become views of flat arrays.
     device : Device
@@ -65,7 +65,7 @@ class CpuEngine:
     name, variant, precision = "cpu", "", "float32"
     most_steps = 64
 
-    def __init__(self, problem: Problem, device: Device, threads: int) -> None:
+    def __init__(self, problem: PictureProblem, device: Device, threads: int) -> None:
         # imported here, because Numba takes a moment to start
         from neuralfield.kernels.cpu import block, layout, update
 
@@ -85,7 +85,7 @@ class CpuEngine:
         shape, batches = problem.shape, problem.batches
         self._centres = pixel_centres(np, shape.width, shape.height).astype(np.float32)
         self._targets = np.ascontiguousarray(problem.values.reshape(-1, shape.channels))
-        weights = batches.weights(np.arange(batches.pixel_count)) if batches.is_weighted else None
+        weights = batches.weights(np.arange(batches.sample_count)) if batches.is_weighted else None
         self._weights = np.empty(0) if weights is None else weights
         self._encoding = encoding_numbers(problem.network.encoding)
         self._objective = _objective_numbers(problem, plan)
@@ -193,8 +193,8 @@ class _Cut:
         Layer, first and end of rows of its weights.
     """
 
-    def __init__(self, problem: Problem, layout: "Layout") -> None:
-        points = problem.footprint.points if problem.footprint else 1
+    def __init__(self, problem: PictureProblem, layout: "Layout") -> None:
+        points = problem.points
         self.block_pixels = max(1, layout.block_rows // points)
         pixels, size = problem.batches.size, problem.network.parameter_count
         blocks = -(-pixels // self.block_pixels)
@@ -209,12 +209,12 @@ class _Cut:
                 self.parts.append((layer, first, min(rows, first + step)))
 
 
-def reason_against(problem: Problem, precision: str, device: Device) -> str | None:
+def reason_against(problem: PictureProblem, precision: str, device: Device) -> str | None:
     """Why the cpu engine cannot work on a problem; None where it can.
 
     Parameters
     ----------
-    problem : Problem
+    problem : PictureProblem
     precision : {"auto", "mixed", "float32", "float64"}
     device : Device
     """
@@ -260,13 +260,15 @@ def feature_frequencies(encoding: Encoding) -> np.ndarray:
     return np.empty((2, 0), np.float32)
 
 
-def _objective_numbers(problem: Problem, plan: NetworkPlan) -> tuple[int, int, float, float, float]:
+def _objective_numbers(
+    problem: PictureProblem, plan: NetworkPlan
+) -> tuple[int, int, float, float, float]:
     share = 1 / (problem.batches.size * problem.shape.channels)
     numbers = OUTPUTS.index(plan.output), LOSSES.index(problem.loss)
     return *numbers, float(plan.steepness), float(problem.huber_delta), share
 
 
-def _optimizer_numbers(problem: Problem, step: int) -> np.ndarray:
+def _optimizer_numbers(problem: PictureProblem, step: int) -> np.ndarray:
     """What `kernels.cpu.update` has to know of the optimizer, for the update after a step."""
     optimizer, rate = problem.optimizer, problem.schedule(step)
     if isinstance(optimizer, Adam):
@@ -278,7 +280,7 @@ def _optimizer_numbers(problem: Problem, step: int) -> np.ndarray:
     return np.array([rate, optimizer.momentum], np.float32)
 
 
-def _flat_parameters(problem: Problem, device: Device) -> np.ndarray:
+def _flat_parameters(problem: PictureProblem, device: Device) -> np.ndarray:
     """All parameters one after another; the network's become views of them."""
     tensors = problem.network.parameters
     arrays = {name: tensor.data for name, tensor in tensors.items()}
@@ -288,7 +290,7 @@ def _flat_parameters(problem: Problem, device: Device) -> np.ndarray:
     return flat
 
 
-def _flat_moments(problem: Problem, device: Device) -> tuple[np.ndarray, np.ndarray]:
+def _flat_moments(problem: PictureProblem, device: Device) -> tuple[np.ndarray, np.ndarray]:
     """The optimizer's state as at most two flat arrays, of which it keeps views."""
     state, names = problem.optimizer.state, list(problem.network.parameters)
     moments = [
@@ -300,7 +302,9 @@ def _flat_moments(problem: Problem, device: Device) -> tuple[np.ndarray, np.ndar
     return first, second
 
 
-def _memory_report(problem: Problem, layout: "Layout", cut: _Cut, threads: int) -> dict[str, int]:
+def _memory_report(
+    problem: PictureProblem, layout: "Layout", cut: _Cut, threads: int
+) -> dict[str, int]:
     size = problem.network.parameter_count
     pixels = problem.shape.width * problem.shape.height
     return {
