@@ -84,7 +84,7 @@ class _Plan:
     def windows(self, padded: Array) -> Array:
         """The matrix of windows as a view of the pictures: nothing is copied."""
         n, y, x, c = padded.strides
-        shape = (self.batch, *self.places[:1], self.tiles, self.kernel[0], self.columns)
+        shape = (self.batch, self.places[0], self.tiles, self.kernel[0], self.columns)
         steps = (n, self.stride[0] * y, self.tile * self.stride[1] * x, self.dilation[0] * y, x)
         return _strided(
             padded,

@@ -82,6 +82,7 @@ def dropout(x: Tensor, rate: float, call: TrainingCall, layer: int) -> Tensor:
     counter = (counters[None, :], call.samples[:, None], call.step, purpose)
     words = xp.stack(philox(xp, counter, call.random_seed), axis=-1)
     words = words.reshape(len(x.data), -1)[:, :values].reshape(x.shape)
-    factors = (words >= xp.uint32(round(rate * 2**32))).astype(x.data.dtype)
+    threshold = min(round(rate * 2**32), 2**32 - 1)
+    factors = (words >= xp.uint32(threshold)).astype(x.data.dtype)
     factors *= number(1 / (1 - rate))
     return record(x.data * factors, (x,), lambda g: (g * factors,))

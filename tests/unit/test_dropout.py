@@ -53,6 +53,10 @@ def test_each_value_has_a_word_of_its_own():
             assert found[row].flat[value] == (word >= 2**30)
 
 
+def test_almost_everything_may_be_dropped():
+    assert not kept(rate=1 - 1e-12, samples=SAMPLES[:10]).any()
+
+
 def test_gradient():
     call = TrainingCall(3, 1, np.arange(4))
     x = np.random.default_rng(0).normal(size=(4, 6))
