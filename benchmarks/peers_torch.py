@@ -188,8 +188,11 @@ class TorchSteps:
         if self.peer.compiled and self._graph is None and self.device.type == "cuda":
             self._graph = self._captured()
         step = self._graph.replay if self._graph else self._step
+        # the far ends of bells are numbers so small that processors are slow at them
+        torch.set_flush_denormal(True)
         for _ in range(steps):
             step()
+        torch.set_flush_denormal(False)  # of this thread, in which others are timed too
 
     def first_gradient(self) -> dict[str, np.ndarray]:
         """The gradient at the present weights, by parameter."""

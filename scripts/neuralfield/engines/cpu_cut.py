@@ -15,7 +15,7 @@ _MOST_SHARD_NUMBERS = 1 << 25
 """Of all their gradients: 128 MiB."""
 
 _MOST_CHUNK_NUMBERS = 1 << 21
-"""Slopes of encoded values that are kept at a time: 8 MiB."""
+"""Points, and slopes of their encoded values, that are kept at a time: 8 MiB."""
 
 _PART_PARAMETERS = 1 << 13
 """Parameters that are moved together, about."""
@@ -59,7 +59,7 @@ class Cut:
         blocks = -(-pixels // self.block_pixels)
         most_blocks = blocks
         if self.encoding_numbers:
-            block_numbers = self.block_pixels * points * network.encoding.size
+            block_numbers = self.block_pixels * points * (2 + network.encoding.size)
             most_blocks = max(1, _MOST_CHUNK_NUMBERS // block_numbers)
         chunks = -(-blocks // most_blocks)
         size = network.parameter_count - self.encoding_numbers

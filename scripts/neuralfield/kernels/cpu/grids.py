@@ -1,7 +1,8 @@
 """Hash grids: features of points, and gradients of the features. Twins of `fields.hashgrid`.
 
 Corners and weights are found anew wherever they are needed, although those of pixels' centres are
-the same in every step: to find them takes less time than to read them would.
+the same in every step: that is vector code and a small part of a step, and nothing has to be kept
+and read again for each point and level.
 """
 
 import numpy as np
