@@ -9,6 +9,7 @@ threads changes no bit.
 
 import importlib.util
 import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,10 +94,10 @@ class CpuEngine:
         parameters, moments = _flat_parameters(problem, device), _flat_moments(problem, device)
         # the encoding's parameters come first
         split = self._cut.encoding_numbers
-        self._encoding_numbers = (*(array[:split] for array in moments), parameters[:split])
-        self._layer_numbers = (*(array[split:] for array in moments), parameters[split:])
+        self._of_encoding = (*(array[:split] for array in moments), parameters[:split])
+        self._of_layers = (*(array[split:] for array in moments), parameters[split:])
         self._encoding = encoding_numbers(problem.network, plan)
-        self._encoding_gradient = GridGradient(problem.network, self._encoding[-2], self._cut)
+        self._encoding_gradient = GridGradient(problem.network.encoding, self._cut)
         self._factors = layout.aligned(self._layout.factor_numbers)
         numbers = layout.row_length(self._layout.gradient_numbers)
         self._gradients = layout.aligned(self._cut.shards * numbers).reshape(-1, numbers)
@@ -114,7 +115,7 @@ class CpuEngine:
         count : int
         """
         table = self._layout
-        *_, parameters = self._layer_numbers
+        *_, parameters = self._of_layers
         self._block.pack(table.table, table.frequencies, parameters, self._factors)
         batch = self.problem.batches.indices(first_step)
         for step in range(first_step, first_step + count):
@@ -131,24 +132,42 @@ class CpuEngine:
     def _step(self, step: int, batch: Array, *, is_last: bool) -> Array:
         """Take a step, and find the batch of the next."""
         batches, cut = self.problem.batches, self._cut
-        following = [batch]
+        following = batch
+
+        def find_following() -> None:
+            nonlocal following
+            if not is_last and not batches.is_everything:
+                following = batches.indices(step + 1)
+
+        meanwhile = [find_following]
         for chunk in cut.chunks:
-            is_first, (start, _), (_, end) = chunk is cut.chunks[0], chunk[0], chunk[-1]
-
-            def work(piece: int, member: int, chunk=chunk, is_first=is_first) -> None:
-                if piece:
-                    self._work_on_shard(piece - 1, member, batch, step, chunk)
-                elif is_first and not is_last and not batches.is_everything:
-                    following[0] = batches.indices(step + 1)
-
-            self._crew.run(work, len(chunk) + 1)
-            points = (end - start) * self._footprint[0]
-            self._encoding_gradient.add_chunk(self._crew, points, is_first=is_first)
+            self._work_on_chunk(chunk, batch, step, meanwhile)
+            meanwhile = []
         numbers = _optimizer_numbers(self.problem, step)
         parts = len(cut.layer_parts) + len(cut.encoding_parts)
         self._crew.run(lambda part, _: self._move(part, numbers), parts)
         self.totals += self._shard_totals.sum(axis=0)
-        return following[0]
+        return following
+
+    def _work_on_chunk(
+        self,
+        chunk: list[tuple[int, int]],
+        batch: Array,
+        step: int,
+        meanwhile: Sequence[Callable[[], None]],
+    ) -> None:
+        """The pass and the grids for a chunk's pixels; and what else is to be done meanwhile."""
+
+        def work(piece: int, member: int) -> None:
+            if piece < len(meanwhile):
+                meanwhile[piece]()
+            else:
+                self._work_on_shard(piece - len(meanwhile), member, batch, step, chunk)
+
+        self._crew.run(work, len(meanwhile) + len(chunk))
+        points = (chunk[-1][1] - chunk[0][0]) * self._footprint[0]
+        is_first = chunk is self._cut.chunks[0]
+        self._encoding_gradient.add_chunk(self._crew, points, is_first=is_first)
 
     def _work_on_shard(
         self, shard: int, member: int, batch: Array, step: int, chunk: list[tuple[int, int]]
@@ -181,7 +200,7 @@ class CpuEngine:
         index = part - len(self._cut.layer_parts)
         if index >= 0:
             place = slice(*self._cut.encoding_parts[index])
-            arrays = (self._encoding_gradient.numbers, *self._encoding_numbers)
+            arrays = (self._encoding_gradient.numbers, *self._of_encoding)
             self._update.update_numbers(*(array[place] for array in arrays), numbers)
             return
         layer, first, end = self._cut.layer_parts[part]
@@ -192,7 +211,7 @@ class CpuEngine:
             first,
             end,
             self._gradients,
-            *self._layer_numbers,
+            *self._of_layers,
             self._factors,
             numbers,
         )

@@ -8,7 +8,7 @@ from neuralfield.engines.cpu_cut import Cut
 from neuralfield.engines.crew import Crew
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.hashgrid import HashEncoding
-from neuralfield.fields.network import CornerBias, FourierFeatures
+from neuralfield.fields.network import CornerBias, Encoding, FourierFeatures
 from neuralfield.kernels.plan import CPU_ENCODINGS, NetworkPlan
 
 
@@ -26,15 +26,22 @@ def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any
     encoding = network.encoding
     width = height = 0
     frequencies = np.empty((2, 0), np.float32)
-    levels, table = np.empty((0, 3), np.int64), np.empty((0, 1), np.float32)
+    table = np.empty((0, 1), np.float32)
     if isinstance(encoding, CornerBias):
         width, height = encoding.width, encoding.height
     elif isinstance(encoding, FourierFeatures):
         frequencies = encoding.frequencies
     elif isinstance(encoding, HashEncoding):
-        levels = np.array([(x.resolution, x.start, x.rows) for x in encoding.levels], np.int64)
         table = encoding.table.data
-    return CPU_ENCODINGS.index(plan.encoding), width, height, frequencies, levels, table
+    kind = CPU_ENCODINGS.index(plan.encoding)
+    return kind, width, height, frequencies, _levels(encoding), table
+
+
+def _levels(encoding: Encoding) -> np.ndarray:
+    """Of a hash grid, see `kernels.cpu.grids`; none for other encodings."""
+    levels = encoding.levels if isinstance(encoding, HashEncoding) else ()
+    numbers = [(level.resolution, level.start, level.rows) for level in levels]
+    return np.array(numbers, np.int64).reshape(-1, 3)
 
 
 class GridGradient:
@@ -45,17 +52,16 @@ class GridGradient:
 
     Parameters
     ----------
-    network : CoordinateNetwork
-    levels : array of int64, shape (L, 3)
+    encoding : Encoding
     cut : Cut
     """
 
-    def __init__(self, network: CoordinateNetwork, levels: np.ndarray, cut: Cut) -> None:
+    def __init__(self, encoding: Encoding, cut: Cut) -> None:
         # imported here, because Numba takes a moment to start
         from neuralfield.kernels.cpu import grids
 
-        values = network.encoding.size if len(levels) else 0
-        self._add, self._levels = grids.add_level_gradient, levels
+        self._add, self._levels = grids.add_level_gradient, _levels(encoding)
+        values = encoding.size if len(self._levels) else 0
         self._points = np.zeros((2, cut.chunk_points if values else 0), np.float32)
         self._slopes = np.zeros((values, self._points.shape[1]), np.float32)
         self.numbers = np.zeros(cut.encoding_numbers, np.float32)
