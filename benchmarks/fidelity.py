@@ -14,8 +14,8 @@ from ours import CUDA_MIXED, TAPE, Ours, TrainingSteps, fit_db, systems
 from rows import ORIGINAL, SIREN, reduced_field
 
 from neuralfield.fields import field_settings
-from neuralfield.trainer import Task
-from neuralfield.training import TrainingSettings
+from neuralfield.picture_task import PictureTask
+from neuralfield.training import PictureTraining
 
 _PHOTO_STEPS, _DRAWING_STEPS, _QUICK_STEPS = 2000, 3000, 20
 _STEPS_BETWEEN_LOOKS = 100
@@ -86,8 +86,8 @@ def measure_original(
     report.tables.append(markdown_table(header, lines))
 
 
-def _siren_task(values: np.ndarray, mode: str, steps: int, *, quick: bool) -> Task:
-    settings = TrainingSettings(
+def _siren_task(values: np.ndarray, mode: str, steps: int, *, quick: bool) -> PictureTask:
+    settings = PictureTraining(
         steps=steps,
         batch_pixels=0,
         detail_share=0.0,
@@ -95,13 +95,15 @@ def _siren_task(values: np.ndarray, mode: str, steps: int, *, quick: bool) -> Ta
         learning_rate=1e-4,
         schedule="constant",
     )
-    return Task(values, mode, field_settings(reduced_field(SIREN) if quick else SIREN), settings)
+    return PictureTask(
+        values, mode, field_settings(reduced_field(SIREN) if quick else SIREN), settings
+    )
 
 
 def _original_task(
     values: np.ndarray, learning_rate: float, epochs: int, precision: str, *, quick: bool
-) -> Task:
-    settings = TrainingSettings(
+) -> PictureTask:
+    settings = PictureTraining(
         steps=epochs,
         batch_pixels=0,
         detail_share=0.0,
@@ -113,16 +115,16 @@ def _original_task(
         precision=precision,
     )
     field = field_settings(reduced_field(ORIGINAL) if quick else ORIGINAL)
-    return Task(values, "grey", field, settings)
+    return PictureTask(values, "grey", field, settings)
 
 
-def _learn_with_ours(task: Task, ours: Ours, context: Context) -> dict[str, Any]:
+def _learn_with_ours(task: PictureTask, ours: Ours, context: Context) -> dict[str, Any]:
     task = replace(task, training=replace(task.training, precision=ours.precision))
     with TrainingSteps(task, context.device, ours.engine) as steps:
         return _learn(task, steps, context)
 
 
-def _learn_with_peer(task: Task, peer: Any, context: Context) -> dict[str, Any]:
+def _learn_with_peer(task: PictureTask, peer: Any, context: Context) -> dict[str, Any]:
     from peers_torch import TorchSteps, release_memory
 
     found = _learn(task, TorchSteps(task, context.device, peer), context)
@@ -130,7 +132,7 @@ def _learn_with_peer(task: Task, peer: Any, context: Context) -> dict[str, Any]:
     return found
 
 
-def _learn(task: Task, steps: _Steps, context: Context) -> dict[str, Any]:
+def _learn(task: PictureTask, steps: _Steps, context: Context) -> dict[str, Any]:
     """Take all steps of a task, or as many as the part's time allows."""
     taken, wanted = 0, task.training.steps
     start_s = time.perf_counter()

@@ -8,8 +8,9 @@ from measure import synchronize_all_streams
 from neuralfield.device import Device, to_host
 from neuralfield.metrics import psnr_db
 from neuralfield.model import Model
+from neuralfield.picture_task import PictureTask
 from neuralfield.render import render
-from neuralfield.trainer import Task, Trainer
+from neuralfield.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,14 @@ class TrainingSteps:
 
     Parameters
     ----------
-    task : Task
+    task : PictureTask
     device : Device
     engine : str
     threads : int
         Cores to use, on the CPU.
     """
 
-    def __init__(self, task: Task, device: Device, engine: str, threads: int = 1) -> None:
+    def __init__(self, task: PictureTask, device: Device, engine: str, threads: int = 1) -> None:
         self.trainer = Trainer(task, device, engine, threads, note=print)
         self.taken = 0
         self._device = device
@@ -79,7 +80,7 @@ class TrainingSteps:
         return {name: to_host(array) for name, array in self.trainer.network.arrays.items()}
 
 
-def first_gradient(task: Task, device: Device, engine: str) -> dict[str, np.ndarray]:
+def first_gradient(task: PictureTask, device: Device, engine: str) -> dict[str, np.ndarray]:
     """The gradient of the first step, by parameter, as Adam's first moment keeps it."""
     with TrainingSteps(task, device, engine) as steps:
         steps(1)
@@ -98,7 +99,7 @@ def relative_error(found: dict[str, np.ndarray], reference: dict[str, np.ndarray
     return (difference / sum(float(np.sum(b**2)) for _, b in pairs)) ** 0.5
 
 
-def fit_db(arrays: dict[str, np.ndarray], task: Task, device: Device) -> float:
+def fit_db(arrays: dict[str, np.ndarray], task: PictureTask, device: Device) -> float:
     """How well a network fits the training pixels: PSNR of its values at their centres, in dB."""
     model = Model(task.field, task.shape, task.mode, arrays, {"precision": "float32"})
     drawn = render(model, task.shape.width, task.shape.height, device=device, samples=1)

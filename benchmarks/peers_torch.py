@@ -14,7 +14,7 @@ from neuralfield.device import Device
 from neuralfield.fields import CoordinateNetwork, PictureShape, build_field
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
-from neuralfield.trainer import Task
+from neuralfield.picture_task import PictureTask
 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
     "sine": lambda z, frequency: torch.sin(frequency * z),
@@ -151,12 +151,12 @@ class TorchSteps:
 
     Parameters
     ----------
-    task : Task
+    task : PictureTask
     device : Device
     peer : Peer
     """
 
-    def __init__(self, task: Task, device: Device, peer: Peer) -> None:
+    def __init__(self, task: PictureTask, device: Device, peer: Peer) -> None:
         torch._dynamo.reset()  # else a new network counts as a recompilation of the last one
         settings, shape = task.training, task.shape
         self.device, self.peer, self._loss_name = torch_device(device), peer, settings.loss

@@ -7,8 +7,8 @@ import numpy as np
 
 from neuralfield.fields import CoordinateNetwork, build_field, field_settings
 from neuralfield.images.picture import CHANNELS
-from neuralfield.trainer import Task
-from neuralfield.training import TrainingSettings
+from neuralfield.picture_task import PictureTask
+from neuralfield.training import PictureTraining
 
 SIREN = {"type": "siren", "hidden_layers": 3, "width": 256}
 FREQUENCY_4X64 = {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64}
@@ -38,7 +38,7 @@ class Row:
     bar_ms : float or None
         The time to beat.
     optimizer, loss, learning_rate
-        See `neuralfield.training.TrainingSettings`.
+        See `neuralfield.training.PictureTraining`.
     footprint_points : int
         Points a pixel; 0: point supervision.
     """
@@ -59,12 +59,12 @@ class Row:
         """Points that pass through the network in a step."""
         return self.width * self.height * max(1, self.footprint_points)
 
-    def task(self, precision: str, optimizer: str | None = None) -> Task:
+    def task(self, precision: str, optimizer: str | None = None) -> PictureTask:
         """The step as a task, on random data and with random weights."""
         footprint: dict[str, Any] = {}
         if self.footprint_points:
             footprint = {"footprint_points": self.footprint_points}
-        settings = TrainingSettings(
+        settings = PictureTraining(
             steps=_ENDLESS_STEPS,
             batch_pixels=0,
             detail_share=0.0,
@@ -77,7 +77,7 @@ class Row:
             **footprint,
         )
         values = random_values(self.width, self.height, self.mode)
-        return Task(values, self.mode, field_settings(self.field), settings)
+        return PictureTask(values, self.mode, field_settings(self.field), settings)
 
     def network(self) -> CoordinateNetwork:
         """The network with its first weights, in float64 on the CPU."""

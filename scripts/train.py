@@ -16,9 +16,9 @@ from neuralfield.fields import field_settings
 from neuralfield.fit import Run, fit, publish_results, publish_segment
 from neuralfield.heat import guard_card
 from neuralfield.images import read_facts, read_pixel_csv, require_picture
+from neuralfield.picture_task import PictureTask
 from neuralfield.time_limit import leaving_time_s
-from neuralfield.trainer import Task
-from neuralfield.training import TrainingSettings
+from neuralfield.training import PictureTraining
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -134,11 +134,11 @@ def main(
     about = read_facts(facts)
     mode = about["source"]["mode"]
     settings = {key: value for key, value in training.items() if key not in HOW_AND_WHERE}
-    task = Task(
+    task = PictureTask(
         read_pixel_csv(pixels).values,
         mode,
         field_settings(with_output(field, mode, training["loss"])),
-        TrainingSettings.from_mapping(settings),
+        PictureTraining.from_mapping(settings),
     )
     require_picture(pixels, task.picture, about)
     with Progress(name, task.training.steps) as progress:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from neuralfield.engines.cpu_cut import MOST_SHARDS
 from neuralfield.engines.layer_forward import MAX_WIDTH
-from neuralfield.engines.tape import BLOCK_POINTS
+from neuralfield.engines.picture_problem import BLOCK_POINTS
 from neuralfield.fields.mlp import PRESETS
 from neuralfield.images.bands import Header
 from neuralfield.tiling import Tile

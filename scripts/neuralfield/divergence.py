@@ -9,19 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralfield.checkpoint import list_snapshots
-from neuralfield.coordinates import pixel_centres
+from neuralfield.checkpoint import list_snapshots, load_arrays
 from neuralfield.errors import DivergenceError
-from neuralfield.model import load_model
 from neuralfield.state import StateFolder
 from neuralfield.trainer import Rollback, Trainer
 
 LEARNING_RATE_FACTOR = 0.1
 """Low enough that Adam, whose first steps without a memory are about three times as long as later
 ones, stays below the rate that was too high."""
-
-_MOST_PIXELS = 4096
-"""That a snapshot is judged by."""
 
 
 def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> str:
@@ -71,22 +66,15 @@ def _last_good_snapshot(trainer: Trainer, folder: Path) -> tuple[Path, int, dict
     """
     # later ones are what an earlier attempt has left
     taken = [(step, path) for step, path in list_snapshots(folder) if step < trainer.steps_taken]
-    untrained = _squared_error(trainer, load_model(taken[0][1]).arrays)
+    untrained = _squared_error(trainer, load_arrays(taken[0][1])[0])
     for step, path in reversed(taken):
-        arrays = load_model(path).arrays
+        arrays = load_arrays(path)[0]
         if _squared_error(trainer, arrays) <= untrained:
             return path, step, arrays
     raise AssertionError("the untrained network is no worse than itself")
 
 
-@np.errstate(all="ignore")
 def _squared_error(trainer: Trainer, arrays: dict[str, np.ndarray]) -> float:
-    """Mean over a few thousand pixels' centres; may be infinite or NaN."""
-    device, shape, dtype = trainer.device, trainer.task.shape, trainer.problem.dtype
-    count = shape.width * shape.height
-    pixels = np.linspace(0, count - 1, min(count, _MOST_PIXELS)).astype(np.int64)
-    centres = pixel_centres(np, shape.width, shape.height)[pixels]
-    target = trainer.task.values.reshape(-1, shape.channels)[pixels]
+    """May be infinite or NaN."""
     trainer.network.load(arrays, "snapshot")
-    values = trainer.network(device.asarray(centres, dtype=dtype)).data
-    return float(((values - device.asarray(target, dtype=dtype)) ** 2).mean())
+    return trainer.task.squared_error(trainer.network, trainer.device, trainer.problem.dtype)

@@ -1,4 +1,4 @@
-"""The training loop: one for every engine, field and picture, resumable at any step."""
+"""The training loop: one for every engine, network and task, resumable at any step."""
 
 import csv
 import importlib.metadata
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,9 @@ from neuralfield.errors import CheckpointError, DivergenceError
 from neuralfield.files import write_atomically
 from neuralfield.heat import HeatGuard
 from neuralfield.interruption import StopSignals
-from neuralfield.model import Model, save_model
-from neuralfield.state import StateFolder, copy_snapshots
-from neuralfield.trainer import HISTORY_COLUMNS, Task, Trainer
+from neuralfield.state import SnapshotReader, StateFolder, copy_snapshots
+from neuralfield.task import Task
+from neuralfield.trainer import Trainer, training_fingerprint
 
 Progress = Callable[[dict[str, float]], None]
 """Told a row of the history, as a mapping of its columns, whenever one is complete."""
@@ -119,7 +120,7 @@ def fit(
         stop = stack.enter_context(StopSignals(run.leave_at_s))
         trainer = Trainer(task, run.device, run.engine, run.threads, run.note)
         stack.callback(trainer.close)
-        name = task.fingerprint(trainer.engine, run.device.kind)
+        name = training_fingerprint(task, trainer.engine, run.device.kind)
         folder = StateFolder(run.state_folder, name, run.note)
         stack.enter_context(folder.locked(stop))
         folder.forget_other_runs()
@@ -135,7 +136,7 @@ def _resume(
     until_step: int,
     earlier_segment: Path | None,
 ) -> None:
-    taken_snapshots = folder.whole_snapshots(_network_of(trainer))
+    taken_snapshots = folder.whole_snapshots(_snapshot_reader(trainer))
 
     def usable(step: int) -> bool:
         missing = [s for s in trainer.snapshot_steps if s <= step and s not in taken_snapshots]
@@ -159,7 +160,9 @@ def _resume(
         raise CheckpointError(str(path), found_text, expected, remedy)
     trainer.restore(arrays, metadata)
     taken = [step for step in trainer.snapshot_steps if step <= trainer.steps_taken]
-    copy_snapshots(earlier_segment / "snapshots", folder.snapshots, taken, _network_of(trainer))
+    copy_snapshots(
+        earlier_segment / "snapshots", folder.snapshots, taken, _snapshot_reader(trainer)
+    )
 
 
 def _since_rollback(trainer: Trainer) -> str:
@@ -216,9 +219,7 @@ def _save_snapshot(trainer: Trainer, folder: StateFolder) -> None:
 
 
 def _save_network(trainer: Trainer, path: Path, **changes: int) -> None:
-    task = trainer.task
-    record = _network_of(trainer).metadata | changes
-    save_model(path, trainer.network, task.field, task.shape, task.mode, record)
+    trainer.task.save_network(path, trainer.network, _network_record(trainer) | changes)
 
 
 def _save_best_network(trainer: Trainer, path: Path, run: Run) -> None:
@@ -234,14 +235,16 @@ def _save_best_network(trainer: Trainer, path: Path, run: Run) -> None:
     trainer.network.load(last, "last network")
 
 
-def _network_of(trainer: Trainer) -> Model:
-    """What a network's file says of it; without its weights."""
+def _snapshot_reader(trainer: Trainer) -> SnapshotReader:
+    return partial(trainer.task.load_snapshot, record=_network_record(trainer))
+
+
+def _network_record(trainer: Trainer) -> dict[str, Any]:
+    """What a network's file says of how it was made."""
     task = trainer.task
-    record = {
+    record = task.record() | {
         "step": trainer.steps_taken,
-        "picture": task.picture,
         "training": task.training.described(),
-        "footprint": task.training.supervision == "footprint",
         "engine": trainer.engine.name,
         "device": trainer.device.kind,
         "precision": trainer.engine.precision,
@@ -249,7 +252,7 @@ def _network_of(trainer: Trainer) -> Model:
     if trainer.rollback:
         record["rolled_back_to_step"] = trainer.rollback.to_step
         record["learning_rate_factor"] = trainer.rollback.learning_rate_factor
-    return Model(task.field, task.shape, task.mode, {}, record)
+    return record
 
 
 def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Path) -> None:
@@ -274,7 +277,7 @@ def publish_results(
     _save_best_network(trainer, model, run)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
-    writer.writerow([*HISTORY_COLUMNS, "rollbacks"])
+    writer.writerow([*trainer.history_columns, "rollbacks"])
     last_step_before = trainer.rollback.to_step if trainer.rollback else math.inf
     for step, *numbers in trainer.history:
         rollbacks = int(step > last_step_before)
@@ -289,7 +292,7 @@ def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> N
     target.mkdir(parents=True, exist_ok=True)
     for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
         path.unlink(missing_ok=True)
-    copy_snapshots(folder.snapshots, target, steps, _network_of(trainer))
+    copy_snapshots(folder.snapshots, target, steps, _snapshot_reader(trainer))
 
 
 def _record(trainer: Trainer, run: Run) -> dict[str, Any]:

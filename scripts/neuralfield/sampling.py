@@ -1,4 +1,4 @@
-"""Which pixels a step looks at, and at which points of them: pure functions of seed and step."""
+"""Which samples a step looks at, and at which points of them: pure functions of seed and step."""
 
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -22,74 +22,74 @@ _MOST_POINTS = 64
 
 @dataclass(frozen=True)
 class Batches:
-    """Random batches of pixels.
+    """Random batches of samples: of a picture's pixels, or rows of a table.
 
     Attributes
     ----------
     xp : module
-    pixel_count : int
-        Pixels of the picture.
-    batch_pixels : int
-        Pixels a step; 0 or `pixel_count` and more: all of them, in order.
+    sample_count : int
+        All there are.
+    batch_samples : int
+        Samples a step; 0 or `sample_count` and more: all of them, in order.
     random_seed : int
-    cumulative_density : array of float64, shape (pixel_count,), or None
-        How often each pixel is looked at, added up to 1 (see `detail_density`). None: slices of an
-        endless row of random orders, so that each pixel comes once in every epoch.
+    cumulative_density : array of float64, shape (sample_count,), or None
+        How often each sample is looked at, added up to 1 (see `detail_density`). None: slices of an
+        endless row of random orders, so that each sample comes once in every epoch.
     """
 
     xp: ModuleType
-    pixel_count: int
-    batch_pixels: int
+    sample_count: int
+    batch_samples: int
     random_seed: int
     cumulative_density: Array | None = None
 
     @property
     def size(self) -> int:
-        """Pixels in each batch."""
-        return min(self.batch_pixels or self.pixel_count, self.pixel_count)
+        """Samples in each batch."""
+        return min(self.batch_samples or self.sample_count, self.sample_count)
 
     @property
     def is_everything(self) -> bool:
-        """Whether every batch is the whole picture."""
-        return self.size == self.pixel_count
+        """Whether every batch is all samples."""
+        return self.size == self.sample_count
 
     @property
     def is_weighted(self) -> bool:
-        """Whether pixels are looked at unequally often."""
+        """Whether samples are looked at unequally often."""
         return self.cumulative_density is not None and not self.is_everything
 
     def indices(self, step: int) -> Array:
-        """Pixels of the batch of a step (the first is 0); int64, shape (size,)."""
+        """Samples of the batch of a step (the first is 0); int64, shape (size,)."""
         if self.is_everything:
-            return _range(self.xp, self.pixel_count)
+            return _range(self.xp, self.sample_count)
         if self.cumulative_density is not None:
             return self._systematic_sample(self.cumulative_density, step)
         start = step * self.size
-        epoch, offset = divmod(start, self.pixel_count)
+        epoch, offset = divmod(start, self.sample_count)
         places = offset + _range(self.xp, self.size)
-        part = self._at(places[: self.pixel_count - offset], epoch)
+        part = self._at(places[: self.sample_count - offset], epoch)
         if part.size == self.size:
             return part
-        rest = self._at(places[part.size :] - self.pixel_count, epoch + 1)
+        rest = self._at(places[part.size :] - self.sample_count, epoch + 1)
         return self.xp.concatenate([part, rest])
 
-    def weights(self, pixels: Array) -> Array | None:
-        """What makes a mean over a batch estimate the mean over the picture; None: all alike."""
+    def weights(self, samples: Array) -> Array | None:
+        """What makes a mean over a batch estimate the mean over all samples; None: all alike."""
         cumulative = self.cumulative_density
         if cumulative is None or not self.is_weighted:
             return None
-        before = self.xp.where(pixels > 0, cumulative[pixels - 1], 0)
-        return 1 / (self.pixel_count * (cumulative[pixels] - before))
+        before = self.xp.where(samples > 0, cumulative[samples - 1], 0)
+        return 1 / (self.sample_count * (cumulative[samples] - before))
 
     def _at(self, places: Array, epoch: int) -> Array:
-        return permuted(self.xp, places, self.pixel_count, self.random_seed, (epoch, STREAM_ORDER))
+        return permuted(self.xp, places, self.sample_count, self.random_seed, (epoch, STREAM_ORDER))
 
     def _systematic_sample(self, cumulative: Array, step: int) -> Array:
         """One draw from each of `size` equal parts of the density: even over the picture too."""
         part = _range(self.xp, self.size)
         draw = uniform(philox(self.xp, (part, 0, step, STREAM_DENSITY), self.random_seed)[0])
         found = self.xp.searchsorted(cumulative, (part + draw) / self.size, side="right")
-        return self.xp.minimum(found, self.pixel_count - 1)
+        return self.xp.minimum(found, self.sample_count - 1)
 
 
 def detail_density(values: np.ndarray, detail_share: float) -> np.ndarray:

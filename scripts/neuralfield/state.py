@@ -27,7 +27,9 @@ from neuralfield.checkpoint import (
 from neuralfield.errors import CheckpointError
 from neuralfield.files import storage_errors, write_atomically
 from neuralfield.interruption import StopSignals
-from neuralfield.model import Model, load_snapshot
+
+SnapshotReader = Callable[[Path, int], object]
+"""Reads the snapshot of a step; `CheckpointError` unless it is whole and this training's."""
 
 _STATE_NAME = re.compile(r"state_([0-9a-f]{16})_(\d{8})\.safetensors")
 _KEPT = 2
@@ -143,18 +145,17 @@ class StateFolder:
                 return step, arrays, metadata
         return None
 
-    def whole_snapshots(self, of: Model) -> set[int]:
+    def whole_snapshots(self, read: SnapshotReader) -> set[int]:
         """Steps of the snapshots that can be relied on; others are named and removed.
 
         Parameters
         ----------
-        of : Model
-            The training's network; see `neuralfield.model.load_snapshot`.
+        read : SnapshotReader
         """
         whole = set()
         for step, path in list_snapshots(self.snapshots):
             try:
-                load_snapshot(path, step, of)
+                read(path, step)
                 whole.add(step)
             except CheckpointError as error:
                 self.say(f"{error}; it is taken again")
@@ -191,7 +192,7 @@ def _is_file_at(file: IO[str], path: Path) -> bool:
         return False
 
 
-def copy_snapshots(source: Path, target: Path, steps: Iterable[int], of: Model) -> None:
+def copy_snapshots(source: Path, target: Path, steps: Iterable[int], read: SnapshotReader) -> None:
     """Copy the snapshots of some steps, each of which must be there and whole.
 
     The steps are given, and not listed: a network file system may list a folder as it was.
@@ -203,5 +204,5 @@ def copy_snapshots(source: Path, target: Path, steps: Iterable[int], of: Model) 
     """
     for step in sorted(steps):
         path = snapshot_path(source, step)
-        load_snapshot(path, step, of)
+        read(path, step)
         write_atomically(snapshot_path(target, step), path.read_bytes())

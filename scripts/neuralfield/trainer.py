@@ -1,12 +1,11 @@
 """A training in progress: network, optimizer, engine and history, to be saved and restored."""
 
-import hashlib
 import math
 import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,64 +13,16 @@ import numpy as np
 from neuralfield.checkpoint import fingerprint
 from neuralfield.device import Device, to_host
 from neuralfield.engines import Engine, make_engine
-from neuralfield.engines.problem import Problem
-from neuralfield.errors import ConfigError, DivergenceError
-from neuralfield.fields import FieldSettings, PictureShape, build_field, describe_field
-from neuralfield.images import picture_digest
+from neuralfield.errors import DivergenceError
 from neuralfield.optimizers import make_optimizer
-from neuralfield.sampling import Batches, Footprint, detail_density
 from neuralfield.schedules import Schedule
-from neuralfield.training import TrainingSettings, log_spaced_steps
+from neuralfield.task import Task
+from neuralfield.training import log_spaced_steps
 from neuralfield.version import ENGINE_VERSION
 
-HISTORY_COLUMNS = ("step", "seconds", "loss", "psnr_db", "learning_rate")
 _HISTORY_ROWS = 200
 _CALL_S = 0.2
 """Steps are asked for in calls of about this length, so that a signal is soon answered."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is to be learned, and how.
-
-    Attributes
-    ----------
-    values : ndarray of float32, shape (height, width, channels)
-        The picture, in [0, 1].
-    mode : {"bilevel", "grey", "rgb", "rgba"}
-    field : FieldSettings
-    training : TrainingSettings
-    """
-
-    values: np.ndarray
-    mode: str
-    field: FieldSettings
-    training: TrainingSettings
-
-    @property
-    def shape(self) -> PictureShape:
-        """Sides and channels."""
-        height, width, channels = self.values.shape
-        return PictureShape(width, height, channels)
-
-    @cached_property
-    def picture(self) -> str:
-        """Digest of what is taught; see `neuralfield.images.picture_digest`."""
-        return picture_digest(self.values)
-
-    def fingerprint(self, engine: Engine, device_kind: str) -> str:
-        """A name for everything that the result depends on."""
-        return fingerprint(
-            ENGINE_VERSION,
-            describe_field(self.field),
-            self.training.described() | {"precision": engine.precision},
-            self.mode,
-            list(self.values.shape),
-            hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest(),
-            engine.name,
-            engine.variant,
-            device_kind,
-        )
 
 
 @dataclass(frozen=True)
@@ -115,6 +66,18 @@ class Rollback:
     learning_rate_factor: float
 
 
+def training_fingerprint(task: Task, engine: Engine, device_kind: str) -> str:
+    """A name for everything that the result of a training depends on."""
+    return fingerprint(
+        ENGINE_VERSION,
+        task.identity(),
+        task.training.described() | {"precision": engine.precision},
+        engine.name,
+        engine.variant,
+        device_kind,
+    )
+
+
 class Trainer:
     """Takes steps, keeps the history, and turns itself into arrays and back.
 
@@ -131,7 +94,7 @@ class Trainer:
     Raises
     ------
     ConfigError
-        Binary cross-entropy of an output that is not a probability.
+        Settings that do not go together.
     ResourceError
         Too little memory.
     """
@@ -145,16 +108,9 @@ class Trainer:
         note: Callable[[str], None],
     ) -> None:
         settings = task.training
-        if settings.loss == "binary_cross_entropy" and task.field.output != "sigmoid":
-            raise ConfigError(
-                "fields: output",
-                f"{task.field.output!r} with the loss binary_cross_entropy",
-                "sigmoid, whose values are probabilities",
-            )
         self.task, self.device = task, device
-        network = build_field(task.field, task.shape, settings.random_seed)
         dtype = "float64" if settings.precision == "float64" else "float32"
-        self.network = network.to(device, dtype)
+        self.network = task.fresh_network().to(device, dtype)
         self.optimizer = make_optimizer(
             settings.optimizer,
             self.network.parameters,
@@ -172,29 +128,7 @@ class Trainer:
             settings.epoch_offset,
             settings.warmup_steps,
         )
-        shape, seed = task.shape, settings.random_seed
-        density = None
-        if settings.detail_share:
-            density = device.asarray(np.cumsum(detail_density(task.values, settings.detail_share)))
-        batches = Batches(
-            device.xp, shape.width * shape.height, settings.batch_pixels, seed, density
-        )
-        footprint = None
-        if settings.supervision == "footprint":
-            pixel_side = 2 / max(shape.width, shape.height)
-            footprint = Footprint(settings.footprint_points, pixel_side, seed)
-        self.problem = Problem(
-            self.network,
-            shape,
-            task.values,
-            settings.loss,
-            settings.huber_delta,
-            self.optimizer,
-            schedule,
-            batches,
-            footprint,
-            dtype,
-        )
+        self.problem = task.problem(self.network, self.optimizer, schedule, device, dtype)
         self._make_engine = partial(
             make_engine, engine, settings.precision, device=device, threads=threads
         )
@@ -214,6 +148,11 @@ class Trainer:
     def schedule(self) -> Schedule:
         """The learning rate at every step."""
         return self.problem.schedule
+
+    @property
+    def history_columns(self) -> tuple[str, ...]:
+        """What each row of the history says."""
+        return ("step", "seconds", "loss", self.task.measure.name, "learning_rate")
 
     def close(self) -> None:
         """Give back threads and memory."""
@@ -245,17 +184,16 @@ class Trainer:
 
     def add_history_row(self) -> dict[str, float]:
         """Close the stretch since the row before, and say how it went."""
-        loss, squared_error = (to_host(self.engine.totals) / self._steps_since_row).tolist()
-        # an estimate without bias may fall below zero where there is almost nothing to estimate
-        psnr_db = -10 * math.log10(squared_error) if squared_error > 0 else math.nan
+        loss, error = (to_host(self.engine.totals) / self._steps_since_row).tolist()
+        measured = self.task.measure.of_mean_error(error)
         rate = self.schedule(self.steps_taken - 1)
-        self.history.append((self.steps_taken, self.seconds, loss, psnr_db, rate))
+        self.history.append((self.steps_taken, self.seconds, loss, measured, rate))
         self._steps_since_row = 0
         self.engine.totals.fill(0)
         if self.task.training.keep_best and (self.best is None or loss < self.best.loss):
             arrays = {n: to_host(a).copy() for n, a in self.network.arrays.items()}
             self.best = Best(self.steps_taken, loss, arrays)
-        return dict(zip(HISTORY_COLUMNS, self.history[-1], strict=True))
+        return dict(zip(self.history_columns, self.history[-1], strict=True))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything to go on from here, as arrays and plain metadata.
@@ -270,14 +208,14 @@ class Trainer:
         arrays |= {f"optimizer.{n}": to_host(a) for n, a in self.optimizer.state.items()}
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise self._divergence("a weight is not a finite number")
-        rows = np.array(self.history, dtype=np.float64).reshape(-1, len(HISTORY_COLUMNS))
-        loss, squared_error = to_host(self.engine.totals).tolist()
+        rows = np.array(self.history, dtype=np.float64).reshape(-1, len(self.history_columns))
+        loss, error = to_host(self.engine.totals).tolist()
         metadata = {
             "steps_taken": self.steps_taken,
             "seconds": self.seconds,
             "steps_since_row": self._steps_since_row,
             "loss_since_row": loss,
-            "error_since_row": squared_error,
+            "error_since_row": error,
             "rollback": asdict(self.rollback) if self.rollback else None,
         }
         if self.best:

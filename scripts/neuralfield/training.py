@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from neuralfield.errors import ConfigError
 
@@ -12,21 +12,12 @@ _LEFT_OUT_WHERE_OFF = ("gradient_clip_norm", "keep_best")
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a field is taught. The keys are those of the config's ``training`` section.
+    """How a network is taught, whatever it is taught. The keys are those of the config.
 
     Attributes
     ----------
     steps : int
         Updates of the weights.
-    batch_pixels : int
-        Pixels looked at in each step; 0: all.
-    detail_share : float
-        Part of each batch chosen by contrast; see `neuralfield.sampling.detail_density`. Without
-        effect where a batch is the whole picture.
-    supervision : {"point", "footprint"}
-        Fit the value at a pixel's centre, or the mean over its square.
-    footprint_points : int
-        Points a pixel and step under footprint supervision, from 2 to 64.
     loss : {"mse", "binary_cross_entropy", "huber"}
     huber_delta : float
     optimizer : {"adam", "muon", "sgd"}
@@ -49,10 +40,6 @@ class TrainingSettings:
     """
 
     steps: int = 2000
-    batch_pixels: int = 2048
-    detail_share: float = 0.5
-    supervision: str = "footprint"
-    footprint_points: int = 4
     loss: str = "mse"
     huber_delta: float = 0.1
     optimizer: str = "adam"
@@ -72,10 +59,8 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         self._require("steps", 1)
-        self._require("batch_pixels", 0)
         self._require("snapshots", 2)
         self._require("random_seed", 0)
-        self._require("footprint_points", 1)
         self._require("epoch_offset", 0)
         self._require("warmup_steps", 0)
         if not self.learning_rate > 0:
@@ -83,13 +68,10 @@ class TrainingSettings:
         if self.gradient_clip_norm is not None and not self.gradient_clip_norm > 0:
             found = self.gradient_clip_norm
             raise ConfigError("training.gradient_clip_norm", found, "a number above 0")
-        if not 0 <= self.detail_share <= 1:
-            raise ConfigError("training.detail_share", self.detail_share, "a number from 0 to 1")
-        self._require_one_of("supervision", "point", "footprint")
         self._require_one_of("precision", "auto", "mixed", "float32", "float64")
 
     @classmethod
-    def from_mapping(cls, given: Mapping[str, Any]) -> "TrainingSettings":
+    def from_mapping(cls, given: Mapping[str, Any]) -> Self:
         """Read settings; unknown keys are errors.
 
         Raises
@@ -120,6 +102,37 @@ class TrainingSettings:
         value = getattr(self, name)
         if value not in choices:
             raise ConfigError(f"training.{name}", repr(value), " or ".join(choices))
+
+
+@dataclass(frozen=True)
+class PictureTraining(TrainingSettings):
+    """How a field is taught a picture.
+
+    Attributes
+    ----------
+    batch_pixels : int
+        Pixels looked at in each step; 0: all.
+    detail_share : float
+        Part of each batch chosen by contrast; see `neuralfield.sampling.detail_density`. Without
+        effect where a batch is the whole picture.
+    supervision : {"point", "footprint"}
+        Fit the value at a pixel's centre, or the mean over its square.
+    footprint_points : int
+        Points a pixel and step under footprint supervision, from 2 to 64.
+    """
+
+    batch_pixels: int = 2048
+    detail_share: float = 0.5
+    supervision: str = "footprint"
+    footprint_points: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require("batch_pixels", 0)
+        self._require("footprint_points", 1)
+        if not 0 <= self.detail_share <= 1:
+            raise ConfigError("training.detail_share", self.detail_share, "a number from 0 to 1")
+        self._require_one_of("supervision", "point", "footprint")
 
 
 def log_spaced_steps(steps: int, count: int) -> list[int]:

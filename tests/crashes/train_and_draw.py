@@ -15,9 +15,9 @@ from neuralfield.device import Device, select_device
 from neuralfield.fields import field_settings
 from neuralfield.fit import Run, fit, publish_results
 from neuralfield.model import load_model
+from neuralfield.picture_task import PictureTask
 from neuralfield.render import render_to_png
-from neuralfield.trainer import Task
-from neuralfield.training import TrainingSettings
+from neuralfield.training import PictureTraining
 
 CHECKPOINT_INTERVAL_S = 0.005
 """So short that many kills strike while a state is written."""
@@ -26,14 +26,14 @@ DRAWING_SIZES_PX = (24, 200)
 READY = "ready"
 
 
-def make_task(steps: int) -> Task:
+def make_task(steps: int) -> PictureTask:
     """A picture of rings and a small siren, taught by footprints."""
     y, x = np.mgrid[-1:1:36j, -1:1:48j]
     rings = 0.5 + 0.5 * np.sin(20 * np.hypot(x, y))
     values = np.stack([rings, 1 - rings, 0.5 + 0.5 * x], axis=2).astype(np.float32)
     field = field_settings({"type": "siren", "width": 32, "hidden_layers": 2})
     settings = {"steps": steps, "batch_pixels": 256, "snapshots": 40}
-    return Task(values, "rgb", field, TrainingSettings.from_mapping(settings))
+    return PictureTask(values, "rgb", field, PictureTraining.from_mapping(settings))
 
 
 def train_and_draw(folder: Path, device: Device, steps: int) -> None:

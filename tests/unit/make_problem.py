@@ -3,7 +3,7 @@
 import numpy as np
 
 from neuralfield.device import Device, select_device
-from neuralfield.engines.problem import Problem
+from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.optimizers import make_optimizer
 from neuralfield.sampling import Batches, Footprint, detail_density
@@ -28,7 +28,7 @@ def make_problem(
     schedule=None,
     dtype="float32",
     **optimizer_settings,
-) -> Problem:
+) -> PictureProblem:
     """A random picture and a network with fresh weights; `points` 1: point supervision.
 
     Features of hash grids are large, as after some training: fresh ones would hardly matter.
@@ -42,15 +42,15 @@ def make_problem(
     density = None
     if detail_share:
         density = device.asarray(np.cumsum(detail_density(values, detail_share)))
-    return Problem(
-        network,
-        shape,
-        values,
-        loss,
-        0.1,
-        make_optimizer(optimizer, network.parameters, **optimizer_settings),
-        schedule or Schedule("cosine", 1e-3, 1e-5, 100),
-        Batches(device.xp, width * height, batch_pixels, seed, density),
-        Footprint(points, 2 / max(width, height), seed) if points > 1 else None,
-        dtype,
+    return PictureProblem(
+        network=network,
+        shape=shape,
+        values=values,
+        loss=loss,
+        huber_delta=0.1,
+        optimizer=make_optimizer(optimizer, network.parameters, **optimizer_settings),
+        schedule=schedule or Schedule("cosine", 1e-3, 1e-5, 100),
+        batches=Batches(device.xp, width * height, batch_pixels, seed, density),
+        footprint=Footprint(points, 2 / max(width, height), seed) if points > 1 else None,
+        dtype=dtype,
     )

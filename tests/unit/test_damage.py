@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def damages(content: bytes, others: list[bytes], count: int, seed: int) -> Itera
 
 def small_task(seed=0, values=None):
     task = test_fit.make_task(steps=6, snapshots=3, batch_pixels=20, random_seed=seed)
-    return task if values is None else test_fit.Task(values, "grey", task.field, task.training)
+    return task if values is None else replace(task, values=values)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_snapshots_are_named_and_taken_again(trained, tmp_path):
     for content in damages(whole, [o for o in others if o != whole], 200, seed=2):
         said.clear()
         target.write_bytes(content)
-        if not folder.whole_snapshots(own):
+        if not folder.whole_snapshots(partial(load_snapshot, of=own)):
             assert target.name in said[0] and not target.exists()
         else:
             snapshot = load_snapshot(target, step, own)

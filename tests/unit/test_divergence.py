@@ -14,7 +14,7 @@ import pytest
 import test_fit
 from test_fit import CPU, make_task, sha256
 
-from neuralfield import divergence
+from neuralfield import divergence, picture_task
 from neuralfield import fit as fitting
 from neuralfield import state as state_module
 from neuralfield.checkpoint import list_snapshots
@@ -106,7 +106,7 @@ def dying_at(moment, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(TapeEngine, "run", mortal(TapeEngine.run))
         patch.setattr(state_module, "save_arrays", mortal(state_module.save_arrays))
-        patch.setattr(fitting, "save_model", mortal(fitting.save_model))
+        patch.setattr(picture_task, "save_model", mortal(picture_task.save_model))
         patch.setattr(os, "unlink", mortal(os.unlink))
         patch.setattr(os, "replace", mortal(os.replace))
         yield

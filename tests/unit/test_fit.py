@@ -22,9 +22,9 @@ from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fit import Run, fit, publish_results, publish_segment
 from neuralfield.metrics import psnr_db
 from neuralfield.model import load_model
+from neuralfield.picture_task import PictureTask
 from neuralfield.render import render
-from neuralfield.trainer import Task
-from neuralfield.training import TrainingSettings
+from neuralfield.training import PictureTraining
 
 CPU = select_device("cpu")
 SMALL = {
@@ -46,8 +46,8 @@ def picture(width=20, height=16, channels=1):
 def make_task(field=None, **training):
     small = {"type": "siren", "width": 16, "hidden_layers": 1}
     field = field if field and "type" in field else small | (field or {})
-    settings = TrainingSettings.from_mapping(SMALL | training)
-    return Task(picture(), "grey", field_settings(field), settings)
+    settings = PictureTraining.from_mapping(SMALL | training)
+    return PictureTask(picture(), "grey", field_settings(field), settings)
 
 
 def train(task, folder, say=None, **run_settings):
@@ -211,7 +211,7 @@ def test_two_runs_give_the_same_bytes_and_another_seed_others(tmp_path):
 
 @pytest.mark.skipif(available_cores() < 2, reason="needs 2 cores")
 def test_the_number_of_threads_does_not_change_a_byte(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralfield.engines.tape.BLOCK_POINTS", {"cpu": 50})
+    monkeypatch.setattr("neuralfield.engines.picture_problem.BLOCK_POINTS", {"cpu": 50})
     for name, threads in (("one", 1), ("two", 2)):
         train(make_task(batch_pixels=0), tmp_path / name, threads=threads)
     assert sha256(tmp_path / "one/model.safetensors") == sha256(tmp_path / "two/model.safetensors")

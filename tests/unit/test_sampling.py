@@ -75,15 +75,15 @@ def test_neighbouring_places_do_not_hold_related_numbers(lag):
 
 
 def test_batches_visit_every_pixel_once_an_epoch():
-    batches = Batches(np, pixel_count=100, batch_pixels=30, random_seed=1)
+    batches = Batches(np, sample_count=100, batch_samples=30, random_seed=1)
     seen = np.concatenate([batches.indices(step) for step in range(10)])
     for epoch in range(3):
         assert sorted(seen[100 * epoch : 100 * (epoch + 1)]) == list(range(100))
 
 
-@pytest.mark.parametrize("batch_pixels", [0, 100, 1000])
-def test_a_full_batch_is_every_pixel_in_order(batch_pixels):
-    batches = Batches(np, pixel_count=100, batch_pixels=batch_pixels, random_seed=1)
+@pytest.mark.parametrize("batch_samples", [0, 100, 1000])
+def test_a_full_batch_is_every_pixel_in_order(batch_samples):
+    batches = Batches(np, sample_count=100, batch_samples=batch_samples, random_seed=1)
     assert batches.indices(3).tolist() == list(range(100))
 
 

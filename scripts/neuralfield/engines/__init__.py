@@ -7,6 +7,7 @@ from neuralfield.device import Array, Device, require_memory
 from neuralfield.engines import cpu, cuda
 from neuralfield.engines.cpu import CpuEngine
 from neuralfield.engines.cuda import CudaEngine
+from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.problem import Problem
 from neuralfield.engines.tape import TapeEngine, memory_bytes
 from neuralfield.errors import ConfigError
@@ -25,7 +26,7 @@ class Engine(Protocol):
     most_steps: int
     """How many a call of `run` may take."""
     totals: Array
-    """float64, shape (2,), on the device: what steps add their loss and squared error to."""
+    """float64, shape (2,), on the device: what steps add their loss and error to."""
 
     def run(self, first_step: int, count: int) -> None:
         """Take `count` steps, the first after `first_step` finished ones; may return early."""
@@ -74,14 +75,17 @@ def make_engine(
         raise ConfigError("training.engine", repr(request), "auto, cpu, cuda or tape")
     if precision == "mixed" and (device.kind == "cpu" or request in ("cpu", "tape")):
         note("mixed precision is the cuda engine's: training in float32")
-    if request != "tape":
+    is_picture = isinstance(problem, PictureProblem)
+    if request != "tape" and (is_picture or request != "auto"):
         fastest = "cuda" if device.kind == "gpu" else "cpu"
         wanted = fastest if request == "auto" else request
-        reason = (cuda if wanted == "cuda" else cpu).reason_against(problem, precision, device)
-        if reason is None and wanted == "cuda":
-            return CudaEngine(problem, device, precision)
-        if reason is None:
-            return CpuEngine(problem, device, threads)
+        reason = f"{wanted} is for networks that are taught pictures"
+        if is_picture:
+            reason = (cuda if wanted == "cuda" else cpu).reason_against(problem, precision, device)
+            if reason is None and wanted == "cuda":
+                return CudaEngine(problem, device, precision)
+            if reason is None:
+                return CpuEngine(problem, device, threads)
         if request != "auto":
             remedy = f"set training.engine: auto, which takes {wanted} wherever it can"
             raise ConfigError("training.engine", f"{wanted}, but {reason}", "auto or tape", remedy)

@@ -19,8 +19,8 @@ from neuralfield.device import Array, Device, require_memory
 from neuralfield.engines.cpu_cut import Cut
 from neuralfield.engines.cpu_encoding import GridGradient, encoding_numbers
 from neuralfield.engines.crew import Crew
+from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import network_plan
-from neuralfield.engines.problem import Problem
 from neuralfield.engines.update_stage import flatten_arrays, state_prefixes
 from neuralfield.kernels.plan import (
     CPU_ACTIVATIONS,
@@ -48,7 +48,7 @@ class CpuEngine:
 
     Parameters
     ----------
-    problem : Problem
+    problem : PictureProblem
         One that `reason_against` has nothing against; its parameters and the optimizer's state
         become views of flat arrays.
     device : Device
@@ -63,14 +63,12 @@ class CpuEngine:
     name, variant, precision = "cpu", "", "float32"
     most_steps = 64
 
-    def __init__(self, problem: Problem, device: Device, threads: int) -> None:
+    def __init__(self, problem: PictureProblem, device: Device, threads: int) -> None:
         # imported here, because Numba takes a moment to start
         from neuralfield.kernels.cpu import block, layout, update
 
         plan = network_plan(problem.network)
-        footprint = problem.footprint
-        points = footprint.points if footprint else 1
-        self._layout = layout.make_layout(plan, points=points)
+        self._layout = layout.make_layout(plan, points=problem.points)
         self._cut = Cut(problem, self._layout)
         self._memory = _memory_report(problem, self._layout, self._cut, threads)
         require_memory(
@@ -85,11 +83,11 @@ class CpuEngine:
         shape, batches = problem.shape, problem.batches
         self._centres = pixel_centres(np, shape.width, shape.height).astype(np.float32)
         self._targets = np.ascontiguousarray(problem.values.reshape(-1, shape.channels))
-        weights = batches.weights(np.arange(batches.pixel_count)) if batches.is_weighted else None
+        weights = batches.weights(np.arange(batches.sample_count)) if batches.is_weighted else None
         self._weights = np.empty(0) if weights is None else weights
         self._footprint = (1, 0.0, 0)
-        if footprint is not None:
-            self._footprint = (points, footprint.pixel_side, footprint.random_seed)
+        if footprint := problem.footprint:
+            self._footprint = (footprint.points, footprint.pixel_side, footprint.random_seed)
         self._objective = _objective_numbers(problem, plan)
         parameters, moments = _flat_parameters(problem, device), _flat_moments(problem, device)
         # the encoding's parameters come first
@@ -217,12 +215,12 @@ class CpuEngine:
         )
 
 
-def reason_against(problem: Problem, precision: str, device: Device) -> str | None:
+def reason_against(problem: PictureProblem, precision: str, device: Device) -> str | None:
     """Why the cpu engine cannot work on a problem; None where it can.
 
     Parameters
     ----------
-    problem : Problem
+    problem : PictureProblem
     precision : {"auto", "mixed", "float32", "float64"}
     device : Device
     """
@@ -253,13 +251,15 @@ def reason_against_network(plan: NetworkPlan) -> str | None:
     return None
 
 
-def _objective_numbers(problem: Problem, plan: NetworkPlan) -> tuple[int, int, float, float, float]:
+def _objective_numbers(
+    problem: PictureProblem, plan: NetworkPlan
+) -> tuple[int, int, float, float, float]:
     share = 1 / (problem.batches.size * problem.shape.channels)
     numbers = OUTPUTS.index(plan.output), LOSSES.index(problem.loss)
     return *numbers, float(plan.steepness), float(problem.huber_delta), share
 
 
-def _optimizer_numbers(problem: Problem, step: int) -> np.ndarray:
+def _optimizer_numbers(problem: PictureProblem, step: int) -> np.ndarray:
     """What `kernels.cpu.update` has to know of the optimizer, for the update after a step."""
     optimizer, rate = problem.optimizer, problem.schedule(step)
     if isinstance(optimizer, Adam):
@@ -271,7 +271,7 @@ def _optimizer_numbers(problem: Problem, step: int) -> np.ndarray:
     return np.array([rate, optimizer.momentum], np.float32)
 
 
-def _flat_parameters(problem: Problem, device: Device) -> np.ndarray:
+def _flat_parameters(problem: PictureProblem, device: Device) -> np.ndarray:
     """All parameters one after another; the network's become views of them."""
     tensors = problem.network.parameters
     arrays = {name: tensor.data for name, tensor in tensors.items()}
@@ -281,7 +281,7 @@ def _flat_parameters(problem: Problem, device: Device) -> np.ndarray:
     return flat
 
 
-def _flat_moments(problem: Problem, device: Device) -> tuple[np.ndarray, np.ndarray]:
+def _flat_moments(problem: PictureProblem, device: Device) -> tuple[np.ndarray, np.ndarray]:
     """The optimizer's state as at most two flat arrays, of which it keeps views."""
     state, names = problem.optimizer.state, list(problem.network.parameters)
     moments = [
@@ -293,7 +293,9 @@ def _flat_moments(problem: Problem, device: Device) -> tuple[np.ndarray, np.ndar
     return first, second
 
 
-def _memory_report(problem: Problem, layout: "Layout", cut: Cut, threads: int) -> dict[str, int]:
+def _memory_report(
+    problem: PictureProblem, layout: "Layout", cut: Cut, threads: int
+) -> dict[str, int]:
     size, encoding = problem.network.parameter_count, problem.network.encoding
     pixels = problem.shape.width * problem.shape.height
     trained = cut.chunk_points * (encoding.size + 2) if cut.encoding_numbers else 0

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from neuralfield.engines.problem import Problem
+from neuralfield.engines.picture_problem import PictureProblem
 
 if TYPE_CHECKING:
     from neuralfield.kernels.cpu.layout import Layout
@@ -26,7 +26,7 @@ class Cut:
 
     Parameters
     ----------
-    problem : Problem
+    problem : PictureProblem
     layout : Layout
 
     Attributes
@@ -49,11 +49,11 @@ class Cut:
         Layer, first and end of rows of its weights that are moved together.
     """
 
-    def __init__(self, problem: Problem, layout: "Layout") -> None:
+    def __init__(self, problem: PictureProblem, layout: "Layout") -> None:
         network = problem.network
         tables = network.encoding.parameters.values()
         self.encoding_numbers = sum(table.data.size for table in tables)
-        points = problem.footprint.points if problem.footprint else 1
+        points = problem.points
         self.block_pixels = layout.block_rows // points
         pixels = problem.batches.size
         blocks = -(-pixels // self.block_pixels)

@@ -14,8 +14,8 @@ from neuralfield.engines.buffers import Buffers, Pass
 from neuralfield.engines.hopper_narrow_pass import HopperNarrowPass
 from neuralfield.engines.hopper_pass import HopperPass
 from neuralfield.engines.layer_pass import LayerPass
+from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import batch_plan, network_plan
-from neuralfield.engines.problem import Problem
 from neuralfield.engines.sampling_stage import SamplingStage
 from neuralfield.engines.update_stage import UpdateStage, flatten_arrays
 from neuralfield.errors import ResourceError
@@ -43,7 +43,7 @@ class CudaEngine:
 
     Parameters
     ----------
-    problem : Problem
+    problem : PictureProblem
         With a network in float32; its parameters and the optimizer's state become views of flat
         arrays.
     device : Device
@@ -60,7 +60,7 @@ class CudaEngine:
     """Which pass it is."""
     most_steps = 1 << 20
 
-    def __init__(self, problem: Problem, device: Device, precision: str) -> None:
+    def __init__(self, problem: PictureProblem, device: Device, precision: str) -> None:
         network, batch = network_plan(problem.network), batch_plan(problem)
         chosen = _choose_pass(network, batch, precision, _compute_capability(device))
         assert not isinstance(chosen, str), chosen
@@ -141,7 +141,7 @@ class CudaEngine:
 
     def _prepare(
         self,
-        problem: Problem,
+        problem: PictureProblem,
         network: NetworkPlan,
         batch: BatchPlan,
         pass_type: _PassType,
@@ -205,12 +205,12 @@ def _memory_errors(xp: Any) -> tuple[type[Exception], ...]:
     )
 
 
-def reason_against(problem: Problem, precision: str, device: Device) -> str | None:
+def reason_against(problem: PictureProblem, precision: str, device: Device) -> str | None:
     """Why the cuda engine cannot work on a problem; None where it can.
 
     Parameters
     ----------
-    problem : Problem
+    problem : PictureProblem
     precision : {"auto", "mixed", "float32", "float64"}
     device : Device
     """
@@ -230,7 +230,7 @@ def reason_against(problem: Problem, precision: str, device: Device) -> str | No
     return None if found is None else f"the cuda engine does not cover {found}"
 
 
-def _unknown_part(problem: Problem, network: NetworkPlan, batch: BatchPlan) -> str | None:
+def _unknown_part(problem: PictureProblem, network: NetworkPlan, batch: BatchPlan) -> str | None:
     """What kernels have no code for, whichever pass is taken; None: they have it for all."""
     if batch.loss not in LOSSES:
         return f"the loss {batch.loss}"
@@ -260,7 +260,7 @@ def _compute_capability(device: Device) -> int:
     return int(device.xp.cuda.Device().compute_capability)
 
 
-def _own_bytes(problem: Problem, batch: BatchPlan) -> int:
+def _own_bytes(problem: PictureProblem, batch: BatchPlan) -> int:
     """What the engine needs beside its pass."""
     parameters = 4 * problem.network.parameter_count
     state = sum(array.nbytes for array in problem.optimizer.state.values())
@@ -268,7 +268,7 @@ def _own_bytes(problem: Problem, batch: BatchPlan) -> int:
     return parameters + state + problem.values.nbytes + rows
 
 
-def _make_buffers(problem: Problem, batch: BatchPlan, device: Device) -> Buffers:
+def _make_buffers(problem: PictureProblem, batch: BatchPlan, device: Device) -> Buffers:
     xp, network = device.xp, problem.network
     arrays: dict[str, Array] = {name: tensor.data for name, tensor in network.parameters.items()}
     flat = flatten_arrays(device, [(arrays, name) for name in arrays])

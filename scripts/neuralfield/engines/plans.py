@@ -1,6 +1,6 @@
 """From a network and a problem to the plain numbers that kernels are compiled for."""
 
-from neuralfield.engines.problem import Problem
+from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
@@ -27,12 +27,12 @@ def network_plan(network: CoordinateNetwork) -> NetworkPlan:
     return NetworkPlan(encoding, layers, output.name, output.steepness, tuple(network.parameters))
 
 
-def batch_plan(problem: Problem) -> BatchPlan:
+def batch_plan(problem: PictureProblem) -> BatchPlan:
     """What kernels have to know of a problem's batches."""
     footprint, batches = problem.footprint, problem.batches
     return BatchPlan(
         pixels=batches.size,
-        points=footprint.points if footprint else 1,
+        points=problem.points,
         footprint=footprint is not None,
         loss=problem.loss,
         huber_delta=problem.huber_delta,

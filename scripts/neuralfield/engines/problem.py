@@ -1,45 +1,83 @@
 """What an engine is given: everything that says what one training step computes."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-import numpy as np
-
-from neuralfield.fields import CoordinateNetwork, PictureShape
+from neuralfield.device import Array, Device
+from neuralfield.network import Network
 from neuralfield.optimizers import Optimizer
-from neuralfield.sampling import Batches, Footprint
+from neuralfield.sampling import Batches
 from neuralfield.schedules import Schedule
+from neuralfield.tensor import Tensor
 
 
-@dataclass(frozen=True)
-class Problem:
+class Supervision(Protocol):
+    """What a batch asks of a network, on a device, and how far its answers are off."""
+
+    def loss(
+        self, network: Any, samples: Array, step: int, batch_size: int
+    ) -> tuple[Tensor, Array]:
+        """The part of a batch's mean loss, and of its error, that some samples have.
+
+        Parameters
+        ----------
+        network : Network
+        samples : array of int64, shape (n,)
+            A block of the batch.
+        step : int
+        batch_size : int
+            Samples of the whole batch.
+
+        Returns
+        -------
+        loss : Tensor of one number
+        error : array of one number
+            See `neuralfield.task.Measure`; an estimate of its mean over all samples.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem(ABC):
     """A network, what it is taught, and how.
 
     Attributes
     ----------
-    network : CoordinateNetwork
+    network : Network
         On the engine's device, in `dtype`; trained in place.
-    shape : PictureShape
-    values : ndarray of float32, shape (height, width, channels)
-    loss : str
-        See `neuralfield.losses.make_loss`.
-    huber_delta : float
     optimizer : Optimizer
         Over the network's parameters.
     schedule : Schedule
         The learning rate at every step.
     batches : Batches
-    footprint : Footprint or None
-        None: the value at the pixel's centre is fitted (point supervision).
     dtype : {"float32", "float64"}
     """
 
-    network: CoordinateNetwork
-    shape: PictureShape
-    values: np.ndarray
-    loss: str
-    huber_delta: float
+    network: Network[Any]
     optimizer: Optimizer
     schedule: Schedule
     batches: Batches
-    footprint: Footprint | None
     dtype: str
+
+    @abstractmethod
+    def supervision(self, device: Device) -> Supervision:
+        """What is taught, on a device."""
+
+    @abstractmethod
+    def block_samples(self, device: Device) -> int:
+        """Samples that pass through the network together, on the tape.
+
+        Few enough for a core's cache, or to keep a card's memory free. Part of the result, because
+        sums are taken block by block.
+        """
+
+    @property
+    @abstractmethod
+    def sample_bytes(self) -> int:
+        """What is kept of each sample, about."""
+
+    @property
+    @abstractmethod
+    def working_values(self) -> int:
+        """Numbers that are alive for each sample while it is worked on, about."""

@@ -4,7 +4,7 @@ from types import ModuleType
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers
-from neuralfield.engines.problem import Problem
+from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.kernels.source import compile_module
 from neuralfield.rng import half_bits_of
@@ -19,7 +19,7 @@ class SamplingStage:
     Parameters
     ----------
     device : Device
-    problem : Problem
+    problem : PictureProblem
     network : NetworkPlan
     batch : BatchPlan
     buffers : Buffers
@@ -30,7 +30,7 @@ class SamplingStage:
     def __init__(
         self,
         device: Device,
-        problem: Problem,
+        problem: PictureProblem,
         network: NetworkPlan,
         batch: BatchPlan,
         buffers: Buffers,
@@ -73,7 +73,7 @@ def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
 
 
 def sampling_constants(
-    problem: Problem, network: NetworkPlan, batch: BatchPlan
+    problem: PictureProblem, network: NetworkPlan, batch: BatchPlan
 ) -> dict[str, int | float | str]:
     """What the kernel is compiled with."""
     batches, shape = problem.batches, problem.shape
@@ -86,7 +86,7 @@ def sampling_constants(
         "HEIGHT": shape.height,
         "SEED": f"{batches.random_seed}ull",
         "SAMPLING": sampling,
-        "HALF_BITS": half_bits_of(batches.pixel_count),
+        "HALF_BITS": half_bits_of(batches.sample_count),
         "TILE_ROWS": TILE_ROWS,
         "TILES_PER_BLOCK": _TILES_PER_BLOCK,
     }
