@@ -22,6 +22,7 @@ from environment import describe, reason_against_torch
 from measure import Report, markdown_table, number_text
 from ours import CPU, TAPE, Ours, TrainingSteps, first_gradient, relative_error
 from rows import (
+    HASHGRID,
     SIREN,
     STEPS,
     Row,
@@ -49,6 +50,16 @@ ROWS = (
     STEPS[1],
     Row("siren 3x128, 200x200 grey", SIREN | {"width": 128}, 200, 200, "grey"),
     STEPS[2],
+    Row("finer 3x128, 200x200 grey", {"type": "finer", "width": 128}, 200, 200, "grey"),
+    Row("gauss 3x128, 200x200 grey", {"type": "gauss", "width": 128}, 200, 200, "grey"),
+    Row("hashgrid 8 x 2^12 + relu 2x64, 200x200 grey", HASHGRID, 200, 200, "grey"),
+    Row(
+        "hashgrid 16 x 2^15 + relu 2x64, 200x200 grey",
+        HASHGRID | {"levels": 16, "log2_table_size": 15},
+        200,
+        200,
+        "grey",
+    ),
 )
 
 
@@ -136,7 +147,8 @@ def _ratios(numerators: list[Sample], denominators: list[Sample], what: str) -> 
 def measure_steps(report: Report, arguments: argparse.Namespace, peers: tuple[Any, ...]) -> None:
     """A full-batch training step of each row, by each system."""
     threads, product = arguments.threads, make_product(arguments)
-    for row in (row.reduced() if arguments.quick else row for row in ROWS):
+    chosen = [row for row in ROWS if arguments.rows in row.name]
+    for row in (row.reduced() if arguments.quick else row for row in chosen):
         reference = first_gradient(row.task("float64", "adam"), DEVICE, "tape")
         works: dict[str, Work] = {PRODUCT: product}
         for ours in (CPU, TAPE):
@@ -259,6 +271,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--parts", default="steps,drawing", help="names with a comma")
+    add("--rows", default="", help="part steps: only rows whose names contain this")
     add("--threads", type=int, default=available_cores(), help="cores to use, by all systems")
     add("--output", type=Path, help="Markdown file to write; a JSON file is put beside it")
     add("--rounds", type=int, default=9, help="samples of each system; medians are reported")

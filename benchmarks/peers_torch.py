@@ -12,15 +12,22 @@ from torch.nn import functional
 from neuralfield.coordinates import axis_centres, extent, pixel_centres
 from neuralfield.device import Device
 from neuralfield.fields import CoordinateNetwork, PictureShape, build_field
+from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
 from neuralfield.picture_task import PictureTask
 
-_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "sine": torch.sin,
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-    "sigmoid": torch.sigmoid,
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
+    "sine": lambda z, frequency: torch.sin(frequency * z),
+    "tanh": lambda z, _: torch.tanh(z),
+    "relu": lambda z, _: torch.relu(z),
+    "sigmoid": lambda z, _: torch.sigmoid(z),
+    "variable sine": lambda z, frequency: torch.sin(frequency * (z.abs() + 1) * z),
+    "gaussian": lambda z, frequency: torch.exp(-((frequency * z) ** 2)),
 }
+Encoded = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
+"""What of the inputs does not change from step to step: themselves, or rows of a hash grid's table,
+shape (n, levels, 4), and their weights."""
+
 _WARM_UP_STEPS = 3
 _LARGEST_HALF_SLOPE = 2**-8
 """Where the loss's slope for one value is about this, a sum of it over all points stays below the
@@ -79,9 +86,12 @@ class TorchField(torch.nn.Module):
             self.linears.append(linear)
         if isinstance(self.encoding, FourierFeatures):
             self.register_buffer("frequencies", torch.from_numpy(self.encoding.frequencies).float())
+        if isinstance(self.encoding, HashEncoding):
+            table = torch.from_numpy(self.encoding.table.data).float()
+            self.table = torch.nn.Parameter(table)
         self.to(device)
 
-    def encode(self, coordinates: torch.Tensor) -> torch.Tensor:
+    def encode(self, coordinates: torch.Tensor) -> Encoded:
         """Coordinates, shape (n, 2), to the first layer's inputs; always in float32."""
         x, y = coordinates[:, :1], coordinates[:, 1:]
         if isinstance(self.encoding, Identity):
@@ -92,19 +102,23 @@ class TorchField(torch.nn.Module):
             u = (x * longer + (width - 1)) / (2 * max(width - 1, 1))
             v = (y * longer + (height - 1)) / (2 * max(height - 1, 1))
             return torch.cat([torch.ones_like(u), u, v], dim=1)
+        if isinstance(self.encoding, HashEncoding):
+            rows, weights = self.encoding.corners(coordinates.cpu().numpy())
+            return torch.from_numpy(rows).to(x.device), torch.from_numpy(weights).to(x.device)
         # no matrix product: TF32 and 16 bits would round the phase
         phase = 2 * torch.pi * (x * self.frequencies[0] + y * self.frequencies[1])
         return torch.cat([torch.sin(phase), torch.cos(phase)], dim=1)
 
-    def forward(self, encoded: torch.Tensor) -> torch.Tensor:
+    def forward(self, encoded: Encoded) -> torch.Tensor:
         """The last layer's numbers, before the output function, in float32."""
-        x = encoded
+        if isinstance(encoded, torch.Tensor):
+            x = encoded
+        else:
+            rows, weights = encoded
+            x = (self.table[rows] * weights[..., None]).sum(dim=2).flatten(1)
         *hidden, last = self.linears
         for linear, activation in zip(hidden, self.activations, strict=True):
-            x = linear(x)
-            if activation.frequency != 1:
-                x = activation.frequency * x
-            x = _ACTIVATIONS[activation.name](x)
+            x = _ACTIVATIONS[activation.name](linear(x), activation.frequency)
         return last(x).float()
 
     def values(self, z: torch.Tensor) -> torch.Tensor:
@@ -125,6 +139,8 @@ class TorchField(torch.nn.Module):
         for name, parameter in self.linears.named_parameters():
             array = of(parameter).detach().cpu().numpy()
             arrays[f"layers.{name}"] = array.T if array.ndim == 2 else array
+        if isinstance(self.encoding, HashEncoding):
+            arrays["encoding.table"] = of(self.table).detach().cpu().numpy()
         return arrays
 
 
@@ -148,7 +164,7 @@ class TorchSteps:
         self.field = TorchField(network, self.device)
         centres = torch.from_numpy(pixel_centres(np, shape.width, shape.height)).float()
         with torch.no_grad():
-            self._encoded = self.field.encode(centres.to(self.device)).contiguous()
+            self._encoded = self.field.encode(centres.to(self.device))
         self._target = torch.from_numpy(task.values.reshape(-1, shape.channels)).to(self.device)
         self._scale = self._target.numel() * _LARGEST_HALF_SLOPE if peer.half else 1.0
         parameters = list(self.field.parameters())
@@ -172,8 +188,11 @@ class TorchSteps:
         if self.peer.compiled and self._graph is None and self.device.type == "cuda":
             self._graph = self._captured()
         step = self._graph.replay if self._graph else self._step
+        # the far ends of bells are numbers so small that processors are slow at them
+        torch.set_flush_denormal(True)
         for _ in range(steps):
             step()
+        torch.set_flush_denormal(False)  # of this thread, in which others are timed too
 
     def first_gradient(self) -> dict[str, np.ndarray]:
         """The gradient at the present weights, by parameter."""

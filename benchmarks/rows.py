@@ -14,6 +14,7 @@ SIREN = {"type": "siren", "hidden_layers": 3, "width": 256}
 FREQUENCY_4X64 = {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64}
 FREQUENCY_5X128 = {"type": "fourier", "frequencies": 20, "hidden_layers": 5, "width": 128}
 ORIGINAL = {"type": "mlp", "preset": "original"}
+HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
 
 _FLOAT32_BYTES = 4
 _ENDLESS_STEPS = 10_000_000
@@ -140,11 +141,14 @@ def random_values(width: int, height: int, mode: str, random_seed: int = 0) -> n
 
 def training_multiply_adds(row: Row) -> int:
     """Multiply-adds of a step: for each row and weight one forward and two backward, of which the
-    first layer needs one only, because nobody asks for the slope with respect to the position.
+    first layer needs one only, because nobody asks for the slope with respect to the position;
+    unless what it is given is trained.
     """
-    first, *others = row.network().layers
-    weights = 2 * first.fan_in * first.fan_out + 3 * sum(x.fan_in * x.fan_out for x in others)
-    return row.rows * weights
+    network = row.network()
+    first, *others = network.layers
+    products = 3 if network.encoding.parameters else 2
+    weights = sum(layer.fan_in * layer.fan_out for layer in others)
+    return row.rows * (products * first.fan_in * first.fan_out + 3 * weights)
 
 
 def training_bytes(row: Row) -> int:

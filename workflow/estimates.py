@@ -8,7 +8,7 @@ from typing import Any
 
 from PIL import Image
 
-from neuralfield.engines.cpu import MOST_SHARDS
+from neuralfield.engines.cpu_cut import MOST_SHARDS
 from neuralfield.engines.layer_forward import MAX_WIDTH
 from neuralfield.engines.picture_problem import BLOCK_POINTS
 from neuralfield.fields.mlp import PRESETS
@@ -40,8 +40,11 @@ Newer cards are many times as fast."""
 GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
 """What a step takes however small it is, by engine, assumed: kernels have to be launched."""
 
-KERNEL_FIELDS = ("siren", "mlp", "fourier")
-"""Networks that the cuda engine has kernels for."""
+KERNEL_FIELDS = {
+    "cpu": ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp"),
+    "cuda": ("siren", "mlp", "fourier"),
+}
+"""Networks that engines have kernels for."""
 
 STARTING_MINUTES = 10
 LONGEST_MINUTES = 7 * 24 * 60
@@ -120,18 +123,25 @@ def training_memory_mb(
 
 def cpu_engine(field: Mapping[str, Any]) -> str:
     """The engine that will train a network on a processor."""
-    training = field["training"]
-    is_covered = training["precision"] != "float64" and training["engine"] != "tape"
-    return "cpu" if is_covered else "tape"
+    return "cpu" if _has_kernels(field, "cpu") else "tape"
 
 
 def gpu_engine(field: Mapping[str, Any]) -> str:
     """The engine that will train a network on a card, if the card is new enough."""
+    fits = max(layer_widths(field)) <= MAX_WIDTH
+    return "cuda" if fits and _has_kernels(field, "cuda") else "tape"
+
+
+def _has_kernels(field: Mapping[str, Any], engine: str) -> bool:
+    """Whether an engine has kernels for a network and its training, and may be taken."""
     training = field["training"]
-    fits = max(layer_widths(field)) <= MAX_WIDTH and training["precision"] != "float64"
-    fits = fits and field["type"] in KERNEL_FIELDS
-    fits = fits and training["optimizer"] != "muon" and "gradient_clip_norm" not in training
-    return "cuda" if fits and training["engine"] != "tape" else "tape"
+    optimizer_is_covered = training["optimizer"] != "muon" and "gradient_clip_norm" not in training
+    return (
+        field["type"] in KERNEL_FIELDS[engine]
+        and optimizer_is_covered
+        and training["precision"] != "float64"
+        and training["engine"] != "tape"
+    )
 
 
 def training_minutes(

@@ -29,11 +29,16 @@ def make_problem(
     dtype="float32",
     **optimizer_settings,
 ) -> PictureProblem:
-    """A random picture and a network with fresh weights; `points` 1: point supervision."""
+    """A random picture and a network with fresh weights; `points` 1: point supervision.
+
+    Features of hash grids are large, as after some training: fresh ones would hardly matter.
+    """
     device = device or select_device("cpu")
     shape = PictureShape(width, height, channels)
     values = np.random.default_rng(seed).random((height, width, channels), dtype=np.float32)
     network = build_field(field_settings(field or SIREN), shape, seed).to(device, dtype)
+    for features in network.encoding.parameters.values():
+        features.data *= 1e4
     density = None
     if detail_share:
         density = device.asarray(np.cumsum(detail_density(values, detail_share)))

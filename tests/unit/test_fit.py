@@ -114,9 +114,9 @@ def jumping_task():
     return make_task(steps=60, learning_rate=0.1, schedule="constant", **EVERYTHING)
 
 
-@pytest.mark.parametrize("row", [3, 30])
-def test_muon_clipping_and_the_best_network_survive_a_kill(tmp_path, row):
-    train(jumping_task(), tmp_path / "alone")
+def require_same_bytes_after_a_kill(task, folder, row):
+    """`row`: of the history, after which it is killed."""
+    train(task, folder / "alone")
     rows = 0
 
     def stop(_):
@@ -126,11 +126,22 @@ def test_muon_clipping_and_the_best_network_survive_a_kill(tmp_path, row):
             raise Stopped
 
     with pytest.raises(Stopped):
-        train(jumping_task(), tmp_path / "killed", progress=stop, checkpoint_interval_s=0)
-    said = train(jumping_task(), tmp_path / "killed", checkpoint_interval_s=0)
+        train(task, folder / "killed", progress=stop, checkpoint_interval_s=0)
+    said = train(task, folder / "killed", checkpoint_interval_s=0)
     assert any("going on from the state" in line for line in said)
-    for name in ("model.safetensors", "checkpoints/step_00000060.safetensors"):
-        assert sha256(tmp_path / "killed" / name) == sha256(tmp_path / "alone" / name)
+    for name in ("model.safetensors", f"checkpoints/step_{task.training.steps:08}.safetensors"):
+        assert sha256(folder / "killed" / name) == sha256(folder / "alone" / name)
+
+
+@pytest.mark.parametrize("row", [3, 30])
+def test_muon_clipping_and_the_best_network_survive_a_kill(tmp_path, row):
+    require_same_bytes_after_a_kill(jumping_task(), tmp_path, row)
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_every_field_survives_a_kill(tmp_path, kind):
+    field = {"type": kind} | SMALL_FIELDS[kind]
+    require_same_bytes_after_a_kill(make_task(field, supervision="footprint"), tmp_path, 3)
 
 
 def test_the_network_that_is_saved_is_the_best_of_the_history_if_asked_for(tmp_path):

@@ -7,6 +7,9 @@ from workspace import SETTINGS
 import estimates
 from compare_estimates import Job, table
 from configuration import read_settings
+from neuralfield.engines import cpu
+from neuralfield.engines.plans import network_plan
+from neuralfield.fields import FIELDS, PictureShape, build_field, field_settings
 
 IMAGE = {"size": [768, 512]}
 
@@ -39,21 +42,33 @@ def test_more_threads_work_on_more_points_and_a_card_takes_them_all(field):
 
 
 @pytest.mark.parametrize(
-    ("training", "settings", "engine"),
+    ("training", "settings", "on_processors", "on_cards"),
     [
-        ({}, {}, "cuda"),
-        ({"engine": "cuda", "precision": "float32"}, {}, "cuda"),
-        ({"engine": "tape"}, {}, "tape"),
-        ({"precision": "float64"}, {}, "tape"),
-        ({}, {"width": 513}, "tape"),
-        ({}, {"type": "fourier", "frequencies": 300}, "tape"),
-        ({}, {"type": "finer"}, "tape"),
-        ({"optimizer": "muon"}, {}, "tape"),
-        ({"gradient_clip_norm": 1.0}, {}, "tape"),
+        ({}, {}, "cpu", "cuda"),
+        ({"engine": "cuda", "precision": "float32"}, {}, "cpu", "cuda"),
+        ({"engine": "tape"}, {}, "tape", "tape"),
+        ({"precision": "float64"}, {}, "tape", "tape"),
+        ({}, {"width": 513}, "cpu", "tape"),
+        ({}, {"type": "fourier", "frequencies": 300}, "cpu", "tape"),
+        ({}, {"type": "finer"}, "cpu", "tape"),
+        ({}, {"type": "wire"}, "tape", "tape"),
+        ({"optimizer": "muon"}, {}, "tape", "tape"),
+        ({"gradient_clip_norm": 1.0}, {}, "tape", "tape"),
     ],
 )
-def test_the_engine_is_the_one_that_covers_the_training(field, training, settings, engine):
-    assert estimates.gpu_engine(field(training, **settings)) == engine
+def test_the_engine_is_the_one_that_covers_the_training(
+    field, training, settings, on_processors, on_cards
+):
+    described = field(training, **settings)
+    assert estimates.cpu_engine(described) == on_processors
+    assert estimates.gpu_engine(described) == on_cards
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_networks_with_kernels_for_processors_are_those_that_the_engine_covers(kind):
+    network = build_field(field_settings({"type": kind}), PictureShape(8, 8, 1))
+    is_covered = cpu.reason_against_network(network_plan(network)) is None
+    assert is_covered == (kind in estimates.KERNEL_FIELDS["cpu"])
 
 
 def test_the_cpu_engine_is_quicker_and_keeps_gradients_side_by_side(field):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from neuralfield.device import Array
-from neuralfield.engines.cpu import encoding_numbers, feature_frequencies
+from neuralfield.engines.cpu_encoding import encoding_numbers
 from neuralfield.engines.crew import Crew
 from neuralfield.engines.plans import network_plan
 from neuralfield.fields import CoordinateNetwork
@@ -31,13 +31,13 @@ class CpuDraw:
         self._draw_blocks = block.draw_blocks
         self._layout = layout.make_layout(plan, is_trained=False)
         self._channels = plan.layers[-1].fan_out
-        arrays = [tensor.data.ravel() for tensor in network.parameters.values()]
+        layers = (tensor for layer in network.layers for tensor in layer.parameters.values())
+        parameters = np.concatenate([tensor.data.ravel() for tensor in layers])
         self._factors = layout.aligned(self._layout.factor_numbers)
         frequencies = self._layout.frequencies
-        block.pack(self._layout.table, frequencies, np.concatenate(arrays), self._factors)
+        block.pack(self._layout.table, frequencies, parameters, self._factors)
         self._memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
-        self._encoding = encoding_numbers(network.encoding)
-        self._frequencies = feature_frequencies(network.encoding)
+        self._encoding = encoding_numbers(network, plan)
         self._output = OUTPUTS.index(plan.output), float(plan.steepness)
         self._crew = Crew(threads)
 
@@ -55,6 +55,7 @@ class CpuDraw:
         def draw(piece: int, member: int) -> None:
             self._draw_blocks(
                 self._layout.table,
+                self._layout.frequencies,
                 self._memory[member],
                 self._factors,
                 columns,
@@ -65,7 +66,6 @@ class CpuDraw:
                 min(count, (piece + 1) * size),
                 block_rows,
                 self._encoding,
-                self._frequencies,
                 self._output,
                 means,
                 spreads,

@@ -2,45 +2,43 @@
 
 A step has two stages. In the first, threads work on shards of the batch, each a run of pixels whose
 gradient is summed in order; in the second on parts of the parameters: the shards' gradients are
-added up in order, and the optimizer moves the part. How a batch is cut depends on its size and the
-network alone, so the number of threads changes no bit.
+added up in order, and the optimizer moves the part. Between them comes the gradient of an encoding
+that is trained. How a batch is cut depends on its size and the network alone, so the number of
+threads changes no bit.
 """
 
 import importlib.util
 import math
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from neuralfield.coordinates import pixel_centres
 from neuralfield.device import Array, Device, require_memory
+from neuralfield.engines.cpu_cut import Cut
+from neuralfield.engines.cpu_encoding import GridGradient, encoding_numbers
 from neuralfield.engines.crew import Crew
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import network_plan
 from neuralfield.engines.update_stage import flatten_arrays, state_prefixes
-from neuralfield.fields.network import CornerBias, Encoding, FourierFeatures
-from neuralfield.kernels.plan import ENCODINGS, LOSSES, OUTPUTS, NetworkPlan
+from neuralfield.kernels.plan import (
+    CPU_ACTIVATIONS,
+    CPU_ENCODINGS,
+    LOSSES,
+    OUTPUTS,
+    NetworkPlan,
+)
 from neuralfield.optimizers import Adam, Sgd
 
 if TYPE_CHECKING:
     from neuralfield.kernels.cpu.layout import Layout
 
-MOST_SHARDS = 32
-"""More than most machines have cores; each has a gradient of its own."""
-
-_MOST_SHARD_NUMBERS = 1 << 25
-"""Of all their gradients: 128 MiB."""
-
-_PART_PARAMETERS = 1 << 13
-"""Parameters that are moved together, about."""
-
-
 _COVERED = {
-    "encoding": ("identity", "corners", "fourier"),
-    "activation": ("sine", "tanh", "relu", "sigmoid"),
-    "output": ("linear", "sigmoid"),
-    "loss": ("mse", "binary_cross_entropy", "huber"),
+    "encoding": CPU_ENCODINGS,
+    "activation": CPU_ACTIVATIONS,
+    "output": OUTPUTS,
+    "loss": LOSSES,
 }
 """What `kernels.cpu` has code for."""
 
@@ -70,8 +68,8 @@ class CpuEngine:
         from neuralfield.kernels.cpu import block, layout, update
 
         plan = network_plan(problem.network)
-        self._layout = layout.make_layout(plan)
-        self._cut = _Cut(problem, self._layout)
+        self._layout = layout.make_layout(plan, points=problem.points)
+        self._cut = Cut(problem, self._layout)
         self._memory = _memory_report(problem, self._layout, self._cut, threads)
         require_memory(
             sum(self._memory.values()),
@@ -81,21 +79,27 @@ class CpuEngine:
             " threads",
         )
         self.totals = np.zeros(2)
-        self.problem, self._block, self._update_rows = problem, block, update.update_rows
+        self.problem, self._block, self._update = problem, block, update
         shape, batches = problem.shape, problem.batches
         self._centres = pixel_centres(np, shape.width, shape.height).astype(np.float32)
         self._targets = np.ascontiguousarray(problem.values.reshape(-1, shape.channels))
         weights = batches.weights(np.arange(batches.sample_count)) if batches.is_weighted else None
         self._weights = np.empty(0) if weights is None else weights
-        self._encoding = encoding_numbers(problem.network.encoding)
+        self._footprint = (1, 0.0, 0)
+        if footprint := problem.footprint:
+            self._footprint = (footprint.points, footprint.pixel_side, footprint.random_seed)
         self._objective = _objective_numbers(problem, plan)
-        self._parameters = _flat_parameters(problem, device)
-        self._moments = _flat_moments(problem, device)
+        parameters, moments = _flat_parameters(problem, device), _flat_moments(problem, device)
+        # the encoding's parameters come first
+        split = self._cut.encoding_numbers
+        self._of_encoding = (*(array[:split] for array in moments), parameters[:split])
+        self._of_layers = (*(array[split:] for array in moments), parameters[split:])
+        self._encoding = encoding_numbers(problem.network, plan)
+        self._encoding_gradient = GridGradient(problem.network.encoding, self._cut)
         self._factors = layout.aligned(self._layout.factor_numbers)
-        shards = len(self._cut.shards)
         numbers = layout.row_length(self._layout.gradient_numbers)
-        self._gradients = layout.aligned(shards * numbers).reshape(shards, numbers)
-        self._shard_totals = np.zeros((shards, 2))
+        self._gradients = layout.aligned(self._cut.shards * numbers).reshape(-1, numbers)
+        self._shard_totals = np.zeros((self._cut.shards, 2))
         self._threads_memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
         self._crew = Crew(threads)
 
@@ -109,7 +113,8 @@ class CpuEngine:
         count : int
         """
         table = self._layout
-        self._block.pack(table.table, table.frequencies, self._parameters, self._factors)
+        *_, parameters = self._of_layers
+        self._block.pack(table.table, table.frequencies, parameters, self._factors)
         batch = self.problem.batches.indices(first_step)
         for step in range(first_step, first_step + count):
             batch = self._step(step, batch, is_last=step == first_step + count - 1)
@@ -124,89 +129,90 @@ class CpuEngine:
 
     def _step(self, step: int, batch: Array, *, is_last: bool) -> Array:
         """Take a step, and find the batch of the next."""
-        batches = self.problem.batches
-        following = [batch]
+        batches, cut = self.problem.batches, self._cut
+        following = batch
+
+        def find_following() -> None:
+            nonlocal following
+            if not is_last and not batches.is_everything:
+                following = batches.indices(step + 1)
+
+        meanwhile = [find_following]
+        for chunk in cut.chunks:
+            self._work_on_chunk(chunk, batch, step, meanwhile)
+            meanwhile = []
+        numbers = _optimizer_numbers(self.problem, step)
+        parts = len(cut.layer_parts) + len(cut.encoding_parts)
+        self._crew.run(lambda part, _: self._move(part, numbers), parts)
+        self.totals += self._shard_totals.sum(axis=0)
+        return following
+
+    def _work_on_chunk(
+        self,
+        chunk: list[tuple[int, int]],
+        batch: Array,
+        step: int,
+        meanwhile: Sequence[Callable[[], None]],
+    ) -> None:
+        """The pass and the grids for a chunk's pixels; and what else is to be done meanwhile."""
 
         def work(piece: int, member: int) -> None:
-            if piece:
-                self._work_on_shard(piece - 1, member, batch, step)
-            elif not is_last and not batches.is_everything:
-                following[0] = batches.indices(step + 1)
+            if piece < len(meanwhile):
+                meanwhile[piece]()
+            else:
+                self._work_on_shard(piece - len(meanwhile), member, batch, step, chunk)
 
-        self._crew.run(work, len(self._cut.shards) + 1)
-        numbers = _optimizer_numbers(self.problem, step)
-        self._crew.run(lambda part, _: self._move(part, numbers), len(self._cut.parts))
-        self.totals += self._shard_totals.sum(axis=0)
-        return following[0]
+        self._crew.run(work, len(meanwhile) + len(chunk))
+        points = (chunk[-1][1] - chunk[0][0]) * self._footprint[0]
+        is_first = chunk is self._cut.chunks[0]
+        self._encoding_gradient.add_chunk(self._crew, points, is_first=is_first)
 
-    def _work_on_shard(self, shard: int, member: int, batch: Array, step: int) -> None:
+    def _work_on_shard(
+        self, shard: int, member: int, batch: Array, step: int, chunk: list[tuple[int, int]]
+    ) -> None:
         """Forward, loss and backward for a shard's pixels."""
-        problem, footprint = self.problem, self.problem.footprint
-        points, side, seed = 1, 0.0, 0
-        if footprint is not None:
-            points, side, seed = footprint.points, footprint.pixel_side, footprint.random_seed
+        points, side, seed = self._footprint
+        first, end = chunk[shard]
         self._block.train_blocks(
             self._layout.table,
+            self._layout.frequencies,
             self._threads_memory[member],
             self._layout.scratch,
             self._factors,
             self._gradients[shard],
-            batch[slice(*self._cut.shards[shard])],
+            batch[first:end],
             self._cut.block_pixels,
             self._centres,
             self._targets,
             self._weights,
             (points, side, np.uint64(step), np.uint64(seed)),
             self._encoding,
-            feature_frequencies(problem.network.encoding),
             self._objective,
+            self._encoding_gradient.kept((first - chunk[0][0]) * points),
+            chunk is self._cut.chunks[0],
             self._shard_totals[shard],
         )
 
     def _move(self, part: int, numbers: np.ndarray) -> None:
-        """Move some rows of a layer's parameters."""
-        layer, first, end = self._cut.parts[part]
-        self._update_rows(
+        """Move some rows of a layer's parameters, or some of the encoding's."""
+        index = part - len(self._cut.layer_parts)
+        if index >= 0:
+            place = slice(*self._cut.encoding_parts[index])
+            arrays = (self._encoding_gradient.numbers, *self._of_encoding)
+            self._update.update_numbers(*(array[place] for array in arrays), numbers)
+            return
+        layer, first, end = self._cut.layer_parts[part]
+        self._update.update_rows(
             self._layout.table,
             layer,
             self._layout.frequencies[layer],
             first,
             end,
             self._gradients,
-            *self._moments,
-            self._parameters,
+            *self._of_layers,
             self._factors,
             numbers,
         )
-
-
-class _Cut:
-    """How a batch is cut into shards, and parameters into parts: on every machine alike.
-
-    Attributes
-    ----------
-    block_pixels : int
-        Pixels that pass through the network together.
-    shards : list of (int, int)
-        First and end of each, in pixels of the batch.
-    parts : list of (int, int, int)
-        Layer, first and end of rows of its weights.
-    """
-
-    def __init__(self, problem: PictureProblem, layout: "Layout") -> None:
-        points = problem.points
-        self.block_pixels = max(1, layout.block_rows // points)
-        pixels, size = problem.batches.size, problem.network.parameter_count
-        blocks = -(-pixels // self.block_pixels)
-        count = min(blocks, MOST_SHARDS, max(1, _MOST_SHARD_NUMBERS // size))
-        ends = [min(pixels, blocks * i // count * self.block_pixels) for i in range(count + 1)]
-        self.shards = list(pairwise(ends))
-        self.parts: list[tuple[int, int, int]] = []
-        for layer, linear in enumerate(problem.network.layers):
-            rows = linear.fan_in + (linear.bias is not None)
-            step = max(1, _PART_PARAMETERS // linear.fan_out)
-            for first in range(0, rows, step):
-                self.parts.append((layer, first, min(rows, first + step)))
 
 
 def reason_against(problem: PictureProblem, precision: str, device: Device) -> str | None:
@@ -243,21 +249,6 @@ def reason_against_network(plan: NetworkPlan) -> str | None:
         if part not in _COVERED[kind]:
             return f"the cpu engine does not cover the {kind} {part}"
     return None
-
-
-def encoding_numbers(encoding: Encoding) -> tuple[int, int, int]:
-    """What kernels have to know of an encoding: its number, and the picture's sides for corners."""
-    if isinstance(encoding, CornerBias):
-        return ENCODINGS.index("corners"), encoding.width, encoding.height
-    name = "fourier" if isinstance(encoding, FourierFeatures) else "identity"
-    return ENCODINGS.index(name), 0, 0
-
-
-def feature_frequencies(encoding: Encoding) -> np.ndarray:
-    """Of Fourier features; without any for other encodings."""
-    if isinstance(encoding, FourierFeatures):
-        return encoding.frequencies
-    return np.empty((2, 0), np.float32)
 
 
 def _objective_numbers(
@@ -303,10 +294,11 @@ def _flat_moments(problem: PictureProblem, device: Device) -> tuple[np.ndarray, 
 
 
 def _memory_report(
-    problem: PictureProblem, layout: "Layout", cut: _Cut, threads: int
+    problem: PictureProblem, layout: "Layout", cut: Cut, threads: int
 ) -> dict[str, int]:
-    size = problem.network.parameter_count
+    size, encoding = problem.network.parameter_count, problem.network.encoding
     pixels = problem.shape.width * problem.shape.height
+    trained = cut.chunk_points * (encoding.size + 2) if cut.encoding_numbers else 0
     return {
         "parameters": 4 * (size + layout.factor_numbers),
         "optimizer": sum(array.nbytes for array in problem.optimizer.state.values()),
@@ -314,6 +306,7 @@ def _memory_report(
         "density": 16 * pixels if problem.batches.is_weighted else 0,
         # of a random order while it is drawn, as measured
         "batch": 44 * problem.batches.size,
-        "gradients": 4 * len(cut.shards) * layout.gradient_numbers,
+        "gradients": 4 * cut.shards * layout.gradient_numbers,
+        "encoding": 4 * (cut.encoding_numbers + trained),
         "blocks": 4 * threads * layout.thread_numbers,
     }

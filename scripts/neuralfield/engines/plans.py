@@ -2,10 +2,16 @@
 
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.fields import CoordinateNetwork
+from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
 from neuralfield.kernels.plan import BatchPlan, LayerPlan, NetworkPlan
 
-_ENCODINGS = {Identity: "identity", CornerBias: "corners", FourierFeatures: "fourier"}
+_ENCODINGS = {
+    Identity: "identity",
+    CornerBias: "corners",
+    FourierFeatures: "fourier",
+    HashEncoding: "hashgrid",
+}
 
 
 def network_plan(network: CoordinateNetwork) -> NetworkPlan:

@@ -16,6 +16,10 @@ MIXED_GRADIENT_SCALE = 1024.0
 """Factor on slopes of the loss while they are stored as fp16: keeps small ones above its smallest
 number. A power of two, so that it rounds nothing."""
 
+CPU_ENCODINGS = (*ENCODINGS, "hashgrid")
+CPU_ACTIVATIONS = (*ACTIVATIONS, "variable sine", "gaussian")
+"""What kernels for processors have code for; they know each by its place too."""
+
 
 @dataclass(frozen=True)
 class LayerPlan:
@@ -25,8 +29,8 @@ class LayerPlan:
     ----------
     fan_in, fan_out : int
     has_bias : bool
-    activation : {"sine", "tanh", "relu", "sigmoid"} or None
-        None: the last layer.
+    activation : str or None
+        The name of a `Nonlinearity`; None: the last layer.
     frequency : float
         Factor on the affine output, before the activation.
     """
@@ -44,8 +48,9 @@ class NetworkPlan:
 
     Attributes
     ----------
-    encoding : {"identity", "corners", "fourier"}
-        Of the two inputs: as they are, with a one before them, or as sines and cosines.
+    encoding : str
+        Of the two inputs: ``identity`` as they are, ``corners`` with a one before them, ``fourier``
+        as sines and cosines, ``hashgrid`` as features of grids; the class's name for others.
     layers : tuple of LayerPlan
     output : {"linear", "sigmoid"}
     steepness : float

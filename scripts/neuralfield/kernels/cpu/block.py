@@ -3,10 +3,12 @@
 import numpy as np
 from numba import njit
 
+from neuralfield.kernels.cpu.encodings import encode
+from neuralfield.kernels.cpu.grids import CORNERS
 from neuralfield.kernels.cpu.layout import FAN_OUT, OUT_LENGTH, ROWS, SLOPES
 from neuralfield.kernels.cpu.network import backward, forward, pack_rows
 from neuralfield.kernels.cpu.objective import losses_and_slopes, output_value
-from neuralfield.kernels.cpu.points import put_point, spread
+from neuralfield.kernels.cpu.points import spread
 
 
 @njit(nogil=True, cache=True)
@@ -17,9 +19,17 @@ def pack(table, frequencies, parameters, factors):
         pack_rows(table, layer, frequencies[layer], 0, rows, parameters, factors)
 
 
+@njit(nogil=True)
+def _working_arrays(rows):
+    """Points of a block, and their corners in a level of a hash grid."""
+    corners = np.empty((CORNERS, rows), np.uint32), np.empty((CORNERS, rows), np.float32)
+    return np.empty((2, rows), np.float32), corners
+
+
 @njit(nogil=True, cache=True)
 def train_blocks(
     table,
+    frequencies,
     memory,
     scratch,
     factors,
@@ -31,18 +41,19 @@ def train_blocks(
     weights,
     footprint,
     encoding,
-    frequencies,
     objective,
+    kept,
+    is_first,
     totals,
 ):
     """Forward, loss and backward for some pixels of a batch, block by block.
 
     Parameters
     ----------
-    table, memory, scratch, factors
+    table, frequencies, memory, scratch, factors
         See `layout`.
     gradient : array of float32
-        Written: of all these pixels.
+        Of the layers' parameters, for all these pixels: written, or added to.
     pixels : array of int64
     block_pixels : int
     centres : array of float32, shape (all pixels, 2)
@@ -50,41 +61,58 @@ def train_blocks(
         See `objective.losses_and_slopes`.
     footprint : tuple
         Points of a pixel, its side, the step, and the seed.
-    encoding, frequencies
-        See `points.put_point`.
+    encoding
+        See `encodings.encode`.
+    kept : tuple
+        For an encoding that is trained: arrays of float32, shapes (2, points) and (values, points),
+        where points and the loss's slopes with respect to their encoded values are put; and where
+        these pixels' begin there. With no values, nothing is kept.
+    is_first : bool
+        Whether gradient and totals are written.
     totals : array of float64, shape (2,)
-        Written: loss and squared error.
+        Loss and squared error: written, or added to.
     """
-    points, side, step, seed = footprint
+    per_pixel, side, step, seed = footprint
+    kept_points, kept_slopes, place = kept
     last = len(table) - 1
     length, channels = table[last, OUT_LENGTH], table[last, FAN_OUT]
-    words, offsets = np.empty(4 * points + 8, np.uint64), np.zeros((points, 2))
-    totals[:] = 0
+    words, offsets = np.empty(4 * per_pixel + 8, np.uint64), np.zeros((per_pixel, 2))
+    points, corners = _working_arrays(block_pixels * per_pixel)
+    if is_first:
+        totals[:] = 0
     for start in range(0, len(pixels), block_pixels):
         block = pixels[start : start + block_pixels]
+        rows = len(block) * per_pixel
         for index in range(len(block)):
             pixel = block[index]
-            if points > 1:
-                spread(np.uint64(pixel), step, points, seed, words, offsets)
-            for point in range(points):
-                x = np.float32(centres[pixel, 0] + offsets[point, 0] * side)
-                y = np.float32(centres[pixel, 1] + offsets[point, 1] * side)
-                put_point(table, memory, index * points + point, x, y, encoding, frequencies)
-        rows = len(block) * points
-        forward(table, rows, memory, factors)
+            if per_pixel > 1:
+                spread(np.uint64(pixel), step, per_pixel, seed, words, offsets)
+            for point in range(per_pixel):
+                row = index * per_pixel + point
+                points[0, row] = centres[pixel, 0] + offsets[point, 0] * side
+                points[1, row] = centres[pixel, 1] + offsets[point, 1] * side
+        encode(table, memory, points, rows, encoding, corners)
+        forward(table, frequencies, rows, memory, factors)
         first = table[last, SLOPES]
         numbers = memory[first : first + rows * length]
         loss, squared = losses_and_slopes(
-            numbers, length, channels, block, points, targets, weights, objective
+            numbers, length, channels, block, per_pixel, targets, weights, objective
         )
         totals[0] += loss
         totals[1] += squared
-        backward(table, rows, memory, scratch, factors, gradient, int(start > 0))
+        add = int(start > 0 or not is_first)
+        backward(table, rows, memory, scratch, factors, gradient, add, kept_slopes, place)
+        if len(kept_slopes):
+            for row in range(rows):
+                kept_points[0, place + row] = points[0, row]
+                kept_points[1, place + row] = points[1, row]
+            place += rows
 
 
 @njit(nogil=True, cache=True)
 def draw_blocks(
     table,
+    frequencies,
     memory,
     factors,
     columns,
@@ -95,7 +123,6 @@ def draw_blocks(
     end,
     block_rows,
     encoding,
-    frequencies,
     output,
     means,
     spreads,
@@ -104,7 +131,7 @@ def draw_blocks(
 
     Parameters
     ----------
-    table, memory, factors
+    table, frequencies, memory, factors
         See `layout`.
     columns, rows, offsets : array of float64
     which : array of int64
@@ -113,8 +140,8 @@ def draw_blocks(
         Which of them.
     block_rows : int
         Pixels that pass through the network together.
-    encoding, frequencies
-        See `points.put_point`.
+    encoding
+        See `encodings.encode`.
     output : tuple
         Its number, and steepness.
     means : array of float32, shape (pixels, channels)
@@ -124,6 +151,7 @@ def draw_blocks(
     kind, steepness = output
     last = len(table) - 1
     length, channels = table[last, OUT_LENGTH], table[last, FAN_OUT]
+    points, corners = _working_arrays(block_rows)
     sums = np.empty((block_rows, channels))
     lowest, highest = np.empty((block_rows, channels)), np.empty((block_rows, channels))
     for start in range(first, end, block_rows):
@@ -132,10 +160,10 @@ def draw_blocks(
         for sample in range(len(offsets)):
             for index in range(count):
                 pixel = which[start + index] if len(which) else start + index
-                x = np.float32(columns[pixel % len(columns)] + offsets[sample, 0])
-                y = np.float32(rows[pixel // len(columns)] + offsets[sample, 1])
-                put_point(table, memory, index, x, y, encoding, frequencies)
-            forward(table, count, memory, factors)
+                points[0, index] = columns[pixel % len(columns)] + offsets[sample, 0]
+                points[1, index] = rows[pixel // len(columns)] + offsets[sample, 1]
+            encode(table, memory, points, count, encoding, corners)
+            forward(table, frequencies, count, memory, factors)
             for index in range(count):
                 place = table[last, SLOPES] + index * length
                 for channel in range(channels):

@@ -23,6 +23,8 @@ _LARGEST = np.float32(0.8)
 _LOG2_E = np.float32(1.4426950408889634)
 _LN_2_1, _LN_2_2 = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _MOST_EXPONENT = np.float32(87.0)
+_LEAST_EXPONENT = np.float32(-40.0)
+"""Of a bell that is not taken for 0; as in `ops.gaussian`."""
 
 
 @njit(**_OPTIONS)
@@ -86,40 +88,64 @@ def tangent(x):
 
 
 @njit(**_OPTIONS)
-def _sine(x):
+def _sine(x, frequency):
     return sine_and_cosine(x)
 
 
 @njit(**_OPTIONS)
-def _tanh(x):
+def _tanh(x, frequency):
     value = tangent(x)
     return value, np.float32(1) - value * value
 
 
 @njit(**_OPTIONS)
-def _relu(x):
+def _relu(x, frequency):
     # a NaN stays one
     return (np.float32(0), np.float32(0)) if x <= 0 else (x, np.float32(1))
 
 
 @njit(**_OPTIONS)
-def _sigmoid(x):
+def _sigmoid(x, frequency):
     value = np.float32(0.5) + np.float32(0.5) * tangent(np.float32(0.5) * x)
     return value, value * (np.float32(1) - value)
 
 
-ACTIVATIONS = {"sine": _sine, "tanh": _tanh, "relu": _relu, "sigmoid": _sigmoid}
-"""x -> the activation and its slope. Kernels know each by its place here: see `activate`."""
+@njit(**_OPTIONS)
+def _variable_sine(x, frequency):
+    z = x * (np.float32(1) / frequency)
+    size = -z if z < 0 else z
+    sine, cosine = sine_and_cosine(x * (size + np.float32(1)))
+    return sine, cosine * (size + size + np.float32(1))
 
-SINE, TANH, RELU, SIGMOID = range(len(ACTIVATIONS))
+
+@njit(**_OPTIONS)
+def _gaussian(x, frequency):
+    exponent = -(x * x)
+    # no number so small that processors are slow at its products; a NaN stays one
+    value = np.float32(0) if exponent <= _LEAST_EXPONENT else exponential(exponent)
+    return value, np.float32(-2) * x * value
+
+
+ACTIVATIONS = {
+    "sine": _sine,
+    "tanh": _tanh,
+    "relu": _relu,
+    "sigmoid": _sigmoid,
+    "variable sine": _variable_sine,
+    "gaussian": _gaussian,
+}
+"""x, frequency -> the activation and its slope with respect to x, which has the frequency in it
+already. Kernels know each by its place here: see `activate`."""
+
+SINE, TANH, RELU, SIGMOID, VARIABLE_SINE, GAUSSIAN = range(len(ACTIVATIONS))
 
 
 def _row_loop(function):
     """Makes a loop over a row of arguments, which the slopes take the place of."""
 
-    def over_row(argument, value):
+    def over_row(argument, value, frequency):
         for i in range(argument.size):
-            value[i], argument[i] = function(argument[i])
+            value[i], argument[i] = function(argument[i], frequency)
 
     # Compiled code goes by its name and a number that begins anew in each process: of two loops of
     # one name, code that was kept by another process would be taken for the wrong one.
@@ -127,17 +153,22 @@ def _row_loop(function):
     return njit(**_OPTIONS)(over_row)
 
 
-_sine_row, _tanh_row, _relu_row, _sigmoid_row = (_row_loop(f) for f in ACTIVATIONS.values())
+_ROW_LOOPS = [_row_loop(function) for function in ACTIVATIONS.values()]
+_sine_row, _tanh_row, _relu_row, _sigmoid_row, _variable_sine_row, _gaussian_row = _ROW_LOOPS
 
 
 @njit(**_OPTIONS)
-def activate(kind, argument, value):
+def activate(kind, frequency, argument, value):
     """An activation of a row of numbers; its slopes are put in place of these."""
     if kind == SINE:
-        _sine_row(argument, value)
+        _sine_row(argument, value, frequency)
     elif kind == TANH:
-        _tanh_row(argument, value)
+        _tanh_row(argument, value, frequency)
     elif kind == RELU:
-        _relu_row(argument, value)
+        _relu_row(argument, value, frequency)
+    elif kind == SIGMOID:
+        _sigmoid_row(argument, value, frequency)
+    elif kind == VARIABLE_SINE:
+        _variable_sine_row(argument, value, frequency)
     else:
-        _sigmoid_row(argument, value)
+        _gaussian_row(argument, value, frequency)

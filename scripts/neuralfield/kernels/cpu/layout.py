@@ -65,7 +65,7 @@ SCRATCH_ROWS = 48
 """Rows that a layer is done for before the next ones: their values are still near the core."""
 
 
-def make_layout(plan: NetworkPlan, *, is_trained: bool = True) -> Layout:
+def make_layout(plan: NetworkPlan, *, is_trained: bool = True, points: int = 1) -> Layout:
     """The layout of a network.
 
     Parameters
@@ -73,6 +73,8 @@ def make_layout(plan: NetworkPlan, *, is_trained: bool = True) -> Layout:
     plan : NetworkPlan
     is_trained : bool
         Whether all layers' values are kept. If not, every second layer uses the same memory.
+    points : int
+        Of a pixel: all pass through the network together.
     """
     kinds = list(ACTIVATIONS)
     table = np.zeros((len(plan.layers), 12), np.int64)
@@ -93,7 +95,7 @@ def make_layout(plan: NetworkPlan, *, is_trained: bool = True) -> Layout:
     widest = int(table[:, [IN_LENGTH, OUT_LENGTH]].max())
     kept = int(table[:, IN_LENGTH].sum() + table[:, OUT_LENGTH].sum()) if is_trained else 3 * widest
     block_rows = _BLOCK_NUMBERS // kept // _ROWS_STEP * _ROWS_STEP
-    block_rows = min(max(block_rows, _LEAST_ROWS), _MOST_ROWS)
+    block_rows = max(min(max(block_rows, _LEAST_ROWS), _MOST_ROWS), points)
     place = 0
     for index, row in enumerate(table):
         if is_trained:

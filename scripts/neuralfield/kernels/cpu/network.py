@@ -59,7 +59,7 @@ def set_ones(table, layer, rows, memory):
 
 
 @njit(nogil=True)
-def forward(table, rows, memory, factors):
+def forward(table, frequencies, rows, memory, factors):
     """All layers, from the values that go into the first; the last one's numbers, before the output
     function, are left in its SLOPES, and elsewhere the slopes of activations."""
     to, weights = memory.ctypes.data, factors.ctypes.data
@@ -85,27 +85,41 @@ def forward(table, rows, memory, factors):
             )
             value, length = table[layer + 1, VALUES] + first * out_length, count * out_length
             arguments = memory[argument : argument + length]
-            activate(table[layer, ACTIVATION], arguments, memory[value : value + length])
+            values = memory[value : value + length]
+            activate(table[layer, ACTIVATION], frequencies[layer], arguments, values)
     set_ones(table, len(table) - 1, rows, memory)
     forward_last(table, rows, memory, factors)
 
 
 @njit(nogil=True)
-def backward(table, rows, memory, scratch, factors, gradient, add):
+def backward(table, rows, memory, scratch, factors, gradient, add, slopes, place):
     """All layers back, from the loss's slopes in the last one's SLOPES.
 
-    `gradient`, a shard's, is written, or added to: with respect to parameters times frequency.
+    Parameters
+    ----------
+    table, memory, scratch, factors
+        See `layout`.
+    rows : int
+        Of the block.
+    gradient : array of float32
+        A shard's, with respect to parameters times frequency: written, or added to.
+    add : int
+        Whether it is added to.
+    slopes : array of float32, shape (values, points)
+        Written, from `place` on: the loss's slopes with respect to what goes into the first layer,
+        value by value. Without values nobody asks for them.
+    place : int
     """
     backward_last(table, rows, memory, scratch, factors, gradient, add)
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 2, -1, -1):
         in_length, out_length = table[layer, IN_LENGTH], table[layer, OUT_LENGTH]
-        slopes = table[layer, SLOPES]
+        slope = table[layer, SLOPES]
         product(
             to + 4 * table[layer, VALUES],
             4,
             4 * in_length,
-            to + 4 * slopes,
+            to + 4 * slope,
             4 * out_length,
             gradient.ctypes.data + 4 * table[layer, GRADIENT],
             4 * out_length,
@@ -114,24 +128,35 @@ def backward(table, rows, memory, scratch, factors, gradient, add):
             rows,
             add,
         )
-        if layer == 0:
+        if layer == 0 and len(slopes) == 0:
             return
-        before = table[layer - 1, SLOPES]
-        length, columns = table[layer - 1, OUT_LENGTH], padded(table[layer, FAN_IN])
+        columns = padded(table[layer, FAN_IN])
         for first in range(0, rows, SCRATCH_ROWS):
             count = min(SCRATCH_ROWS, rows - first)
             product(
-                to + 4 * (slopes + first * out_length),
+                to + 4 * (slope + first * out_length),
                 4 * out_length,
                 4,
                 weights + 4 * table[layer, TRANSPOSED],
                 4 * in_length,
                 to + 4 * scratch,
-                4 * length,
+                4 * in_length,
                 count,
                 columns,
                 table[layer, FAN_OUT],
                 0,
             )
-            slope, size = before + first * length, count * length
-            multiply(memory[slope : slope + size], memory[scratch : scratch + size])
+            found = memory[scratch : scratch + count * in_length]
+            if layer > 0:
+                before = table[layer - 1, SLOPES] + first * in_length
+                multiply(memory[before : before + count * in_length], found)
+            else:
+                _transpose(found, in_length, slopes[:, place + first : place + first + count])
+
+
+@njit(nogil=True)
+def _transpose(rows, length, columns):
+    for value in range(len(columns)):
+        column = columns[value]
+        for row in range(column.size):
+            column[row] = rows[row * length + value]

@@ -1,17 +1,10 @@
-"""From pixels to what goes into the first layer: twins of `sampling`, `rng` and encodings."""
-
-import math
+"""Where a pixel's points are: twins of `sampling` and `rng`."""
 
 import numpy as np
 from numba import njit
 
-from neuralfield.kernels.cpu.functions import sine_and_cosine
-from neuralfield.kernels.cpu.layout import FAN_IN, IN_LENGTH, VALUES
-from neuralfield.kernels.plan import ENCODINGS
 from neuralfield.rng import STREAM_JITTER
 
-_IDENTITY, _CORNERS = ENCODINGS.index("identity"), ENCODINGS.index("corners")
-_TWO_PI = np.float32(2 * math.pi)
 _ROUNDS = 10
 _WORD = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -78,41 +71,3 @@ def spread(pixel, step, points, seed, words, offsets):
             down = words[2 * point + 1]
             row = offsets[start + point, 1]
             offsets[start + point, 1] = (row + _uniform(down)) / count - 0.5
-
-
-@njit(nogil=True)
-def put_point(table, memory, row, x, y, encoding, frequencies):
-    """Encode a point as a row of the first layer's values.
-
-    Parameters
-    ----------
-    table, memory
-        See `layout`.
-    row : int
-    x, y : float32
-    encoding : tuple
-        Its number, and sides of the training picture in pixels, for corners.
-    frequencies : array of float32, shape (2, F)
-        For Fourier features; else empty.
-    """
-    kind, width, height = encoding
-    start = table[0, VALUES] + row * table[0, IN_LENGTH]
-    inputs = memory[start : start + table[0, FAN_IN]]
-    if kind == _IDENTITY:
-        inputs[0], inputs[1] = x, y
-    elif kind == _CORNERS:
-        longer = np.float32(max(width, height))
-        inputs[0] = 1
-        inputs[1] = (x * longer + np.float32(width - 1)) / 2 / np.float32(max(width - 1, 1))
-        inputs[2] = (y * longer + np.float32(height - 1)) / 2 / np.float32(max(height - 1, 1))
-    else:
-        _features(x, y, frequencies[0], frequencies[1], inputs)
-
-
-@njit(nogil=True)
-def _features(x, y, across, down, inputs):
-    count = across.size
-    sines, cosines = inputs[:count], inputs[count:]
-    for i in range(count):
-        phase = _TWO_PI * (x * across[i] + y * down[i])
-        sines[i], cosines[i] = sine_and_cosine(phase)

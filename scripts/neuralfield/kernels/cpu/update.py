@@ -1,4 +1,4 @@
-"""Moving parameters: twins of `optimizers`, a part of a layer at a time."""
+"""Moving parameters: twins of `optimizers`, a part of a layer or of an encoding at a time."""
 
 import math
 
@@ -42,15 +42,35 @@ def update_rows(
                 total[i] += part[i]
         start = table[layer, PARAMETERS] + row * fan_out
         place = slice(start, start + fan_out)
-        if len(moment2):
-            _adam(frequency, total, moment1[place], moment2[place], parameters[place], numbers)
-        elif len(moment1):
-            _momentum(frequency, total, moment1[place], parameters[place], numbers)
-        else:
-            moved = parameters[place]
-            for i in range(fan_out):
-                moved[i] -= numbers[0] * (frequency * total[i])
+        moments = moment1[place], moment2[place]
+        _move(frequency, total, *moments, parameters[place], numbers)
     pack_rows(table, layer, frequency, first, end, parameters, factors)
+
+
+@njit(nogil=True, cache=True)
+def update_numbers(gradient, moment1, moment2, parameters, numbers):
+    """Move parameters whose gradient is complete.
+
+    Parameters
+    ----------
+    gradient : array of float32, shape (n,)
+    moment1, moment2 : array of float32, shape (n,) or empty
+    parameters : array of float32, shape (n,)
+    numbers : array of float32
+        See `update_rows`.
+    """
+    _move(np.float32(1), gradient, moment1, moment2, parameters, numbers)
+
+
+@njit(nogil=True)
+def _move(frequency, gradient, moment1, moment2, parameters, numbers):
+    if len(moment2):
+        _adam(frequency, gradient, moment1, moment2, parameters, numbers)
+    elif len(moment1):
+        _momentum(frequency, gradient, moment1, parameters, numbers)
+    else:
+        for i in range(gradient.size):
+            parameters[i] -= numbers[0] * (frequency * gradient[i])
 
 
 @njit(nogil=True)
