@@ -112,6 +112,8 @@ def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) ->
         Another process has put one of the runs elsewhere in the meantime; nothing is written.
     StorageError
     """
+    if not batches:
+        return
     with storage_errors(path, "cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:

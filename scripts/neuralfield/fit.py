@@ -132,8 +132,11 @@ def fit_batch(trainings: Sequence[Training], side_by_side: int = 1) -> None:
         stack.callback(engines.close)
         advance_all(members, run, engines, stop)
         _raise_failures(trainings, members)
-        for training, member in zip(trainings, members, strict=True):
-            training.publish(member.trainer, member.folder)
+
+        def publish(place: int) -> None:
+            trainings[place].publish(members[place].trainer, members[place].folder)
+
+        engines.each(publish, len(members))
 
 
 def _make_member(training: Training, stack: ExitStack) -> Member:

@@ -33,6 +33,8 @@ class Member:
         Where it ends.
     failure : DivergenceError or None
         Why it went no further: it has diverged for the second time.
+    new_row : dict or None
+        Of the history; not told yet.
     """
 
     trainer: Trainer
@@ -40,6 +42,7 @@ class Member:
     run: Run
     until_step: int
     failure: DivergenceError | None = None
+    new_row: dict[str, float] | None = None
 
     @property
     def is_at_work(self) -> bool:
@@ -59,11 +62,17 @@ class Member:
         with self._going_back():
             trainer = self.trainer
             if trainer.count_steps(count, seconds):
-                self.run.progress(trainer.add_history_row())
+                self.new_row = trainer.add_history_row()
             if trainer.steps_taken in trainer.snapshot_steps:
                 save_snapshot(trainer, self.folder)
             if trainer.steps_taken == self.until_step:
                 self.folder.save(trainer.steps_taken, *trainer.state())
+
+    def report(self) -> None:
+        """Tell of the row of the history that the last steps have completed, if they have."""
+        row, self.new_row = self.new_row, None
+        if row is not None:
+            self.run.progress(row)
 
     def save(self) -> None:
         """Save the state, to go on from in another process."""
@@ -109,18 +118,16 @@ def advance_all(
     while at_work := [member for member in members if member.is_at_work]:
         group, count = _those_behind(at_work)
         count = max(1, min(count, int(_CALL_S * steps_per_s / len(group))))
-        took_s = _take_steps(group, count, run, engines)
-        steps_per_s = count * len(group) / took_s
+        steps_per_s = count * len(group) / _advance(group, count, engines)
         for member in group:
-            member.account(count, took_s * engines.share(len(group)))
+            member.report()
         is_late = time.perf_counter() - last_saved_s >= run.checkpoint_interval_s
         is_hot = run.heat is not None and run.heat.is_too_hot()
         asked_to_stop = bool(stop.received)
         if not (is_late or is_hot or asked_to_stop):
             continue
         still_at_work = [member for member in members if member.is_at_work]
-        for member in still_at_work:
-            member.save()
+        engines.each(lambda place, them=still_at_work: them[place].save(), len(still_at_work))
         last_saved_s = time.perf_counter()
         if run.heat and is_hot and still_at_work:
             run.heat.wait_until_cool(stop)
@@ -141,10 +148,13 @@ def _those_behind(at_work: Sequence[Member]) -> tuple[list[Member], int]:
     return group, min(*counts, *(member.trainer.engine.most_steps for member in group))
 
 
-def _take_steps(group: Sequence[Member], count: int, run: Run, engines: EngineBatch) -> float:
-    """Take steps with all of a group; the seconds until the last one has ended."""
+def _advance(group: Sequence[Member], count: int, engines: EngineBatch) -> float:
+    """Take steps with all of a group, and do what is due; the seconds that it took."""
     started_s = time.perf_counter()
-    first = group[0].trainer.steps_taken
-    engines.run([member.trainer.engine for member in group], first, count)
-    run.device.synchronize()
+    engines.run(
+        [member.trainer.engine for member in group],
+        group[0].trainer.steps_taken,
+        count,
+        lambda place, seconds: group[place].account(count, seconds),
+    )
     return time.perf_counter() - started_s

@@ -3,13 +3,14 @@
 Here each member of a batch has an engine of its own, and members are shared out among threads, so
 that a member's bytes are those it has alone. It is the place for engines that know all members: one
 that keeps their weights stacked and takes a step of all in one launch would give the trainers
-engines that are views of its arrays, and take steps here. Which members a call names is not always
-all: one that has gone back catches up alone. Members have the same kind of network and the same
-settings but for seeds and rates; pictures of other shapes may be among them where a file's content
-says what its name and header did not, and are to be looked for.
+engines that are views of its arrays, take steps here, and then do the follow-up of each. Which
+members a call names is not always all: one that has gone back catches up alone. The workflow puts
+networks of one kind together, with the same settings but for seeds and rates; whether pictures have
+the same channels it may not know, so that is to be looked at.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from neuralfield.device import Device
 from neuralfield.engines import Engine
@@ -28,12 +29,18 @@ class EngineBatch:
     """
 
     def __init__(self, device: Device, side_by_side: int) -> None:
+        self._device = device
         on_cores = device.kind == "cpu" and side_by_side > 1
-        self.side_by_side = side_by_side if on_cores else 1
         self._crew = Crew(side_by_side) if on_cores else None
 
-    def run(self, engines: Sequence[Engine], first_step: int, count: int) -> None:
-        """Take `count` steps with each; may return early, as `Engine.run` may.
+    def run(
+        self,
+        engines: Sequence[Engine],
+        first_step: int,
+        count: int,
+        follow_up: Callable[[int, float], None],
+    ) -> None:
+        """Take `count` steps with each, and do what is due after them.
 
         Parameters
         ----------
@@ -42,16 +49,26 @@ class EngineBatch:
         first_step : int
             Steps that each has taken before.
         count : int
+        follow_up : callable
+            Told the place in `engines`, and the seconds that its steps have taken, alone on its
+            cores. One member's may be done while others take steps.
         """
-        if self._crew:
-            self._crew.run(lambda piece, _: engines[piece].run(first_step, count), len(engines))
-        else:
-            for engine in engines:
-                engine.run(first_step, count)
 
-    def share(self, members: int) -> float:
-        """Which part of the time that a call takes is each member's, were it alone on its core."""
-        return min(self.side_by_side, members) / members
+        def work(place: int) -> None:
+            started_s = time.perf_counter()
+            engines[place].run(first_step, count)
+            self._device.synchronize()
+            follow_up(place, time.perf_counter() - started_s)
+
+        self.each(work, len(engines))
+
+    def each(self, work: Callable[[int], None], count: int) -> None:
+        """Do something for each of `count` members, side by side."""
+        if self._crew:
+            self._crew.run(lambda place, _: work(place), count)
+        else:
+            for place in range(count):
+                work(place)
 
     def close(self) -> None:
         """Let the threads go."""
