@@ -260,7 +260,13 @@ def together(tmp_path_factory) -> Workspace:
     assert not workspace.path("results").exists(), "a dry run writes nothing"
     (rule,) = [rule for rule in planned if rule.startswith("train")]
     assert re.fullmatch(r"train_batch_[0-9a-f]{10}", rule) and planned[rule] == 1
-    workspace.succeed(*networks(), "--set-resources", "train_batch:mem_mb=4321")
+    # it leaves with its states saved, and goes on without a limit
+    workspace.settings["training"] |= {"time_limit_s": 0.01, "time_margin_s": 0}
+    stopped = workspace.run(*networks())
+    assert stopped.returncode != 0 and "time limit: saved after step 1;" in stopped.stdout
+    del workspace.settings["training"]["time_limit_s"]
+    said = workspace.succeed(*networks(), "--set-resources", "train_batch:mem_mb=4321")
+    assert said.count("going on from the state saved after step 1") == len(networks())
     return workspace
 
 
@@ -289,7 +295,6 @@ def test_all_files_are_those_of_networks_that_were_trained_alone(together, tmp_p
 def test_nothing_is_made_twice_nor_when_values_are_taken_out(together):
     assert together.planned(*networks()) == {}
     together.settings["sweeps"]["s"]["vary"]["random_seed"] = [1]
-    assert together.planned(*networks([1])) == {}
     del together.settings["images"]["noise"]
     assert together.planned(*networks([1])[:2]) == {}
 
