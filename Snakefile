@@ -44,7 +44,7 @@ include: "workflow/rules/report.smk"
 
 onstart:
     orphans.cancel_orphans(owner, logger.info)
-    batches.append(batches.LEDGER, NEW_BATCHES, LEDGER)
+    write_batches_down()
 
 
 onsuccess:

@@ -13,7 +13,8 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -60,26 +61,29 @@ class Batch:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is written down of batches: lines that are added, and never changed.
+    """What is written down of batches.
 
     Attributes
     ----------
-    place : mapping of Entry to str
-        The batch of each run, or `ALONE`: where it was put last.
-    images : mapping of str to tuple of str
-        Pictures of each batch.
+    lines : tuple of (str, tuple of Entry)
+        Which runs were put into which batch, or left `ALONE`, in order.
     """
 
-    place: Mapping[Entry, str] = field(default_factory=dict)
-    images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lines: tuple[tuple[str, tuple[Entry, ...]], ...] = ()
 
     def __or__(self, batches: Mapping[str, Sequence[Entry]]) -> "Ledger":
         """As it is with some batches added."""
-        place, images = dict(self.place), dict(self.images)
-        for name, entries in batches.items():
-            place |= dict.fromkeys(entries, name)
-            images[name] = tuple(dict.fromkeys(run.image for run, _ in entries))
-        return Ledger(place, images)
+        return Ledger((*self.lines, *((name, tuple(runs)) for name, runs in batches.items())))
+
+    @cached_property
+    def place(self) -> dict[Entry, str]:
+        """The batch of each run, or `ALONE`: where it was put last."""
+        return {entry: name for name, entries in self.lines for entry in entries}
+
+    @cached_property
+    def images(self) -> dict[str, tuple[str, ...]]:
+        """Pictures of each batch."""
+        return {name: tuple(dict.fromkeys(run.image for run, _ in e)) for name, e in self.lines}
 
 
 def read_ledger(path: Path = LEDGER) -> Ledger:
@@ -267,22 +271,17 @@ def _digest(content: Any) -> str:
 def _read(file: BinaryIO) -> Ledger:
     file.seek(0)
     content = file.read()
-    place: dict[Entry, str] = {}
-    images: dict[str, tuple[str, ...]] = {}
+    lines = []
     try:
         for line in content[: _whole_lines(content)].splitlines():
             row = json.loads(line)
-            entries: list[Entry] = [
-                (Run(image, field), str(digest)) for image, field, digest in row["runs"]
-            ]
-            name = str(row["batch"])
-            place |= dict.fromkeys(entries, name)
-            images[name] = tuple(dict.fromkeys(run.image for run, _ in entries))
+            entries = ((Run(image, field), str(digest)) for image, field, digest in row["runs"])
+            lines.append((str(row["batch"]), tuple(entries)))
     except (ValueError, KeyError, TypeError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
         remedy = "remove it: networks that are there are kept, or made again from the same settings"
         raise InputError(str(file.name), found, "a line for each batch", remedy) from error
-    return Ledger(place, images)
+    return Ledger(tuple(lines))
 
 
 def _whole_lines(content: bytes) -> int:

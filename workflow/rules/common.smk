@@ -20,6 +20,7 @@ import large_pictures
 import orphans
 import sweeps
 from neuralfield.device import gpu_is_present
+from neuralfield.errors import NeuralfieldError
 from neuralfield.version import ENGINE_VERSION
 
 try:
@@ -47,7 +48,10 @@ TILED = large_pictures.headers_and_tilings(config["images"])
 """Header and tiling of each picture that is taught in tiles, by its name."""
 WHOLE = [name for name in config["images"] if name not in TILED]
 
-LEDGER = batches.read_ledger()
+try:
+    LEDGER = batches.read_ledger()
+except NeuralfieldError as error:
+    raise startup.UserError(str(error))
 NEW_BATCHES = {}
 """Written down by `onstart`; other processes find them in the ledger."""
 if workflow.is_main_process and not startup.others_are_at_work():
@@ -229,6 +233,14 @@ def tile_minutes(wildcards, threads, attempt):
         gpus_of(wildcards),
         attempt,
     )
+
+
+def write_batches_down():
+    """Let other processes know who is in which batch."""
+    try:
+        batches.append(batches.LEDGER, NEW_BATCHES, LEDGER)
+    except NeuralfieldError as error:
+        raise startup.UserError(str(error))
 
 
 def batch_pictures(batch, file):
