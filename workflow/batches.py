@@ -22,6 +22,7 @@ from configuration import MAKES_NO_DIFFERENCE, Run
 from neuralfield.errors import InputError
 from neuralfield.files import storage_errors
 from neuralfield.images.reading import picture_size
+from sweeps import Sweep
 
 LEDGER = Path("results/batches.jsonl")
 
@@ -218,7 +219,7 @@ def arrange(
 
 
 def limits_of(
-    sweeps: Iterable[Any], fields: Mapping[str, Any], tiled: Collection[str]
+    sweeps: Iterable[Sweep], fields: Mapping[str, Any], tiled: Collection[str]
 ) -> dict[Run, int]:
     """How many runs may be together with each of a sweep.
 
