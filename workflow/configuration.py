@@ -14,7 +14,7 @@ import yaml
 
 import large_pictures
 from neuralfield.errors import ConfigError, InputError
-from neuralfield.fields import FIELDS
+from neuralfield.fields import field_settings
 from wording import (
     Place,
     Problems,
@@ -36,6 +36,9 @@ OWN_PICTURE_SIZE_PX = 256
 
 TEXT_KEYS = ("image", "images", "path", "field", "fields")
 """Keys whose text stays text even where it looks like a number: '2024' is a file's name."""
+
+AUTO = "auto"
+"""A learning rate that nobody chose."""
 
 NAMING_KEYS = ("images", "fields", "crops", "sweeps")
 """Keys whose own keys are names: one without settings lacks something, and is not left out."""
@@ -70,7 +73,8 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
         ``images`` (each with its path as found and the fields it is for), ``fields`` (each with
         all of its settings; `training` there is the section `training` with the field's own
         changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``training``, ``render``,
-        ``timelapse``, ``evaluate``, ``gpu_share`` and ``max_megapixels``.
+        ``timelapse``, ``evaluate``, ``gpu_share`` and ``max_megapixels``; and
+        ``automatic_learning_rates``, the fields whose learning rate is what suits them.
         Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
 
     Raises
@@ -89,8 +93,12 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
     errors = list(_disagreements(settings, name_source))
     if errors:
         raise Problems(errors)
+    settings["automatic_learning_rates"] = []
     for name in trained_fields(settings):
-        settings["fields"][name]["training"] = _training_of(name, settings)
+        field = settings["fields"][name]
+        if _written_training(name, settings)["learning_rate"] == AUTO:
+            settings["automatic_learning_rates"].append(name)
+        field["training"] = _training_of(name, settings)
     return settings
 
 
@@ -99,18 +107,23 @@ def read_schema() -> dict[str, Any]:
     return yaml.safe_load(SCHEMA_PATH.read_text(encoding="utf-8"))
 
 
+def _written_training(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The section `training` with a network's own changes."""
+    return settings["training"] | settings["fields"][name].get("training", {})
+
+
 def _training_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The section `training` with a network's own changes, and the learning rate that suits it."""
-    field = settings["fields"][name]
-    return with_learning_rate(field["type"], settings["training"] | field.get("training", {}))
+    """How a network is trained, with a learning rate that is a number."""
+    training = _written_training(name, settings)
+    if training["learning_rate"] == AUTO:
+        training["learning_rate"] = suggested_learning_rate(settings["fields"][name])
+    return training
 
 
-def with_learning_rate(field_type: str, training: Mapping[str, Any]) -> dict[str, Any]:
-    """A training whose learning rate is a number: where it is ``auto``, what suits the field."""
-    rate = training["learning_rate"]
-    if rate == "auto":
-        rate = FIELDS[field_type].suggested_learning_rate
-    return {**training, "learning_rate": rate}
+def suggested_learning_rate(field: Mapping[str, Any]) -> float:
+    """What suits a network: it may depend on all of its settings."""
+    description = {key: value for key, value in field.items() if key not in ("training", "output")}
+    return field_settings(description).suggested_learning_rate
 
 
 def runs(settings: Mapping[str, Any]) -> list[Run]:
