@@ -156,7 +156,7 @@ def _raise_failures(trainings: Sequence[Training], members: Sequence[Member]) ->
     name, error = failures[0]
     if not name:
         raise error
-    where = f"{', '.join(name for name, _ in failures)}: {error.where}"
+    where = f"{' and '.join(name for name, _ in failures)}: {error.where}"
     remedy = f"{error.remedy}; the others are trained, and saved for the next attempt"
     raise DivergenceError(where, error.found, error.expected, remedy) from error
 
