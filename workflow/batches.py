@@ -148,13 +148,13 @@ def settled(runs: Iterable[Run], fields: Mapping[str, Any], ledger: Ledger) -> l
     Parameters
     ----------
     runs : iterable of Run
-        All that are asked for.
+        All that are asked for and may be in batches, see `limits_of`.
     fields : mapping
         Settings of all networks, by name.
     ledger : Ledger
     """
     members: dict[str, list[Run]] = defaultdict(list)
-    for run in runs:
+    for run in runs if ledger.lines else ():
         place = ledger.place.get(_entry(run, fields), ALONE)
         if place != ALONE:
             members[place].append(run)
@@ -189,6 +189,8 @@ def arrange(
     dict of str to list of Entry
         What is to be written down.
     """
+    if not ledger.lines and max(limits.values(), default=1) == 1:
+        return {}
     entries = {run: _entry(run, fields) for run in limits}
     were_batched = {run for run, _ in ledger.place}
     with_results = {ledger.place.get(entry) for run, entry in entries.items() if is_made(run)}

@@ -52,17 +52,18 @@ try:
     LEDGER = batches.read_ledger()
 except NeuralfieldError as error:
     raise startup.UserError(str(error))
+BATCH_LIMITS = batches.limits_of(SWEEPS, config["fields"], TILED)
 NEW_BATCHES = {}
 """Written down by `onstart`; other processes find them in the ledger."""
 if workflow.is_main_process and not startup.others_are_at_work():
     NEW_BATCHES = batches.arrange(
-        batches.limits_of(SWEEPS, config["fields"], TILED),
+        BATCH_LIMITS,
         config["fields"],
         config["images"],
         LEDGER,
         is_made=lambda run: Path(f"results/{run.image}/{run.field}/model.safetensors").exists(),
     )
-BATCHES = batches.settled(SWEPT_RUNS, config["fields"], LEDGER | NEW_BATCHES)
+BATCHES = batches.settled(BATCH_LIMITS, config["fields"], LEDGER | NEW_BATCHES)
 
 CORES_ON_A_CLUSTER = 2
 """For a training, where neither the settings nor --cores say how many there are to share."""
