@@ -44,6 +44,7 @@ include: "workflow/rules/report.smk"
 
 onstart:
     orphans.cancel_orphans(owner, logger.info)
+    write_batches_down()
 
 
 onsuccess:

@@ -123,24 +123,10 @@ def main(
     earlier_segment : Path, optional
         Folder of the one before it.
     """
-    leave_at_s = leaving_time_s(
-        training.get("time_limit_s"),
-        training["time_margin_s"],
-        os.environ,
-        started_s=time.monotonic(),
-    )
+    leave_at_s = when_to_leave_s(training)
     if "threads" in training:  # --cores may have lowered what it was asked for
         require_cores(training["threads"])
-    about = read_facts(facts)
-    mode = about["source"]["mode"]
-    settings = {key: value for key, value in training.items() if key not in HOW_AND_WHERE}
-    task = PictureTask(
-        read_pixel_csv(pixels).values,
-        mode,
-        field_settings(with_output(field, mode, training["loss"])),
-        PictureTraining.from_mapping(settings),
-    )
-    require_picture(pixels, task.picture, about)
+    task = read_task(pixels, facts, field, training)
     with Progress(name, task.training.steps) as progress:
         device = select_device(training["device"])
         run = Run(
@@ -173,6 +159,33 @@ def main(
             until_step=task.training.steps * segment // training["segments"],
             earlier_segment=earlier_segment,
         )
+
+
+def when_to_leave_s(training: Mapping[str, Any]) -> float:
+    """The moment to leave at, as `time.monotonic` has it, for a job that begins now."""
+    return leaving_time_s(
+        training.get("time_limit_s"),
+        training["time_margin_s"],
+        os.environ,
+        started_s=time.monotonic(),
+    )
+
+
+def read_task(
+    pixels: Path, facts: Path, field: Mapping[str, Any], training: Mapping[str, Any]
+) -> PictureTask:
+    """A picture as a table, and what is known of it, as something to be taught; see `main`."""
+    about = read_facts(facts)
+    mode = about["source"]["mode"]
+    settings = {key: value for key, value in training.items() if key not in HOW_AND_WHERE}
+    task = PictureTask(
+        read_pixel_csv(pixels).values,
+        mode,
+        field_settings(with_output(field, mode, training["loss"])),
+        PictureTraining.from_mapping(settings),
+    )
+    require_picture(pixels, task.picture, about)
+    return task
 
 
 def with_output(field: Mapping[str, Any], mode: str, loss: str) -> dict[str, Any]:

@@ -10,11 +10,15 @@ cluster two Snakemakes stand beside it, about 100 MB each.
 import argparse
 import ast
 import csv
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+
+_BATCH = re.compile("train_batch_[0-9a-f]+")
+"""Every batch has a rule of its own."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def read_jobs(folder: Path) -> Iterator[Job]:
                 if row.get("resources") and row["max_rss"] != "NA":
                     asked = ast.literal_eval(row["resources"])
                     yield Job(
-                        row["rule_name"],
+                        _BATCH.sub("train_batch", row["rule_name"]),
                         asked["mem_mb"],
                         float(row["max_rss"]),
                         60 * asked["runtime"],

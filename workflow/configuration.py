@@ -43,6 +43,12 @@ AUTO = "auto"
 NAMING_KEYS = ("images", "fields", "crops", "sweeps")
 """Keys whose own keys are names: one without settings lacks something, and is not left out."""
 
+MAKES_NO_DIFFERENCE = (
+    *("threads", "checkpoint_interval_s"),
+    *("time_limit_s", "time_margin_s", "max_temperature_celsius"),
+)
+"""Settings of a training that its result does not depend on."""
+
 
 class Run(NamedTuple):
     """One network taught one picture."""

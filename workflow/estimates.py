@@ -1,6 +1,6 @@
 """What a job will need, from simple formulas over sizes; a cluster asks for it in advance."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, inf
@@ -152,6 +152,38 @@ def training_minutes(
     Longer at each attempt, because a cluster stops a job that takes longer than it said; but never
     longer than the limit in the settings, at which the training leaves.
     """
+    return batch_minutes([(image, field)], threads, gpus, attempt)
+
+
+def batch_minutes(
+    members: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    threads: int,
+    gpus: int,
+    attempt: int = 1,
+) -> int:
+    """Of trainings in one job, each a picture and a network: as if one followed the other."""
+    training = members[0][1]["training"]
+    work_s = sum(_training_s(image, field, threads, gpus) for image, field in members)
+    minutes = STARTING_MINUTES + ceil(work_s / 60)
+    limit_s = training.get("time_limit_s", inf)
+    return ceil(min(attempt * min(minutes, LONGEST_MINUTES), limit_s / 60))
+
+
+def batch_memory_mb(
+    members: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    threads: int,
+    gpus: int,
+) -> int:
+    """Of trainings in one job: all have their memory at the same time, and Python's once."""
+    common = BASE_MEMORY_MB + (GPU_MEMORY_MB if gpus else 0)
+    own_threads = max(1, threads // len(members))
+    own = (training_memory_mb(image, field, own_threads, gpus) - common for image, field in members)
+    return common + sum(own)
+
+
+def _training_s(
+    image: Mapping[str, Any], field: Mapping[str, Any], threads: int, gpus: int
+) -> float:
     training = field["training"]
     weights = sum(a * b for a, b in pairwise(layer_widths(field)))
     step_flop = 6 * weights * points_per_step(image, training)
@@ -160,9 +192,7 @@ def training_minutes(
         step_s = GPU_STEP_S[engine] + step_flop / GPU_FLOP_PER_S[engine]
     else:
         step_s = step_flop / (CORE_FLOP_PER_S[cpu_engine(field)] * threads)
-    minutes = STARTING_MINUTES + ceil(training["steps"] * step_s / training["segments"] / 60)
-    limit_s = training.get("time_limit_s", inf)
-    return ceil(min(attempt * min(minutes, LONGEST_MINUTES), limit_s / 60))
+    return training["steps"] * step_s / training["segments"]
 
 
 def drawing_minutes(points: int, field: Mapping[str, Any], threads: int, gpus: int) -> int:

@@ -83,6 +83,11 @@ def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None
     return owner, cleared
 
 
+def others_are_at_work(folder: Path = Path(".snakemake")) -> bool:
+    """Whether there are locks of another Snakemake, asked before this one has its own."""
+    return any((folder / "locks").glob("*.lock"))
+
+
 def _clear(owner: IO[str], folder: Path) -> bool:
     stale = sorted(folder.glob("*.lock"))
     here = socket.gethostname()

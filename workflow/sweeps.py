@@ -87,6 +87,8 @@ class Sweep:
         Which of them is taught which picture.
     render, timelapse : bool
         Whether redraws and films are made of them.
+    batch : int
+        How many of its runs may be trained in one job.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Sweep:
     runs: list[Run]
     render: bool
     timelapse: bool
+    batch: int
 
 
 def expand(settings: Mapping[str, Any], name_source: NameSource) -> list[Sweep]:
@@ -241,7 +244,7 @@ def _expanded(name: str, sweep: Mapping[str, Any], settings: Mapping[str, Any]) 
         found += _combinations(sweep, images, entry)
     networks = {network.name: network for _, network in found}
     runs = list(dict.fromkeys(Run(image, network.name) for image, network in found))
-    return Sweep(name, networks, runs, sweep["render"], sweep["timelapse"])
+    return Sweep(name, networks, runs, sweep["render"], sweep["timelapse"], sweep["batch"])
 
 
 def _matches(image: str, network: Network, entry: Mapping[str, Any]) -> bool:

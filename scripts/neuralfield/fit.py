@@ -1,4 +1,4 @@
-"""The training loop: one for every engine, network and task, resumable at any step."""
+"""Training from beginning to end: resumable at any step, and at the end published."""
 
 import csv
 import importlib.metadata
@@ -7,11 +7,9 @@ import json
 import math
 import platform
 import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,70 +17,52 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from neuralfield import __version__
-from neuralfield.checkpoint import (
-    load_arrays,
-    save_arrays,
-    snapshot_path,
-)
-from neuralfield.device import Device, keep_freed_memory, require_cores, to_host
-from neuralfield.divergence import go_back
+from neuralfield.checkpoint import load_arrays, save_arrays, snapshot_path
+from neuralfield.device import keep_freed_memory, require_cores, require_memory, to_host
+from neuralfield.engines.batch import EngineBatch
 from neuralfield.errors import CheckpointError, DivergenceError
 from neuralfield.files import write_atomically
-from neuralfield.heat import HeatGuard
 from neuralfield.interruption import StopSignals
-from neuralfield.state import SnapshotReader, StateFolder, copy_snapshots
+from neuralfield.lockstep import Member, advance_all
+from neuralfield.run import Run
+from neuralfield.snapshots import save_network, save_snapshot, snapshot_reader
+from neuralfield.state import StateFolder, copy_snapshots
 from neuralfield.task import Task
 from neuralfield.trainer import Trainer, training_fingerprint
 
-Progress = Callable[[dict[str, float]], None]
-"""Told a row of the history, as a mapping of its columns, whenever one is complete."""
+Publish = Callable[[Trainer, StateFolder], None]
+"""Writes the outputs, while no other process can be working on the same training."""
 
 
-@dataclass
-class Run:
-    """Where and with what a task is worked on: none of this changes the result.
+@dataclass(frozen=True)
+class Training:
+    """A task to be trained, and what becomes of it.
 
     Attributes
     ----------
-    device : Device
-    state_folder : Path
-        Beside the outputs, not one of them; kept for the next attempt.
-    engine : str
-        ``auto`` or an engine's name.
-    threads : int
-        CPU cores to use.
-    checkpoint_interval_s : float
-        At most this long between two saved states.
-    progress : callable
-    say : callable
-        Told, in a line, whatever a user should know.
-    leave_at_s : float
-        When to save and leave, as `time.monotonic` has it.
-    heat : HeatGuard, optional
-        Pauses the training while the card is too hot.
+    task : Task
+    run : Run
+    publish : callable
+    until_step : int, optional
+        Where to stop; the last step by default.
+    earlier_segment : Path, optional
+        Folder written by `publish_segment`, to start from.
+    name : str
+        What an error calls it, where it is one of several.
     """
 
-    device: Device
-    state_folder: Path
-    engine: str = "auto"
-    threads: int = 1
-    checkpoint_interval_s: float = 30.0
-    progress: Progress = lambda row: None
-    say: Callable[[str], None] = print
-    leave_at_s: float = math.inf
-    heat: HeatGuard | None = None
-    notes: list[str] = field(default_factory=list)
-
-    def note(self, line: str) -> None:
-        """Say something and keep it for the record."""
-        self.notes.append(line)
-        self.say(line)
+    task: Task
+    run: Run
+    publish: Publish
+    until_step: int | None = None
+    earlier_segment: Path | None = None
+    name: str = ""
 
 
 def fit(
     task: Task,
     run: Run,
-    publish: Callable[[Trainer, StateFolder], None],
+    publish: Publish,
     *,
     until_step: int | None = None,
     earlier_segment: Path | None = None,
@@ -91,14 +71,8 @@ def fit(
 
     Parameters
     ----------
-    task : Task
-    run : Run
-    publish : callable
-        Writes the outputs, while no other process can be working on the same training.
-    until_step : int, optional
-        Where to stop; the last step by default.
-    earlier_segment : Path, optional
-        Folder written by `publish_segment`, to start from.
+    task, run, publish, until_step, earlier_segment
+        See `Training`.
 
     Raises
     ------
@@ -110,33 +84,86 @@ def fit(
     ResourceError
         More threads than cores, or too little memory.
     """
-    require_cores(run.threads)
-    until_step = task.training.steps if until_step is None else until_step
+    fit_batch([Training(task, run, publish, until_step, earlier_segment)])
+
+
+def fit_batch(trainings: Sequence[Training], side_by_side: int = 1) -> None:
+    """Train several tasks in lockstep; each ends with the bytes that it would have alone.
+
+    Each has a state folder of its own, which it can go on from alone or in another batch.
+
+    Parameters
+    ----------
+    trainings : sequence of Training
+        Their runs have one device, engine, number of threads, interval and limit of time in common.
+    side_by_side : int
+        How many take steps at the same time, each with the threads of its run.
+
+    Raises
+    ------
+    Interrupted
+        As in `fit`; the states of all are saved.
+    DivergenceError
+        One has diverged for the second time; the others have been trained to their ends, and their
+        states are saved. Nothing is published.
+    ResourceError
+        More threads than cores, or too little memory.
+    """
+    run = trainings[0].run
+    require_cores(run.threads * side_by_side)
     with ExitStack() as stack:
         if run.device.kind == "cpu":
             # cores are used by working on blocks side by side; a threaded BLAS would compete
             stack.enter_context(threadpool_limits(limits=1))
             keep_freed_memory()
         stop = stack.enter_context(StopSignals(run.leave_at_s))
-        trainer = Trainer(task, run.device, run.engine, run.threads, run.note)
-        stack.callback(trainer.close)
-        name = training_fingerprint(task, trainer.engine, run.device.kind)
-        folder = StateFolder(run.state_folder, name, run.note)
-        stack.enter_context(folder.locked(stop))
-        folder.forget_other_runs()
-        _resume(trainer, folder, run, until_step, earlier_segment)
-        _advance(trainer, folder, run, stop, until_step)
-        publish(trainer, folder)
+        members = [_make_member(trainings[0], stack)]
+        one_bytes = sum(members[0].trainer.engine.memory_report().values())
+        remedy = "put fewer networks into a batch (sweeps: batch)"
+        require_memory(one_bytes * (len(trainings) - 1), run.device, "training", remedy)
+        members += [_make_member(training, stack) for training in trainings[1:]]
+        # in one order everywhere, so that no two batches wait for each other
+        for member in sorted(members, key=lambda member: member.folder.folder):
+            stack.enter_context(member.folder.locked(stop))
+        for training, member in zip(trainings, members, strict=True):
+            member.folder.forget_other_runs()
+            _resume(member, training.earlier_segment)
+        engines = EngineBatch(run.device, side_by_side)
+        stack.callback(engines.close)
+        advance_all(members, run, engines, stop)
+        _raise_failures(trainings, members)
+
+        def publish(place: int) -> None:
+            trainings[place].publish(members[place].trainer, members[place].folder)
+
+        engines.each(publish, len(members))
 
 
-def _resume(
-    trainer: Trainer,
-    folder: StateFolder,
-    run: Run,
-    until_step: int,
-    earlier_segment: Path | None,
-) -> None:
-    taken_snapshots = folder.whole_snapshots(_snapshot_reader(trainer))
+def _make_member(training: Training, stack: ExitStack) -> Member:
+    task, run = training.task, training.run
+    trainer = Trainer(task, run.device, run.engine, run.threads, run.note)
+    stack.callback(trainer.close)
+    name = training_fingerprint(task, trainer.engine, run.device.kind)
+    folder = StateFolder(run.state_folder, name, run.note)
+    until_step = task.training.steps if training.until_step is None else training.until_step
+    return Member(trainer, folder, run, until_step)
+
+
+def _raise_failures(trainings: Sequence[Training], members: Sequence[Member]) -> None:
+    failures = [(t.name, m.failure) for t, m in zip(trainings, members, strict=True) if m.failure]
+    if not failures:
+        return
+    name, error = failures[0]
+    if not name:
+        raise error
+    where = f"{' and '.join(name for name, _ in failures)}: {error.where}"
+    remedy = f"{error.remedy}; the others are trained, and saved for the next attempt"
+    raise DivergenceError(where, error.found, error.expected, remedy) from error
+
+
+def _resume(member: Member, earlier_segment: Path | None) -> None:
+    trainer, folder, run, until_step = member.trainer, member.folder, member.run, member.until_step
+    taken_snapshots = folder.whole_snapshots(snapshot_reader(trainer))
 
     def usable(step: int) -> bool:
         missing = [s for s in trainer.snapshot_steps if s <= step and s not in taken_snapshots]
@@ -150,7 +177,7 @@ def _resume(
             run.note(f"going on from the state saved after step {step:,}{_since_rollback(trainer)}")
         return
     if earlier_segment is None:
-        _save_snapshot(trainer, folder)
+        save_snapshot(trainer, folder)
         return
     path = earlier_segment / "state.safetensors"
     arrays, metadata = load_arrays(path)
@@ -160,9 +187,7 @@ def _resume(
         raise CheckpointError(str(path), found_text, expected, remedy)
     trainer.restore(arrays, metadata)
     taken = [step for step in trainer.snapshot_steps if step <= trainer.steps_taken]
-    copy_snapshots(
-        earlier_segment / "snapshots", folder.snapshots, taken, _snapshot_reader(trainer)
-    )
+    copy_snapshots(earlier_segment / "snapshots", folder.snapshots, taken, snapshot_reader(trainer))
 
 
 def _since_rollback(trainer: Trainer) -> str:
@@ -174,85 +199,17 @@ def _since_rollback(trainer: Trainer) -> str:
     return f", with {factor} since it diverged and went back to step {rollback.to_step:,}"
 
 
-def _advance(
-    trainer: Trainer, folder: StateFolder, run: Run, stop: StopSignals, until_step: int
-) -> None:
-    last_saved_s = lap_s = time.perf_counter()
-
-    def close_lap() -> None:
-        nonlocal lap_s
-        run.device.synchronize()
-        now_s = time.perf_counter()
-        trainer.seconds += now_s - lap_s
-        lap_s = now_s
-
-    while trainer.steps_taken < until_step:
-        try:
-            is_row = trainer.advance(until_step)
-            is_snapshot = trainer.steps_taken in trainer.snapshot_steps
-            is_late = time.perf_counter() - last_saved_s >= run.checkpoint_interval_s
-            is_hot = run.heat is not None and run.heat.is_too_hot()
-            if not (is_row or is_snapshot or is_late or is_hot or stop.received):
-                continue
-            close_lap()
-            if is_row:
-                run.progress(trainer.add_history_row())
-            if is_snapshot:
-                _save_snapshot(trainer, folder)
-            is_done = trainer.steps_taken == until_step
-            if is_late or is_hot or stop.received or is_done:
-                folder.save(trainer.steps_taken, *trainer.state())
-                last_saved_s = time.perf_counter()
-                if run.heat and is_hot and not is_done:
-                    run.heat.wait_until_cool(stop)
-                if not is_done:
-                    stop.raise_if_received(f"saved after step {trainer.steps_taken:,}")
-        except DivergenceError as error:
-            close_lap()
-            run.note(go_back(trainer, folder, error))
-        lap_s = time.perf_counter()
-
-
-def _save_snapshot(trainer: Trainer, folder: StateFolder) -> None:
-    trainer.state()  # refuses a network that is not finite
-    _save_network(trainer, snapshot_path(folder.snapshots, trainer.steps_taken))
-
-
-def _save_network(trainer: Trainer, path: Path, **changes: int) -> None:
-    trainer.task.save_network(path, trainer.network, _network_record(trainer) | changes)
-
-
 def _save_best_network(trainer: Trainer, path: Path, run: Run) -> None:
     """Write the last network, or the best one where that is asked for."""
     if trainer.best is None:
-        _save_network(trainer, path)
+        save_network(trainer, path)
         return
     last = {name: to_host(array).copy() for name, array in trainer.network.arrays.items()}
     step, loss = trainer.best.step, trainer.best.loss
     run.note(f"saving the best network, of step {step:,} of {trainer.steps_taken:,}: loss {loss:g}")
     trainer.network.load(trainer.best.arrays, "best network")
-    _save_network(trainer, path, step=step, best_of_steps=trainer.steps_taken)
+    save_network(trainer, path, step=step, best_of_steps=trainer.steps_taken)
     trainer.network.load(last, "last network")
-
-
-def _snapshot_reader(trainer: Trainer) -> SnapshotReader:
-    return partial(trainer.task.load_snapshot, record=_network_record(trainer))
-
-
-def _network_record(trainer: Trainer) -> dict[str, Any]:
-    """What a network's file says of how it was made."""
-    task = trainer.task
-    record = task.record() | {
-        "step": trainer.steps_taken,
-        "training": task.training.described(),
-        "engine": trainer.engine.name,
-        "device": trainer.device.kind,
-        "precision": trainer.engine.precision,
-    }
-    if trainer.rollback:
-        record["rolled_back_to_step"] = trainer.rollback.to_step
-        record["learning_rate_factor"] = trainer.rollback.learning_rate_factor
-    return record
 
 
 def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Path) -> None:
@@ -292,7 +249,7 @@ def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> N
     target.mkdir(parents=True, exist_ok=True)
     for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
         path.unlink(missing_ok=True)
-    copy_snapshots(folder.snapshots, target, steps, _snapshot_reader(trainer))
+    copy_snapshots(folder.snapshots, target, steps, snapshot_reader(trainer))
 
 
 def _record(trainer: Trainer, run: Run) -> dict[str, Any]:

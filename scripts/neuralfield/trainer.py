@@ -1,7 +1,6 @@
 """A training in progress: network, optimizer, engine and history, to be saved and restored."""
 
 import math
-import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -21,8 +20,6 @@ from neuralfield.training import log_spaced_steps
 from neuralfield.version import ENGINE_VERSION
 
 _HISTORY_ROWS = 200
-_CALL_S = 0.2
-"""Steps are asked for in calls of about this length, so that a signal is soon answered."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,6 @@ class Trainer:
         self._row_steps = set(log_spaced_steps(settings.steps, _HISTORY_ROWS)) - {0}
         self._stops = sorted(self._row_steps | self.snapshot_steps)
         self._steps_since_row = 0
-        self._steps_per_s = 0.0
 
     @property
     def schedule(self) -> Schedule:
@@ -158,8 +154,20 @@ class Trainer:
         """Give back threads and memory."""
         self.engine.close()
 
-    def advance(self, limit: int) -> bool:
-        """Take the steps up to the next row, snapshot or `limit`, or as many as soon end.
+    def steps_ahead(self, limit: int) -> int:
+        """Steps up to the next row or snapshot, or to `limit`."""
+        next_stop = self._stops[bisect_right(self._stops, self.steps_taken)]
+        return min(next_stop, limit) - self.steps_taken
+
+    def count_steps(self, count: int, seconds: float) -> bool:
+        """Take note of steps that the engine has been told to take.
+
+        Parameters
+        ----------
+        count : int
+            At most `steps_ahead`.
+        seconds : float
+            What they took.
 
         Returns
         -------
@@ -171,15 +179,10 @@ class Trainer:
         DivergenceError
             The loss is not a finite number any more.
         """
-        next_stop = self._stops[bisect_right(self._stops, self.steps_taken)]
-        soon = max(1, min(int(_CALL_S * self._steps_per_s), self.engine.most_steps))
-        count = min(next_stop - self.steps_taken, limit - self.steps_taken, soon)
-        started_s = time.perf_counter()
-        self.engine.run(self.steps_taken, count)
         self.steps_taken += count
+        self.seconds += seconds
         self._steps_since_row += count
         self._require_finite()
-        self._steps_per_s = count / (time.perf_counter() - started_s)
         return self.steps_taken in self._row_steps
 
     def add_history_row(self) -> dict[str, float]:

@@ -55,7 +55,7 @@ def trained(tmp_path_factory) -> Path:
     """One training, one of another picture, and one of another seed."""
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("neuralfield.trainer._CALL_S", 0)
+        patch.setattr("neuralfield.lockstep._CALL_S", 0)
         for name, task in (
             ("own", small_task()),
             ("picture", small_task(values=1 - test_fit.picture())),
@@ -112,7 +112,7 @@ def test_snapshots_are_named_and_taken_again(trained, tmp_path):
 
 
 def test_a_damaged_snapshot_of_a_state_changes_no_byte(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralfield.trainer._CALL_S", 0)
+    monkeypatch.setattr("neuralfield.lockstep._CALL_S", 0)
     task = small_task()
     test_fit.train(task, tmp_path, checkpoint_interval_s=0)
     for path in (tmp_path / "state").glob("snapshots_*/step_00000006*"):

@@ -14,8 +14,7 @@ import pytest
 import test_fit
 from test_fit import CPU, make_task, sha256
 
-from neuralfield import divergence, picture_task
-from neuralfield import fit as fitting
+from neuralfield import divergence, lockstep, picture_task
 from neuralfield import state as state_module
 from neuralfield.checkpoint import list_snapshots
 from neuralfield.engines.tape import TapeEngine
@@ -149,7 +148,7 @@ def test_killed_at_each_moment_of_going_back(tmp_path, left_alone, monkeypatch):
                 return divergence.go_back(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(fitting, "go_back", go_back)
+            patch.setattr(lockstep, "go_back", go_back)
             try:
                 train(task, folder, checkpoint_interval_s=0)
                 break

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from small_fields import SMALL_FIELDS
 
 from neuralfield.device import Device, select_device
 from neuralfield.engines import cpu, cuda, make_engine
+from neuralfield.engines.batch import EngineBatch
 from neuralfield.engines.cpu import CpuEngine
 from neuralfield.engines.hopper_network import HopperNetwork
 from neuralfield.engines.plans import network_plan
@@ -20,8 +22,12 @@ from neuralfield.engines.tape import TapeEngine
 from neuralfield.errors import ConfigError
 from neuralfield.fields import PictureShape, Siren, build_field
 from neuralfield.fields.network import Fixed
+from neuralfield.interruption import StopSignals
 from neuralfield.layers import Activation
+from neuralfield.lockstep import Member, advance_all
 from neuralfield.model import load_model
+from neuralfield.run import Run
+from neuralfield.state import StateFolder
 from neuralfield.trainer import Trainer, training_fingerprint
 
 CPU = select_device("cpu")
@@ -253,41 +259,42 @@ def make_trainer(engine, **training):
     return trainer
 
 
-def test_calls_end_at_rows_snapshots_and_the_limit():
+def advance(trainer, folder, until_step):
+    """Train alone; returns the rows of the history."""
+    rows = []
+    run = Run(CPU, folder, progress=rows.append, checkpoint_interval_s=math.inf)
+    member = Member(trainer, StateFolder(folder, "0" * 16, print), run, until_step)
+    advance_all([member], run, EngineBatch(CPU, 1), StopSignals())
+    return rows
+
+
+def test_calls_end_at_rows_snapshots_and_the_limit(tmp_path):
     engine = CountingEngine(most_steps=1 << 20)
     trainer = make_trainer(engine, steps=100_000, snapshots=30)
-    rows = 0
-    while trainer.steps_taken < 77_777:
-        if trainer.advance(77_777):
-            rows += 1
-            assert trainer.add_history_row()["loss"] == pytest.approx(1)
+    rows = advance(trainer, tmp_path, 77_777)
     assert trainer.steps_taken == 77_777
     assert [first for first, _ in engine.calls[1:]] == list(
         np.cumsum([n for _, n in engine.calls])
     )[:-1]
     ends = {first + count for first, count in engine.calls}
     assert {step for step in trainer.snapshot_steps if 0 < step <= 77_777} <= ends
-    assert len(trainer.history) == rows
+    assert len(trainer.history) == len(rows)
+    assert [row["loss"] for row in rows] == pytest.approx([1] * len(rows))
     assert len(engine.calls) < 260, "rows, snapshots and a few more"
 
 
-def test_calls_are_as_short_as_the_engine_wants():
+def test_calls_are_as_short_as_the_engine_wants(tmp_path):
     engine = CountingEngine(most_steps=7)
-    trainer = make_trainer(engine, steps=10_000)
-    while trainer.steps_taken < 10_000:
-        trainer.advance(10_000)
+    advance(make_trainer(engine, steps=10_000), tmp_path, 10_000)
     assert max(count for _, count in engine.calls) == 7
 
 
-def test_a_slow_step_is_taken_alone(monkeypatch):
+def test_a_slow_step_is_taken_alone(tmp_path, monkeypatch):
     clock = iter(np.arange(0, 1e6, 0.15))  # each call takes 0.15 s, whatever it does
-    monkeypatch.setattr("neuralfield.trainer.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("neuralfield.lockstep.time.perf_counter", lambda: next(clock))
     engine = CountingEngine(most_steps=64)
-    trainer = make_trainer(engine, steps=10_000, snapshots=2)
-    for _ in range(400):
-        trainer.advance(10_000)
-    assert max(count for _, count in engine.calls) <= 64
-    assert engine.calls[0] == (0, 1)
+    advance(make_trainer(engine, steps=10_000, snapshots=2), tmp_path, 400)
+    assert {count for _, count in engine.calls} == {1}
 
 
 @pytest.mark.parametrize(("asked", "used"), [("auto", "float32"), ("mixed", "float32")])

@@ -100,7 +100,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
 def test_a_training_goes_wrong_at_every_call_and_ends_with_the_same_bytes(
     tmp_path, monkeypatch, kind
 ):
-    monkeypatch.setattr("neuralfield.trainer._CALL_S", 0)  # a state after every step
+    monkeypatch.setattr("neuralfield.lockstep._CALL_S", 0)  # a state after every step
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # takes its time, and no power fails here
     train(tmp_path / "alone")
     alone = outputs(tmp_path / "alone")
@@ -180,7 +180,7 @@ class TestNetworkFileSystems:
 
     def test_a_listing_that_lags_behind(self, tmp_path, monkeypatch):
         """Names that are gone are passed over; new ones that are missing cost some steps."""
-        monkeypatch.setattr("neuralfield.trainer._CALL_S", 0)
+        monkeypatch.setattr("neuralfield.lockstep._CALL_S", 0)
         train(tmp_path / "alone")
         train(tmp_path / "hit")
         (tmp_path / "hit/model.safetensors").unlink()

@@ -89,7 +89,7 @@ def test_every_writer_says_in_a_line_that_a_permission_is_missing(tmp_path, name
 
 @pytest.mark.parametrize("free_kib", range(12, 100, 8))
 def test_a_training_on_a_full_disk_goes_on_when_there_is_space(tmp_path, monkeypatch, free_kib):
-    monkeypatch.setattr("neuralfield.trainer._CALL_S", 0)
+    monkeypatch.setattr("neuralfield.lockstep._CALL_S", 0)
     task = test_fit.make_task({"width": 32}, steps=6, snapshots=3)
     test_fit.train(task, tmp_path / "alone")
     with small_disk(tmp_path / "disk", 1024) as disk:

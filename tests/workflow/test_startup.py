@@ -54,6 +54,12 @@ def test_a_first_run_has_nothing_to_clear(tmp_path):
     assert not owner.closed
 
 
+def test_locks_show_that_others_are_at_work(folder):
+    assert not startup.others_are_at_work(folder)
+    leave_lock(folder)
+    assert startup.others_are_at_work(folder)
+
+
 def test_locks_of_a_killed_run_are_removed(folder):
     another = another_snakemake(folder)
     lock = leave_lock(folder)

@@ -13,12 +13,14 @@ if workflow.is_main_process:
     if cleared:
         logger.info("An earlier Snakemake was killed here; its locks are removed.")
 
+import batches
 import configuration
 import estimates
 import large_pictures
 import orphans
 import sweeps
 from neuralfield.device import gpu_is_present
+from neuralfield.errors import NeuralfieldError
 from neuralfield.version import ENGINE_VERSION
 
 try:
@@ -46,14 +48,25 @@ TILED = large_pictures.headers_and_tilings(config["images"])
 """Header and tiling of each picture that is taught in tiles, by its name."""
 WHOLE = [name for name in config["images"] if name not in TILED]
 
+try:
+    LEDGER = batches.read_ledger()
+except NeuralfieldError as error:
+    raise startup.UserError(str(error))
+BATCH_LIMITS = batches.limits_of(SWEEPS, config["fields"], TILED)
+NEW_BATCHES = {}
+"""Written down by `onstart`; other processes find them in the ledger."""
+if workflow.is_main_process and not startup.others_are_at_work():
+    NEW_BATCHES = batches.arrange(
+        BATCH_LIMITS,
+        config["fields"],
+        config["images"],
+        LEDGER,
+        is_made=lambda run: Path(f"results/{run.image}/{run.field}/model.safetensors").exists(),
+    )
+BATCHES = batches.settled(BATCH_LIMITS, config["fields"], LEDGER | NEW_BATCHES)
+
 CORES_ON_A_CLUSTER = 2
 """For a training, where neither the settings nor --cores say how many there are to share."""
-
-MAKES_NO_DIFFERENCE = (
-    *("threads", "checkpoint_interval_s"),
-    *("time_limit_s", "time_margin_s", "max_temperature_celsius"),
-)
-"""Settings of a training that its result does not depend on."""
 
 DRAWING_THREADS = 2
 DRAWING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
@@ -115,6 +128,7 @@ def training_threads(wildcards):
     if workflow.remote_exec:  # a job of a cluster: it has been given its share
         return cores
     trainings = sum(len(tiles_of(run.image)) or 1 for run in TRAININGS)
+    trainings -= sum(len(batch.runs) - 1 for batch in BATCHES)
     return max(1, cores // max(1, trainings)) if cores else CORES_ON_A_CLUSTER
 
 
@@ -128,7 +142,7 @@ def training_settings(wildcards):
     return {
         key: value
         for key, value in field_of(wildcards)["training"].items()
-        if key not in MAKES_NO_DIFFERENCE
+        if key not in configuration.MAKES_NO_DIFFERENCE
     }
 
 
@@ -220,6 +234,45 @@ def tile_minutes(wildcards, threads, attempt):
         gpus_of(wildcards),
         attempt,
     )
+
+
+def write_batches_down():
+    """Let other processes know who is in which batch."""
+    try:
+        batches.append(batches.LEDGER, NEW_BATCHES, LEDGER)
+    except NeuralfieldError as error:
+        raise startup.UserError(str(error))
+
+
+def batch_pictures(batch, file):
+    """A file of each picture that was put into a batch, but those that are not to be had any more."""
+    files = {image: f"results/{image}/{file}" for image in batch.images}
+    return [path for image, path in files.items() if image in WHOLE or Path(path).exists()]
+
+
+def batch_resources(batch):
+    """What its job needs: estimates of all its networks, and what --set-resources says of batches.
+
+    Snakemake applies that to rules by their names, and those of batches are not known before.
+    """
+    members = [(image_of(run), field_of(run)) for run in batch.runs]
+    gpus = gpus_of(batch.runs[0])
+
+    def memory_mb(wildcards, threads):
+        return estimates.batch_memory_mb(members, threads, gpus)
+
+    def minutes(wildcards, threads, attempt):
+        return estimates.batch_minutes(members, threads, gpus, attempt)
+
+    said = workflow.resource_settings.overwrite_resources.get("train_batch", {})
+    said = {name: getattr(value, "raw", value) for name, value in said.items()}
+    return {"gpu": gpus, "mem_mb": memory_mb, "runtime": minutes} | said
+
+
+def batch_threads(batch):
+    """As those of a training alone, or what --set-threads says of batches."""
+    said = workflow.resource_settings.overwrite_threads.get("train_batch")
+    return getattr(said, "raw", said) or training_threads(batch.runs[0])
 
 
 def workflow_file(path):

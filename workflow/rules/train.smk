@@ -69,6 +69,47 @@ rule train:
         "../../scripts/train.py"
 
 
+# Each of these owns the files of its networks by their names, which wins over the pattern of `train`.
+for batch in BATCHES:
+
+    rule:
+        name:
+            f"train_batch_{batch.name}"
+        input:
+            pixels=batch_pictures(batch, "pixels.csv"),
+            facts=batch_pictures(batch, "picture.json"),
+        output:
+            models=for_runs("results/{image}/{field}/model.safetensors", batch.runs),
+            histories=[
+                report(
+                    f"results/{run.image}/{run.field}/history.csv",
+                    caption="../report/history.rst",
+                    category="Training",
+                    labels={"image": run.image, "network": run.field},
+                )
+                for run in batch.runs
+            ],
+            records=for_runs("results/{image}/{field}/training.json", batch.runs),
+            checkpoints=[
+                directory(name)
+                for name in for_runs("results/{image}/{field}/checkpoints", batch.runs)
+            ],
+        log:
+            f"logs/batches/{batch.name}.log",
+        benchmark:
+            f"logs/batches/{batch.name}.benchmark.tsv"
+        threads: batch_threads(batch)
+        resources:
+            **batch_resources(batch),
+        params:
+            batch=batch.name,
+            version=VERSION,
+        message:
+            f"Teaching {len(batch.runs)} networks together: {batch.runs[0].field} and others like it"
+        script:
+            "../../scripts/train_batch.py"
+
+
 rule import_weights:
     input:
         weights=lambda wildcards: field_of(wildcards)["path"],

@@ -1,0 +1,176 @@
+"""Teach pictures to several networks at once: those of a batch of a sweep."""
+
+import logging
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from neuralfield.device import available_cores, require_cores, select_device
+from neuralfield.fit import Run, Training, fit_batch, publish_results
+from neuralfield.heat import guard_card
+
+# it stands beside this file, which Snakemake runs from elsewhere with this folder on the path
+from train import SECONDS_BETWEEN_LINES, read_task, when_to_leave_s
+
+if TYPE_CHECKING:
+    from job import snakemake
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One network of a batch, and the picture that it is taught.
+
+    Attributes
+    ----------
+    name : str
+    pixels, facts : Path
+        As in ``train.py``.
+    field, training : mapping
+        Settings of the network and of its training.
+    folder : Path
+        Where its outputs go, and its state.
+    """
+
+    name: str
+    pixels: Path
+    facts: Path
+    field: Mapping[str, Any]
+    training: Mapping[str, Any]
+    folder: Path
+
+
+class BatchProgress:
+    """How far a batch is: one line in the log for all, and one bar where somebody looks on.
+
+    Parameters
+    ----------
+    name : str
+    steps : int
+        Of each member.
+    """
+
+    def __init__(self, name: str, steps: int) -> None:
+        self.steps = steps
+        self.rows: dict[str, Mapping[str, float]] = {}
+        self.next_line_s = 0.0
+        self.bar = tqdm(
+            total=steps,
+            desc=name,
+            unit="step",
+            leave=False,
+            disable=not sys.stderr.isatty(),
+            dynamic_ncols=True,
+        )
+
+    def add_row(self, row: Mapping[str, float], *, member: str) -> None:
+        """Take note of a row of a member's history."""
+        self.rows[member] = row
+        step = int(min(row["step"] for row in self.rows.values()))
+        levels_db = [row["psnr_db"] for row in self.rows.values()]
+        quality = f"{min(levels_db):.2f} to {max(levels_db):.2f} dB"
+        if time.monotonic() >= self.next_line_s or step == self.steps:
+            self.next_line_s = time.monotonic() + SECONDS_BETWEEN_LINES
+            log.info(f"step {step:,} of {self.steps:,}: {len(self.rows)} networks, {quality}")
+        self.bar.set_postfix_str(quality, refresh=False)
+        self.bar.update(step - self.bar.n)
+
+    def say(self, line: str, *, member: str) -> None:
+        """Tell the user something of a member, here and in the log."""
+        log.info(f"{member}: {line}")
+        tqdm.write(f"{member}: {line}", file=sys.stderr)
+
+    def __enter__(self) -> "BatchProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
+
+
+def main(members: Sequence[Member], *, threads: int, name: str) -> None:
+    """Train all members, and write their networks and what ``train.py`` writes beside them.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        Their settings differ in what `batches.VARIED` of the workflow names.
+    threads : int
+        Cores to use: each member has one, or more where there are more cores than members.
+    name : str
+        What the bar is called.
+    """
+    training = members[0].training
+    leave_at_s = when_to_leave_s(training)
+    if "threads" in training:  # --cores may have lowered what it was asked for
+        require_cores(training["threads"])
+    cores = min(threads, available_cores())
+    device = select_device(training["device"])
+    with BatchProgress(name, training["steps"]) as progress:
+        trainings = []
+        heat = guard_card(
+            training.get("max_temperature_celsius"), device, partial(progress.say, member=name)
+        )
+        for member in members:
+            run = Run(
+                device,
+                member.folder / ".state" / "segment_1",
+                training["engine"],
+                max(1, cores // len(members)),
+                training["checkpoint_interval_s"],
+                partial(progress.add_row, member=member.name),
+                partial(progress.say, member=member.name),
+                leave_at_s,
+                heat,
+            )
+            publish = partial(
+                publish_results,
+                model=member.folder / "model.safetensors",
+                history=member.folder / "history.csv",
+                checkpoints=member.folder / "checkpoints",
+                record=member.folder / "training.json",
+                run=run,
+            )
+            task = read_task(member.pixels, member.facts, member.field, member.training)
+            trainings.append(Training(task, run, publish, name=member.name))
+        fit_batch(trainings, min(cores, len(members)))
+
+
+def member_of(model: Path, fields: Mapping[str, Mapping[str, Any]]) -> Member:
+    """What is to be known of a network, from the file that it becomes.
+
+    Parameters
+    ----------
+    model : Path
+        ``results/{image}/{field}/model.safetensors``
+    fields : mapping
+        Settings of all networks by name.
+    """
+    folder = model.parent
+    picture = folder.parent
+    field = dict(fields[folder.name])
+    training = field.pop("training")
+    name = f"{picture.name}, {folder.name}"
+    pixels, facts = picture / "pixels.csv", picture / "picture.json"
+    return Member(name, pixels, facts, field, training, folder)
+
+
+if __name__ == "__main__":
+    from job import run_job
+
+    members = [
+        member_of(Path(model), snakemake.config["fields"]) for model in snakemake.output.models
+    ]
+    run_job(
+        main,
+        snakemake,
+        members=members,
+        threads=snakemake.threads,
+        name=f"batch {snakemake.params.batch} of {len(members)}",
+    )

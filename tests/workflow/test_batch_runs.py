@@ -1,0 +1,156 @@
+"""Sweeps with `batch` in the real workflow: the same files from fewer jobs, nothing made twice."""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+
+import pandas as pd
+import pytest
+from workspace import Workspace, clean_environment
+
+from compare_estimates import read_jobs
+
+SEEDS = (0, 1, 2)
+
+
+def make_workspace(folder, batch) -> Workspace:
+    workspace = Workspace(folder)
+    workspace.draw("noise.png", seed=1)
+    workspace.settings["images"] = {
+        "tiny": {"path": "tiny.png", "size": 16, "fields": []},
+        "noise": {"path": "noise.png", "size": 16, "fields": []},
+    }
+    vary = {"random_seed": list(SEEDS[:2]), "learning_rate": [0.001, 0.002]}
+    workspace.settings["sweeps"] = {"s": {"fields": ["siren"], "vary": vary, "batch": batch}}
+    return workspace
+
+
+def networks(seeds=SEEDS[:2]):
+    return [
+        f"results/{image}/siren+learning_rate={rate}+random_seed={seed}/model.safetensors"
+        for image in ("tiny", "noise")
+        for seed in seeds
+        for rate in (0.001, 0.002)
+    ]
+
+
+def contents(workspace) -> dict[str, str]:
+    """Of all files of networks; histories without the seconds."""
+    found = {}
+    for path in workspace.path("results").glob("*/siren*/**/*"):
+        name = str(path.relative_to(workspace.folder))
+        if path.suffix == ".safetensors":
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        elif path.name == "history.csv":
+            found[name] = pd.read_csv(path).drop(columns="seconds").to_csv()
+    return found
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory) -> Workspace:
+    workspace = make_workspace(tmp_path_factory.mktemp("together"), batch=16)
+    planned = workspace.planned(*networks())
+    assert not workspace.path("results").exists(), "a dry run writes nothing"
+    (rule,) = [rule for rule in planned if rule.startswith("train")]
+    assert re.fullmatch(r"train_batch_[0-9a-f]{10}", rule) and planned[rule] == 1
+    # it leaves with its states saved, and goes on without a limit
+    workspace.settings["training"] |= {"time_limit_s": 0.01, "time_margin_s": 0}
+    stopped = workspace.run(*networks())
+    assert stopped.returncode != 0 and "time limit: saved after step 1;" in stopped.stdout
+    del workspace.settings["training"]["time_limit_s"]
+    said = workspace.succeed(*networks(), "--set-resources", "train_batch:mem_mb=4321")
+    assert said.count("going on from the state saved after step 1") == len(networks())
+    return workspace
+
+
+@pytest.fixture(autouse=True)
+def keep_settings(request):
+    """Take back what a test changes."""
+    if "together" not in request.fixturenames:
+        yield
+        return
+    together = request.getfixturevalue("together")
+    before = json.dumps(together.settings)
+    yield
+    together.settings = json.loads(before)
+
+
+def test_all_files_are_those_of_networks_that_were_trained_alone(together, tmp_path):
+    alone = make_workspace(tmp_path, batch=1)
+    alone.succeed(*networks(seeds=[1]))
+    expected = contents(alone)
+    assert len(expected) == 4 * (4 + 1 + 1), "snapshots, history and network"
+    found = contents(together)
+    assert {name: found[name] for name in expected} == expected
+    assert not (tmp_path / "results/batches.jsonl").exists()
+
+
+def test_nothing_is_made_twice_nor_when_values_are_taken_out(together):
+    assert together.planned(*networks()) == {}
+    together.settings["sweeps"]["s"]["vary"]["random_seed"] = [1]
+    del together.settings["images"]["noise"]
+    assert together.planned(*networks([1])[:2]) == {}
+
+
+def test_another_seed_and_a_file_that_is_missing_are_all_that_is_made(together):
+    together.settings["sweeps"]["s"]["vary"]["random_seed"] = list(SEEDS)
+    before = contents(together)
+    shutil.rmtree(together.path(networks()[0]).parent)
+    ledger = together.path("results/batches.jsonl")
+    text = ledger.read_text()
+    assert list(together.planned(*networks(SEEDS)).values()) == [1]
+    assert ledger.read_text() == text, "a dry run writes nothing"
+    together.succeed(*networks(SEEDS))
+    after = contents(together)
+    assert {name: after[name] for name in before} == before
+    assert len(after) == 1.5 * len(before)
+    assert ledger.read_text().startswith(text)
+    members = json.loads(ledger.read_text().splitlines()[-1])["runs"]
+    assert len(members) == 5, "the new seed's, and the missing one"
+    assert together.planned(*networks(SEEDS)) == {}
+
+
+def test_a_job_that_reads_the_snakefile_elsewhere_finds_its_batch(tmp_path):
+    """As on a cluster, where a process is started for a rule."""
+    workspace = make_workspace(tmp_path, batch=16)
+    workspace.succeed("results/tiny/pixels.csv", "results/noise/pixels.csv")
+    (line,) = workspace.path("results/batches.jsonl").read_text().splitlines()
+    rule = f"train_batch_{json.loads(line)['batch']}"
+    command = workspace.command("--target-jobs", f"{rule}:", "--allowed-rules", rule)
+    as_a_job = ["--mode", "remote", "--nolock", "--no-hooks", "--force"]
+    done = subprocess.run(
+        [*command, *as_a_job],
+        cwd=tmp_path,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(workspace.path(name).exists() for name in networks())
+    assert workspace.path("results/batches.jsonl").read_text() == f"{line}\n"
+
+
+def test_the_limit_of_a_batch_is_checked(together):
+    together.settings["sweeps"]["s"]["batch"] = 0
+    said = together.run("--dry-run").stdout
+    assert "sweeps.s.batch: 0; expected a whole number from 1 to 256" in said
+
+
+def test_jobs_of_batches_are_compared_with_their_estimates_in_one_line(together):
+    jobs = [job for job in read_jobs(together.path("logs")) if job.rule.startswith("train")]
+    assert {job.rule for job in jobs} == {"train_batch"}
+    assert all(job.is_within for job in jobs), jobs
+    assert jobs[0].asked_mb == 4321, "--set-resources names all batches at once"
+
+
+def test_a_damaged_ledger_is_told_in_a_line(together):
+    ledger = together.path("results/batches.jsonl")
+    text = ledger.read_text()
+    ledger.write_text("not json\n")
+    said = together.run("--dry-run").stdout
+    ledger.write_text(text)
+    assert "results/batches.jsonl: is damaged" in said and "Traceback" not in said

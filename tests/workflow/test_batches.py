@@ -1,0 +1,206 @@
+"""Which networks of sweeps are put into which batch, and that they stay there."""
+
+import pytest
+from PIL import Image
+from workspace import SETTINGS
+
+from batches import ALONE, Ledger, append, arrange, limits_of, read_ledger, settled
+from configuration import Run, read_settings
+from neuralfield.errors import InputError
+from sweeps import all_fields, expand
+
+
+class Plan:
+    """A sweep over two pictures, as the workflow sees it; `made` are the networks that are there.
+
+    Parameters
+    ----------
+    path : Path
+        Of the ledger.
+    """
+
+    def __init__(self, path) -> None:
+        self.path = path
+        self.made: set[Run] = set()
+        self.training: dict = {}
+        self.vary: dict = {"random_seed": [0, 1, 2]}
+        self.images = {
+            name: {"path": f"{name}.png", "size": 16, "fields": []} for name in ("a", "b")
+        }
+        self.batch = 3
+
+    def next_start(self, *, write=True) -> list[set[str]]:
+        """Runs of each batch, like ``a 0``; those alone are left out."""
+        sweep = {"fields": ["siren"], "vary": self.vary, "batch": self.batch}
+        config = SETTINGS | {"images": self.images, "sweeps": {"s": sweep}}
+        config["training"] = SETTINGS["training"] | self.training
+        settings = read_settings(config, lambda place: "config.yaml")
+        swept = expand(settings, lambda place: "config.yaml")
+        fields = all_fields(swept, settings)
+        ledger = read_ledger(self.path)
+        limits = limits_of(swept, fields, tiled=())
+        new = arrange(limits, fields, settings["images"], ledger, self.made.__contains__)
+        if write:
+            append(self.path, new, ledger)
+        self.batches = settled(limits, fields, ledger | new)
+        return [{short(run) for run in batch.runs} for batch in self.batches]
+
+    def make(self, *names) -> None:
+        """Have networks made, by their short names; all that there are by default."""
+        runs = [run for batch in self.batches for run in batch.runs]
+        self.made |= {run for run in runs if not names or short(run) in names}
+
+
+def short(run):
+    return f"{run.image} {run.field.partition('+')[2].replace('random_seed=', '')}"
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch) -> Plan:
+    monkeypatch.chdir(tmp_path)
+    for name in "ab":
+        Image.new("L", (30, 20)).save(f"{name}.png")
+    Image.new("L", (20, 20)).save("tiny.png")
+    return Plan(tmp_path / "results/batches.jsonl")
+
+
+def test_runs_that_differ_in_picture_seed_and_rates_are_together(plan):
+    plan.vary = {"random_seed": [0], "learning_rate": [1e-3, 3e-3], "warmup_steps": [0, 2]}
+    plan.batch = 16
+    assert [len(runs) for runs in plan.next_start()] == [8]
+
+
+@pytest.mark.parametrize(
+    "vary",
+    [
+        {"width": [4, 6]},
+        {"steps": [2, 3]},
+        {"batch_pixels": [10, 20]},
+        {"optimizer": ["adam", "sgd"]},
+        {"precision": ["float32", "float64"]},
+        {"supervision": ["point", "footprint"]},
+        {"loss": ["mse", "huber"]},
+        {"snapshots": [2, 3]},
+        {"output": ["linear", "sigmoid"]},
+    ],
+    ids=lambda vary: next(iter(vary)),
+)
+def test_runs_that_compute_something_else_are_not(plan, vary):
+    plan.vary, plan.batch = {"random_seed": [0, 1]} | vary, 16
+    assert [len(runs) for runs in plan.next_start()] == [4, 4]
+
+
+def test_pictures_of_other_sizes_and_trainings_in_segments_are_not(plan):
+    plan.images["b"]["size"] = 12
+    assert plan.next_start() == [{"a 0", "a 1", "a 2"}, {"b 0", "b 1", "b 2"}]
+    plan.training = {"segments": 2}
+    assert plan.next_start() == []
+
+
+def test_a_batch_has_no_more_than_it_may_and_one_that_is_left_is_alone(plan):
+    plan.batch = 5
+    assert plan.next_start() == [{"a 0", "a 1", "a 2", "b 0", "b 1"}]
+
+
+def test_nothing_is_put_elsewhere_while_settings_stay(plan):
+    first = plan.next_start()
+    text = plan.path.read_text()
+    plan.make()
+    for change in ({"batch": 1}, {"batch": 16}, {"training": {"threads": 2, "time_limit_s": 90}}):
+        vars(plan).update(change)
+        assert plan.next_start() == first
+        assert plan.path.read_text() == text
+
+
+def test_new_values_open_new_batches_and_values_taken_out_leave_them(plan):
+    plan.next_start()
+    plan.make()
+    before = {batch.name: batch for batch in plan.batches}
+    plan.vary["random_seed"] = [5, 0, 1, 2]
+    assert plan.next_start() == [{"a 5", "b 5"}, {"a 0", "a 1", "a 2"}, {"b 0", "b 1", "b 2"}]
+    plan.vary["random_seed"] = [1]
+    del plan.images["b"]
+    assert plan.next_start() == [{"a 1"}]
+    (left,) = plan.batches
+    assert left.images == before[left.name].images
+
+
+def test_inputs_stay_when_a_picture_s_runs_are_taken_out(plan):
+    plan.vary["random_seed"], plan.batch = [0], 4
+    plan.next_start()
+    plan.make()
+    del plan.images["b"]
+    plan.next_start()
+    assert [batch.images for batch in plan.batches] == [("a", "b")]
+
+
+def test_other_settings_open_other_batches_and_the_old_ones_come_back(plan):
+    old = plan.next_start()
+    names = {batch.name for batch in plan.batches}
+    plan.make()
+    plan.training = {"steps": 5}
+    assert plan.next_start() == old
+    assert not names & {batch.name for batch in plan.batches}
+    plan.training = {}
+    plan.next_start()
+    assert {batch.name for batch in plan.batches} == names
+
+
+def test_networks_that_were_made_alone_stay_alone_until_their_settings_change(plan):
+    plan.batch = 1
+    assert plan.next_start() == []
+    assert not read_ledger(plan.path).place
+    plan.made = {Run("a", "siren+random_seed=0"), Run("a", "siren+random_seed=1")}
+    plan.batch = 4
+    assert plan.next_start() == [{"a 2", "b 0", "b 1", "b 2"}]
+    plan.make()
+    plan.training = {"steps": 5}
+    assert plan.next_start() == [{"a 0", "a 1", "a 2", "b 0"}, {"b 1", "b 2"}]
+
+
+def test_what_is_missing_of_a_batch_is_made_without_the_others(plan):
+    plan.next_start()
+    plan.make()
+    plan.made -= {Run("a", "siren+random_seed=0"), Run("b", "siren+random_seed=1")}
+    assert plan.next_start() == [{"a 0", "b 1"}, {"a 1", "a 2"}, {"b 0", "b 2"}]
+    unfinished = plan.next_start()
+    assert plan.next_start() == unfinished
+
+
+def test_a_batch_that_has_failed_stays_together(plan):
+    first = plan.next_start()
+    plan.make("b 0", "b 1", "b 2")
+    assert plan.next_start() == first
+
+
+def test_two_at_once_do_not_put_the_same_run_into_two_batches(plan):
+    plan.next_start(write=False)
+    entry = (Run("a", "siren+random_seed=0"), "0" * 16)
+    other = (Run("b", "siren+random_seed=0"), "0" * 16)
+    append(plan.path, {"one": [entry, other]}, Ledger())
+    append(plan.path, {"one": [entry, other]}, Ledger())  # the same again is no other
+    assert len(plan.path.read_text().splitlines()) == 1
+    with pytest.raises(InputError, match="run the same command again"):
+        append(plan.path, {"two": [entry]}, Ledger())
+    append(plan.path, {"two": [entry]}, read_ledger(plan.path))  # knowing of the first
+    assert read_ledger(plan.path).place == {entry: "two", other: "one"}
+
+
+def test_a_line_that_was_cut_off_is_written_again(plan):
+    plan.next_start()
+    whole = plan.path.read_bytes()
+    plan.path.write_bytes(whole[:-10])
+    assert len(plan.next_start()) == 2
+    assert plan.path.read_bytes() == whole
+
+
+def test_a_damaged_ledger_is_named(plan):
+    plan.path.parent.mkdir()
+    plan.path.write_text("not json\n")
+    with pytest.raises(InputError, match=r"batches\.jsonl: is damaged .*; remove it"):
+        read_ledger(plan.path)
+
+
+def test_alone_is_no_batch():
+    entry = (Run("a", "siren"), "0" * 16)
+    assert settled([], {}, Ledger() | {ALONE: [entry]}) == []
