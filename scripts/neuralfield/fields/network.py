@@ -3,14 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
+from typing import Protocol, Self
 
 from neuralfield import ops
 from neuralfield.device import Array, Device, namespace_of
 from neuralfield.errors import ConfigError
 from neuralfield.layers import Layer, Nonlinearity
+from neuralfield.network import Network
 from neuralfield.tensor import Tensor
 
 
@@ -147,7 +146,7 @@ class Output:
         return ops.add(ops.multiply(z, 0.5), 0.5)
 
 
-class CoordinateNetwork:
+class CoordinateNetwork(Network[Layer]):
     """A picture as a function: positions in, values out.
 
     Parameters
@@ -166,8 +165,8 @@ class CoordinateNetwork:
         activations: Sequence[Nonlinearity],
         output: Output,
     ) -> None:
+        super().__init__(layers)
         self.encoding = encoding
-        self.layers = list(layers)
         self.activations = list(activations)
         self.output = output
 
@@ -194,58 +193,16 @@ class CoordinateNetwork:
     def parameters(self) -> dict[str, Tensor]:
         """What is trained, under names that are unique and stable."""
         named = {f"encoding.{name}": value for name, value in self.encoding.parameters.items()}
-        for index, layer in enumerate(self.layers):
-            named |= {f"layers.{index}.{name}": value for name, value in layer.parameters.items()}
-        return named
-
-    @property
-    def hidden_matrices(self) -> frozenset[str]:
-        """Names of the parameters that are matrices between two hidden layers."""
-        hidden = enumerate(self.layers[1:-1], start=1)
-        return frozenset(
-            f"layers.{index}.{name}"
-            for index, layer in hidden
-            for name, tensor in layer.parameters.items()
-            if len(tensor.shape) == 2
-        )
+        return named | super().parameters
 
     @property
     def buffers(self) -> dict[str, Array]:
         """What is drawn once and not trained, but needed to draw."""
         return {f"encoding.{name}": array for name, array in self.encoding.buffers.items()}
 
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """Parameters and buffers, to be saved."""
-        return {name: tensor.data for name, tensor in self.parameters.items()} | self.buffers
-
-    @property
-    def parameter_count(self) -> int:
-        """How many numbers are trained."""
-        return sum(tensor.data.size for tensor in self.parameters.values())
-
-    def load(self, arrays: dict[str, np.ndarray], source: str) -> None:
-        """Put saved arrays in place of the present ones.
-
-        Raises
-        ------
-        ConfigError
-            A name or a shape is not this network's.
-        """
-        present = self.arrays
-        if set(arrays) != set(present):
-            wrong = sorted(set(arrays) ^ set(present))
-            raise ConfigError(source, f"arrays {wrong} do not match", f"just {sorted(present)}")
-        for name, array in arrays.items():
-            if array.shape != present[name].shape:
-                expected = f"shape {present[name].shape}"
-                raise ConfigError(source, f"{name} of shape {array.shape}", expected)
-            present[name][...] = namespace_of(present[name]).asarray(array)
-
-    def to(self, device: Device, dtype: str) -> "CoordinateNetwork":
+    def to(self, device: Device, dtype: str) -> Self:
         """This network on a device, in a precision; in place."""
-        for tensor in self.parameters.values():
-            tensor.data = device.asarray(tensor.data, dtype=dtype)
+        super().to(device, dtype)
         for name, array in self.encoding.buffers.items():
             setattr(self.encoding, name, device.asarray(array, dtype=dtype))
         return self
