@@ -33,9 +33,13 @@ def require_positive(settings: Any, *names: str) -> None:
 
 
 def require_whole(
-    settings: Any, *names: str, at_least: int, at_most: float = _LARGEST_NUMBER
+    settings: Any,
+    *names: str,
+    at_least: int,
+    at_most: float = _LARGEST_NUMBER,
+    section: str = "fields",
 ) -> None:
-    """Check that some of a field's settings, or all numbers of a tuple, are whole numbers.
+    """Check that some of a network's settings, or all numbers of a tuple, are whole numbers.
 
     Raises
     ------
@@ -48,4 +52,4 @@ def require_whole(
             if not is_whole or not at_least <= number <= at_most:
                 limit = "up" if at_most == _LARGEST_NUMBER else f"to {at_most}"
                 expected = f"whole numbers from {at_least} {limit}"
-                raise ConfigError(f"fields: {name}", repr(value), expected)
+                raise ConfigError(f"{section}: {name}", repr(value), expected)
