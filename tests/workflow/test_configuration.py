@@ -11,7 +11,7 @@ from workspace import ROOT, SETTINGS
 from configuration import Problems, Run, read_settings, runs, slug, source_namer
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.training import PictureTraining
-from train import HOW_AND_WHERE
+from training_job import HOW_AND_WHERE
 
 
 @pytest.fixture
