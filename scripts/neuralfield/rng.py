@@ -17,7 +17,7 @@ _ROUNDS = 10
 _WORD = 0xFFFFFFFF
 _MIX = (0x9E3779B1, 0x85EBCA6B)
 
-STREAM_ORDER, STREAM_JITTER, STREAM_DENSITY = 0, 1, 2
+STREAM_ORDER, STREAM_JITTER, STREAM_DENSITY, STREAM_HELD_OUT = 0, 1, 2, 4
 """The last word of a counter: draws for different purposes never share one."""
 
 FEISTEL_ROUNDS = 8

@@ -1,0 +1,1 @@
+"""Networks that are no coordinate networks: these stand in `neuralfield.fields`."""
