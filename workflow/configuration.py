@@ -5,7 +5,7 @@ import math
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,11 +34,18 @@ ROOT = Path(__file__).parent.parent
 OWN_PICTURE_SIZE_PX = 256
 """Longer side that a picture given by ``image=`` is reduced to, if it is larger."""
 
-TEXT_KEYS = ("image", "images", "path", "field", "fields")
+TEXT_KEYS = (
+    *("image", "images", "path", "field", "fields"),
+    *("inputs", "targets", "truth", "about"),
+)
 """Keys whose text stays text even where it looks like a number: '2024' is a file's name."""
 
-NAMING_KEYS = ("images", "fields", "crops", "sweeps")
+NAMING_KEYS = ("images", "fields", "crops", "sweeps", "tables")
 """Keys whose own keys are names: one without settings lacks something, and is not left out."""
+
+
+TAKEN_NAMES = ("tables", "classifiers")
+"""Folders in results/ that are no picture's."""
 
 
 class Run(NamedTuple):
@@ -63,8 +70,9 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
     dict
         ``images`` (each with its path as found and the fields it is for), ``fields`` (each with
         all of its settings; `training` there is the section `training` with the field's own
-        changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``training``, ``render``,
-        ``timelapse``, ``evaluate``, ``gpu_share`` and ``max_megapixels``.
+        changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``tables`` (each with
+        all of its settings), ``training``, ``render``, ``timelapse``, ``evaluate``,
+        ``gpu_share`` and ``max_megapixels``.
         Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
 
     Raises
@@ -114,6 +122,11 @@ def runs(settings: Mapping[str, Any]) -> list[Run]:
         for name, image in settings["images"].items()
         for field in image.get("fields", settings["fields"])
     ]
+
+
+def size_name(widths: Sequence[int]) -> str:
+    """The folder of a further network of a table: ``[16, 8]`` is ``16x8``."""
+    return "x".join(map(str, widths)) or "none"
 
 
 def trained_fields(settings: Mapping[str, Any]) -> list[str]:
@@ -207,7 +220,8 @@ def _adopt_own_picture(
             image["size"] = OWN_PICTURE_SIZE_PX
     except ConfigError as error:
         yield error
-    written["images"] = {slug(Path(path).stem): image}
+    name = slug(Path(path).stem)
+    written["images"] = {f"{name}-picture" if name in TAKEN_NAMES else name: image}
     del written["image"]
     sweeps = written.get("sweeps")
     for sweep in sweeps.values() if isinstance(sweeps, Mapping) else ():
@@ -260,7 +274,8 @@ def _with_defaults(value: Any, rule: Mapping[str, Any], schema: Mapping[str, Any
     properties, others = rule.get("properties", {}), rule.get("additionalProperties")
     for key in [*properties, *(key for key in value if key not in properties)]:
         own = resolved(properties.get(key, others), schema)
-        if key == "training" and rule is not schema:  # changes of one network, not a section
+        if key == "training" and rule is not schema and "default" not in properties[key]:
+            # changes of one network, not a section
             filled |= {key: copy.deepcopy(value[key])} if key in value else {}
         elif key in value:
             filled[key] = _with_defaults(value[key], own, schema)
@@ -275,6 +290,10 @@ def _disagreements(
     """What no single key is to blame for, and files that are not there."""
     for name, image in settings["images"].items():
         place: Place = ("images", name)
+        if name.lower() in TAKEN_NAMES:
+            expected = f"another name: results/{name.lower()} is for {name.lower()}"
+            where = name_place(("images",), name_source)
+            yield ConfigError(where, f"the name {name!r}", expected, "rename it")
         try:
             found = _require_file(
                 image["path"], name_place((*place, "path"), name_source), "a picture"
@@ -302,6 +321,8 @@ def _disagreements(
                 yield error
         else:
             yield from training_disagreements(name, settings, name_source)
+    for name in settings["tables"]:
+        yield from _table_disagreements(name, settings, name_source)
     for name, crop in settings["render"]["crops"].items():
         left, top, right, bottom = crop["box"]
         if not (left < right and top < bottom):
@@ -316,17 +337,58 @@ def training_disagreements(
     """What is wrong between the settings of one network's training."""
     own = settings["fields"][name].get("training", {})
     training = _training_of(name, settings)
-    for key, limit_key in (
+    for key, limit_key in _above_their_limits(training):
+        changed = key in own or limit_key in own
+        place: Place = ("fields", name, "training", key) if changed else ("training", key)
+        yield _above_its_limit(name_place(place, name_source), training, key, limit_key)
+
+
+def _above_their_limits(training: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Settings that are larger than another one allows, each with the name of that."""
+    pairs = (
         ("minimum_learning_rate", "learning_rate"),
         ("segments", "steps"),
         ("warmup_steps", "steps"),
         ("time_margin_s", "time_limit_s"),
-    ):
-        if training[key] > training.get(limit_key, math.inf):
-            changed = key in own or limit_key in own
-            place: Place = ("fields", name, "training", key) if changed else ("training", key)
-            yield ConfigError(
-                name_place(place, name_source),
-                as_written(training[key]),
-                f"at most {limit_key}, which is {training[limit_key]:g}",
-            )
+    )
+    return [pair for pair in pairs if training.get(pair[0], 0) > training.get(pair[1], math.inf)]
+
+
+def _above_its_limit(
+    where: str, training: Mapping[str, Any], key: str, limit_key: str
+) -> ConfigError:
+    expected = f"at most {limit_key}, which is {training[limit_key]:g}"
+    return ConfigError(where, as_written(training[key]), expected)
+
+
+def _table_disagreements(
+    name: str, settings: Mapping[str, Any], name_source: Callable[[Place], str]
+) -> Iterator[ConfigError]:
+    """What is wrong between the settings of one table; its columns are looked at by its jobs."""
+    table = settings["tables"][name]
+
+    def where(*keys: str) -> str:
+        return name_place(("tables", name, *keys), name_source)
+
+    try:
+        table["path"] = os.fspath(_require_file(table["path"], where("path"), "a CSV"))
+    except ConfigError as error:
+        yield error
+    both = [column for column in table["targets"] if column in table["inputs"]]
+    if both:
+        yield ConfigError(
+            where("targets"), f"{both[0]}, an input too", "columns that are not given"
+        )
+    truth, targets = table.get("truth"), table["targets"]
+    if truth and len(truth) != len(targets):
+        expected = f"a column for each target: {len(targets)}"
+        yield ConfigError(where("truth"), f"{len(truth)} columns", expected)
+    output, training = table["network"]["output"], table["training"]
+    if training["loss"] == "binary_cross_entropy" and output != "sigmoid":
+        expected = "sigmoid, whose values are probabilities, with the loss binary_cross_entropy"
+        yield ConfigError(where("network", "output"), output, expected)
+    if output == "sigmoid" and table["scale_targets"] not in ("auto", "none"):
+        expected = "auto or none, with the output sigmoid"
+        yield ConfigError(where("scale_targets"), table["scale_targets"], expected)
+    for key, limit_key in _above_their_limits(training):
+        yield _above_its_limit(where("training", key), training, key, limit_key)

@@ -258,5 +258,12 @@ def forget_states():
     for run in TRAININGS:
         whole = Path("results", run.image, run.field)
         for folder in (whole, *(whole / "tiles" / tile for tile in tiles_of(run.image))):
-            if (folder / "model.safetensors").exists():
-                shutil.rmtree(folder / ".state", ignore_errors=True)
+            forget_state(folder)
+    for network in TABLE_NETWORKS:
+        forget_state(Path("results", "tables", network))
+
+
+def forget_state(folder):
+    """Remove what a training resumes from, if it is finished."""
+    if (folder / "model.safetensors").exists():
+        shutil.rmtree(folder / ".state", ignore_errors=True)
