@@ -379,6 +379,9 @@ def _table_disagreements(
         yield ConfigError(
             where("targets"), f"{both[0]}, an input too", "columns that are not given"
         )
+    if table["network"]["widths"] in table["sizes"]:
+        found = f"{as_written(table['network']['widths'])}, the widths of the network itself"
+        yield ConfigError(where("sizes"), found, "widths of others", "remove it")
     truth, targets = table.get("truth"), table["targets"]
     if truth and len(truth) != len(targets):
         expected = f"a column for each target: {len(targets)}"

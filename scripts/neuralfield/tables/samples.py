@@ -134,22 +134,15 @@ def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
             raise InputError(where, found, f"at most {MOST_BYTES >> 20:,} MiB", "take fewer rows")
         present = _header(where, file)
         places = [_place(where, name, present) for name in names]
-        others = set(range(len(present))) - set(places)
-        types = dict.fromkeys(places, np.float64) | dict.fromkeys(others, str)
         options = {"header": 0, "names": range(len(present)), "keep_default_na": False}
-        parts = []
-        try:
-            for part in _parts(where, file, dtype=types, **options):
-                values = part[places].to_numpy(np.float64)
-                if not (np.abs(values) <= LARGEST_NUMBER).all():
-                    raise ValueError("a number is missing or not finite")
-                parts.append(values)
-        except (ValueError, OverflowError) as error:
-            for part in _parts(where, file, dtype=str, **options):
-                _require_numbers(where, part[places].to_numpy(object), names, part.index[0] + 2)
-            found = f"is not a table of numbers ({error})"
-            raise InputError(where, found, _EXPECTED, _ONE_LINE) from error
-    if not sum(map(len, parts)):
+        parts = [
+            _numbers(where, part[places].to_numpy(object), names, part.index[0] + 2)
+            for part in read_csv_in_parts(
+                *(where, file, _EXPECTED, _ONE_LINE), rows=_ROWS_AT_ONCE, dtype=str, **options
+            )
+            if len(part)
+        ]
+    if not parts:
         raise InputError(where, "has no rows", _EXPECTED, _ONE_LINE)
     return np.concatenate(parts)
 
@@ -213,22 +206,25 @@ def _place(where: str, name: str, present: list[str]) -> int:
     return present.index(name)
 
 
-def _parts(where: str, file: BinaryIO, **options):
-    return read_csv_in_parts(where, file, _EXPECTED, _ONE_LINE, rows=_ROWS_AT_ONCE, **options)
-
-
-def _require_numbers(where: str, cells: np.ndarray, names: Sequence[str], first_line: int) -> None:
-    """Find the cell that is no number; columns first, and lines within them."""
+def _numbers(where: str, cells: np.ndarray, names: Sequence[str], first_line: int) -> np.ndarray:
+    """Cells as numbers; an error names the first that is none, columns first."""
+    try:
+        values = cells.astype(np.float64)
+        if (np.abs(values) <= LARGEST_NUMBER).all():
+            return values
+    except ValueError:
+        pass
     for column, name in enumerate(names):
-        texts = [str(cell).strip() for cell in cells[:, column]]
+        texts = [cell.strip() if isinstance(cell, str) else "" for cell in cells[:, column]]
         wrong = np.array([not _is_number(text) for text in texts])
         if wrong.any():
             found = np.array([repr(text)[:40] if text else "" for text in texts], dtype=object)
             raise wrong_cell(where, name, wrong, found, _A_NUMBER, first_line)
+    raise AssertionError("a cell is no number for NumPy, and is one for Python")
 
 
 def _is_number(text: str) -> bool:
     try:
-        return abs(float(text)) <= LARGEST_NUMBER and "_" not in text
+        return abs(float(text)) <= LARGEST_NUMBER
     except ValueError:
         return False
