@@ -14,6 +14,7 @@ NAMES = (
     "docs/gpu.md",
     "docs/large_pictures.md",
     "docs/promises.md",
+    "docs/tables.md",
     "benchmarks/README.md",
 )
 PAGES = [ROOT / name for name in NAMES]
