@@ -1,8 +1,4 @@
-"""A field taught one of the shipped pictures, small, on the tape: what its benchmarks share.
-
-They are for choosing and comparing fields on any machine in minutes. A picture this small says
-little of large ones: measure again at your own size.
-"""
+"""A field taught a picture and redrawn: what the benchmarks of fields and redraws share."""
 
 import time
 from dataclasses import dataclass
@@ -36,7 +32,7 @@ class Lesson:
     taught : Picture
         Reduced with a box filter.
     truth : Picture
-        Four times the size, from the same source.
+        A multiple of the size, from the same source.
     """
 
     taught: Picture
@@ -49,16 +45,20 @@ class Lesson:
         source = read_picture(path, mode=mode)
         return cls(resize_picture(source, side_px), resize_picture(source, _ENLARGED * side_px))
 
-    @property
-    def lanczos_db(self) -> float:
-        """What the taught picture reaches when it is enlarged with a Lanczos filter."""
+    def filter_db(self, name: str) -> float:
+        """What the taught picture reaches when it is enlarged with a filter."""
         size = (self.truth.width, self.truth.height)
-        enlarged = resize_picture(self.taught, size, "lanczos")
+        enlarged = resize_picture(self.taught, size, name)
         return psnr_db(enlarged.values(), self.truth.values())
 
 
 def teach(
-    lesson: Lesson, field: dict[str, Any], training: dict[str, Any], device: Device
+    lesson: Lesson,
+    field: dict[str, Any],
+    training: dict[str, Any],
+    device: Device,
+    engine: str = "tape",
+    threads: int = 1,
 ) -> dict[str, float]:
     """Teach a field a picture and measure it.
 
@@ -70,16 +70,18 @@ def teach(
     training : dict
         Settings of the section `training`.
     device : Device
+    engine : str
+    threads : int
 
     Returns
     -------
     dict
-        ``fit_db`` (at pixel centres), ``redraw_db`` (four times as large, against the truth),
+        ``fit_db`` (at pixel centres), ``redraw_db`` (at the truth's size),
         ``parameters`` and ``seconds`` (of the steps alone).
     """
     settings = PictureTraining.from_mapping(training)
     task = PictureTask(lesson.taught.values(), lesson.taught.mode, field_settings(field), settings)
-    with np.errstate(all="ignore"), TrainingSteps(task, device, "tape") as steps:
+    with np.errstate(all="ignore"), TrainingSteps(task, device, engine, threads) as steps:
         started_s = time.perf_counter()
         steps(settings.steps)
         seconds = time.perf_counter() - started_s

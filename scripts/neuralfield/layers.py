@@ -1,4 +1,4 @@
-"""Layers: linear maps with their initialisation, and activations by name."""
+"""Layers: linear maps and convolutions with their initialisation, and activations by name."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,7 +9,9 @@ from typing import Protocol
 import numpy as np
 
 from neuralfield import ops
+from neuralfield.convolution import conv2d
 from neuralfield.tensor import Tensor
+from neuralfield.windows import Pair
 
 
 class Layer(Protocol):
@@ -74,6 +76,44 @@ class Linear:
     def fan_out(self) -> int:
         """Values out."""
         return self.weight.shape[1]
+
+    @property
+    def parameters(self) -> Mapping[str, Tensor]:
+        """What is trained, by name."""
+        weight = {"weight": self.weight}
+        return weight if self.bias is None else weight | {"bias": self.bias}
+
+
+@dataclass(frozen=True)
+class Conv2d:
+    """A kernel that slides over pictures; see `neuralfield.convolution.conv2d`.
+
+    Attributes
+    ----------
+    weight : Tensor, shape (kernel height, kernel width, channels in / groups, channels out)
+    bias : Tensor, shape (channels out,), or None
+    stride, padding, dilation : int or (along the height, along the width)
+    groups : int
+    """
+
+    weight: Tensor
+    bias: Tensor | None = None
+    stride: Pair = 1
+    padding: Pair = 0
+    dilation: Pair = 1
+    groups: int = 1
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(batch, height, width, channels in) -> (batch, places, places, channels out)."""
+        return conv2d(
+            x,
+            self.weight,
+            self.bias,
+            stride=self.stride,
+            padding=self.padding,
+            dilation=self.dilation,
+            groups=self.groups,
+        )
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
@@ -192,3 +232,33 @@ def make_linear(
         return Linear(weight)
     bound = 1 / math.sqrt(fan_in)
     return Linear(weight, Tensor(generator.uniform(-bound, bound, size=fan_out), True))
+
+
+def make_conv2d(
+    kernel: tuple[int, int],
+    channels_in: int,
+    channels_out: int,
+    initializer: Initializer,
+    generator: np.random.Generator,
+    *,
+    bias: bool = True,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+) -> Conv2d:
+    """A trainable convolution with fresh weights, in float64 as `make_linear` draws them.
+
+    The values in a window of one group are the `fan_in` that the initialisation is told.
+
+    Parameters
+    ----------
+    kernel : (height, width)
+    channels_in, channels_out : int
+        Of all groups together.
+    """
+    fan_in = kernel[0] * kernel[1] * (channels_in // groups)
+    rows = make_linear(fan_in, channels_out, initializer, generator, bias=bias)
+    shape = (*kernel, channels_in // groups, channels_out)
+    weight = Tensor(rows.weight.data.reshape(shape), differentiable=True)
+    return Conv2d(weight, rows.bias, stride, padding, dilation, groups)

@@ -79,6 +79,49 @@ def huber(values: Tensor, target: Array, count: int, *, delta: float) -> Tensor:
     )
 
 
+def softmax_cross_entropy(logits: Tensor, labels: Array, count: int) -> Tensor:
+    """Mean of -log(softmax(logits)[label]): of classes, where the other losses are of values.
+
+    Logits of any size are fine: the largest of each sample is taken off first.
+
+    Parameters
+    ----------
+    logits : Tensor, shape (n, classes)
+    labels : array of int, shape (n,)
+        In ``range(classes)``.
+    count : int
+        Samples of the whole batch.
+
+    Returns
+    -------
+    Tensor of one number
+
+    Raises
+    ------
+    ValueError
+        The shapes do not belong together.
+    """
+    if len(logits.shape) != 2 or labels.shape != logits.shape[:1]:
+        raise ValueError(
+            f"softmax_cross_entropy: logits of shape {logits.shape} and labels of shape "
+            f"{labels.shape}; expected (n, classes) and (n,)"
+        )
+    xp = namespace_of(logits.data)
+    shifted = logits.data - logits.data.max(axis=1, keepdims=True)
+    probabilities = xp.exp(shifted)
+    total = probabilities.sum(axis=1, keepdims=True)
+    probabilities /= total
+    own = (xp.arange(len(labels)), labels)
+
+    def backward(g: Array) -> tuple[Array]:
+        slope = probabilities.copy()
+        slope[own] -= 1
+        slope *= (g / count).astype(slope.dtype)
+        return (slope,)
+
+    return record((xp.log(total[:, 0]) - shifted[own]).sum() / count, (logits,), backward)
+
+
 def make_loss(name: str, huber_delta: float = 0.1) -> Loss:
     """The loss of that name.
 

@@ -1,12 +1,14 @@
-"""What all networks share: their arrays by name, loaded, counted and moved."""
+"""What all networks share: their arrays by name; and networks that are a row of stages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from neuralfield.device import Array, Device, namespace_of
+from neuralfield.dropout import Dropout, TrainingCall, dropout
 from neuralfield.errors import ConfigError
+from neuralfield.layers import Conv2d, Linear
 from neuralfield.tensor import Tensor
 
 
@@ -92,3 +94,50 @@ class Network(Generic[AnyLayer]):
         for tensor in self.parameters.values():
             tensor.data = device.asarray(tensor.data, dtype=dtype)
         return self
+
+
+Stage = Linear | Conv2d | Dropout | Callable[[Tensor], Tensor]
+"""A layer, or a function of the layer's output such as `neuralfield.ops.relu`."""
+
+
+class Sequential(Network[Linear | Conv2d]):
+    """One stage after another.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+
+    Examples
+    --------
+    >>> network = Sequential([convolution, ops.relu, ops.flatten, Dropout(0.5), linear])
+    >>> logits = network(pictures)  # nothing is dropped
+    >>> logits = network(pictures, TrainingCall(random_seed, step, samples))
+    """
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        super().__init__([stage for stage in stages if isinstance(stage, Linear | Conv2d)])
+        self.stages = list(stages)
+
+    def __call__(self, inputs: Array, training: TrainingCall | None = None) -> Tensor:
+        """The last stage's values.
+
+        Parameters
+        ----------
+        inputs : array, shape (n, ...)
+            Of the network's dtype and device.
+        training : TrainingCall, optional
+            In training: what dropout's draws depend on. Without it nothing is dropped.
+
+        Returns
+        -------
+        Tensor, shape (n, ...)
+        """
+        x, dropouts = Tensor(inputs), 0
+        for stage in self.stages:
+            if isinstance(stage, Dropout):
+                if training is not None:
+                    x = dropout(x, stage.rate, training, dropouts)
+                dropouts += 1
+            else:
+                x = stage(x)
+        return x

@@ -1,6 +1,7 @@
 """The operations of the tape: each forward beside its backward."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -339,6 +340,11 @@ def group_means(x: Tensor, sizes: Sequence[int]) -> Tensor:
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     """The same elements in another shape."""
     return record(x.data.reshape(shape), (x,), lambda g: (g.reshape(x.shape),))
+
+
+def flatten(x: Tensor) -> Tensor:
+    """Each sample as one row: (n, ...) -> (n, values)."""
+    return reshape(x, (len(x.data), math.prod(x.shape[1:])))
 
 
 def concatenate(parts: Sequence[Tensor], axis: int) -> Tensor:

@@ -12,7 +12,8 @@ import numpy as np
 from neuralfield.device import Device
 from neuralfield.engines.table_problem import TableProblem
 from neuralfield.errors import ConfigError
-from neuralfield.networks.dense import Dense, DenseNetwork
+from neuralfield.network import Sequential
+from neuralfield.networks.dense import Dense
 from neuralfield.optimizers import Optimizer
 from neuralfield.sampling import Batches
 from neuralfield.schedules import Schedule
@@ -118,7 +119,7 @@ class TableTask:
             {},
         )
 
-    def fresh_network(self) -> DenseNetwork:
+    def fresh_network(self) -> Sequential:
         """A network with fresh weights.
 
         Raises
@@ -132,7 +133,7 @@ class TableTask:
 
     def problem(
         self,
-        network: DenseNetwork,
+        network: Sequential,
         optimizer: Optimizer,
         schedule: Schedule,
         device: Device,
@@ -168,7 +169,7 @@ class TableTask:
             "held_out_share": self.held_out_share,
         }
 
-    def save_network(self, path: Path, network: DenseNetwork, record: Mapping[str, Any]) -> None:
+    def save_network(self, path: Path, network: Sequential, record: Mapping[str, Any]) -> None:
         """Write a network so that it can predict anywhere."""
         save_table_model(path, network, self.model, record)
 
@@ -180,7 +181,7 @@ class TableTask:
         return load_table_snapshot(path, step, of).arrays
 
     @np.errstate(all="ignore")
-    def squared_error(self, network: DenseNetwork, device: Device, dtype: str) -> float:
+    def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:
         """Mean over a few thousand rows, in the network's units; may be infinite or NaN."""
         inputs, targets = self._scaled
         count = len(inputs)

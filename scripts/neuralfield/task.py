@@ -10,6 +10,7 @@ import numpy as np
 
 from neuralfield.device import Device
 from neuralfield.engines.problem import Problem
+from neuralfield.network import Network
 from neuralfield.optimizers import Optimizer
 from neuralfield.schedules import Schedule
 from neuralfield.training import TrainingSettings
@@ -56,7 +57,7 @@ class Task(Protocol):
         """What the history says of it."""
         ...
 
-    def fresh_network(self) -> Any:
+    def fresh_network(self) -> Network[Any]:
         """A network with fresh weights, in float64 on the CPU: a function of the settings alone."""
         ...
 

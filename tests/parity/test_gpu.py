@@ -8,17 +8,23 @@ import numpy as np
 import pytest
 
 from neuralfield import losses
-from neuralfield.device import gpu_is_present, select_device, to_host
+from neuralfield.convolution import conv2d
+from neuralfield.device import gpu_is_present, namespace_of, select_device, to_host
+from neuralfield.dropout import TrainingCall, dropout
 from neuralfield.metrics import psnr_db
 from neuralfield.model import load_model
+from neuralfield.pooling import average_pool2d, max_pool2d
 from neuralfield.render import render
 from neuralfield.rng import permuted, philox, uniform
 from neuralfield.tensor import Tensor, gradients
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+import test_convolution
 import test_divergence
 import test_fit
+import test_pooling
 import test_tensor
+from finite_differences import weighted
 
 pytestmark = [
     pytest.mark.gpu,
@@ -37,13 +43,17 @@ def value_and_gradients(function, arrays):
     return [to_host(a) for a in (output.data, *gradients(output, leaves))]
 
 
-@pytest.mark.parametrize("name", test_tensor.CASES)
-def test_operation(name, gpu):
-    function, *arrays = test_tensor.CASES[name]
+def assert_alike(function, arrays, gpu):
     on_cpu = value_and_gradients(function, arrays)
     on_gpu = value_and_gradients(function, [gpu.asarray(array) for array in arrays])
     for a, b in zip(on_cpu, on_gpu, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", test_tensor.CASES)
+def test_operation(name, gpu):
+    function, *arrays = test_tensor.CASES[name]
+    assert_alike(function, arrays, gpu)
 
 
 @pytest.mark.parametrize("name", ["mse", "binary_cross_entropy", "huber"])
@@ -56,6 +66,40 @@ def test_loss(name, gpu):
     on_gpu = value_and_gradients(lambda x: loss(x, there, there.size), [gpu.asarray(values)])
     for a, b in zip(on_cpu, on_gpu, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", test_convolution.CASES)
+def test_convolving(name, gpu):
+    arrays, settings = test_convolution.arrays_of(name)
+    assert_alike(lambda *leaves: weighted(conv2d(*leaves, **settings)), arrays, gpu)
+
+
+@pytest.mark.parametrize("name", test_pooling.CASES)
+def test_windows_pooled(name, gpu):
+    window, stride, padding = test_pooling.CASES[name]
+    x = test_pooling.distinct(2, 5, 7, 2)
+    assert_alike(lambda x: weighted(max_pool2d(x, window, stride, padding=padding)), [x], gpu)
+    if not padding:
+        assert_alike(lambda x: weighted(average_pool2d(x, window, stride)), [x], gpu)
+
+
+def test_dropout_drops_the_same_values(gpu):
+    def dropped(x):
+        samples = namespace_of(x.data).arange(40)
+        return weighted(dropout(x, 0.3, TrainingCall(5, 7, samples), 1))
+
+    assert_alike(dropped, [np.random.default_rng(0).normal(size=(40, 9))], gpu)
+
+
+def test_softmax_cross_entropy(gpu):
+    generator = np.random.default_rng(0)
+    logits, labels = generator.normal(size=(40, 5)), generator.integers(0, 5, 40)
+
+    def loss(x):
+        there = namespace_of(x.data).asarray(labels)
+        return losses.softmax_cross_entropy(x, there, len(labels))
+
+    assert_alike(loss, [logits], gpu)
 
 
 def test_random_numbers_are_the_same_bits(gpu):

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+from finite_differences import check_gradients
 
 from neuralfield.errors import ConfigError
-from neuralfield.losses import make_loss
+from neuralfield.losses import make_loss, softmax_cross_entropy
 from neuralfield.tensor import Tensor, gradients
 
 TARGET = np.array([[0.0], [1.0], [0.25]], dtype=np.float32)
@@ -52,3 +53,51 @@ def test_blocks_of_a_batch_add_up_to_the_batch():
 def test_unknown_loss():
     with pytest.raises(ConfigError, match=r"training\.loss: 'mae'; expected one of mse"):
         make_loss("mae")
+
+
+LABELS = np.array([2, 0, 1, 2])
+
+
+def test_softmax_cross_entropy_has_its_gradient():
+    logits = np.random.default_rng(3).normal(size=(4, 3))
+    check_gradients(lambda x: softmax_cross_entropy(x, LABELS, 4), logits)
+
+
+@pytest.mark.parametrize("size", [1, 1e3, 1e30])
+def test_softmax_cross_entropy_is_its_formula_for_logits_of_any_size(size):
+    logits = (size * np.random.default_rng(4).normal(size=(4, 3))).astype(np.float32)
+    leaf = Tensor(logits, differentiable=True)
+    loss = softmax_cross_entropy(leaf, LABELS, 4)
+    exact = logits.astype(np.float64) - logits.astype(np.float64).max(axis=1, keepdims=True)
+    normalised = exact - np.log(np.exp(exact).sum(axis=1, keepdims=True))
+    assert float(loss.data) == pytest.approx(-normalised[np.arange(4), LABELS].mean(), rel=1e-6)
+    expected = (np.exp(normalised) - np.eye(3)[LABELS]) / 4
+    np.testing.assert_allclose(gradients(loss, [leaf])[0], expected, atol=1e-7)
+    assert loss.data.dtype == leaf.data.dtype == np.float32
+
+
+def test_softmax_cross_entropy_of_blocks_adds_up_to_that_of_the_batch():
+    logits = np.random.default_rng(5).normal(size=(4, 3))
+    whole = softmax_cross_entropy(Tensor(logits), LABELS, 4).data
+    parts = [
+        softmax_cross_entropy(Tensor(logits[s]), LABELS[s], 4).data
+        for s in (slice(0, 3), slice(3, 4))
+    ]
+    assert sum(parts) == pytest.approx(whole, rel=1e-12)
+
+
+def test_softmax_cross_entropy_is_that_of_torch():
+    torch = pytest.importorskip("torch")
+    logits = np.random.default_rng(6).normal(size=(4, 3))
+    twin = torch.tensor(logits, requires_grad=True)
+    expected = torch.nn.functional.cross_entropy(twin, torch.tensor(LABELS))
+    expected.backward()
+    leaf = Tensor(logits, differentiable=True)
+    loss = softmax_cross_entropy(leaf, LABELS, 4)
+    assert float(loss.data) == pytest.approx(float(expected.detach()), rel=1e-12)
+    np.testing.assert_allclose(gradients(loss, [leaf])[0], twin.grad.numpy(), atol=1e-12)
+
+
+def test_labels_that_do_not_belong_to_the_logits_are_refused():
+    with pytest.raises(ValueError, match=r"labels of shape \(4, 1\); expected"):
+        softmax_cross_entropy(Tensor(np.ones((4, 3))), LABELS[:, None], 4)

@@ -3,6 +3,7 @@
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,10 +43,11 @@ def curve(rows=80):
 
 
 def make_task(samples=None, network=None, training=None, **settings):
-    small = {"steps": 40, "batch_samples": 16, "snapshots": 5}
+    small: dict[str, Any] = {"steps": 40, "batch_samples": 16, "snapshots": 5}
+    narrow: dict[str, Any] = {"widths": (8,)}
     return TableTask(
         samples or curve(),
-        Dense(**({"widths": (8,)} | (network or {}))),
+        Dense(**(narrow | (network or {}))),
         SampleTraining.from_mapping(small | (training or {})),
         **settings,
     )
@@ -186,6 +188,7 @@ def test_another_table_does_not_go_on_from_the_state_of_this_one(tmp_path):
     assert any("starting afresh" in line for line in said)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_training_that_diverges_goes_back_once(tmp_path):
     training = {"optimizer": "sgd", "learning_rate": 3.0, "schedule": "constant", "steps": 200}
     network = {"activation": "relu"}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from neuralfield.device import Array, Device
+from neuralfield.network import Network
 from neuralfield.optimizers import Optimizer
 from neuralfield.sampling import Batches
 from neuralfield.schedules import Schedule
@@ -53,7 +54,7 @@ class Problem(ABC):
     dtype : {"float32", "float64"}
     """
 
-    network: Any
+    network: Network[Any]
     optimizer: Optimizer
     schedule: Schedule
     batches: Batches

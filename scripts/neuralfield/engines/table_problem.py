@@ -7,7 +7,7 @@ import numpy as np
 from neuralfield.device import Array, Device
 from neuralfield.engines.problem import Problem
 from neuralfield.losses import make_loss
-from neuralfield.networks.dense import DenseNetwork
+from neuralfield.network import Sequential
 from neuralfield.tensor import Tensor
 
 BLOCK_ROWS = {"cpu": 1024, "gpu": 1 << 18}
@@ -20,7 +20,7 @@ class TableProblem(Problem):
 
     Attributes
     ----------
-    network : DenseNetwork
+    network : Sequential
     inputs : ndarray of float64, shape (n, inputs)
         In the network's units.
     targets : ndarray of float64, shape (n, targets)
@@ -36,7 +36,7 @@ class TableProblem(Problem):
         In the network's units.
     """
 
-    network: DenseNetwork
+    network: Sequential
     inputs: np.ndarray
     targets: np.ndarray
     target_spread: np.ndarray
@@ -61,8 +61,8 @@ class TableProblem(Problem):
     @property
     def working_values(self) -> int:
         """Numbers that are alive for each row while it is worked on, about."""
-        layers = self.network.layers
-        return layers[0].fan_in + sum(layer.fan_out for layer in layers)
+        shapes = [layer.weight.shape for layer in self.network.layers]
+        return shapes[0][0] + sum(into_out[1] for into_out in shapes)
 
 
 class TableSupervision:
@@ -82,7 +82,7 @@ class TableSupervision:
         self._squared_spread = device.asarray(problem.target_spread**2, dtype="float64")
 
     def loss(
-        self, network: DenseNetwork, samples: Array, step: int, batch_size: int
+        self, network: Sequential, samples: Array, step: int, batch_size: int
     ) -> tuple[Tensor, Array]:
         """The part of a batch's mean loss, and of its error, that some rows have."""
         target = self._targets[samples]

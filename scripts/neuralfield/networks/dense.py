@@ -7,12 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from neuralfield import ops
-from neuralfield.device import Array
 from neuralfield.errors import ConfigError
 from neuralfield.fields.shape import require_whole
-from neuralfield.layers import ACTIVATIONS, INITIALIZERS, Activation, Layer, make_linear
-from neuralfield.network import Network
-from neuralfield.tensor import Tensor
+from neuralfield.layers import ACTIVATIONS, INITIALIZERS, make_linear
+from neuralfield.network import Sequential, Stage
 
 _SECTION = "network"
 _MOST_LAYERS = 1000
@@ -20,44 +18,9 @@ _MOST_LAYERS = 1000
 OUTPUTS = ("linear", "sigmoid")
 
 
-class DenseNetwork(Network[Layer]):
-    """Linear maps with an activation between each two.
-
-    Parameters
-    ----------
-    layers : list of Layer
-    activation : Activation
-    output : {"linear", "sigmoid"}
-        ``linear``: what the last layer gives, z; ``sigmoid``: 1 / (1 + exp(-z)), a probability.
-    """
-
-    def __init__(self, layers: list[Layer], activation: Activation, output: str) -> None:
-        super().__init__(layers)
-        self.activation = activation
-        self.output = output
-
-    def __call__(self, inputs: Array) -> Tensor:
-        """Outputs for rows of inputs.
-
-        Parameters
-        ----------
-        inputs : array, shape (n, inputs)
-            Of the network's dtype and device; scaled as it was taught.
-
-        Returns
-        -------
-        Tensor, shape (n, outputs)
-        """
-        x = Tensor(inputs)
-        for layer in self.layers[:-1]:
-            x = self.activation.after(layer, x)
-        z = self.layers[-1](x)
-        return ops.sigmoid(z) if self.output == "sigmoid" else z
-
-
 @dataclass(frozen=True)
 class Dense:
-    """Settings of a `DenseNetwork`.
+    """Linear maps with an activation between each two.
 
     Attributes
     ----------
@@ -69,7 +32,7 @@ class Dense:
     bias : bool
         Whether layers have biases.
     output : {"linear", "sigmoid"}
-        See `DenseNetwork`.
+        ``linear``: what the last layer gives, z; ``sigmoid``: 1 / (1 + exp(-z)), a probability.
     """
 
     suggested_learning_rate: ClassVar[float] = 1e-2
@@ -95,11 +58,12 @@ class Dense:
         """Shape of each layer's matrix: what is needed of memory, before it is taken."""
         return list(pairwise((inputs, *self.widths, outputs)))
 
-    def build(self, inputs: int, outputs: int, generator: np.random.Generator) -> DenseNetwork:
+    def build(self, inputs: int, outputs: int, generator: np.random.Generator) -> Sequential:
         """A network with fresh weights, in float64 on the CPU."""
-        initializer = INITIALIZERS[self.activation]
-        layers: list[Layer] = [
-            make_linear(fan_in, fan_out, initializer, generator, bias=self.bias)
-            for fan_in, fan_out in self.weight_shapes(inputs, outputs)
-        ]
-        return DenseNetwork(layers, Activation(self.activation), self.output)
+        initializer, activation = INITIALIZERS[self.activation], ACTIVATIONS[self.activation]
+        stages: list[Stage] = []
+        for fan_in, fan_out in self.weight_shapes(inputs, outputs):
+            layer = make_linear(fan_in, fan_out, initializer, generator, bias=self.bias)
+            stages += [layer, activation]
+        last = [ops.sigmoid] if self.output == "sigmoid" else []
+        return Sequential([*stages[:-1], *last])

@@ -16,7 +16,8 @@ from neuralfield.checkpoint import (
 )
 from neuralfield.device import HOST, Device, to_host
 from neuralfield.errors import CheckpointError
-from neuralfield.networks.dense import Dense, DenseNetwork
+from neuralfield.network import Sequential
+from neuralfield.networks.dense import Dense
 from neuralfield.tables.samples import MOST_COLUMNS
 from neuralfield.tables.scaling import Scaling
 from neuralfield.weights import require_enough, require_numbers
@@ -51,7 +52,7 @@ class TableModel:
     arrays: dict[str, np.ndarray]
     metadata: dict[str, Any] = field(default_factory=dict)
 
-    def network(self, device: Device = HOST, dtype: str = "float32") -> DenseNetwork:
+    def network(self, device: Device = HOST, dtype: str = "float32") -> Sequential:
         """The network with its weights, ready to be called on a device.
 
         Raises
@@ -116,14 +117,14 @@ class TableModel:
 
 
 def save_table_model(
-    path: Path, network: DenseNetwork, model: TableModel, metadata: Mapping[str, Any]
+    path: Path, network: Sequential, model: TableModel, metadata: Mapping[str, Any]
 ) -> None:
     """Write a network so that it can predict anywhere; the same network gives the same bytes.
 
     Parameters
     ----------
     path : Path
-    network : DenseNetwork
+    network : Sequential
         Its weights are written.
     model : TableModel
         All else is taken from it, but for its metadata.

@@ -1,0 +1,32 @@
+"""Gradients of the tape against finite differences."""
+
+import numpy as np
+
+from neuralfield import ops
+from neuralfield.tensor import Tensor, gradients
+
+
+def numerical_gradient(function, arrays, index, step=1e-6):
+    """Central differences of a scalar function with respect to one of its arrays."""
+    result = np.zeros_like(arrays[index])
+    for position in np.ndindex(result.shape):
+        values = []
+        for sign in (1, -1):
+            moved = [array.copy() for array in arrays]
+            moved[index][position] += sign * step
+            values.append(float(function(*map(Tensor, moved)).data))
+        result[position] = (values[0] - values[1]) / (2 * step)
+    return result
+
+
+def check_gradients(function, *arrays):
+    leaves = [Tensor(array, differentiable=True) for array in arrays]
+    for index, gradient in enumerate(gradients(function(*leaves), leaves)):
+        expected = numerical_gradient(function, list(arrays), index)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
+
+
+def weighted(x):
+    """A scalar in which every element counts differently, so that no mistake cancels out."""
+    weights = np.linspace(0.3, 1.7, x.data.size).reshape(x.shape)
+    return ops.sum_all(ops.multiply(x, weights))

@@ -1,0 +1,171 @@
+"""Convolutions against their formula, finite differences and PyTorch, in float64."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from finite_differences import check_gradients, weighted
+
+from neuralfield import convolution, ops
+from neuralfield.convolution import BLOCK_VALUES, conv2d
+from neuralfield.errors import ConfigError
+from neuralfield.tensor import Tensor, gradients
+
+RNG = np.random.default_rng(11)
+
+# x, weight, settings
+CASES = {
+    "one place": ((2, 3, 3, 1), (3, 3, 1, 2), {}),
+    "no overlap": ((2, 4, 6, 2), (1, 1, 2, 3), {}),
+    "tiles": ((2, 6, 10, 2), (3, 3, 2, 2), {}),
+    "odd sizes": ((1, 7, 9, 1), (2, 3, 1, 2), {}),
+    "stride": ((2, 7, 8, 2), (3, 3, 2, 2), {"stride": 2}),
+    "stride beyond the kernel": ((1, 8, 11, 1), (2, 2, 1, 2), {"stride": 3}),
+    "padding": ((2, 4, 5, 1), (3, 3, 1, 2), {"padding": 1}),
+    "dilation": ((1, 7, 8, 2), (3, 2, 2, 2), {"dilation": 2}),
+    "groups": ((2, 4, 5, 4), (3, 2, 2, 6), {"groups": 2}),
+    "each channel by itself": ((1, 5, 6, 3), (3, 3, 1, 3), {"groups": 3, "padding": 1}),
+    "pairs": (
+        (1, 6, 9, 2),
+        (2, 3, 1, 4),
+        {"stride": (1, 2), "padding": (2, 1), "dilation": (2, 1), "groups": 2},
+    ),
+}
+
+
+def arrays_of(name):
+    x, weight, settings = CASES[name]
+    return [RNG.normal(size=shape) for shape in (x, weight, weight[3:])], settings
+
+
+def by_the_formula(x, weight, bias, stride=1, padding=0, dilation=1, groups=1):
+    pairs = [(n, n) if isinstance(n, int) else n for n in (stride, padding, dilation)]
+    (sy, sx), (py, px), (dy, dx) = pairs
+    x = np.pad(x, ((0, 0), (py, py), (px, px), (0, 0)))
+    kernel_height, kernel_width, inputs, outputs = weight.shape
+    height = (x.shape[1] - dy * (kernel_height - 1) - 1) // sy + 1
+    width = (x.shape[2] - dx * (kernel_width - 1) - 1) // sx + 1
+    result = np.empty((len(x), height, width, outputs))
+    for n, i, j, o in np.ndindex(result.shape):
+        first = o // (outputs // groups) * inputs
+        seen = x[
+            n,
+            i * sy : i * sy + dy * (kernel_height - 1) + 1 : dy,
+            j * sx : j * sx + dx * (kernel_width - 1) + 1 : dx,
+            first : first + inputs,
+        ]
+        result[n, i, j, o] = bias[o] + (seen * weight[..., o]).sum()
+    return result
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_convolution_is_its_formula(name):
+    arrays, settings = arrays_of(name)
+    found = conv2d(*map(Tensor, arrays), **settings).data
+    np.testing.assert_allclose(found, by_the_formula(*arrays, **settings), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name):
+    arrays, settings = arrays_of(name)
+    check_gradients(lambda *leaves: weighted(conv2d(*leaves, **settings)), *arrays)
+
+
+def test_gradients_without_a_bias():
+    arrays, settings = arrays_of("tiles")
+    check_gradients(lambda *leaves: weighted(conv2d(*leaves, **settings)), *arrays[:2])
+
+
+@pytest.mark.parametrize("values", [1, 100, 700])
+def test_blocks_of_pictures_and_of_lines_change_nothing_but_rounding(monkeypatch, values):
+    arrays = [RNG.normal(size=shape) for shape in ((5, 7, 10, 2), (3, 3, 1, 4), (4,))]
+
+    def everything():
+        leaves = [Tensor(array, differentiable=True) for array in arrays]
+        y = conv2d(*leaves, groups=2)
+        return [y.data, *gradients(weighted(y), leaves)]
+
+    expected = everything()
+    monkeypatch.setitem(convolution.BLOCK_VALUES, "numpy", values)
+    for found, value in zip(everything(), expected, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients_are_those_of_torch(name):
+    torch = pytest.importorskip("torch")
+    arrays, settings = arrays_of(name)
+    leaves = [Tensor(array, differentiable=True) for array in arrays]
+    found = conv2d(*leaves, **settings)
+    x, weight, bias = (torch.tensor(array, requires_grad=True) for array in arrays)
+    expected = torch.nn.functional.conv2d(
+        x.permute(0, 3, 1, 2), weight.permute(3, 2, 0, 1), bias, **settings
+    ).permute(0, 2, 3, 1)
+    np.testing.assert_allclose(found.data, expected.detach().numpy(), atol=1e-12)
+    g = RNG.normal(size=found.shape)
+    (expected * torch.tensor(g)).sum().backward()
+    slopes = gradients(ops.sum_all(ops.multiply(found, g)), leaves)
+    for slope, leaf in zip(slopes, (x, weight, bias), strict=True):
+        np.testing.assert_allclose(slope, leaf.grad.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(256, 32, 32, 4), (1, 512, 512, 4)])
+def test_memory_is_bounded_by_a_block_of_windows(shape):
+    leaves = [
+        Tensor(np.ones(size, dtype=np.float32), differentiable=True)
+        for size in (shape, (5, 5, 4, 4), (4,))
+    ]
+    windows_bytes = 25 * leaves[0].data.nbytes
+    # a block, and what is small
+    working_bytes = 4 * BLOCK_VALUES["numpy"] + (1 << 18)
+
+    tracemalloc.start()
+    y = conv2d(*leaves)
+    forward_bytes = tracemalloc.get_traced_memory()[1]
+    assert y.backward is not None
+    g = np.ones_like(y.data)
+    before_bytes = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    slopes = y.backward(g)
+    backward_bytes = tracemalloc.get_traced_memory()[1] - before_bytes
+    tracemalloc.stop()
+
+    assert forward_bytes < y.data.nbytes + working_bytes < windows_bytes / 10
+    ones_bytes = y.data.nbytes // 4
+    assert slopes[0] is not None
+    assert backward_bytes < slopes[0].nbytes + ones_bytes + working_bytes < windows_bytes / 10
+
+
+def test_one_batch_gives_the_same_bytes_each_time():
+    arrays = [
+        RNG.normal(size=shape).astype(np.float32) for shape in ((64, 12, 12, 10), (5, 5, 10, 20))
+    ]
+
+    def slopes():
+        leaves = [Tensor(array, differentiable=True) for array in arrays]
+        return [g.tobytes() for g in gradients(weighted(conv2d(*leaves)), leaves)]
+
+    assert slopes() == slopes()
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "settings", "message"),
+    [
+        ((2, 5, 5), (3, 3, 1, 2), {}, r"shape \(2, 5, 5\); expected shape \(batch, height"),
+        ((2, 5, 5, 1), (3, 3, 2), {}, r"weight of shape \(3, 3, 2\); expected shape \(kernel"),
+        ((2, 5, 5, 3), (3, 3, 1, 2), {}, r"weight of shape .* expected 3 channels in a group"),
+        ((2, 5, 5, 3), (3, 3, 1, 2), {"groups": 2}, r"groups 2 with 3 channels in and 2 out"),
+        ((2, 5, 4, 1), (3, 5, 1, 2), {}, r"pictures of 5 x 4 .* expected at least the 3 x 5"),
+        ((2, 5, 5, 1), (3, 3, 1, 2), {"dilation": 3}, r"expected at least the 7 x 7"),
+        ((2, 5, 5, 1), (3, 3, 1, 2), {"stride": 0}, r"stride 0; expected a whole number from 1"),
+        ((2, 5, 5, 1), (3, 3, 1, 2), {"padding": (1, -1)}, r"padding \(1, -1\); expected"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_named(x, weight, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        conv2d(Tensor(np.ones(x)), Tensor(np.ones(weight)), **settings)
+
+
+def test_a_bias_that_does_not_fit_is_named():
+    with pytest.raises(ConfigError, match=r"bias of shape \(3,\); expected shape \(2,\)"):
+        conv2d(*(Tensor(np.ones(shape)) for shape in ((2, 5, 5, 1), (3, 3, 1, 2), (3,))))

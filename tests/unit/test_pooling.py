@@ -1,0 +1,101 @@
+"""Pooling against its formula, finite differences and PyTorch, in float64."""
+
+import numpy as np
+import pytest
+from finite_differences import check_gradients, weighted
+
+from neuralfield import ops
+from neuralfield.errors import ConfigError
+from neuralfield.pooling import average_pool2d, max_pool2d
+from neuralfield.tensor import Tensor, gradients
+
+RNG = np.random.default_rng(13)
+
+# window, stride, padding
+CASES = {
+    "side by side": (2, None, 0),
+    "overlapping": (3, 2, 0),
+    "apart": (2, 3, 0),
+    "pairs and padding": ((2, 3), (1, 2), (1, 1)),
+    "padding": (3, 3, 1),
+    "more than 256 places": ((2, 129), None, (1, 64)),
+}
+
+
+def distinct(*shape):
+    """Numbers so far apart that finite differences change no maximum."""
+    return RNG.permutation(np.arange(np.prod(shape), dtype=float)).reshape(shape) / 10
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_of_max_pooling(name):
+    window, stride, padding = CASES[name]
+    check_gradients(
+        lambda x: weighted(max_pool2d(x, window, stride, padding=padding)), distinct(2, 5, 7, 2)
+    )
+
+
+@pytest.mark.parametrize("name", ["side by side", "overlapping", "apart"])
+def test_gradients_of_average_pooling(name):
+    window, stride, _ = CASES[name]
+    check_gradients(
+        lambda x: weighted(average_pool2d(x, window, stride)), RNG.normal(size=(2, 5, 7, 2))
+    )
+
+
+def test_values():
+    x = Tensor(np.arange(24.0).reshape(1, 4, 6, 1))
+    np.testing.assert_array_equal(max_pool2d(x, 2).data[0, ..., 0], [[7, 9, 11], [19, 21, 23]])
+    np.testing.assert_array_equal(average_pool2d(x, (4, 3)).data[0, ..., 0], [[10, 13]])
+
+
+def test_what_is_too_little_for_a_window_is_left_out():
+    x = Tensor(distinct(1, 5, 7, 1), differentiable=True)
+    slopes = gradients(ops.sum_all(max_pool2d(x, 2)), [x])[0]
+    assert slopes.sum() == 2 * 3
+    assert not slopes[:, 4].any()
+    assert not slopes[:, :, 6].any()
+
+
+def test_where_several_are_the_largest_the_first_gets_the_gradient():
+    x = Tensor(np.array([[1.0, 3.0], [3.0, 3.0]]).reshape(1, 2, 2, 1), differentiable=True)
+    slopes = gradients(ops.sum_all(max_pool2d(x, 2)), [x])[0]
+    np.testing.assert_array_equal(slopes.reshape(2, 2), [[0, 1], [0, 0]])
+
+
+def test_a_number_that_is_none_is_not_lost():
+    x = np.zeros((1, 2, 2, 1))
+    x[0, 1, 0, 0] = np.nan
+    assert np.isnan(max_pool2d(Tensor(x), 2).data).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_max_pooling_is_that_of_torch_with_many_ties(name):
+    torch = pytest.importorskip("torch")
+    window, stride, padding = CASES[name]
+    x = RNG.integers(0, 4, size=(2, 9, 12, 3)).astype(float)
+    leaf, twin = Tensor(x, differentiable=True), torch.tensor(x, requires_grad=True)
+    found = max_pool2d(leaf, window, stride, padding=padding)
+    channels_first = twin.permute(0, 3, 1, 2)
+    expected = torch.nn.functional.max_pool2d(channels_first, window, stride, padding)
+    expected = expected.permute(0, 2, 3, 1)
+    np.testing.assert_array_equal(found.data, expected.detach().numpy())
+    g = RNG.normal(size=found.shape)
+    (expected * torch.tensor(g)).sum().backward()
+    slopes = gradients(ops.sum_all(ops.multiply(found, g)), [leaf])[0]
+    np.testing.assert_allclose(slopes, twin.grad.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("pool", [max_pool2d, average_pool2d])
+def test_windows_that_do_not_fit_are_named(pool):
+    with pytest.raises(ConfigError, match=r"pictures of 4 x 6 .* expected at least the 5 x 5"):
+        pool(Tensor(np.ones((1, 4, 6, 1))), 5)
+    with pytest.raises(ConfigError, match=r"window 0; expected a whole number from 1 up"):
+        pool(Tensor(np.ones((1, 4, 6, 1))), 0)
+    with pytest.raises(ConfigError, match=r"shape \(4, 6\); expected shape \(batch, height"):
+        pool(Tensor(np.ones((4, 6))), 2)
+
+
+def test_padding_in_which_a_window_could_drown_is_refused():
+    with pytest.raises(ConfigError, match="at most half a window"):
+        max_pool2d(Tensor(np.ones((1, 4, 6, 1))), 2, padding=2)
