@@ -193,7 +193,7 @@ def _draw_surface(axes: Axes, view: View, colours: Colours) -> None:
         axes.contour(x, y, answers, levels=[middle], colors=colours.muted, linewidths=1.6)
     groups = _groups(view)
     for rows, label, fill in groups:
-        named = f"{label}: " if len(groups) > 1 else ""
+        named = f"{label}: " if len(groups) > 1 else " "  # Matplotlib hides what begins with _
         for upper in (False, True):
             kept = rows[(targets[rows] > middle) == upper]
             tone = colours.first if upper else colours.second
