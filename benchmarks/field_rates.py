@@ -2,11 +2,17 @@
 
     PYTHONPATH=scripts python benchmarks/field_rates.py
 
-prints a table for docs/fields.md. The defaults in `neuralfield.fields.LEARNING_RATES` are from it.
+prints a table for docs/fields.md: what each field's `suggested_learning_rate` is from. With
+
+    --fields siren --settings '{width: 64}' '{width: 256}' '{omega_0: 60}' --rates 2.5e-4 5e-4 1e-3
+
+it has a row for each of these settings.
 """
 
 import argparse
+from itertools import product
 
+import yaml
 from field_runs import PICTURES, Lesson, teach
 from threadpoolctl import threadpool_limits
 
@@ -21,6 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fields", nargs="+", choices=FIELDS, default=list(FIELDS))
     parser.add_argument("--rates", nargs="+", type=float, default=RATES)
+    parser.add_argument("--settings", nargs="+", type=yaml.safe_load, default=[{}], metavar="YAML")
     parser.add_argument("--optimizer", choices=("adam", "muon"), default="adam")
     parser.add_argument("--side", type=int, default=96, help="longer side in pixels")
     parser.add_argument("--steps", type=int, default=300)
@@ -30,7 +37,7 @@ def main() -> None:
     device = select_device("cpu")
     print("| field | " + " | ".join(f"{rate:g}" for rate in arguments.rates) + " |")
     print("|---" * (1 + len(arguments.rates)) + "|")
-    for field in arguments.fields:
+    for field, settings in product(arguments.fields, arguments.settings):
         cells = []
         for rate in arguments.rates:
             training = {
@@ -41,12 +48,15 @@ def main() -> None:
                 "optimizer": arguments.optimizer,
                 "learning_rate": rate,
             }
-            found = [teach(lesson, {"type": field}, training, device) for lesson in lessons]
+            found = [
+                teach(lesson, {"type": field} | settings, training, device) for lesson in lessons
+            ]
             fit, redraw = (
                 sum(one[key] for one in found) / len(found) for key in ("fit_db", "redraw_db")
             )
             cells.append(f"{fit:.1f} / {redraw:.1f}")
-        print(f"| `{field}` | " + " | ".join(cells) + " |", flush=True)
+        name = f"`{field}`" + "".join(f", {key} {value}" for key, value in settings.items())
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

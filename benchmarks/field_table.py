@@ -36,7 +36,7 @@ def main() -> None:
                 "batch_pixels": arguments.batch_pixels,
                 "supervision": "footprint",
                 "optimizer": arguments.optimizer,
-                "learning_rate": FIELDS[field].suggested_learning_rate,
+                "learning_rate": FIELDS[field]().suggested_learning_rate,
             }
             found = teach(lesson, {"type": field}, training, device)
             print(

@@ -1,11 +1,10 @@
 """From what config.yaml and the command line say to settings that the rules can rely on."""
 
 import copy
-import math
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,8 +12,11 @@ from typing import Any, NamedTuple
 import yaml
 
 import large_pictures
+import table_settings
+from named_files import require_file
 from neuralfield.errors import ConfigError, InputError
-from neuralfield.fields import FIELDS
+from neuralfield.fields import field_settings
+from training_limits import above_its_limit, above_their_limits
 from wording import (
     Place,
     Problems,
@@ -29,7 +31,6 @@ from wording import (
 )
 
 SCHEMA_PATH = Path(__file__).parent / "schemas" / "config.schema.yaml"
-ROOT = Path(__file__).parent.parent
 
 OWN_PICTURE_SIZE_PX = 256
 """Longer side that a picture given by ``image=`` is reduced to, if it is larger."""
@@ -39,6 +40,9 @@ TEXT_KEYS = (
     *("inputs", "targets", "truth", "about"),
 )
 """Keys whose text stays text even where it looks like a number: '2024' is a file's name."""
+
+AUTO = "auto"
+"""A learning rate that nobody chose."""
 
 NAMING_KEYS = ("images", "fields", "crops", "sweeps", "tables")
 """Keys whose own keys are names: one without settings lacks something, and is not left out."""
@@ -72,7 +76,8 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
         all of its settings; `training` there is the section `training` with the field's own
         changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``tables`` (each with
         all of its settings), ``training``, ``render``, ``timelapse``, ``evaluate``,
-        ``gpu_share`` and ``max_megapixels``.
+        ``gpu_share`` and ``max_megapixels``; and ``automatic_learning_rates``, the fields whose
+        learning rate is what suits them.
         Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
 
     Raises
@@ -91,8 +96,12 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
     errors = list(_disagreements(settings, name_source))
     if errors:
         raise Problems(errors)
+    settings["automatic_learning_rates"] = []
     for name in trained_fields(settings):
-        settings["fields"][name]["training"] = _training_of(name, settings)
+        field = settings["fields"][name]
+        if _written_training(name, settings)["learning_rate"] == AUTO:
+            settings["automatic_learning_rates"].append(name)
+        field["training"] = _training_of(name, settings)
     return settings
 
 
@@ -101,18 +110,23 @@ def read_schema() -> dict[str, Any]:
     return yaml.safe_load(SCHEMA_PATH.read_text(encoding="utf-8"))
 
 
+def _written_training(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The section `training` with a network's own changes."""
+    return settings["training"] | settings["fields"][name].get("training", {})
+
+
 def _training_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The section `training` with a network's own changes, and the learning rate that suits it."""
-    field = settings["fields"][name]
-    return with_learning_rate(field["type"], settings["training"] | field.get("training", {}))
+    """How a network is trained, with a learning rate that is a number."""
+    training = _written_training(name, settings)
+    if training["learning_rate"] == AUTO:
+        training["learning_rate"] = suggested_learning_rate(settings["fields"][name])
+    return training
 
 
-def with_learning_rate(field_type: str, training: Mapping[str, Any]) -> dict[str, Any]:
-    """A training whose learning rate is a number: where it is ``auto``, what suits the field."""
-    rate = training["learning_rate"]
-    if rate == "auto":
-        rate = FIELDS[field_type].suggested_learning_rate
-    return {**training, "learning_rate": rate}
+def suggested_learning_rate(field: Mapping[str, Any]) -> float:
+    """What suits a network: it may depend on all of its settings."""
+    description = {key: value for key, value in field.items() if key not in ("training", "output")}
+    return field_settings(description).suggested_learning_rate
 
 
 def runs(settings: Mapping[str, Any]) -> list[Run]:
@@ -122,11 +136,6 @@ def runs(settings: Mapping[str, Any]) -> list[Run]:
         for name, image in settings["images"].items()
         for field in image.get("fields", settings["fields"])
     ]
-
-
-def size_name(widths: Sequence[int]) -> str:
-    """The folder of a further network of a table: ``[16, 8]`` is ``16x8``."""
-    return "x".join(map(str, widths)) or "none"
 
 
 def trained_fields(settings: Mapping[str, Any]) -> list[str]:
@@ -173,15 +182,6 @@ def slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "-", plain).strip("-_").lower()[:64] or "picture"
 
 
-def find_file(path: str) -> Path | None:
-    """A file as the user wrote it, or else beside the Snakefile; None where there is none."""
-    try:
-        given = Path(path).expanduser()
-        return next((place for place in (given, ROOT / given) if place.is_file()), None)
-    except (OSError, ValueError, RuntimeError):  # too long, no text, of an unknown user
-        return None
-
-
 def _tidied(value: Any, key: str = "") -> Any:
     """The same without empty keys, with text keys, and with numbers where text spells one.
 
@@ -216,7 +216,7 @@ def _adopt_own_picture(
     image: dict[str, Any] = {"path": path}
     where = name_place(("image",), name_source)
     try:
-        if _longer_side_px(_require_file(path, where, "a picture"), where) > OWN_PICTURE_SIZE_PX:
+        if _longer_side_px(require_file(path, where, "a picture"), where) > OWN_PICTURE_SIZE_PX:
             image["size"] = OWN_PICTURE_SIZE_PX
     except ConfigError as error:
         yield error
@@ -246,19 +246,6 @@ def _longer_side_px(path: Path, where: str) -> int:
         return max(picture_size(path))
     except InputError as error:
         raise ConfigError(where, f"{path} {error.found}", error.expected, error.remedy) from error
-
-
-def _require_file(path: str, where: str, what: str) -> Path:
-    found = find_file(path)
-    if found is None:
-        state = "is a folder" if os.path.isdir(os.path.expanduser(path)) else "no such file"  # noqa: PTH111, PTH112
-        raise ConfigError(
-            where,
-            f"{path}: {state}",
-            f"the path of {what}",
-            f"write it relative to the working directory, {Path.cwd()}",
-        )
-    return found
 
 
 def _with_defaults(value: Any, rule: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
@@ -295,7 +282,7 @@ def _disagreements(
             where = name_place(("images",), name_source)
             yield ConfigError(where, f"the name {name!r}", expected, "rename it")
         try:
-            found = _require_file(
+            found = require_file(
                 image["path"], name_place((*place, "path"), name_source), "a picture"
             )
             image["path"] = os.fspath(found)
@@ -316,13 +303,15 @@ def _disagreements(
         if field["type"] == "imported":
             where = name_place(("fields", name, "path"), name_source)
             try:
-                field["path"] = os.fspath(_require_file(field["path"], where, "a model.json"))
+                field["path"] = os.fspath(require_file(field["path"], where, "a model.json"))
             except ConfigError as error:
                 yield error
         else:
             yield from training_disagreements(name, settings, name_source)
     for name in settings["tables"]:
-        yield from _table_disagreements(name, settings, name_source)
+        yield from table_settings.complaints(
+            name, settings, partial(name_place, name_source=name_source)
+        )
     for name, crop in settings["render"]["crops"].items():
         left, top, right, bottom = crop["box"]
         if not (left < right and top < bottom):
@@ -337,61 +326,7 @@ def training_disagreements(
     """What is wrong between the settings of one network's training."""
     own = settings["fields"][name].get("training", {})
     training = _training_of(name, settings)
-    for key, limit_key in _above_their_limits(training):
+    for key, limit_key in above_their_limits(training):
         changed = key in own or limit_key in own
         place: Place = ("fields", name, "training", key) if changed else ("training", key)
-        yield _above_its_limit(name_place(place, name_source), training, key, limit_key)
-
-
-def _above_their_limits(training: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Settings that are larger than another one allows, each with the name of that."""
-    pairs = (
-        ("minimum_learning_rate", "learning_rate"),
-        ("segments", "steps"),
-        ("warmup_steps", "steps"),
-        ("time_margin_s", "time_limit_s"),
-    )
-    return [pair for pair in pairs if training.get(pair[0], 0) > training.get(pair[1], math.inf)]
-
-
-def _above_its_limit(
-    where: str, training: Mapping[str, Any], key: str, limit_key: str
-) -> ConfigError:
-    expected = f"at most {limit_key}, which is {training[limit_key]:g}"
-    return ConfigError(where, as_written(training[key]), expected)
-
-
-def _table_disagreements(
-    name: str, settings: Mapping[str, Any], name_source: Callable[[Place], str]
-) -> Iterator[ConfigError]:
-    """What is wrong between the settings of one table; its columns are looked at by its jobs."""
-    table = settings["tables"][name]
-
-    def where(*keys: str) -> str:
-        return name_place(("tables", name, *keys), name_source)
-
-    try:
-        table["path"] = os.fspath(_require_file(table["path"], where("path"), "a CSV"))
-    except ConfigError as error:
-        yield error
-    both = [column for column in table["targets"] if column in table["inputs"]]
-    if both:
-        yield ConfigError(
-            where("targets"), f"{both[0]}, an input too", "columns that are not given"
-        )
-    if table["network"]["widths"] in table["sizes"]:
-        found = f"{as_written(table['network']['widths'])}, the widths of the network itself"
-        yield ConfigError(where("sizes"), found, "widths of others", "remove it")
-    truth, targets = table.get("truth"), table["targets"]
-    if truth and len(truth) != len(targets):
-        expected = f"a column for each target: {len(targets)}"
-        yield ConfigError(where("truth"), f"{len(truth)} columns", expected)
-    output, training = table["network"]["output"], table["training"]
-    if training["loss"] == "binary_cross_entropy" and output != "sigmoid":
-        expected = "sigmoid, whose values are probabilities, with the loss binary_cross_entropy"
-        yield ConfigError(where("network", "output"), output, expected)
-    if output == "sigmoid" and table["scale_targets"] not in ("auto", "none"):
-        expected = "auto or none, with the output sigmoid"
-        yield ConfigError(where("scale_targets"), table["scale_targets"], expected)
-    for key, limit_key in _above_their_limits(training):
-        yield _above_its_limit(where("training", key), training, key, limit_key)
+        yield above_its_limit(name_place(place, name_source), training, key, limit_key)

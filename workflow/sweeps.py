@@ -7,11 +7,12 @@ from itertools import product
 from typing import Any
 
 from configuration import (
+    AUTO,
     Run,
     read_schema,
+    suggested_learning_rate,
     trained_fields,
     training_disagreements,
-    with_learning_rate,
 )
 from neuralfield.errors import ConfigError
 from wording import (
@@ -145,9 +146,13 @@ def field_settings(
     training_keys = schema["$defs"]["training"]["properties"]
     own = {key: value for key, value in network.values if key not in training_keys}
     training = base["training"] | {k: v for k, v in network.values if k in training_keys}
-    training = with_learning_rate(base["type"], training)
+    field = base | own
+    chosen = dict(network.values).get("learning_rate")
+    is_automatic = network.base in settings["automatic_learning_rates"]
+    if chosen == AUTO or (chosen is None and is_automatic):
+        training |= {"learning_rate": suggested_learning_rate(field)}
     training = {key: training[key] for key in training_keys if key in training}
-    field = base | own | {"training": training}
+    field |= {"training": training}
     known = schema["$defs"][base["type"]]["properties"]
     return {key: field[key] for key in known if key in field}
 

@@ -39,7 +39,7 @@ def test_page_schema_and_settings_agree(kind: str):
 def test_page_gives_the_learning_rate_of_the_field(kind: str):
     table = SECTIONS["Learning rates"]
     (row,) = re.findall(rf"^\| `{kind}` \|.*$", table, re.MULTILINE)
-    assert float(row.split("|")[2]) == FIELDS[kind].suggested_learning_rate
+    assert float(row.split("|")[2]) == FIELDS[kind]().suggested_learning_rate
 
 
 def test_page_gives_the_settings_of_the_training_as_the_schema_does():

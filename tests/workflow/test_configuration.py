@@ -10,6 +10,7 @@ from workspace import ROOT, SETTINGS
 
 from configuration import Problems, Run, read_settings, runs, slug, source_namer
 from neuralfield.fields import FIELDS, field_settings
+from neuralfield.fields.siren import Siren
 from neuralfield.networks.dense import Dense
 from neuralfield.training import PictureTraining, SampleTraining
 from training_job import HOW_AND_WHERE
@@ -356,14 +357,15 @@ def test_a_learning_rate_that_nobody_chose_is_the_field_s(written):
     written["images"]["tiny"].pop("fields", None)
     found = read(written)["fields"]
     for kind, cls in FIELDS.items():
-        assert found[kind]["training"]["learning_rate"] == cls.suggested_learning_rate
+        assert found[kind]["training"]["learning_rate"] == cls().suggested_learning_rate
     written["training"]["learning_rate"] = 0.5
     written["fields"]["siren"]["training"] = {"learning_rate": "auto"}
+    written["fields"]["siren"]["width"] = 256
     found = read(written)["fields"]
-    assert found["siren"]["training"]["learning_rate"] == FIELDS["siren"].suggested_learning_rate
+    assert found["siren"]["training"]["learning_rate"] == Siren(width=256).suggested_learning_rate
     assert found["mlp"]["training"]["learning_rate"] == 0.5
     written["training"]["minimum_learning_rate"] = 0.1
-    assert "expected at most learning_rate, which is 0.001" in complaints(written)[0]
+    assert "expected at most learning_rate, which is 0.00026" in complaints(written)[0]
 
 
 def test_schema_and_tables_agree(written):

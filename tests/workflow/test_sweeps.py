@@ -12,6 +12,7 @@ from workspace import ROOT, SETTINGS
 
 import sweeps
 from configuration import Problems, Run, read_settings
+from neuralfield.fields.siren import Siren
 from sweeps import expand, spelled
 
 
@@ -63,6 +64,15 @@ def test_every_combination_is_a_network_of_its_own(written):
     assert base["width"] == 8
     assert field == base | {"width": 6, "training": base["training"] | {"random_seed": 1}}
     assert list(field) == list(base)
+
+
+def test_a_learning_rate_that_nobody_chose_suits_each_network(written):
+    written["training"]["learning_rate"] = "auto"
+    written["sweeps"]["s"]["vary"] = {"width": [64, 256], "random_seed": [1]}
+    settings, found = read(written)
+    fields = sweeps.all_fields(found, settings)
+    rates = {f["width"]: f["training"]["learning_rate"] for f in fields.values()}
+    assert rates == {w: Siren(width=w, hidden_layers=1).suggested_learning_rate for w in (64, 256)}
 
 
 def test_names_do_not_depend_on_how_it_is_written(written):

@@ -16,8 +16,10 @@ if workflow.is_main_process:
 import configuration
 import estimates
 import large_pictures
+import named_files
 import orphans
 import sweeps
+import table_settings
 from neuralfield.device import gpu_is_present
 from neuralfield.version import ENGINE_VERSION
 
@@ -224,7 +226,7 @@ def tile_minutes(wildcards, threads, attempt):
 
 def workflow_file(path):
     """A file of the workflow, wherever it is run."""
-    return str(configuration.find_file(path) or path)
+    return str(named_files.find_file(path) or path)
 
 
 def for_runs(pattern, runs=RUNS, **others):

@@ -4,7 +4,7 @@
 def table_networks(table):
     """Folders of a table's networks: its own, and one for each further size."""
     sizes = config["tables"][table]["sizes"]
-    return [table, *(f"{table}/sizes/{configuration.size_name(widths)}" for widths in sizes)]
+    return [table, *(f"{table}/sizes/{table_settings.size_name(widths)}" for widths in sizes)]
 
 
 TABLE_NETWORKS = {network: table for table in config["tables"] for network in table_networks(table)}
@@ -23,7 +23,7 @@ def table_path(wildcards):
     return table_of(wildcards)["path"]
 
 
-def table_settings(wildcards):
+def table_task_settings(wildcards):
     """What is learned, without how, and without what is only said or measured."""
     keys = ("inputs", "targets", "network", "scale_inputs", "scale_targets", "held_out_share")
     return {key: table_of(wildcards)[key] for key in keys}

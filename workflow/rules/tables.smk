@@ -28,7 +28,7 @@ rule train_table:
         mem_mb=table_memory_mb,
         runtime=lambda wildcards, attempt: estimates.table_minutes(table_of(wildcards), attempt),
     params:
-        settings=table_settings,
+        settings=table_task_settings,
         training=table_training,
         state="results/tables/{network}/.state",
         version=VERSION,

@@ -4,7 +4,6 @@ frequency encoding for implicit neural representations with Fourier-Chebyshev fe
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -96,8 +95,6 @@ class Cafe:
         See `neuralfield.fields.network.Output`.
     """
 
-    suggested_learning_rate: ClassVar[float] = 3e-3
-
     frequencies: int = 48
     scale: float = 10.0
     chebyshev_degree: int = 16
@@ -113,6 +110,11 @@ class Cafe:
         require_whole(self, "hidden_layers", at_least=0)
         require_whole(self, "factors", at_least=1, at_most=_MOST_FACTORS)
         require_whole(self, "chebyshev_degree", at_least=0, at_most=_HIGHEST_DEGREE)
+
+    @property
+    def suggested_learning_rate(self) -> float:
+        """Of Adam and Muon."""
+        return 3e-3
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix; those that are multiplied lie side by side in one."""

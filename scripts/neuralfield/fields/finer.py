@@ -3,7 +3,6 @@ tuning in implicit neural representation by variable-periodic activation functio
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -56,8 +55,6 @@ class Finer:
         See `neuralfield.fields.network.Output`.
     """
 
-    suggested_learning_rate: ClassVar[float] = 3e-4
-
     hidden_layers: int = 3
     width: int = 128
     first_omega_0: float = 30.0
@@ -72,6 +69,11 @@ class Finer:
         require_positive(self, *positive)
         require_whole(self, "width", at_least=1)
         require_whole(self, "hidden_layers", at_least=0)
+
+    @property
+    def suggested_learning_rate(self) -> float:
+        """Of Adam and Muon."""
+        return 3e-4
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix."""

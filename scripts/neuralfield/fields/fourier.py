@@ -3,7 +3,6 @@ learn high frequency functions in low dimensional domains", NeurIPS 2020)."""
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,8 +28,6 @@ class Fourier:
         See `neuralfield.fields.network.Output`.
     """
 
-    suggested_learning_rate: ClassVar[float] = 3e-3
-
     frequencies: int = 128
     scale: float = 10.0
     hidden_layers: int = 3
@@ -45,6 +42,11 @@ class Fourier:
         if self.activation not in ACTIVATIONS:
             expected = f"one of {', '.join(ACTIVATIONS)}"
             raise ConfigError("fields: activation", repr(self.activation), expected)
+
+    @property
+    def suggested_learning_rate(self) -> float:
+        """Of Adam and Muon."""
+        return 3e-3
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix."""

@@ -3,7 +3,6 @@ framework for activations in coordinate-MLPs", ECCV 2022)."""
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -46,8 +45,6 @@ class Gauss:
         See `neuralfield.fields.network.Output`.
     """
 
-    suggested_learning_rate: ClassVar[float] = 1e-3
-
     hidden_layers: int = 3
     width: int = 128
     scale: float = 10.0
@@ -58,6 +55,11 @@ class Gauss:
         require_positive(self, "scale", "steepness")
         require_whole(self, "width", at_least=1)
         require_whole(self, "hidden_layers", at_least=0)
+
+    @property
+    def suggested_learning_rate(self) -> float:
+        """Of Adam and Muon."""
+        return 1e-3
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix."""

@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -157,8 +156,6 @@ class Hashgrid:
         See `neuralfield.fields.network.Output`.
     """
 
-    suggested_learning_rate: ClassVar[float] = 1e-2
-
     levels: int = 8
     features: int = 2
     log2_table_size: int = 12
@@ -191,6 +188,11 @@ class Hashgrid:
             found.append(Level(resolution, start, rows))
             start += rows
         return tuple(found)
+
+    @property
+    def suggested_learning_rate(self) -> float:
+        """Of Adam and Muon."""
+        return 1e-2
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of the table, and of each layer's matrix."""

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,8 +29,6 @@ class Mlp:
         See `neuralfield.fields.network.Output`.
     """
 
-    suggested_learning_rate: ClassVar[float] = 1e-3
-
     widths: tuple[int, ...] = (128, 128, 128)
     activation: str = "tanh"
     bias: bool = True
@@ -47,6 +44,11 @@ class Mlp:
             raise ConfigError("fields: activation", repr(self.activation), expected)
         if self.coordinates not in ("centres", "corners"):
             raise ConfigError("fields: coordinates", repr(self.coordinates), "centres or corners")
+
+    @property
+    def suggested_learning_rate(self) -> float:
+        """Of Adam and Muon."""
+        return 1e-3
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix."""

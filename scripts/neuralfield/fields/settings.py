@@ -12,8 +12,6 @@ class FieldSettings(Protocol):
     """Settings of one kind of network: a frozen dataclass, checked when it is made."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
-    suggested_learning_rate: ClassVar[float]
-    """Of Adam and Muon, where the user says none: found by ``benchmarks/field_rates.py``."""
 
     @property
     def output(self) -> str:
@@ -23,6 +21,11 @@ class FieldSettings(Protocol):
     @property
     def steepness(self) -> float:
         """See `neuralfield.fields.network.Output`."""
+        ...
+
+    @property
+    def suggested_learning_rate(self) -> float:
+        """Of Adam and Muon, where the user says none: found by ``benchmarks/field_rates.py``."""
         ...
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:

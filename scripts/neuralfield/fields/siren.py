@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -36,8 +35,6 @@ class Siren:
         See `neuralfield.fields.network.Output`.
     """
 
-    suggested_learning_rate: ClassVar[float] = 1e-3
-
     hidden_layers: int = 3
     width: int = 128
     first_omega_0: float = 30.0
@@ -50,6 +47,16 @@ class Siren:
         require_positive(self, "first_omega_0", "omega_0", "weight_scale", "steepness")
         require_whole(self, "width", at_least=1)
         require_whole(self, "hidden_layers", at_least=0)
+
+    @property
+    def suggested_learning_rate(self) -> float:
+        """Of Adam and Muon: 6 / (width * hidden_layers * omega_0 * weight_scale), two digits of it.
+
+        How far a step may move the arguments of sines bounds it; a few times as much, and nothing
+        is learned. Found by ``benchmarks/field_rates.py``.
+        """
+        depth = max(self.hidden_layers, 1)
+        return float(f"{6 / (self.width * depth * self.omega_0 * self.weight_scale):.2g}")
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix."""

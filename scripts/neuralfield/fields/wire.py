@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -104,8 +103,6 @@ class Wire:
         See `neuralfield.fields.network.Output`.
     """
 
-    suggested_learning_rate: ClassVar[float] = 1e-3
-
     hidden_layers: int = 3
     width: int = 90
     omega_0: float = 20.0
@@ -117,6 +114,11 @@ class Wire:
         require_positive(self, "omega_0", "scale", "steepness")
         require_whole(self, "width", at_least=1)
         require_whole(self, "hidden_layers", at_least=0)
+
+    @property
+    def suggested_learning_rate(self) -> float:
+        """Of Adam and Muon."""
+        return 1e-3
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix of numbers, real and imaginary parts side by side."""
