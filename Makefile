@@ -12,7 +12,7 @@ CORES ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test fuzz test-cluster verify lint format clean
+.PHONY: help run tables test fuzz test-cluster verify lint format clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -22,6 +22,9 @@ help: ## list these targets
 
 run: $(VENV)/installed ## set everything up and make everything: results/report.html
 	$(BIN)/snakemake --cores $(CORES) $(ARGS)
+
+tables: $(VENV)/installed ## teach networks the tables of samples: results/tables/report.html
+	$(BIN)/snakemake --cores $(CORES) $(ARGS) tables
 
 test: $(VENV)/installed-test ## run the tests; ARGS goes to pytest
 	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)

@@ -40,6 +40,8 @@ include: "workflow/rules/tiles.smk"
 include: "workflow/rules/render.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/common_tables.smk"
+include: "workflow/rules/tables.smk"
 
 
 onstart:
@@ -51,6 +53,8 @@ onsuccess:
     forget_states()
     if Path("results/report.html").exists():
         print("Open results/report.html to see how well each network draws.")
+    if Path("results/tables/report.html").exists():
+        print("Open results/tables/report.html to see what each table's network answers.")
 
 
 onerror:

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 SIZE_INCHES = (6.0, 3.9)
-LETTER_POINTS = 12
+LETTERS: dict[Any, Any] = {"font.size": 12, "text.parse_math": False}
+"""Names of users' columns may have dollar signs."""
 
 # Matplotlib knows no CSS variables, so it draws in these colours and they are replaced afterwards.
 STAND_INS = {"#010101": "var(--muted)", "#020202": "var(--hairline)", "#030303": "var(--card)"}
@@ -40,12 +41,12 @@ class Curve:
     ----------
     colour : int
         Number of the page's series colour.
-    x, psnr_db : ndarray of float, shape (n,)
+    x, measured : ndarray of float, shape (n,)
     """
 
     colour: int
     x: np.ndarray
-    psnr_db: np.ndarray
+    measured: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,15 @@ def series_colour(number: int) -> str:
     return f"color-mix(in oklch, var(--ramp-last) {share}%, var(--ramp-first))"
 
 
-def learning_curves(curves: Iterable[Curve], x_label: str, name: str) -> str:
-    """Draw dB over a logarithmic axis.
+def in_decibels(value: float) -> str:
+    """30 as 30 dB."""
+    return f"{value:g} dB"
+
+
+def learning_curves(
+    curves: Iterable[Curve], x_label: str, name: str, y_text: Callable[[float], str] = in_decibels
+) -> str:
+    """Draw how networks became better, over a logarithmic axis.
 
     Points that are not finite, or not above zero on the axis, are left out.
 
@@ -92,6 +100,8 @@ def learning_curves(curves: Iterable[Curve], x_label: str, name: str) -> str:
     x_label : str
     name : str
         Prefix of every id inside, so that several figures can stand on one page.
+    y_text : callable
+        A number as it stands along the vertical axis.
 
     Returns
     -------
@@ -101,20 +111,21 @@ def learning_curves(curves: Iterable[Curve], x_label: str, name: str) -> str:
 
     def draw(axes: Axes) -> None:
         for curve in curves:
-            kept = np.isfinite(curve.psnr_db) & (curve.x > 0)
+            kept = np.isfinite(curve.measured) & (curve.x > 0)
             axes.plot(
                 curve.x[kept],
-                curve.psnr_db[kept],
-                color=_stand_in(curve.colour),
+                curve.measured[kept],
+                color=series_stand_in(curve.colour),
                 linewidth=2.2,
                 solid_capstyle="round",
                 solid_joinstyle="round",
             )
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(numticks=6))
-        axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(6, integer=y_text is in_decibels))
+        style_axes(axes, x_label, y_text)
 
-    return _svg(draw, x_label, name)
+    return inline_svg(draw, name)
 
 
 def scatter(points: Sequence[Point], x_label: str, name: str) -> str:
@@ -145,7 +156,7 @@ def scatter(points: Sequence[Point], x_label: str, name: str) -> str:
             x, score_db = [point.x for point in best], [point.score_db for point in best]
             axes.plot(x, score_db, color=MUTED, linewidth=1, alpha=0.45)
         for number, point in reversed(list(enumerate(kept))):
-            colour = _stand_in(point.colour)
+            colour = series_stand_in(point.colour)
             if point.sd_db:
                 ends_db = (point.score_db - point.sd_db, point.score_db + point.sd_db)
                 axes.plot([point.x] * 2, ends_db, color=colour, linewidth=1.6, alpha=0.7)
@@ -167,8 +178,9 @@ def scatter(points: Sequence[Point], x_label: str, name: str) -> str:
         else:
             axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_locator(MaxNLocator(6))
+        style_axes(axes, x_label, in_decibels)
 
-    svg = _svg(draw, x_label, name)
+    svg = inline_svg(draw, name)
     for number, point in enumerate(kept):
         opening = f'<g id="{name}-point-{number}">'
         svg = svg.replace(opening, f"{opening}<title>{escape(point.label)}</title>")
@@ -184,33 +196,53 @@ def frontier(points: Iterable[Point]) -> list[Point]:
     return best
 
 
-def _svg(draw: Callable[[Axes], None], x_label: str, name: str) -> str:
-    settings: dict[Any, Any] = {
+def inline_svg(draw: Callable[[Axes], None], name: str) -> str:
+    """A figure for the page.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws and styles the axes that it is given, in stand-ins for the page's colours.
+    name : str
+        Prefix of every id inside, so that several figures can stand on one page.
+
+    Returns
+    -------
+    str
+        An ``<svg>`` element.
+    """
+    settings: dict[Any, Any] = LETTERS | {
         "svg.fonttype": "none",
         "svg.hashsalt": name,
-        "font.size": LETTER_POINTS,
         "text.color": MUTED,
     }
     with mpl.rc_context(settings):
         figure = Figure(figsize=SIZE_INCHES, layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
-        _style(axes, x_label)
         content = io.StringIO()
         figure.savefig(content, format="svg", transparent=True, metadata={"Date": None})
     return _inlined(content.getvalue(), name)
 
 
-def _style(axes: Axes, x_label: str) -> None:
+def style_axes(
+    axes: Axes,
+    x_label: str,
+    y_text: Callable[[float], str],
+    *,
+    muted: str = MUTED,
+    hairline: str = HAIRLINE,
+) -> None:
+    """Quiet axes: a label and a line below, fine lines across, and no frame."""
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} dB"))
-    axes.set_xlabel(x_label, color=MUTED)
-    axes.tick_params(which="both", length=0, pad=7, labelcolor=MUTED)
-    axes.grid(axis="y", color=HAIRLINE, linewidth=1)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: y_text(value)))
+    axes.set_xlabel(x_label, color=muted)
+    axes.tick_params(which="both", length=0, pad=7, labelcolor=muted)
+    axes.grid(axis="y", color=hairline, linewidth=1)
     axes.set_axisbelow(True)
     axes.spines[["top", "left", "right"]].set_visible(False)
-    axes.spines["bottom"].set_color(HAIRLINE)
+    axes.spines["bottom"].set_color(hairline)
     axes.margins(x=0.02, y=0.06)
 
 
@@ -221,7 +253,8 @@ def _short(value: float) -> str:
     return f"{value:g}"
 
 
-def _stand_in(colour: int) -> str:
+def series_stand_in(colour: int) -> str:
+    """What a colour of `series_colour` is drawn in, before it is replaced."""
     return f"#0300{colour:02x}"
 
 

@@ -15,8 +15,9 @@ from neuralfield.device import available_cores, require_cores, select_device
 from neuralfield.fit import Run, Training, fit_batch, publish_results
 from neuralfield.heat import guard_card
 
-# it stands beside this file, which Snakemake runs from elsewhere with this folder on the path
-from train import SECONDS_BETWEEN_LINES, read_task, when_to_leave_s
+# they stand beside this file, which Snakemake runs from elsewhere with this folder on the path
+from train import read_task
+from training_job import SECONDS_BETWEEN_LINES, when_to_leave_s
 
 if TYPE_CHECKING:
     from job import snakemake

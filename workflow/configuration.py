@@ -1,7 +1,6 @@
 """From what config.yaml and the command line say to settings that the rules can rely on."""
 
 import copy
-import math
 import os
 import re
 import unicodedata
@@ -13,8 +12,11 @@ from typing import Any, NamedTuple
 import yaml
 
 import large_pictures
+import table_settings
+from named_files import require_file
 from neuralfield.errors import ConfigError, InputError
 from neuralfield.fields import field_settings
+from training_limits import above_its_limit, above_their_limits
 from wording import (
     Place,
     Problems,
@@ -29,18 +31,20 @@ from wording import (
 )
 
 SCHEMA_PATH = Path(__file__).parent / "schemas" / "config.schema.yaml"
-ROOT = Path(__file__).parent.parent
 
 OWN_PICTURE_SIZE_PX = 256
 """Longer side that a picture given by ``image=`` is reduced to, if it is larger."""
 
-TEXT_KEYS = ("image", "images", "path", "field", "fields")
+TEXT_KEYS = (
+    *("image", "images", "path", "field", "fields"),
+    *("inputs", "targets", "truth", "about"),
+)
 """Keys whose text stays text even where it looks like a number: '2024' is a file's name."""
 
 AUTO = "auto"
 """A learning rate that nobody chose."""
 
-NAMING_KEYS = ("images", "fields", "crops", "sweeps")
+NAMING_KEYS = ("images", "fields", "crops", "sweeps", "tables")
 """Keys whose own keys are names: one without settings lacks something, and is not left out."""
 
 MAKES_NO_DIFFERENCE = (
@@ -48,6 +52,10 @@ MAKES_NO_DIFFERENCE = (
     *("time_limit_s", "time_margin_s", "max_temperature_celsius"),
 )
 """Settings of a training that its result does not depend on."""
+
+
+TAKEN_NAMES = ("tables", "classifiers")
+"""Folders in results/ that are no picture's."""
 
 
 class Run(NamedTuple):
@@ -72,9 +80,10 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
     dict
         ``images`` (each with its path as found and the fields it is for), ``fields`` (each with
         all of its settings; `training` there is the section `training` with the field's own
-        changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``training``, ``render``,
-        ``timelapse``, ``evaluate``, ``gpu_share`` and ``max_megapixels``; and
-        ``automatic_learning_rates``, the fields whose learning rate is what suits them.
+        changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``tables`` (each with
+        all of its settings), ``training``, ``render``, ``timelapse``, ``evaluate``,
+        ``gpu_share`` and ``max_megapixels``; and ``automatic_learning_rates``, the fields whose
+        learning rate is what suits them.
         Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
 
     Raises
@@ -179,15 +188,6 @@ def slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "-", plain).strip("-_").lower()[:64] or "picture"
 
 
-def find_file(path: str) -> Path | None:
-    """A file as the user wrote it, or else beside the Snakefile; None where there is none."""
-    try:
-        given = Path(path).expanduser()
-        return next((place for place in (given, ROOT / given) if place.is_file()), None)
-    except (OSError, ValueError, RuntimeError):  # too long, no text, of an unknown user
-        return None
-
-
 def _tidied(value: Any, key: str = "") -> Any:
     """The same without empty keys, with text keys, and with numbers where text spells one.
 
@@ -222,11 +222,12 @@ def _adopt_own_picture(
     image: dict[str, Any] = {"path": path}
     where = name_place(("image",), name_source)
     try:
-        if _longer_side_px(_require_file(path, where, "a picture"), where) > OWN_PICTURE_SIZE_PX:
+        if _longer_side_px(require_file(path, where, "a picture"), where) > OWN_PICTURE_SIZE_PX:
             image["size"] = OWN_PICTURE_SIZE_PX
     except ConfigError as error:
         yield error
-    written["images"] = {slug(Path(path).stem): image}
+    name = slug(Path(path).stem)
+    written["images"] = {f"{name}-picture" if name in TAKEN_NAMES else name: image}
     del written["image"]
     sweeps = written.get("sweeps")
     for sweep in sweeps.values() if isinstance(sweeps, Mapping) else ():
@@ -253,19 +254,6 @@ def _longer_side_px(path: Path, where: str) -> int:
         raise ConfigError(where, f"{path} {error.found}", error.expected, error.remedy) from error
 
 
-def _require_file(path: str, where: str, what: str) -> Path:
-    found = find_file(path)
-    if found is None:
-        state = "is a folder" if os.path.isdir(os.path.expanduser(path)) else "no such file"  # noqa: PTH111, PTH112
-        raise ConfigError(
-            where,
-            f"{path}: {state}",
-            f"the path of {what}",
-            f"write it relative to the working directory, {Path.cwd()}",
-        )
-    return found
-
-
 def _with_defaults(value: Any, rule: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
     """A copy of a valid value in which every key that has a default is there."""
     if not isinstance(value, Mapping):
@@ -279,7 +267,8 @@ def _with_defaults(value: Any, rule: Mapping[str, Any], schema: Mapping[str, Any
     properties, others = rule.get("properties", {}), rule.get("additionalProperties")
     for key in [*properties, *(key for key in value if key not in properties)]:
         own = resolved(properties.get(key, others), schema)
-        if key == "training" and rule is not schema:  # changes of one network, not a section
+        if key == "training" and rule is not schema and "default" not in properties[key]:
+            # changes of one network, not a section
             filled |= {key: copy.deepcopy(value[key])} if key in value else {}
         elif key in value:
             filled[key] = _with_defaults(value[key], own, schema)
@@ -294,8 +283,12 @@ def _disagreements(
     """What no single key is to blame for, and files that are not there."""
     for name, image in settings["images"].items():
         place: Place = ("images", name)
+        if name.lower() in TAKEN_NAMES:
+            expected = f"another name: results/{name.lower()} is for {name.lower()}"
+            where = name_place(("images",), name_source)
+            yield ConfigError(where, f"the name {name!r}", expected, "rename it")
         try:
-            found = _require_file(
+            found = require_file(
                 image["path"], name_place((*place, "path"), name_source), "a picture"
             )
             image["path"] = os.fspath(found)
@@ -316,11 +309,15 @@ def _disagreements(
         if field["type"] == "imported":
             where = name_place(("fields", name, "path"), name_source)
             try:
-                field["path"] = os.fspath(_require_file(field["path"], where, "a model.json"))
+                field["path"] = os.fspath(require_file(field["path"], where, "a model.json"))
             except ConfigError as error:
                 yield error
         else:
             yield from training_disagreements(name, settings, name_source)
+    for name in settings["tables"]:
+        yield from table_settings.complaints(
+            name, settings, partial(name_place, name_source=name_source)
+        )
     for name, crop in settings["render"]["crops"].items():
         left, top, right, bottom = crop["box"]
         if not (left < right and top < bottom):
@@ -335,17 +332,7 @@ def training_disagreements(
     """What is wrong between the settings of one network's training."""
     own = settings["fields"][name].get("training", {})
     training = _training_of(name, settings)
-    for key, limit_key in (
-        ("minimum_learning_rate", "learning_rate"),
-        ("segments", "steps"),
-        ("warmup_steps", "steps"),
-        ("time_margin_s", "time_limit_s"),
-    ):
-        if training[key] > training.get(limit_key, math.inf):
-            changed = key in own or limit_key in own
-            place: Place = ("fields", name, "training", key) if changed else ("training", key)
-            yield ConfigError(
-                name_place(place, name_source),
-                as_written(training[key]),
-                f"at most {limit_key}, which is {training[limit_key]:g}",
-            )
+    for key, limit_key in above_their_limits(training):
+        changed = key in own or limit_key in own
+        place: Place = ("fields", name, "training", key) if changed else ("training", key)
+        yield above_its_limit(name_place(place, name_source), training, key, limit_key)

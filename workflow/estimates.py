@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, inf
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
@@ -11,6 +12,7 @@ from PIL import Image
 from neuralfield.engines.cpu_cut import MOST_SHARDS
 from neuralfield.engines.layer_forward import MAX_WIDTH
 from neuralfield.engines.picture_problem import BLOCK_POINTS
+from neuralfield.engines.table_problem import BLOCK_ROWS
 from neuralfield.fields.mlp import PRESETS
 from neuralfield.images.bands import Header
 from neuralfield.tiling import Tile
@@ -193,6 +195,40 @@ def _training_s(
     else:
         step_s = step_flop / (CORE_FLOP_PER_S[cpu_engine(field)] * threads)
     return training["steps"] * step_s / training["segments"]
+
+
+def table_weights(table: Mapping[str, Any]) -> int:
+    """Of a table's network, without its biases."""
+    sizes = (len(table["inputs"]), *table["network"]["widths"], len(table["targets"]))
+    return sum(a * b for a, b in pairwise(sizes))
+
+
+def table_numbers(table: Mapping[str, Any]) -> int:
+    """In a CSV, at the most: each has a comma or a line end after it."""
+    try:
+        return Path(table["path"]).stat().st_size // 2
+    except OSError:
+        return 0
+
+
+def table_memory_mb(table: Mapping[str, Any], gpus: int) -> int:
+    """A few copies of the numbers in float64, and what the optimizer keeps of each weight."""
+    layers = max(table["network"]["widths"], default=1) * (len(table["network"]["widths"]) + 1)
+    values = 8 * table_numbers(table) + 8 * table_weights(table)
+    values += table["training"]["threads"] * BLOCK_ROWS["cpu"] * layers * 4
+    return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil(8 * values / 1e6)
+
+
+def table_minutes(table: Mapping[str, Any], attempt: int = 1) -> int:
+    """As `training_minutes`, on the tape."""
+    training = table["training"]
+    rows = table_numbers(table) // (len(table["inputs"]) + len(table["targets"])) + 1
+    rows = min(training["batch_samples"] or rows, rows)
+    flop_per_s = CORE_FLOP_PER_S["tape"] * training["threads"]
+    step_s = GPU_STEP_S["tape"] + 6 * table_weights(table) * rows / flop_per_s
+    minutes = STARTING_MINUTES + ceil(training["steps"] * step_s / 60)
+    limit_s = training.get("time_limit_s", inf)
+    return ceil(min(attempt * min(minutes, LONGEST_MINUTES), limit_s / 60))
 
 
 def drawing_minutes(points: int, field: Mapping[str, Any], threads: int, gpus: int) -> int:

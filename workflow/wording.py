@@ -134,5 +134,7 @@ def resolved(rule: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str,
     """A rule with what its ``$ref`` points to; what stands beside the ``$ref`` wins."""
     if "$ref" not in rule:
         return rule
-    name = rule["$ref"].removeprefix("#/$defs/")
-    return {**resolved(schema["$defs"][name], schema), **rule}
+    target: Any = schema
+    for step in rule["$ref"].removeprefix("#/").split("/"):
+        target = target[step]
+    return {**resolved(target, schema), **rule}

@@ -7,7 +7,8 @@ are whole, and each carries a checksum of what it holds.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from neuralfield.errors import CheckpointError
+from neuralfield.errors import CheckpointError, NeuralfieldError
 from neuralfield.files import read_whole, write_atomically
 
 MOST_BYTES = 8 << 30
@@ -87,6 +88,49 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             REMEDY,
         )
     return arrays, header
+
+
+class _UnknownFormat(ValueError):
+    """A format of a later version."""
+
+
+def require_format(found: Any, known: int) -> None:
+    """Check, within `distrusting`, that a file has the format that is read here.
+
+    Raises
+    ------
+    ValueError
+    """
+    if found != known:
+        raise _UnknownFormat(f"format {found!r}", f"format {known}")
+
+
+@contextmanager
+def distrusting(path: Path | str, what: str) -> Iterator[None]:
+    """Turn whatever is wrong with a file's own words into an error that names the file.
+
+    Parameters
+    ----------
+    path : Path or str
+    what : str
+        What it should be: "a model".
+
+    Raises
+    ------
+    CheckpointError
+    """
+    expected = f"{what} written by neuralfield"
+    try:
+        yield
+    except _UnknownFormat as error:
+        found, known = error.args
+        raise CheckpointError(str(path), found, known, "update neuralfield") from error
+    except NeuralfieldError as error:
+        expected = f"{what} of a kind known here"
+        raise CheckpointError(str(path), str(error), expected, REMEDY) from error
+    except (KeyError, TypeError, ValueError) as error:
+        found = f"not {what} ({type(error).__name__}: {error})"
+        raise CheckpointError(str(path), found, expected, REMEDY) from error
 
 
 def snapshot_path(folder: Path, step: int) -> Path:

@@ -11,12 +11,17 @@ from neuralfield.files import read_whole
 if TYPE_CHECKING:
     import pandas as pd
 
-NUMBERS = ("step", "psnr_db")
 _LARGEST_BYTES = 64 << 20
 
 
-def read_history(path: Path) -> "pd.DataFrame":
-    """Read a history, with at least the columns ``step`` and ``psnr_db``, as numbers.
+def read_history(path: Path, measure: str = "psnr_db") -> "pd.DataFrame":
+    """Read a history, with at least the columns ``step`` and of its measure, as numbers.
+
+    Parameters
+    ----------
+    path : Path
+    measure : str
+        See `neuralfield.task.Measure`.
 
     Raises
     ------
@@ -29,7 +34,7 @@ def read_history(path: Path) -> "pd.DataFrame":
 
     try:
         table = pd.read_csv(io.BytesIO(read_whole(path, _LARGEST_BYTES)))
-        for name in {*NUMBERS, *table.columns} & {*NUMBERS, "seconds"}:
+        for name in {"step", measure, *({"seconds"} & {*table.columns})}:
             table[name] = table[name].astype(np.float64)
         if not len(table) or not np.isfinite(table["step"]).all():
             raise ValueError("steps are missing")

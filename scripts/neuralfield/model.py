@@ -7,9 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.checkpoint import REMEDY, load_arrays, save_arrays
+from neuralfield.checkpoint import (
+    REMEDY,
+    distrusting,
+    load_arrays,
+    require_format,
+    save_arrays,
+)
 from neuralfield.device import Device, to_host
-from neuralfield.errors import CheckpointError, NeuralfieldError
+from neuralfield.errors import CheckpointError
 from neuralfield.fields import (
     CoordinateNetwork,
     FieldSettings,
@@ -19,6 +25,7 @@ from neuralfield.fields import (
     field_settings,
 )
 from neuralfield.images.picture import CHANNELS
+from neuralfield.weights import require_enough, require_numbers
 
 _FORMAT = 1
 _LARGEST_SIDE_PX = 1 << 20
@@ -119,18 +126,8 @@ def load_model(path: Path | str) -> Model:
         The file is missing, damaged, of an unknown format, or not a model.
     """
     arrays, description = load_arrays(Path(path))
-    try:
+    with distrusting(path, "a model"):
         return _described(arrays, description)
-    except _Unknown as error:
-        found, expected = f"format {error}", f"format {_FORMAT}"
-        raise CheckpointError(str(path), found, expected, "update neuralfield") from error
-    except (KeyError, TypeError, ValueError) as error:
-        found = f"not a model ({type(error).__name__}: {error})"
-        expected = "a model written by neuralfield"
-        raise CheckpointError(str(path), found, expected, REMEDY) from error
-    except NeuralfieldError as error:
-        expected = "a model of a field known here"
-        raise CheckpointError(str(path), str(error), expected, REMEDY) from error
 
 
 def load_snapshot(path: Path, step: int, of: Model) -> Model:
@@ -155,14 +152,9 @@ def load_snapshot(path: Path, step: int, of: Model) -> Model:
     return snapshot
 
 
-class _Unknown(ValueError):
-    """A format of a later version."""
-
-
 def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) -> Model:
     """A model out of a file that anybody may have written: nothing in it is believed unchecked."""
-    if description["format"] != _FORMAT:
-        raise _Unknown(repr(description["format"]))
+    require_format(description["format"], _FORMAT)
     sides = [description[key] for key in ("width", "height", "channels")]
     if not all(type(side) is int for side in sides):
         raise ValueError(f"sizes {sides}")
@@ -175,35 +167,11 @@ def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) ->
     if not isinstance(record, dict):
         raise TypeError(f"a record that is a {type(record).__name__}")
     settings = field_settings(description["field"])
-    _require_arrays_for(settings, shape, arrays)
+    require_numbers(arrays)
+    countable = getattr(settings, "hidden_layers", 0) <= len(arrays)
+    require_enough(arrays, settings.weight_shapes(shape) if countable else [], settings)
     build_field(settings, shape).load(arrays, "model")
     return Model(settings, shape, mode, arrays, record)
-
-
-def _require_arrays_for(
-    settings: FieldSettings, shape: PictureShape, arrays: Mapping[str, np.ndarray]
-) -> None:
-    """Check, before a network is built, that the file has what the settings claim.
-
-    Raises
-    ------
-    ValueError
-        The weights are too few for such a network, not numbers of 32 or 64 bits, or not finite.
-    """
-    for name, array in arrays.items():
-        if array.dtype not in (np.float32, np.float64):
-            raise ValueError(f"{name} of type {array.dtype}")
-        with np.errstate(over="ignore"):
-            if not np.isfinite(array.astype(np.float32)).all():
-                raise ValueError(f"{name} holds numbers that are not finite")
-    # few words can claim a network larger than any memory
-    layers, values = len(arrays), sum(array.size for array in arrays.values())
-    shapes: list[tuple[int, int]] = []
-    if getattr(settings, "hidden_layers", 0) <= layers:
-        shapes = settings.weight_shapes(shape)
-    needed = sum(into * out for into, out in shapes)
-    if not 0 < len(shapes) <= layers or needed > values:
-        raise ValueError(f"{values} weights in {layers} arrays are too few for {settings}")
 
 
 def _training_of(model: Model) -> tuple[Any, ...]:

@@ -135,6 +135,25 @@ class PictureTraining(TrainingSettings):
         self._require_one_of("supervision", "point", "footprint")
 
 
+@dataclass(frozen=True)
+class SampleTraining(TrainingSettings):
+    """How a network is taught the rows of a table.
+
+    Attributes
+    ----------
+    batch_samples : int
+        Rows looked at in each step; 0: all.
+    """
+
+    learning_rate: float = 1e-2
+    snapshots: int = 12
+    batch_samples: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require("batch_samples", 0)
+
+
 def log_spaced_steps(steps: int, count: int) -> list[int]:
     """At most `count` different steps from 0 to `steps`, both among them, denser at the start.
 

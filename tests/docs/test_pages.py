@@ -15,6 +15,7 @@ NAMES = (
     "docs/large_pictures.md",
     "docs/promises.md",
     "docs/sweeps.md",
+    "docs/tables.md",
     "benchmarks/README.md",
 )
 PAGES = [ROOT / name for name in NAMES]

@@ -23,7 +23,9 @@ def checkout(tmp_path: Path) -> Path:
     """A folder like a checkout, but with a tiny picture, tiny networks and a photo."""
     for name in ("Snakefile", "Makefile", "workflow", "scripts", "profiles"):
         (tmp_path / name).symlink_to(ROOT / name)
-    Workspace(tmp_path).command()  # writes config.yaml
+    workspace = Workspace(tmp_path)
+    workspace.add_table()
+    workspace.command()  # writes config.yaml
     Image.effect_noise((40, 30), 60).convert("RGB").save(tmp_path / "photo.jpg")
     return tmp_path
 
@@ -45,6 +47,9 @@ def test_command_works_as_written(command: str, checkout: Path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    if command.endswith(" tables"):
+        assert (checkout / "results/tables/report.html").exists()
+        return
     assert (checkout / "results/report.html").exists()
     name = "photo" if "photo.jpg" in command else "tiny"
     assert (checkout / f"results/{name}/siren/render_8.png").exists()

@@ -47,7 +47,11 @@ from neuralfield.images import (
 )
 from neuralfield.model import load_model, save_model
 from neuralfield.model_json import import_model_json
+from neuralfield.networks.dense import Dense
 from neuralfield.render import render
+from neuralfield.tables.model import TableModel, load_table_model, save_table_model
+from neuralfield.tables.samples import read_samples
+from neuralfield.tables.scaling import Scaling
 from startup import UserError
 
 MEMORY_BYTES = 768 << 20
@@ -178,6 +182,49 @@ def original_weights() -> dict:
     return {"layers": layers}
 
 
+def samples() -> list[bytes]:
+    return [b"a,b,t\n0,1.5,1\n-2e-3,4,0\n", b"\xef\xbb\xbft, a ,note,b\r\n1,2,x,3\r\n"]
+
+
+def samples_of_cells() -> st.SearchStrategy[bytes]:
+    cell = st.one_of(
+        st.floats(width=32).map(str),
+        st.sampled_from(["0", "1", "", " ", "NA", "True", "1e999", "9" * 400, "1,", '"', "é"]),
+        st.text(string.printable, max_size=5),
+    )
+    names = st.permutations(["a", "b", "t", "a"]).map(lambda some: some[:3])
+    rows = st.lists(st.lists(cell, min_size=3, max_size=3), max_size=6)
+    lines = st.tuples(names, rows).map(lambda table: [table[0], *table[1]])
+    return lines.map(lambda some: "\n".join(map(",".join, some)).encode())
+
+
+def save_table_network(path: Path) -> None:
+    network, one = Dense((3,), output="sigmoid"), np.ones(1)
+    model = TableModel(
+        network, ("a", "b"), ("t",), Scaling(np.zeros(2), np.ones(2)), Scaling(0 * one, one), {}
+    )
+    record = {"step": 3, "training": {}, "table": "digest"}
+    save_table_model(path, network.build(2, 1, np.random.default_rng(0)), model, record)
+
+
+@st.composite
+def table_networks_with_a_checksum(draw: st.DrawFn) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "file")
+        save_table_network(path)
+        arrays, description = load_arrays(path)
+        changed = json.loads(json.dumps(draw(changed_within(description))))
+        save_arrays(path, arrays, changed)
+        return path.read_bytes()
+
+
+def read_table_network(path: Path) -> None:
+    model = load_table_model(path)
+    with np.errstate(all="ignore"):
+        answers = model.predict(np.zeros((3, len(model.inputs))))
+    assert answers.shape == (3, len(model.targets))
+
+
 def as_json(strategy: st.SearchStrategy) -> st.SearchStrategy[bytes]:
     return strategy.map(lambda value: json.dumps(value).encode())
 
@@ -193,6 +240,9 @@ def read_config(path: Path) -> None:
             about = (found["images"][image], found["fields"][field], 1, 0)
             estimates.training_memory_mb(*about)
             estimates.training_minutes(*about)
+    for table in found["tables"].values():
+        estimates.table_memory_mb(table, 0)
+        estimates.table_minutes(table)
 
 
 def picture_facts() -> bytes:
@@ -203,6 +253,7 @@ def picture_facts() -> bytes:
 def config_settings() -> dict:
     return SETTINGS | {
         "images": {"tiny": {"path": __file__, "size": 16, "mode": "grey", "fields": ["siren"]}},
+        "tables": {"rows": {"path": __file__, "inputs": ["a", "b"], "targets": ["t"]}},
         "max_megapixels": 3,
     }
 
@@ -244,6 +295,14 @@ READERS = {
         ),
     ),
     "history": Reader(read_history, mutated([HISTORY])),
+    "samples": Reader(
+        lambda path: read_samples(path, ["a", "b"], ["t"]),
+        st.one_of(mutated(samples()), samples_of_cells()),
+    ),
+    "network of a table": Reader(
+        read_table_network,
+        st.one_of(mutated([written(save_table_network)]), table_networks_with_a_checksum()),
+    ),
 }
 
 

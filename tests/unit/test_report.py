@@ -11,6 +11,7 @@ import report
 from neuralfield.film import write_film
 from neuralfield.images import Picture, resize_picture, write_picture
 from report_contents import gather
+from report_page import device_name, duration, in_full
 from report_pictures import most_detailed_box
 from report_plots import Curve, learning_curves
 
@@ -299,13 +300,13 @@ def test_a_curve_of_one_point_or_none(x):
     ],
 )
 def test_durations(seconds, words):
-    assert report.duration(seconds).replace("\xa0", " ") == words
+    assert duration(seconds).replace("\xa0", " ") == words
 
 
 def test_numbers_in_words():
-    assert report.in_full(98752) == "98,752"
-    assert report.in_full(0) == "0"
+    assert in_full(98752) == "98,752"
+    assert in_full(0) == "0"
     assert report.gain(-0.84) == "−0.8\xa0dB"
     assert report.gain(6.37) == "+6.4\xa0dB"
     assert report.similarity(None) == "–"
-    assert report.device_name("AMD EPYC 7B13 64-Core Processor") == "AMD EPYC 7B13"
+    assert device_name("AMD EPYC 7B13 64-Core Processor") == "AMD EPYC 7B13"

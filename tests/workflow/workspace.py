@@ -49,6 +49,12 @@ class Workspace:
         noise = np.random.default_rng(seed).integers(0, 256, (16, 24, 3), dtype=np.uint8)
         Image.fromarray(noise).save(self.folder / name)
 
+    def add_table(self) -> None:
+        """Write a small table, and let the settings name it."""
+        self.path("slope.csv").write_text("x,y\n" + "".join(f"{n},{3 * n}\n" for n in range(9)))
+        table = {"path": "slope.csv", "inputs": ["x"], "targets": ["y"], "training": {"steps": 20}}
+        self.settings["tables"] = {"slope": table}
+
     def command(self, *arguments: str) -> list[str]:
         """What a user would type, after writing config.yaml."""
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self.settings, sort_keys=False))

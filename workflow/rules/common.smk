@@ -17,8 +17,10 @@ import batches
 import configuration
 import estimates
 import large_pictures
+import named_files
 import orphans
 import sweeps
+import table_settings
 from neuralfield.device import gpu_is_present
 from neuralfield.errors import NeuralfieldError
 from neuralfield.version import ENGINE_VERSION
@@ -277,7 +279,7 @@ def batch_threads(batch):
 
 def workflow_file(path):
     """A file of the workflow, wherever it is run."""
-    return str(configuration.find_file(path) or path)
+    return str(named_files.find_file(path) or path)
 
 
 def for_runs(pattern, runs=RUNS, **others):
@@ -311,5 +313,12 @@ def forget_states():
     for run in TRAININGS:
         whole = Path("results", run.image, run.field)
         for folder in (whole, *(whole / "tiles" / tile for tile in tiles_of(run.image))):
-            if (folder / "model.safetensors").exists():
-                shutil.rmtree(folder / ".state", ignore_errors=True)
+            forget_state(folder)
+    for network in TABLE_NETWORKS:
+        forget_state(Path("results", "tables", network))
+
+
+def forget_state(folder):
+    """Remove what a training resumes from, if it is finished."""
+    if (folder / "model.safetensors").exists():
+        shutil.rmtree(folder / ".state", ignore_errors=True)

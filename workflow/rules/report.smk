@@ -23,6 +23,7 @@ rule report:
         style=[
             workflow_file(f"workflow/report/{file}")
             for file in (
+                "report_page.html.j2",
                 "report_compare.html.j2",
                 "report_sweep.html.j2",
                 "report_table.html.j2",
@@ -45,7 +46,7 @@ rule report:
         mem_mb=2000,
         runtime=20,
     params:
-        settings=SETTINGS,
+        settings={key: value for key, value in SETTINGS.items() if key != "tables"},
         version=VERSION,
     message:
         "Writing {output}"

@@ -90,10 +90,9 @@ def make_engine(
             remedy = f"set training.engine: auto, which takes {wanted} wherever it can"
             raise ConfigError("training.engine", f"{wanted}, but {reason}", "auto or tape", remedy)
         note(f"{reason}: training on the tape")
-    require_memory(
-        memory_bytes(problem, device, threads),
-        device,
-        "training",
-        "use a smaller picture (images: size), a narrower network (fields: width) or fewer threads",
-    )
+    smaller = "a smaller picture (images: size), a narrower network (fields: width)"
+    if not is_picture:
+        smaller = "a narrower network, smaller batches"
+    remedy = f"use {smaller} or fewer threads"
+    require_memory(memory_bytes(problem, device, threads), device, "training", remedy)
     return TapeEngine(problem, device, threads)

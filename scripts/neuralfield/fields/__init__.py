@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.device import HOST, require_memory
 from neuralfield.errors import ConfigError
 from neuralfield.fields.cafe import Cafe
 from neuralfield.fields.finer import Finer
@@ -19,11 +18,7 @@ from neuralfield.fields.settings import FieldSettings
 from neuralfield.fields.shape import PictureShape
 from neuralfield.fields.siren import Siren
 from neuralfield.fields.wire import Wire
-
-_BYTES_PER_WEIGHT = 16
-"""In float64, and once more while it is made."""
-
-_NOT_WORTH_A_LOOK_BYTES = 1 << 28
+from neuralfield.weights import require_memory_for
 
 FIELDS: dict[str, type[FieldSettings]] = {
     "siren": Siren,
@@ -91,7 +86,5 @@ def build_field(
     ResourceError
         The network is larger than the memory there is.
     """
-    weights = sum(into * out for into, out in settings.weight_shapes(shape))
-    if (needed_bytes := _BYTES_PER_WEIGHT * weights) > _NOT_WORTH_A_LOOK_BYTES:
-        require_memory(needed_bytes, HOST, "fields", "make the network smaller")
+    require_memory_for(settings.weight_shapes(shape), "fields")
     return settings.build(shape, np.random.default_rng(random_seed))

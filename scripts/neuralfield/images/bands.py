@@ -13,7 +13,8 @@ import numpy as np
 
 from neuralfield.errors import InputError
 from neuralfield.images.picture import Picture
-from neuralfield.images.reading import EXPECTED, EXPORT, FETCH_AGAIN, open_input
+from neuralfield.images.reading import EXPECTED, EXPORT
+from neuralfield.input_files import FETCH_AGAIN, open_input
 
 if TYPE_CHECKING:
     import pyvips

@@ -1,17 +1,16 @@
 """The table of pixels that training reads: one row a pixel, as CSV."""
 
 import os
-import warnings
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from neuralfield.errors import InputError
 from neuralfield.files import replacing
 from neuralfield.images.picture import Picture
-from neuralfield.images.reading import open_input
+from neuralfield.input_files import open_input, read_csv, wrong_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,7 +161,7 @@ def _band_text(levels: np.ndarray, top: int, texts_of_levels: np.ndarray) -> byt
 
 def _value_columns(where: str, file: BinaryIO) -> list[str]:
     """The names of the value columns, once the header has been found right."""
-    names = list(_read_csv(where, file, nrows=0, dtype=str).columns)
+    names = list(read_csv(where, file, EXPECTED, ONE_LINE, nrows=0, dtype=str).columns)
     mode = "grey" if "pixel_value" in names else "rgba" if "alpha" in names else "rgb"
     needed = ["x", "y", *VALUE_COLUMNS[mode]]
     missing = [name for name in needed if name not in names]
@@ -181,32 +180,13 @@ def _parsed(where: str, file: BinaryIO, value_columns: list[str]) -> "pd.DataFra
     """The table, with int64 coordinates and float32 values, not yet checked for their range."""
     types = {"x": np.int64, "y": np.int64} | dict.fromkeys(value_columns, np.float32)
     try:
-        table = _read_csv(where, file, dtype=types)
+        table = read_csv(where, file, EXPECTED, ONE_LINE, dtype=types)
     except (ValueError, OverflowError) as error:
-        cells = _read_csv(where, file, dtype=str, keep_default_na=False)
+        cells = read_csv(where, file, EXPECTED, ONE_LINE, dtype=str, keep_default_na=False)
         raise _unreadable_cell(where, cells, value_columns, str(error)) from error
     if table.empty:
         raise InputError(where, "has no rows", EXPECTED, ONE_LINE)
     return table
-
-
-def _read_csv(where: str, file: BinaryIO, **options: Any) -> "pd.DataFrame":
-    """Read a CSV; a cell that is not of its `dtype` is left to the caller."""
-    import pandas as pd
-
-    file.seek(0)
-    options |= {"index_col": False, "skipinitialspace": True, "encoding": "utf-8-sig"}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a cell out of range is reported below, by its line
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(file, engine="c", **options)
-    except pd.errors.ParserWarning as error:
-        found = "has lines with more values than the first line has names"
-        raise InputError(where, found, EXPECTED, ONE_LINE) from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        found = f"is not a table ({str(error).strip()})"
-        raise InputError(where, found, EXPECTED, ONE_LINE) from error
 
 
 def _unreadable_cell(
@@ -219,18 +199,8 @@ def _unreadable_cell(
     for name, (pattern, expected) in kinds.items():
         wrong = ~cells[name].str.strip().str.fullmatch(pattern).to_numpy(bool)
         if wrong.any():
-            return _wrong_cell(where, name, wrong, cells[name].to_numpy(), expected)
+            return wrong_cell(where, name, wrong, cells[name].to_numpy(), expected)
     return InputError(where, f"is not a table ({reason})", EXPECTED, ONE_LINE)
-
-
-def _wrong_cell(
-    where: str, name: str, wrong: np.ndarray, cells: np.ndarray, expected: str
-) -> InputError:
-    row = int(np.argmax(wrong))
-    cell = str(cells[row]).removesuffix(".0")[:40] or "empty"
-    found = f"{name} in line {row + 2} is {cell}"  # the header is line 1
-    others = f"; {np.count_nonzero(wrong) - 1:,} more like it" if wrong.sum() > 1 else ""
-    return InputError(where, found + others, expected, "mend the table")
 
 
 def _require_unit_range(where: str, values: np.ndarray, value_columns: list[str]) -> None:
@@ -238,7 +208,7 @@ def _require_unit_range(where: str, values: np.ndarray, value_columns: list[str]
         column = values[:, channel]
         wrong = ~((column >= 0) & (column <= 1))  # NaN is neither
         if wrong.any():
-            raise _wrong_cell(where, name, wrong, column, "a number from 0 to 1")
+            raise wrong_cell(where, name, wrong, column, "a number from 0 to 1")
 
 
 def _order_of_pixels(
@@ -252,7 +222,7 @@ def _order_of_pixels(
         wrong = (column < 0) | (column >= MAX_SIDE_PX)
         if wrong.any():
             expected = f"a whole number of pixels from 0 to {MAX_SIDE_PX - 1}"
-            raise _wrong_cell(where, name, wrong, column, expected)
+            raise wrong_cell(where, name, wrong, column, expected)
     width, height = int(x.max()) + 1, int(y.max()) + 1
     position = y * width + x
     consecutive = np.arange(len(position))

@@ -1,13 +1,11 @@
 """Reading picture files: whatever Pillow knows, and all 16 bits where Pillow would keep 8."""
 
-import io
 import math
 import os
 import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -15,10 +13,10 @@ from PIL import ExifTags, Image, TiffImagePlugin, UnidentifiedImageError
 
 from neuralfield.errors import InputError
 from neuralfield.images.picture import Picture, require_mode, row_bands
+from neuralfield.input_files import FETCH_AGAIN, open_input
 
 EXPECTED = "a picture (PNG, JPEG, TIFF or WebP)"
 EXPORT = "export it as PNG"
-FETCH_AGAIN = "copy or download it again"
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF")
 """What is opened at all: the decoders of rarer formats are looked after less."""
@@ -108,45 +106,6 @@ def picture_size(path: str | os.PathLike) -> tuple[int, int]:
         Image.open(file, formats=FORMATS) as image,
     ):
         return image.size
-
-
-def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
-    """Open a file that must be there and not be empty.
-
-    Raises
-    ------
-    InputError
-        There is no such file, it is a folder, empty, or may not be read.
-    """
-    where = str(path)
-    try:
-        if Path(path).is_dir():
-            raise InputError(where, "is a folder", expected, "name a file in it")
-        if not Path(path).stat().st_size:
-            raise InputError(where, "is empty", expected, FETCH_AGAIN)
-        return _BoundedFile(os.fspath(path))
-    except FileNotFoundError as error:
-        remedy = "check the spelling; a relative path starts from the working directory"
-        raise InputError(where, "there is no such file", expected, remedy) from error
-    except OSError as error:
-        found = f"cannot be opened ({error.strerror})"
-        raise InputError(where, found, expected, "check the path and its permissions") from error
-
-
-class _BoundedFile(io.BufferedReader):
-    """A file of which no more is asked than it holds.
-
-    Decoders ask for as many bytes as the file says that a part of it has, and Python takes memory
-    for all of them first.
-    """
-
-    def __init__(self, path: str) -> None:
-        super().__init__(io.FileIO(path, "rb"))
-        self._size = os.fstat(self.fileno()).st_size
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        left = max(0, self._size - self.tell())
-        return super().read(left if size is None or size < 0 else min(size, left))
 
 
 def _decoded(where: str, file: BinaryIO, max_megapixels: float) -> np.ndarray:

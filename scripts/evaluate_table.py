@@ -1,0 +1,195 @@
+"""Measure how near a table's network comes, and write what it answers for every row."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from evaluate import TRAINING_KEYS
+from neuralfield.errors import InputError
+from neuralfield.files import write_atomically
+from neuralfield.json_files import read_json
+from neuralfield.tables.model import TableModel, load_table_model
+from neuralfield.tables.samples import Samples, held_out_rows, read_columns, read_samples
+
+if TYPE_CHECKING:
+    from job import snakemake
+
+
+def main(
+    table: Path,
+    model: Path,
+    record: Path,
+    metrics: Path,
+    predictions: Path,
+    *,
+    name: str,
+    truth: Sequence[str] = (),
+    remembers: bool = False,
+) -> None:
+    """Compare a network's answers with the rows that it was taught, and those held out.
+
+    Parameters
+    ----------
+    table : Path
+        The CSV.
+    model : Path
+        The network.
+    record : Path
+        JSON that says how it was trained.
+    metrics, predictions : Path
+        The JSON file and the CSV to write.
+    name : str
+        What the network is called.
+    truth : sequence of str
+        Columns with what the targets are without their noise, if that is known.
+    remembers : bool
+        Whether to count the bits that a network remembers of targets that are 0 or 1.
+    """
+    network = load_table_model(model)
+    samples = read_samples(table, network.inputs, network.targets)
+    require_taught(model, network, samples)
+    answers = predict(network, samples.input_values)
+    held_out = held_out_mask(network, samples.count)
+    is_accuracy = network.metadata.get("measure") == "accuracy"
+    trained = read_json(record, (*TRAINING_KEYS, "parameters"))
+    weights, least_squares = None, None
+    if not network.settings.widths:
+        weights = _coefficients(network, *network.coefficients())
+        if network.settings.output == "linear":
+            least_squares = _coefficients(network, *_least_squares(samples.rows(~held_out)))
+    numbers: dict[str, Any] = {
+        "table": name,
+        "rows": samples.count,
+        "held_out_rows": int(held_out.sum()),
+        "inputs": list(network.inputs),
+        "targets": list(network.targets),
+        "widths": list(network.settings.widths),
+        "measure": "accuracy" if is_accuracy else "rmse",
+    }
+    for prefix, rows in (("", ~held_out), ("held_out_", held_out)):
+        numbers |= _measured(prefix, answers[rows], samples.target_values[rows], is_accuracy)
+    noiseless = read_columns(table, truth) if truth else None
+    numbers |= {
+        "rmse_to_truth": None if noiseless is None else _rmse(answers, noiseless),
+        "bits_remembered": None,
+        "bits_per_parameter": None,
+        "coefficients": weights,
+        "least_squares": least_squares,
+        "parameters": trained["parameters"],
+    }
+    if remembers and is_accuracy:
+        taught = samples.count - numbers["held_out_rows"]
+        bits = remembered_bits(numbers["accuracy"], taught * len(network.targets))
+        numbers["bits_remembered"] = bits
+        numbers["bits_per_parameter"] = bits / trained["parameters"]
+    numbers |= {key: trained[key] for key in TRAINING_KEYS}
+    _write_predictions(predictions, samples, answers, held_out)
+    write_atomically(metrics, (json.dumps(numbers, indent=2) + "\n").encode())
+
+
+def predict(network: TableModel, values: np.ndarray) -> np.ndarray:
+    """A network's answers, in the precision that it was taught in."""
+    is_double = network.metadata.get("precision") == "float64"
+    return network.predict(values, dtype="float64" if is_double else "float32")
+
+
+def require_taught(path: Path, network: TableModel, samples: Samples) -> None:
+    """Check that a network was taught just these samples.
+
+    Raises
+    ------
+    InputError
+    """
+    if network.metadata.get("table") != samples.digest:
+        found = f"the network of another table than {samples.where}"
+        remedy = "remove it, and run the same command again: it is made anew"
+        raise InputError(str(path), found, "a network that was taught these rows", remedy)
+
+
+def held_out_mask(network: TableModel, count: int) -> np.ndarray:
+    """Which rows a network was not taught; bool, shape (count,)."""
+    seed = network.metadata["training"]["random_seed"]
+    return held_out_rows(count, network.metadata["held_out_share"], seed)
+
+
+def remembered_bits(accuracy: float, answers: int) -> float:
+    """What answers tell of as many targets that are 0 or 1 by chance.
+
+    Each tells 1 - H(accuracy) bits, where H(p) = -p log2(p) - (1 - p) log2(1 - p): the capacity of
+    a channel that turns over so many bits (Shannon 1948). No better than a guess is nothing.
+
+    Parameters
+    ----------
+    accuracy : float
+        Share of them that is right.
+    answers : int
+    """
+    if accuracy <= 0.5:
+        return 0.0
+    parts = (accuracy, 1 - accuracy)
+    return answers * (1 + sum(p * math.log2(p) for p in parts if p > 0))
+
+
+def _measured(
+    prefix: str, answers: np.ndarray, targets: np.ndarray, is_accuracy: bool
+) -> dict[str, float | None]:
+    accuracy = None
+    if is_accuracy and answers.size:
+        accuracy = float(((answers >= 0.5) == (targets >= 0.5)).mean())
+    rmse = _rmse(answers, targets) if answers.size else None
+    return {f"{prefix}rmse": rmse, f"{prefix}accuracy": accuracy}
+
+
+def _rmse(answers: np.ndarray, targets: np.ndarray) -> float:
+    return math.sqrt(float(((answers - targets) ** 2).mean()))
+
+
+def _least_squares(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and intercepts that no others have a smaller squared error than."""
+    inputs = np.column_stack([samples.input_values, np.ones(samples.count)])
+    solution = np.linalg.lstsq(inputs, samples.target_values, rcond=None)[0]
+    return solution[:-1], solution[-1]
+
+
+def _coefficients(
+    network: TableModel, weights: np.ndarray, intercepts: np.ndarray
+) -> dict[str, dict[str, Any]]:
+    """For each target what each input counts, and what is added."""
+    parts = zip(network.targets, weights.T.tolist(), intercepts.tolist(), strict=True)
+    return {
+        target: {"weights": dict(zip(network.inputs, column, strict=True)), "intercept": intercept}
+        for target, column, intercept in parts
+    }
+
+
+def _write_predictions(
+    path: Path, samples: Samples, answers: np.ndarray, held_out: np.ndarray
+) -> None:
+    names = [*samples.inputs, *samples.targets, *(f"predicted_{n}" for n in samples.targets)]
+    values = np.column_stack([samples.input_values, samples.target_values, answers])
+    table = pd.DataFrame(values, columns=names)
+    table.insert(len(names), "held_out", held_out.astype(int), allow_duplicates=True)
+    text = table.to_csv(index=False, float_format="%.9g", lineterminator="\n")
+    write_atomically(path, text.encode())
+
+
+if __name__ == "__main__":
+    from job import run_job
+
+    run_job(
+        main,
+        snakemake,
+        table=Path(snakemake.input.table),
+        model=Path(snakemake.input.model),
+        record=Path(snakemake.input.record),
+        metrics=Path(snakemake.output.metrics),
+        predictions=Path(snakemake.output.predictions),
+        name=snakemake.wildcards.network,
+        truth=snakemake.params.truth,
+        remembers=snakemake.params.remembers,
+    )

@@ -1,0 +1,212 @@
+"""A network that was taught a table, on disk: weights, columns and scaling; enough to predict."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuralfield.checkpoint import (
+    REMEDY,
+    distrusting,
+    load_arrays,
+    require_format,
+    save_arrays,
+)
+from neuralfield.device import HOST, Device, to_host
+from neuralfield.errors import CheckpointError
+from neuralfield.network import Sequential
+from neuralfield.networks.dense import Dense
+from neuralfield.tables.samples import MOST_COLUMNS
+from neuralfield.tables.scaling import Scaling
+from neuralfield.weights import require_enough, require_numbers
+
+_FORMAT = 1
+_KIND = "table"
+_ROWS_AT_ONCE = 1 << 13
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A function from the input columns of a table to its target columns.
+
+    Attributes
+    ----------
+    settings : Dense
+    inputs, targets : tuple of str
+        Names of the columns.
+    input_scaling, target_scaling : Scaling
+    arrays : dict of name to array
+        Weights.
+    metadata : dict
+        How it was made: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or "gpu"),
+        ``precision``, ``table`` (digest of what it was taught, see `tables.samples`).
+    """
+
+    settings: Dense
+    inputs: tuple[str, ...]
+    targets: tuple[str, ...]
+    input_scaling: Scaling
+    target_scaling: Scaling
+    arrays: dict[str, np.ndarray]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def network(self, device: Device = HOST, dtype: str = "float32") -> Sequential:
+        """The network with its weights, ready to be called on a device.
+
+        Raises
+        ------
+        ConfigError
+            The arrays are not those of the settings.
+        """
+        sizes = len(self.inputs), len(self.targets)
+        network = self.settings.build(*sizes, np.random.default_rng(0))
+        network.load(self.arrays, "model")
+        for tensor in network.parameters.values():
+            tensor.differentiable = False
+        return network.to(device, dtype)
+
+    def predict(
+        self, values: np.ndarray, device: Device = HOST, dtype: str = "float32"
+    ) -> np.ndarray:
+        """What the network answers, in the table's own units.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (n, inputs)
+            In the order of `inputs`.
+        device : Device
+        dtype : {"float32", "float64"}
+            Of the network's own numbers.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, targets)
+        """
+        network = self.network(device, dtype)
+        found = np.empty((len(values), len(self.targets)))
+        for start in range(0, len(values), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            scaled = device.asarray(self.input_scaling.apply(values[rows]), dtype=dtype)
+            found[rows] = to_host(network(scaled).data)
+        return self.target_scaling.undo(found)
+
+    def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of a network without hidden layers, in the table's own units.
+
+        Returns
+        -------
+        weights : ndarray of float64, shape (inputs, targets)
+        intercepts : ndarray of float64, shape (targets,)
+            The targets are ``inputs @ weights + intercepts``; with the output ``sigmoid``, that is
+            what the sigmoid is taken of.
+
+        Raises
+        ------
+        ValueError
+            It has hidden layers.
+        """
+        if self.settings.widths:
+            raise ValueError(f"{len(self.settings.widths)} hidden layers have no coefficients")
+        weights = self.arrays["layers.0.weight"].astype(np.float64)
+        bias = self.arrays.get("layers.0.bias", np.zeros(len(self.targets))).astype(np.float64)
+        weights = weights / self.input_scaling.spread[:, None]
+        intercepts = bias - self.input_scaling.centre @ weights
+        return weights * self.target_scaling.spread, self.target_scaling.undo(intercepts)
+
+
+def save_table_model(
+    path: Path, network: Sequential, model: TableModel, metadata: Mapping[str, Any]
+) -> None:
+    """Write a network so that it can predict anywhere; the same network gives the same bytes.
+
+    Parameters
+    ----------
+    path : Path
+    network : Sequential
+        Its weights are written.
+    model : TableModel
+        All else is taken from it, but for its metadata.
+    metadata : mapping
+        See `TableModel`.
+    """
+    description = {
+        "format": _FORMAT,
+        "kind": _KIND,
+        "network": asdict(model.settings),
+        "inputs": list(model.inputs),
+        "targets": list(model.targets),
+        "input_scaling": model.input_scaling.described(),
+        "target_scaling": model.target_scaling.described(),
+        "record": dict(metadata),
+    }
+    save_arrays(path, {name: to_host(a) for name, a in network.arrays.items()}, description)
+
+
+def load_table_model(path: Path | str) -> TableModel:
+    """Read a table's network or a snapshot of it.
+
+    Raises
+    ------
+    CheckpointError
+        The file is missing, damaged, of an unknown format, or not a network of a table.
+    """
+    arrays, description = load_arrays(Path(path))
+    with distrusting(path, "a network of a table"):
+        return _described(arrays, description)
+
+
+def load_table_snapshot(path: Path, step: int, of: TableModel) -> TableModel:
+    """Read the snapshot that was taken of a training after some step.
+
+    Parameters
+    ----------
+    path : Path
+    step : int
+    of : TableModel
+        Any network of the same training; its weights are not looked at.
+
+    Raises
+    ------
+    CheckpointError
+        As `load_table_model`; or the snapshot is of another step or training.
+    """
+    snapshot = load_table_model(path)
+    if snapshot.metadata.get("step") != step or _training_of(snapshot) != _training_of(of):
+        found = f"the network of another training, or of step {snapshot.metadata.get('step')!r}"
+        raise CheckpointError(str(path), found, f"this training's after step {step}", REMEDY)
+    return snapshot
+
+
+def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) -> TableModel:
+    """A model out of a file that anybody may have written: nothing in it is believed unchecked."""
+    if description.get("kind") != _KIND:
+        raise ValueError(f"kind {description.get('kind')!r}")
+    require_format(description["format"], _FORMAT)
+    inputs, targets = (_names(description[key]) for key in ("inputs", "targets"))
+    record = description["record"]
+    if not isinstance(record, dict):
+        raise TypeError(f"a record that is a {type(record).__name__}")
+    given = dict(description["network"])
+    settings = Dense(**{**given, "widths": tuple(given["widths"])})
+    input_scaling = Scaling.from_description(description["input_scaling"], len(inputs))
+    target_scaling = Scaling.from_description(description["target_scaling"], len(targets))
+    require_numbers(arrays)
+    require_enough(arrays, settings.weight_shapes(len(inputs), len(targets)), settings)
+    model = TableModel(settings, inputs, targets, input_scaling, target_scaling, arrays, record)
+    model.network()
+    return model
+
+
+def _names(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, list) or not 0 < len(found) <= MOST_COLUMNS:
+        raise ValueError(f"columns {str(found)[:60]}")
+    if not all(isinstance(name, str) for name in found) or len(set(found)) < len(found):
+        raise ValueError(f"columns {str(found)[:60]}")
+    return tuple(found)
+
+
+def _training_of(model: TableModel) -> tuple[Any, ...]:
+    record = [model.metadata.get(key) for key in ("table", "training")]
+    return (model.settings, model.inputs, model.targets, record)

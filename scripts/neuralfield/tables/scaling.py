@@ -1,0 +1,75 @@
+"""Columns brought to a size that networks learn well from, and back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+RULES = ("standard", "range", "none")
+
+_AS_GOOD_AS_EQUAL = 1e-12
+"""Spread of a column in parts of its largest number: what rounding makes of a constant one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """(value - centre) / spread, for each column.
+
+    Attributes
+    ----------
+    centre, spread : ndarray of float64, shape (columns,)
+    """
+
+    centre: np.ndarray
+    spread: np.ndarray
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """From a table's units to a network's."""
+        return (values - self.centre) / self.spread
+
+    def undo(self, values: np.ndarray) -> np.ndarray:
+        """From a network's units to a table's."""
+        return values * self.spread + self.centre
+
+    def described(self) -> dict[str, list[float]]:
+        """As plain numbers, without loss."""
+        return {"centre": self.centre.tolist(), "spread": self.spread.tolist()}
+
+    @classmethod
+    def from_description(cls, found: Any, columns: int) -> "Scaling":
+        """The inverse of `described`; nothing in it is believed unchecked.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            Not two lists of as many finite numbers, the spreads above 0.
+        """
+        centre, spread = (np.array(found[key], dtype=np.float64) for key in ("centre", "spread"))
+        for name, values in (("centre", centre), ("spread", spread)):
+            if values.shape != (columns,) or not np.isfinite(values).all():
+                raise ValueError(f"{name} of a scaling of {columns} columns: {values}")
+        if not (spread > 0).all():
+            raise ValueError(f"spread of a scaling: {spread}")
+        return cls(centre, spread)
+
+
+def fit_scaling(values: np.ndarray, rule: str) -> Scaling:
+    """The scaling of some columns.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n, columns)
+    rule : {"standard", "range", "none"}
+        ``standard``: to mean 0 and standard deviation 1 (of the population); ``range``: the
+        smallest to -1 and the largest to 1; ``none``: as they are. Where all values of a column
+        are the same, they become 0.
+    """
+    if rule == "none":
+        return Scaling(np.zeros(values.shape[1]), np.ones(values.shape[1]))
+    lowest, highest = values.min(axis=0), values.max(axis=0)
+    if rule == "standard":
+        centre, spread = values.mean(axis=0), values.std(axis=0)
+    else:
+        centre, spread = (lowest + highest) / 2, (highest - lowest) / 2
+    constant = spread <= _AS_GOOD_AS_EQUAL * np.maximum(abs(lowest), abs(highest))
+    return Scaling(np.where(constant, lowest, centre), np.where(constant, 1.0, spread))

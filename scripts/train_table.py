@@ -1,0 +1,72 @@
+"""Teach a network a table."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neuralfield.networks.dense import Dense
+from neuralfield.table_task import TableTask
+from neuralfield.tables.samples import read_samples
+from neuralfield.training import SampleTraining
+from training_job import of_the_training, teach
+
+if TYPE_CHECKING:
+    from job import snakemake
+
+
+def main(
+    table: Path, *, settings: Mapping[str, Any], training: Mapping[str, Any], **job: Any
+) -> None:
+    """Train to the end, and write the network.
+
+    Parameters
+    ----------
+    table : Path
+        CSV with a row for each sample.
+    settings : mapping
+        What `table_task` reads.
+    training : mapping
+        Settings of the training, and of how and where it is worked on.
+    **job
+        See `training_job.teach`.
+    """
+    teach(lambda: table_task(table, settings, training), training=training, **job)
+
+
+def table_task(table: Path, settings: Mapping[str, Any], training: Mapping[str, Any]) -> TableTask:
+    """What is learned, and how.
+
+    Parameters
+    ----------
+    table : Path
+    settings : mapping
+        Of a table in the section `tables`: ``inputs``, ``targets``, ``network``,
+        ``scale_inputs``, ``scale_targets`` and ``held_out_share``.
+    training : mapping
+        As `main`.
+    """
+    network = {**settings["network"], "widths": tuple(settings["network"]["widths"])}
+    return TableTask(
+        read_samples(table, settings["inputs"], settings["targets"]),
+        Dense(**network),
+        SampleTraining.from_mapping(of_the_training(training)),
+        settings["scale_inputs"],
+        settings["scale_targets"],
+        settings["held_out_share"],
+    )
+
+
+if __name__ == "__main__":
+    from job import run_job
+
+    run_job(
+        main,
+        snakemake,
+        table=Path(snakemake.input.table),
+        settings=snakemake.params.settings,
+        training=snakemake.config["tables"][snakemake.wildcards.network.split("/")[0]]["training"],
+        state=Path(snakemake.params.state),
+        threads=snakemake.threads,
+        name=snakemake.wildcards.network,
+        **{name: Path(path) for name, path in snakemake.output.items()},
+    )

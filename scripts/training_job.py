@@ -1,0 +1,165 @@
+"""What the scripts that train have in common: limits, progress, and where outputs go."""
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from neuralfield.device import available_cores, require_cores, select_device
+from neuralfield.fit import Run, fit, publish_results, publish_segment
+from neuralfield.heat import guard_card
+from neuralfield.task import Measure, Task
+from neuralfield.time_limit import leaving_time_s
+
+log = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_LINES = 5.0
+"""In the log; the history has all rows."""
+
+HOW_AND_WHERE = (
+    *("device", "engine", "threads", "checkpoint_interval_s", "segments"),
+    *("time_limit_s", "time_margin_s", "max_temperature_celsius"),
+)
+"""Settings of the section `training` that are not of the training itself."""
+
+
+class Progress:
+    """How far a training is: lines in the log, and a bar where somebody looks on.
+
+    Parameters
+    ----------
+    name : str
+    steps : int
+        All there are.
+    measure : Measure
+        What is said beside the loss.
+    """
+
+    def __init__(self, name: str, steps: int, measure: Measure) -> None:
+        self.name, self.steps, self.measure = name, steps, measure
+        self.next_line_s = 0.0
+        self.bar = tqdm(
+            total=steps,
+            desc=name,
+            unit="step",
+            leave=False,
+            disable=not sys.stderr.isatty(),
+            dynamic_ncols=True,
+        )
+
+    def __call__(self, row: Mapping[str, float]) -> None:
+        """Take note of a row of the history."""
+        step = int(row["step"])
+        measured = self.measure.format.format(row[self.measure.name])
+        if time.monotonic() >= self.next_line_s or step == self.steps:
+            self.next_line_s = time.monotonic() + SECONDS_BETWEEN_LINES
+            log.info(
+                f"step {step:,} of {self.steps:,}: loss {row['loss']:.6g}, {measured},"
+                f" {row['seconds']:.1f} s"
+            )
+        self.bar.set_postfix_str(measured, refresh=False)
+        self.bar.update(step - self.bar.n)
+
+    def say(self, line: str) -> None:
+        """Tell the user something, here and in the log."""
+        log.info(line)
+        tqdm.write(f"{self.name}: {line}", file=sys.stderr)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
+
+
+def of_the_training(training: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a training itself is made of."""
+    return {key: value for key, value in training.items() if key not in HOW_AND_WHERE}
+
+
+def when_to_leave_s(training: Mapping[str, Any]) -> float:
+    """The moment to leave at, as `time.monotonic` has it, for a job that begins now."""
+    return leaving_time_s(
+        training.get("time_limit_s"),
+        training["time_margin_s"],
+        os.environ,
+        started_s=time.monotonic(),
+    )
+
+
+def teach(
+    make_task: Callable[[], Task],
+    *,
+    training: Mapping[str, Any],
+    state: Path,
+    threads: int,
+    name: str,
+    model: Path | None = None,
+    history: Path | None = None,
+    record: Path | None = None,
+    checkpoints: Path | None = None,
+    segment_folder: Path | None = None,
+    segment: int = 1,
+    earlier_segment: Path | None = None,
+) -> None:
+    """Train until the end of a segment; the last one writes the network.
+
+    Parameters
+    ----------
+    make_task : callable
+        Reads what is taught; the time it takes counts towards the limit.
+    training : mapping
+        The section `training`, as far as it is for this task.
+    state : Path
+        Folder to resume from, and to leave the state in; each segment has its own part of it.
+    threads : int
+        Cores to use.
+    name : str
+        What the bar is called.
+    model, history, record, checkpoints : Path
+        What the last segment writes.
+    segment_folder : Path, optional
+        What an earlier one writes, instead.
+    segment : int
+        Its number, from 1.
+    earlier_segment : Path, optional
+        Folder of the one before it.
+    """
+    leave_at_s = when_to_leave_s(training)
+    if "threads" in training:  # --cores may have lowered what it was asked for
+        require_cores(training["threads"])
+    task = make_task()
+    steps = task.training.steps
+    with Progress(name, steps, task.measure) as progress:
+        device = select_device(training["device"])
+        run = Run(
+            device,
+            state / f"segment_{segment}",
+            training.get("engine", "auto"),
+            min(threads, available_cores()),  # more may have been said on the command line
+            training["checkpoint_interval_s"],
+            progress,
+            progress.say,
+            leave_at_s,
+            guard_card(training.get("max_temperature_celsius"), device, progress.say),
+        )
+        if segment_folder:
+            publish = partial(publish_segment, segment_folder=segment_folder)
+        else:
+            assert model and history and checkpoints and record
+            publish = partial(
+                publish_results,
+                model=model,
+                history=history,
+                checkpoints=checkpoints,
+                record=record,
+                run=run,
+            )
+        until_step = steps * segment // training.get("segments", 1)
+        fit(task, run, publish, until_step=until_step, earlier_segment=earlier_segment)

@@ -1,0 +1,141 @@
+# Tables of samples: made by `snakemake --cores all tables`, never by the rule all.
+
+
+rule tables:
+    input:
+        "results/tables/report.html",
+        every_table("results/tables/{network}/plot.png"),
+        every_table("results/tables/{network}/predictions.csv"),
+
+
+rule train_table:
+    input:
+        table=table_path,
+    output:
+        model="results/tables/{network}/model.safetensors",
+        history="results/tables/{network}/history.csv",
+        record="results/tables/{network}/training.json",
+        checkpoints=directory("results/tables/{network}/checkpoints"),
+    log:
+        "logs/tables/{network}/train_table.log",
+    benchmark:
+        "logs/tables/{network}/train_table.benchmark.tsv"
+    wildcard_constraints:
+        network=one_of(TABLE_NETWORKS),
+    threads: lambda wildcards: table_of(wildcards)["training"]["threads"]
+    resources:
+        gpu=table_gpus,
+        mem_mb=table_memory_mb,
+        runtime=lambda wildcards, attempt: estimates.table_minutes(table_of(wildcards), attempt),
+    params:
+        settings=table_task_settings,
+        training=table_training,
+        state="results/tables/{network}/.state",
+        version=VERSION,
+    message:
+        "Teaching the table {wildcards.network}"
+    script:
+        "../../scripts/train_table.py"
+
+
+rule evaluate_table:
+    input:
+        table=table_path,
+        model="results/tables/{network}/model.safetensors",
+        record="results/tables/{network}/training.json",
+    output:
+        metrics=report(
+            "results/tables/{network}/metrics.json",
+            caption="../report/table_metrics.rst",
+            category="Tables",
+            labels={"table": "{network}", "what": "numbers"},
+        ),
+        predictions="results/tables/{network}/predictions.csv",
+    log:
+        "logs/tables/{network}/evaluate_table.log",
+    benchmark:
+        "logs/tables/{network}/evaluate_table.benchmark.tsv"
+    wildcard_constraints:
+        network=one_of(TABLE_NETWORKS),
+    resources:
+        mem_mb=table_memory_mb,
+        runtime=10,
+    params:
+        truth=lambda wildcards: table_of(wildcards).get("truth", []),
+        remembers=lambda wildcards: bool(table_of(wildcards)["sizes"]),
+        version=VERSION,
+    message:
+        "Measuring how well {wildcards.network} is answered"
+    script:
+        "../../scripts/evaluate_table.py"
+
+
+rule plot_table:
+    input:
+        table=table_path,
+        model="results/tables/{network}/model.safetensors",
+        sizes=lambda wildcards: table_sizes(
+            "results/tables/{network}/metrics.json", wildcards.network
+        ),
+    output:
+        plot=report(
+            "results/tables/{network}/plot.png",
+            caption="../report/table_plot.rst",
+            category="Tables",
+            labels={"table": "{network}", "what": "plot"},
+        ),
+    log:
+        "logs/tables/{network}/plot_table.log",
+    benchmark:
+        "logs/tables/{network}/plot_table.benchmark.tsv"
+    wildcard_constraints:
+        network=one_of(config["tables"]),
+    resources:
+        mem_mb=table_memory_mb,
+        runtime=10,
+    params:
+        truth=lambda wildcards: table_of(wildcards).get("truth", []),
+        version=VERSION,
+    message:
+        "Drawing what {wildcards.network} is answered"
+    script:
+        "../../scripts/plot_table.py"
+
+
+rule report_tables:
+    input:
+        tables=lambda wildcards: [table["path"] for table in config["tables"].values()],
+        models=every_table("results/tables/{network}/model.safetensors"),
+        metrics=every_table("results/tables/{network}/metrics.json"),
+        histories=every_table("results/tables/{network}/history.csv"),
+        sizes=[
+            name
+            for table in config["tables"]
+            for name in table_sizes("results/tables/{network}/metrics.json", table)
+        ],
+        template=workflow_file("workflow/report/report_tables.html.j2"),
+        style=[
+            workflow_file(f"workflow/report/{file}")
+            for file in ("report_page.html.j2", "report.css", "report.js")
+        ],
+    output:
+        report(
+            "results/tables/report.html",
+            caption="../report/report_tables.rst",
+            category="Tables",
+            labels={"table": "all", "what": "report"},
+        ),
+    log:
+        "logs/tables/report_tables.log",
+    benchmark:
+        "logs/tables/report_tables.benchmark.tsv"
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    params:
+        settings={"tables": config["tables"]},
+        version=VERSION,
+    message:
+        "Writing {output}"
+    script:
+        "../../scripts/report_tables.py"
