@@ -64,7 +64,7 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
         ``images`` (each with its path as found and the fields it is for), ``fields`` (each with
         all of its settings; `training` there is the section `training` with the field's own
         changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``training``, ``render``,
-        ``timelapse``, ``evaluate``, ``gpu_share`` and ``max_megapixels``.
+        ``timelapse``, ``evaluate``, ``edges``, ``gpu_share`` and ``max_megapixels``.
         Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
 
     Raises

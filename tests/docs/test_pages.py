@@ -10,6 +10,7 @@ from neuralfield.kernels.source import KERNELS
 NAMES = (
     "CONTRIBUTING.md",
     "docs/cluster.md",
+    "docs/edges.md",
     "docs/fields.md",
     "docs/gpu.md",
     "docs/large_pictures.md",
