@@ -14,11 +14,14 @@ from neuralfield.fields import (
     CoordinateNetwork,
     FieldSettings,
     PictureShape,
+    Upscaler,
+    UpscalingNetwork,
     build_field,
     describe_field,
-    field_settings,
+    network_settings,
 )
 from neuralfield.images.picture import CHANNELS
+from neuralfield.network import Network
 
 _FORMAT = 1
 _LARGEST_SIDE_PX = 1 << 20
@@ -30,8 +33,8 @@ class Model:
 
     Attributes
     ----------
-    settings : FieldSettings
-        The field's settings, nothing left to defaults.
+    settings : FieldSettings or Upscaler
+        The network's settings, nothing left to defaults.
     shape : PictureShape
         Size and channels of the picture it was taught.
     mode : {"bilevel", "grey", "rgb", "rgba"}
@@ -43,7 +46,7 @@ class Model:
         over its square), ``picture`` (digest of what it was taught, see `images.facts`).
     """
 
-    settings: FieldSettings
+    settings: FieldSettings | Upscaler
     shape: PictureShape
     mode: str
     arrays: dict[str, np.ndarray]
@@ -74,7 +77,9 @@ class Model:
         """How many numbers were trained."""
         return build_field(self.settings, self.shape).parameter_count
 
-    def network(self, device: Device, dtype: str = "float32") -> CoordinateNetwork:
+    def network(
+        self, device: Device, dtype: str = "float32"
+    ) -> CoordinateNetwork | UpscalingNetwork:
         """The network with its weights, ready to be called on a device.
 
         Raises
@@ -91,8 +96,8 @@ class Model:
 
 def save_model(
     path: Path,
-    network: CoordinateNetwork,
-    settings: FieldSettings,
+    network: Network[Any],
+    settings: FieldSettings | Upscaler,
     shape: PictureShape,
     mode: str,
     metadata: Mapping[str, Any],
@@ -174,14 +179,14 @@ def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) ->
         raise ValueError(f"mode {mode!r} with {shape.channels} channels")
     if not isinstance(record, dict):
         raise TypeError(f"a record that is a {type(record).__name__}")
-    settings = field_settings(description["field"])
+    settings = network_settings(description["field"])
     _require_arrays_for(settings, shape, arrays)
     build_field(settings, shape).load(arrays, "model")
     return Model(settings, shape, mode, arrays, record)
 
 
 def _require_arrays_for(
-    settings: FieldSettings, shape: PictureShape, arrays: Mapping[str, np.ndarray]
+    settings: FieldSettings | Upscaler, shape: PictureShape, arrays: Mapping[str, np.ndarray]
 ) -> None:
     """Check, before a network is built, that the file has what the settings claim.
 
