@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from neuralfield.device import available_cores, require_cores, select_device
-from neuralfield.fields import field_settings
+from neuralfield.fields import network_settings
 from neuralfield.fit import Run, fit, publish_results, publish_segment
 from neuralfield.heat import guard_card
 from neuralfield.images import read_facts, read_pixel_csv, require_picture
-from neuralfield.picture_task import PictureTask
 from neuralfield.time_limit import leaving_time_s
 from neuralfield.training import PictureTraining
+from neuralfield.upscaling_task import picture_task
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -134,10 +134,10 @@ def main(
     about = read_facts(facts)
     mode = about["source"]["mode"]
     settings = {key: value for key, value in training.items() if key not in HOW_AND_WHERE}
-    task = PictureTask(
+    task = picture_task(
         read_pixel_csv(pixels).values,
         mode,
-        field_settings(with_output(field, mode, training["loss"])),
+        network_settings(with_output(field, mode, training["loss"])),
         PictureTraining.from_mapping(settings),
     )
     require_picture(pixels, task.picture, about)

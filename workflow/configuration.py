@@ -14,7 +14,7 @@ import yaml
 
 import large_pictures
 from neuralfield.errors import ConfigError, InputError
-from neuralfield.fields import FIELDS
+from neuralfield.fields import NETWORKS
 from wording import (
     Place,
     Problems,
@@ -103,7 +103,7 @@ def with_learning_rate(field_type: str, training: Mapping[str, Any]) -> dict[str
     """A training whose learning rate is a number: where it is ``auto``, what suits the field."""
     rate = training["learning_rate"]
     if rate == "auto":
-        rate = FIELDS[field_type].suggested_learning_rate
+        rate = NETWORKS[field_type].suggested_learning_rate
     return {**training, "learning_rate": rate}
 
 

@@ -15,6 +15,7 @@ NAMES = (
     "docs/gpu.md",
     "docs/large_pictures.md",
     "docs/promises.md",
+    "docs/upscaler.md",
     "benchmarks/README.md",
 )
 PAGES = [ROOT / name for name in NAMES]

@@ -21,9 +21,7 @@ rule find_edges:
         "logs/{image}/edges.benchmark.tsv"
     resources:
         mem_mb=lambda wildcards: (
-            estimates.BASE_MEMORY_MB
-            if wildcards.image in TILED
-            else picture_memory_mb(wildcards)
+            estimates.BASE_MEMORY_MB if wildcards.image in TILED else picture_memory_mb(wildcards)
         ),
         runtime=30,
     params:
