@@ -36,6 +36,7 @@ rule all:
 
 include: "workflow/rules/prepare.smk"
 include: "workflow/rules/train.smk"
+include: "workflow/rules/edges.smk"
 include: "workflow/rules/tiles.smk"
 include: "workflow/rules/render.smk"
 include: "workflow/rules/evaluate.smk"

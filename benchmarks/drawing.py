@@ -14,7 +14,7 @@ from rows import FREQUENCY_4X64, SIREN, drawing_bytes, drawing_multiply_adds, re
 from neuralfield.coordinates import axis_centres, extent, grid
 from neuralfield.device import Device, to_host
 from neuralfield.drawing import make_drawer
-from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.fields import CoordinateNetwork, PictureShape, build_field, field_settings
 from neuralfield.model import Model
 from neuralfield.render import BAND_POINTS, render_bands
 
@@ -159,12 +159,17 @@ def _torch_drawing(
 ) -> _Drawing:
     from peers_torch import TorchDrawing
 
+    return TorchDrawing(_fresh_network(model), model.shape, size_px, rows_per_block, device, peer)
+
+
+def _fresh_network(model: Model) -> CoordinateNetwork:
     network = build_field(model.settings, model.shape)
-    return TorchDrawing(network, model.shape, size_px, rows_per_block, device, peer)
+    assert isinstance(network, CoordinateNetwork)
+    return network
 
 
 def _ceiling(model: Model, context: Context) -> dict[str, Any]:
-    network = build_field(model.settings, model.shape)
+    network = _fresh_network(model)
     floor_s = context.ceilings.floor_s(drawing_multiply_adds(network), drawing_bytes(network))
     return {"gigapixels_per_s": 1e-9 / floor_s}
 

@@ -1,11 +1,11 @@
 """How good redraws are, against the truth and against filters: drawings of curves, or pictures.
 
-    PYTHONPATH=scripts python benchmarks/redraws.py
-    PYTHONPATH=scripts python benchmarks/redraws.py --pictures kodak/*.png --side 192 --factor 4
+    PYTHONPATH=scripts:workflow python benchmarks/redraws.py
+    PYTHONPATH=scripts:workflow python benchmarks/redraws.py --pictures *.png --side 192 --factor 4
 
 A picture of `side` times `factor` pixels is the truth; a network is taught the reduced one and
-drawn at the truth's size. Networks are those of a config's section `fields`, with its section
-`training`: `--config FILE --fields NAME ...`.
+drawn at the truth's size. Networks are those of a config: `--config FILE --fields NAME ...`. Only
+drawings that are taught as black and white have steep outputs by themselves: say `output`.
 """
 
 import argparse
@@ -19,13 +19,15 @@ from field_runs import Lesson, teach
 from line_drawings import DRAWINGS, line_drawing
 from threadpoolctl import threadpool_limits
 
+from configuration import read_settings
 from neuralfield.device import available_cores, select_device
 from neuralfield.images import Picture
 from neuralfield.images.reading import read_picture
 from neuralfield.images.resizing import resize_picture
+from train import with_output
+from training_job import of_the_training
 
 CONFIG = Path(__file__).resolve().parents[1] / "config.yaml"
-HOW_AND_WHERE = {"device", "engine", "threads"}
 
 
 def main() -> None:
@@ -40,7 +42,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
     parser.add_argument("--threads", type=int, default=available_cores())
     arguments = parser.parse_args()
-    config = yaml.safe_load(arguments.config.read_text())
+    config = read_settings(yaml.safe_load(arguments.config.read_text()), lambda place: "config")
     names = arguments.fields or list(config["fields"])
     lessons = _lessons(arguments)
     device = select_device(arguments.device)
@@ -48,9 +50,9 @@ def main() -> None:
     print("| network | picture | redraw, dB | over Lanczos | over bicubic | fit, dB | seconds |")
     print("|---" * 7 + "|")
     for name in names:
-        field, training = _settings(config, name)
         rows = []
         for picture, lesson in lessons.items():
+            field, training = _settings(config, name, lesson.taught.mode)
             found = teach(lesson, field, training, device, "auto", arguments.threads)
             over = [found["redraw_db"] - lesson.filter_db(f) for f in ("lanczos", "bicubic")]
             rows.append([found["redraw_db"], *over, found["fit_db"], found["seconds"]])
@@ -58,13 +60,15 @@ def main() -> None:
         _print_row(f"**{name}**", "mean", np.mean(rows, axis=0).tolist())
 
 
-def _settings(config: dict[str, Any], name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A network of a config, and how it is trained; its output as the config says."""
+def _settings(
+    config: dict[str, Any], name: str, mode: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A network of a config, and how it is trained."""
     if name not in config["fields"]:
         sys.exit(f"{name}: not in the config's section fields: {', '.join(config['fields'])}")
     field = dict(config["fields"][name])
-    training = config.get("training", {}) | field.pop("training", {})
-    return field, {key: training[key] for key in training.keys() - HOW_AND_WHERE}
+    training = of_the_training(field.pop("training"))
+    return with_output(field, mode, training["loss"]), training
 
 
 def _lessons(arguments: argparse.Namespace) -> dict[str, Lesson]:

@@ -22,6 +22,7 @@ KINDS = {
     "cafe": "Products of waves and polynomials, and a small network (CAFE+)",
     "mlp": "A plain network",
     "fourier": "A network that is shown waves of many lengths (Fourier features)",
+    "upscaler": "Convolutions that have learned how this picture is enlarged (zero-shot)",
     "imported": "Imported weights, not trained here",
 }
 

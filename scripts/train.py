@@ -5,10 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuralfield.fields import field_settings
+from neuralfield.fields import network_settings
 from neuralfield.images import read_facts, read_pixel_csv, require_picture
 from neuralfield.picture_task import PictureTask
 from neuralfield.training import PictureTraining
+from neuralfield.upscaling_task import UpscalingTask, picture_task
 from training_job import of_the_training, teach
 
 if TYPE_CHECKING:
@@ -41,13 +42,13 @@ def main(
 
 def read_task(
     pixels: Path, facts: Path, field: Mapping[str, Any], training: Mapping[str, Any]
-) -> PictureTask:
+) -> PictureTask | UpscalingTask:
     """A picture as a table, and what is known of it, as something to be taught; see `main`."""
     about = read_facts(facts)
     mode = about["source"]["mode"]
-    own = field_settings(with_output(field, mode, training["loss"]))
+    own = network_settings(with_output(field, mode, training["loss"]))
     settings = PictureTraining.from_mapping(of_the_training(training))
-    task = PictureTask(read_pixel_csv(pixels).values, mode, own, settings)
+    task = picture_task(read_pixel_csv(pixels).values, mode, own, settings)
     require_picture(pixels, task.picture, about)
     return task
 

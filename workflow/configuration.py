@@ -15,7 +15,7 @@ import large_pictures
 import table_settings
 from named_files import require_file
 from neuralfield.errors import ConfigError, InputError
-from neuralfield.fields import field_settings
+from neuralfield.fields import network_settings
 from training_limits import above_its_limit, above_their_limits
 from wording import (
     Place,
@@ -81,7 +81,7 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
         ``images`` (each with its path as found and the fields it is for), ``fields`` (each with
         all of its settings; `training` there is the section `training` with the field's own
         changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``tables`` (each with
-        all of its settings), ``training``, ``render``, ``timelapse``, ``evaluate``,
+        all of its settings), ``training``, ``render``, ``timelapse``, ``evaluate``, ``edges``,
         ``gpu_share`` and ``max_megapixels``; and ``automatic_learning_rates``, the fields whose
         learning rate is what suits them.
         Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
@@ -132,7 +132,7 @@ def _training_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 def suggested_learning_rate(field: Mapping[str, Any]) -> float:
     """What suits a network: it may depend on all of its settings."""
     description = {key: value for key, value in field.items() if key not in ("training", "output")}
-    return field_settings(description).suggested_learning_rate
+    return network_settings(description).suggested_learning_rate
 
 
 def runs(settings: Mapping[str, Any]) -> list[Run]:

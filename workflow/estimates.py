@@ -14,6 +14,7 @@ from neuralfield.engines.layer_forward import MAX_WIDTH
 from neuralfield.engines.picture_problem import BLOCK_POINTS
 from neuralfield.engines.table_problem import BLOCK_ROWS
 from neuralfield.fields.mlp import PRESETS
+from neuralfield.fields.upscaler import KERNEL_PX
 from neuralfield.images.bands import Header
 from neuralfield.tiling import Tile
 
@@ -56,6 +57,8 @@ def layer_widths(field: Mapping[str, Any]) -> tuple[int, ...]:
     """How many values a network holds for a point, from its input to its output."""
     if "widths" in field or "preset" in field:
         hidden = field.get("widths") or PRESETS[field["preset"]]["widths"]
+    elif field["type"] == "upscaler":
+        return (3, *[field["channels"]] * field["hidden_layers"], 3)
     elif field["type"] == "imported":
         hidden = PRESETS["original"]["widths"]
     else:
@@ -68,6 +71,19 @@ def layer_widths(field: Mapping[str, Any]) -> tuple[int, ...]:
     if field["type"] == "cafe":
         return (inputs, field["factors"] * field["width"], *hidden, 3)
     return (inputs, *hidden, 3)
+
+
+def weight_count(field: Mapping[str, Any]) -> int:
+    """How many weights each point is multiplied with, on its way through a network."""
+    window = KERNEL_PX**2 if field["type"] == "upscaler" else 1
+    return window * sum(a * b for a, b in pairwise(layer_widths(field)))
+
+
+def block_points(field: Mapping[str, Any]) -> int:
+    """Points that pass through a network together, on a processor."""
+    if field["type"] == "upscaler":
+        return (field["crop"] + KERNEL_PX * (field["hidden_layers"] + 1)) ** 2
+    return BLOCK_POINTS["cpu"]
 
 
 def table_bytes(field: Mapping[str, Any]) -> int:
@@ -115,10 +131,10 @@ def training_memory_mb(
     table = picture_memory_mb(2 * picture_points(image)) + ceil(table_bytes(field) / 1e6)
     if gpus:
         return table + GPU_MEMORY_MB
-    points = min(points_per_step(image, field["training"]), threads * BLOCK_POINTS["cpu"])
+    points = min(points_per_step(image, field["training"]), threads * block_points(field))
     wide = 2 if field["training"]["precision"] == "float64" else 1
     layers = points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide
-    weights = sum(a * b for a, b in pairwise(layer_widths(field)))
+    weights = weight_count(field)
     gradients = MOST_SHARDS * 4 * weights if cpu_engine(field) == "cpu" else 0
     return table + ceil((layers + gradients) / 1e6)
 
@@ -187,7 +203,7 @@ def _training_s(
     image: Mapping[str, Any], field: Mapping[str, Any], threads: int, gpus: int
 ) -> float:
     training = field["training"]
-    weights = sum(a * b for a, b in pairwise(layer_widths(field)))
+    weights = weight_count(field)
     step_flop = 6 * weights * points_per_step(image, training)
     if gpus:
         engine = gpu_engine(field)
@@ -233,7 +249,7 @@ def table_minutes(table: Mapping[str, Any], attempt: int = 1) -> int:
 
 def drawing_minutes(points: int, field: Mapping[str, Any], threads: int, gpus: int) -> int:
     """One product of matrices for each layer and point, with 16 samples to a pixel."""
-    weights = sum(a * b for a, b in pairwise(layer_widths(field)))
+    weights = weight_count(field)
     flop_per_s = GPU_FLOP_PER_S["tape"] if gpus else CORE_FLOP_PER_S["tape"] * threads
     return min(STARTING_MINUTES + ceil(32 * weights * points / flop_per_s / 60), LONGEST_MINUTES)
 

@@ -13,6 +13,9 @@ USUAL_OVERLAP_PX = 32
 MOST_TILES = 10_000
 """More of them, and Snakemake is longer at planning than the tiles take."""
 
+WHOLE_PICTURES_ONLY = {"imported": "imported", "upscaler": "an upscaler"}
+"""Types of networks that tiles cannot have, in words."""
+
 
 def complaints(
     name: str, settings: Mapping[str, Any], where_is: Callable[[tuple[str, ...]], str]
@@ -39,10 +42,12 @@ def complaints(
         remedy = "remove one of the two; tiles are taught at the picture's own size"
         yield ConfigError(where("size"), image["size"], "no size beside tiles", remedy)
     for field in image.get("fields", settings["fields"]):
-        if settings["fields"].get(field, {}).get("type") == "imported":
-            expected = "networks that are trained here, one for each tile"
+        kind = settings["fields"].get(field, {}).get("type")
+        if kind in WHOLE_PICTURES_ONLY:
+            expected = "networks that are trained here, one for each tile, and are fields"
             remedy = "name the others under `fields` of this picture"
-            yield ConfigError(where("fields"), f"{field!r} is imported", expected, remedy)
+            found = f"{field!r} is {WHOLE_PICTURES_ONLY[kind]}"
+            yield ConfigError(where("fields"), found, expected, remedy)
     size = image["tiles"]["size"]
     overlap = image["tiles"].setdefault("overlap", min(USUAL_OVERLAP_PX, size // 8))
     if overlap > size // 3:

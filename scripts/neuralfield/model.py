@@ -20,11 +20,14 @@ from neuralfield.fields import (
     CoordinateNetwork,
     FieldSettings,
     PictureShape,
+    Upscaler,
+    UpscalingNetwork,
     build_field,
     describe_field,
-    field_settings,
+    network_settings,
 )
 from neuralfield.images.picture import CHANNELS
+from neuralfield.network import Network
 from neuralfield.weights import require_enough, require_numbers
 
 _FORMAT = 1
@@ -37,8 +40,8 @@ class Model:
 
     Attributes
     ----------
-    settings : FieldSettings
-        The field's settings, nothing left to defaults.
+    settings : FieldSettings or Upscaler
+        The network's settings, nothing left to defaults.
     shape : PictureShape
         Size and channels of the picture it was taught.
     mode : {"bilevel", "grey", "rgb", "rgba"}
@@ -50,7 +53,7 @@ class Model:
         over its square), ``picture`` (digest of what it was taught, see `images.facts`).
     """
 
-    settings: FieldSettings
+    settings: FieldSettings | Upscaler
     shape: PictureShape
     mode: str
     arrays: dict[str, np.ndarray]
@@ -81,7 +84,9 @@ class Model:
         """How many numbers were trained."""
         return build_field(self.settings, self.shape).parameter_count
 
-    def network(self, device: Device, dtype: str = "float32") -> CoordinateNetwork:
+    def network(
+        self, device: Device, dtype: str = "float32"
+    ) -> CoordinateNetwork | UpscalingNetwork:
         """The network with its weights, ready to be called on a device.
 
         Raises
@@ -98,8 +103,8 @@ class Model:
 
 def save_model(
     path: Path,
-    network: CoordinateNetwork,
-    settings: FieldSettings,
+    network: Network[Any],
+    settings: FieldSettings | Upscaler,
     shape: PictureShape,
     mode: str,
     metadata: Mapping[str, Any],
@@ -166,7 +171,7 @@ def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) ->
         raise ValueError(f"mode {mode!r} with {shape.channels} channels")
     if not isinstance(record, dict):
         raise TypeError(f"a record that is a {type(record).__name__}")
-    settings = field_settings(description["field"])
+    settings = network_settings(description["field"])
     require_numbers(arrays)
     countable = getattr(settings, "hidden_layers", 0) <= len(arrays)
     require_enough(arrays, settings.weight_shapes(shape) if countable else [], settings)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from neuralfield.fields import (
     CoordinateNetwork,
     FieldSettings,
     PictureShape,
+    Upscaler,
     build_field,
     describe_field,
 )
 from neuralfield.images import picture_digest
 from neuralfield.model import Model, load_snapshot, save_model
+from neuralfield.network import Network
 from neuralfield.optimizers import Optimizer
 from neuralfield.sampling import Batches, Footprint, detail_density
 from neuralfield.schedules import Schedule
@@ -31,22 +33,25 @@ from neuralfield.training import PictureTraining
 _MOST_PIXELS_JUDGED = 4096
 
 
+Settings = TypeVar("Settings", FieldSettings, Upscaler)
+
+
 @dataclass(frozen=True)
-class PictureTask:
-    """A picture, the field that learns it, and how.
+class TaughtPicture(Generic[Settings]):
+    """A picture, what learns it, and how.
 
     Attributes
     ----------
     values : ndarray of float32, shape (height, width, channels)
         The picture, in [0, 1].
     mode : {"bilevel", "grey", "rgb", "rgba"}
-    field : FieldSettings
+    field : FieldSettings or Upscaler
     training : PictureTraining
     """
 
     values: np.ndarray
     mode: str
-    field: FieldSettings
+    field: Settings
     training: PictureTraining
 
     @property
@@ -64,6 +69,29 @@ class PictureTask:
     def picture(self) -> str:
         """Digest of what is taught; see `neuralfield.images.picture_digest`."""
         return picture_digest(self.values)
+
+    def identity(self) -> list[Any]:
+        """Field, mode and picture."""
+        return [
+            describe_field(self.field),
+            self.mode,
+            list(self.values.shape),
+            hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest(),
+        ]
+
+    def save_network(self, path: Path, network: Network[Any], record: Mapping[str, Any]) -> None:
+        """Write a network so that it can be drawn anywhere."""
+        save_model(path, network, self.field, self.shape, self.mode, record)
+
+    def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Arrays of this training's network after some step; see `neuralfield.model`."""
+        of = Model(self.field, self.shape, self.mode, {}, record)
+        return load_snapshot(path, step, of).arrays
+
+
+@dataclass(frozen=True)
+class PictureTask(TaughtPicture[FieldSettings]):
+    """A picture, the field that learns it, and how."""
 
     def fresh_network(self) -> CoordinateNetwork:
         """The field with fresh weights.
@@ -117,29 +145,9 @@ class PictureTask:
             dtype=dtype,
         )
 
-    def identity(self) -> list[Any]:
-        """Field, mode and picture."""
-        return [
-            describe_field(self.field),
-            self.mode,
-            list(self.values.shape),
-            hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest(),
-        ]
-
     def record(self) -> dict[str, Any]:
         """What a network's file says of what it was taught."""
         return {"picture": self.picture, "footprint": self.training.supervision == "footprint"}
-
-    def save_network(
-        self, path: Path, network: CoordinateNetwork, record: Mapping[str, Any]
-    ) -> None:
-        """Write a network so that it can be drawn anywhere."""
-        save_model(path, network, self.field, self.shape, self.mode, record)
-
-    def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Arrays of this training's network after some step; see `neuralfield.model`."""
-        of = Model(self.field, self.shape, self.mode, {}, record)
-        return load_snapshot(path, step, of).arrays
 
     @np.errstate(all="ignore")
     def squared_error(self, network: CoordinateNetwork, device: Device, dtype: str) -> float:

@@ -12,8 +12,11 @@ from neuralfield.device import Array, Device
 from neuralfield.drawing import Drawer, make_drawer
 from neuralfield.drawing.host_bands import bands_on_host
 from neuralfield.drawing.levels import to_levels
+from neuralfield.drawing.upscaled_bands import upscaled_bands
 from neuralfield.errors import CheckpointError, ConfigError
+from neuralfield.fields import Upscaler, UpscalingNetwork
 from neuralfield.images.writing import PngBandWriter
+from neuralfield.model import Model
 from neuralfield.mosaic import Mosaic, Trained
 
 BAND_POINTS = {"cpu": 1 << 20, "gpu": 1 << 22}
@@ -122,6 +125,9 @@ def render_bands(
         raise ConfigError(
             "render: box", list(box), "0 <= left < right <= 1, 0 <= top < bottom <= 1"
         )
+    if not isinstance(model, Mosaic) and isinstance(model.settings, Upscaler):
+        yield from _enlarged(model, width, height, device, box, threads, bit_depth)
+        return
     if samples == "auto":
         samples = choose_samples(model, width, height, box)
     half_width, half_height = extent(model.width, model.height)
@@ -147,6 +153,28 @@ def render_bands(
             return device.xp.clip(values, 0, 1).astype(np.float32, copy=False)
 
         yield from bands_on_host(device, -(-height // rows_per_band), draw)
+
+
+def _enlarged(
+    model: Model,
+    width: int,
+    height: int,
+    device: Device,
+    box: Box,
+    threads: int,
+    bit_depth: int | None,
+) -> Generator[np.ndarray, None, None]:
+    """What `render_bands` yields, by a network that enlarges its picture."""
+    dtype = "float64" if model.metadata.get("precision") == "float64" else "float32"
+    network = model.network(device, dtype)
+    assert isinstance(network, UpscalingNetwork) and isinstance(model.settings, Upscaler)
+    for values in upscaled_bands(
+        network, model.settings, width, height, device=device, box=box, threads=threads
+    ):
+        if not np.isfinite(values).all():
+            found, expected = "values that are not finite", "weights that give finite values"
+            raise CheckpointError("model", found, expected, "train the network again")
+        yield values if bit_depth is None else to_levels(values, bit_depth)
 
 
 def _average(drawer: Drawer, columns: Array, rows: Array, first: Array, every: Array) -> Array:

@@ -10,12 +10,14 @@ from neuralfield.kernels.source import KERNELS
 NAMES = (
     "CONTRIBUTING.md",
     "docs/cluster.md",
+    "docs/edges.md",
     "docs/fields.md",
     "docs/gpu.md",
     "docs/large_pictures.md",
     "docs/promises.md",
     "docs/sweeps.md",
     "docs/tables.md",
+    "docs/upscaler.md",
     "benchmarks/README.md",
 )
 PAGES = [ROOT / name for name in NAMES]

@@ -17,7 +17,7 @@ from neuralfield.engines import cpu, cpu_cut, crew
 from neuralfield.engines.cpu import CpuEngine
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.errors import ResourceError
-from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.fields import CoordinateNetwork, PictureShape, build_field, field_settings
 from neuralfield.kernels import cpu as kernels
 from neuralfield.kernels.cpu import functions, layout
 from neuralfield.layers import ACTIVATIONS
@@ -247,7 +247,9 @@ def test_pixels_are_drawn_as_by_arrays(network):
     offsets = np.array([[0, 0], [1e-3, 2e-3], [-3e-3, 1e-3]])
     drawer = make_drawer(model, CPU, 2)
     assert isinstance(drawer, CpuDraw)
-    reference = ArrayDraw(model.network(CPU, "float64"), CPU, "float64", 1)
+    exactly = model.network(CPU, "float64")
+    assert isinstance(exactly, CoordinateNetwork)
+    reference = ArrayDraw(exactly, CPU, "float64", 1)
     for which in (None, np.array([7, 3499, 20])):
         drawn = drawer.pixels(columns, rows, offsets, which)
         exact = reference.pixels(columns, rows, offsets, which)

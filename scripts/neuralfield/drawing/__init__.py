@@ -13,7 +13,9 @@ from neuralfield.drawing.layer_pixels import LayerPixels
 from neuralfield.drawing.mosaic_draw import MosaicDraw
 from neuralfield.engines import cpu, hopper_network, layer_forward
 from neuralfield.engines.plans import network_plan
+from neuralfield.errors import ConfigError
 from neuralfield.fields.network import FourierFeatures
+from neuralfield.fields.upscaler import UpscalingNetwork
 from neuralfield.mosaic import Mosaic, Trained
 
 
@@ -69,6 +71,9 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
     # weights taught in mixed precision are float32
     dtype = "float64" if precision == "float64" else "float32"
     network = model.network(device, dtype)
+    if isinstance(network, UpscalingNetwork):
+        found, expected = "an upscaler among the tiles of a mosaic", "networks of positions"
+        raise ConfigError("model", found, expected, "teach it the picture as a whole")
     plan = network_plan(network)
     if device.kind == "cpu" and dtype == "float32" and cpu.reason_against_network(plan) is None:
         return CpuDraw(network, threads)

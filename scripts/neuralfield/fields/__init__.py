@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from neuralfield.fields.network import CoordinateNetwork
 from neuralfield.fields.settings import FieldSettings
 from neuralfield.fields.shape import PictureShape
 from neuralfield.fields.siren import Siren
+from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork
 from neuralfield.fields.wire import Wire
 from neuralfield.weights import require_memory_for
 
@@ -31,9 +32,20 @@ FIELDS: dict[str, type[FieldSettings]] = {
     "mlp": Mlp,
 }
 
+NETWORKS: dict[str, type[FieldSettings] | type[Upscaler]] = FIELDS | {"upscaler": Upscaler}
+"""All that can be taught a picture: fields, and what enlarges pictures in another way."""
+
 
 def field_settings(description: Mapping[str, Any]) -> FieldSettings:
-    """Read a field's settings.
+    """Read a field's settings; parameters and errors as `network_settings`."""
+    if description.get("type") not in FIELDS:
+        found, expected = repr(description.get("type")), f"one of {', '.join(FIELDS)}"
+        raise ConfigError("fields: type", found, expected)
+    return cast(FieldSettings, network_settings(description))
+
+
+def network_settings(description: Mapping[str, Any]) -> FieldSettings | Upscaler:
+    """Read the settings of a field or an upscaler.
 
     Parameters
     ----------
@@ -48,25 +60,25 @@ def field_settings(description: Mapping[str, Any]) -> FieldSettings:
     """
     given = dict(description)
     kind, preset = given.pop("type", None), given.pop("preset", None)
-    if kind not in FIELDS:
-        raise ConfigError("fields: type", repr(kind), f"one of {', '.join(FIELDS)}")
+    if kind not in NETWORKS:
+        raise ConfigError("fields: type", repr(kind), f"one of {', '.join(NETWORKS)}")
     if preset is not None:
         if kind != "mlp" or preset not in PRESETS:
             expected = f"type mlp and one of {', '.join(PRESETS)}"
             raise ConfigError("fields: preset", repr(preset), expected)
         given = PRESETS[preset] | given
-    known = [field.name for field in dataclasses.fields(FIELDS[kind])]
+    known = [field.name for field in dataclasses.fields(NETWORKS[kind])]
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise ConfigError(f"fields: {kind}", f"unknown {unknown}", f"some of {', '.join(known)}")
     if "widths" in given:
         given["widths"] = tuple(given["widths"])
-    return FIELDS[kind](**given)
+    return NETWORKS[kind](**given)
 
 
-def describe_field(settings: FieldSettings) -> dict[str, Any]:
-    """The settings as plain values, all defaults written out: the inverse of `field_settings`."""
-    kind = next(name for name, cls in FIELDS.items() if isinstance(settings, cls))
+def describe_field(settings: FieldSettings | Upscaler) -> dict[str, Any]:
+    """The settings as plain values, all defaults written out: the inverse of `network_settings`."""
+    kind = next(name for name, cls in NETWORKS.items() if isinstance(settings, cls))
     plain = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in dataclasses.asdict(settings).items()
@@ -74,9 +86,21 @@ def describe_field(settings: FieldSettings) -> dict[str, Any]:
     return {"type": kind} | plain
 
 
+@overload
 def build_field(
     settings: FieldSettings, shape: PictureShape, random_seed: int = 0
-) -> CoordinateNetwork:
+) -> CoordinateNetwork: ...
+@overload
+def build_field(
+    settings: Upscaler, shape: PictureShape, random_seed: int = 0
+) -> UpscalingNetwork: ...
+@overload
+def build_field(
+    settings: FieldSettings | Upscaler, shape: PictureShape, random_seed: int = 0
+) -> CoordinateNetwork | UpscalingNetwork: ...
+def build_field(
+    settings: FieldSettings | Upscaler, shape: PictureShape, random_seed: int = 0
+) -> CoordinateNetwork | UpscalingNetwork:
     """A network with fresh weights, in float64 on the CPU.
 
     The weights are a function of the settings, the shape and the seed alone.

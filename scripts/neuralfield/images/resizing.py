@@ -94,11 +94,7 @@ def _resized_values(picture: Picture, size_px: tuple[int, int], filter: str) -> 
     """Resize channel by channel; float32 (height, width, channels), not clipped."""
 
     def resized(channel: np.ndarray) -> np.ndarray:
-        if filter == "box":
-            rows = _means_over_intervals(channel.T, size_px[0]).T
-            return _means_over_intervals(rows, size_px[1]).astype(np.float32)
-        resample = Image.Resampling[filter.upper()]
-        return np.asarray(Image.fromarray(channel).resize(size_px, resample))
+        return resize_channel(channel, size_px, filter)
 
     def light(index: int) -> np.ndarray:
         return picture.pixels[..., index].astype(np.float32) / np.float32(picture.max_value)
@@ -113,8 +109,36 @@ def _resized_values(picture: Picture, size_px: tuple[int, int], filter: str) -> 
     return np.stack([*colours, visible], axis=2)
 
 
-def _means_over_intervals(values: np.ndarray, count: int) -> np.ndarray:
-    """Cut the first axis into equal intervals, and take the mean of each.
+def resize_channel(
+    channel: np.ndarray,
+    size_px: tuple[int, int],
+    filter: str,
+    window: tuple[float, float, float, float] | None = None,
+) -> np.ndarray:
+    """Resize one channel, or a part of it.
+
+    Parameters
+    ----------
+    channel : ndarray of float32, shape (height, width)
+    size_px : (width, height)
+    filter : {"box", "lanczos", "bicubic"}
+    window : (left, top, right, bottom), optional
+        The part, in px, with or without fractions. What a filter reaches beyond it counts too.
+
+    Returns
+    -------
+    ndarray of float32, not clipped
+    """
+    if filter == "box":
+        left, top, right, bottom = window or (0, 0, channel.shape[1], channel.shape[0])
+        rows = _means_over_intervals(channel.T, size_px[0], left, right).T
+        return _means_over_intervals(rows, size_px[1], top, bottom).astype(np.float32)
+    resample = Image.Resampling[filter.upper()]
+    return np.asarray(Image.fromarray(channel).resize(size_px, resample, window))
+
+
+def _means_over_intervals(values: np.ndarray, count: int, start: float, stop: float) -> np.ndarray:
+    """Cut a part of the first axis into equal intervals, and take the mean of each.
 
     A difference of integrals, the values being constant over each element: an interval may begin
     and end inside one. (Pillow's BOX counts elements whole or not at all.)
@@ -123,6 +147,8 @@ def _means_over_intervals(values: np.ndarray, count: int) -> np.ndarray:
     ----------
     values : ndarray, shape (n, m)
     count : int
+    start, stop : float
+        Of the part: 0 and n for all of it.
 
     Returns
     -------
@@ -131,7 +157,7 @@ def _means_over_intervals(values: np.ndarray, count: int) -> np.ndarray:
     length = values.shape[0]
     integral = np.zeros((length + 1, values.shape[1]))
     np.cumsum(values, axis=0, dtype=np.float64, out=integral[1:])
-    edges = np.arange(count + 1) * length / count
+    edges = start + np.arange(count + 1) * (stop - start) / count
     whole = np.minimum(edges.astype(np.int64), length - 1)
     at_edges = integral[whole] + (edges - whole)[:, None] * values[whole]
-    return np.diff(at_edges, axis=0) * (count / length)
+    return np.diff(at_edges, axis=0) * (count / (stop - start))

@@ -1,0 +1,108 @@
+"""Find the edges of a picture."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neuralfield.edges import EdgeFilter, GreyRows
+from neuralfield.errors import InputError
+from neuralfield.files import replacing
+from neuralfield.images import (
+    Picture,
+    PngBandWriter,
+    convert_values,
+    read_facts,
+    read_picture,
+    read_window,
+)
+
+if TYPE_CHECKING:
+    from job import snakemake
+
+
+def main(
+    picture: Path,
+    facts: Path,
+    edges: Path,
+    raw: Path,
+    *,
+    sigma: float,
+    kernel_size: int | None = None,
+    bit_depth: int = 8,
+) -> None:
+    """Take a picture to grey, and write the Laplacian of a Gaussian of it.
+
+    Parameters
+    ----------
+    picture : Path
+        The picture as it is taught: a PNG, or the pixels that ``unpack.py`` writes (.npy), of which
+        a band at a time is read.
+    facts : Path
+        JSON that says what it is, see ``resize.py``.
+    edges : Path
+        PNG to write: middle grey where there is no edge, see `neuralfield.edges.EdgeFilter.levels`.
+    raw : Path
+        The signed values themselves, in NumPy's format: float32, shape (height, width).
+    sigma : float
+        Standard deviation of the Gaussian, in pixels.
+    kernel_size : int, optional
+        Odd number of pixels that the Gaussian is cut off to.
+    bit_depth : {8, 16}
+        Of `edges`.
+
+    Raises
+    ------
+    InputError
+        The picture is missing or damaged, or another one than the facts are of.
+    """
+    kernel = EdgeFilter(sigma, kernel_size)
+    is_what = read_facts(facts)["resized"]
+    width, height = is_what["width"], is_what["height"]
+    rows = _grey_rows(picture, width, height, is_what["mode"], is_what["bit_depth"])
+    header = {"descr": "<f4", "fortran_order": False, "shape": (height, width)}
+    with (
+        PngBandWriter(edges, width, height, 1, bit_depth) as png,
+        replacing(raw) as temporary,
+        temporary.open("wb") as file,
+    ):
+        np.lib.format.write_array_header_1_0(file, header)
+        for band in kernel.bands(rows, height, width):
+            file.write(np.ascontiguousarray(band, "<f4").data)
+            light = kernel.levels(band)[..., None]
+            png.write_rows(Picture.from_values(light, "grey", bit_depth).pixels)
+
+
+def _grey_rows(path: Path, width: int, height: int, mode: str, bit_depth: int) -> GreyRows:
+    """Rows of a picture in grey: its luma, over white where it is transparent."""
+    if path.suffix == ".npy":
+        window = partial(read_window, path, mode, bit_depth)
+    else:
+        whole = read_picture(path, mode=mode, max_megapixels=float("inf"))
+        if (whole.width, whole.height) != (width, height):
+            found = f"has {whole.width} x {whole.height} pixels"
+            expected = f"{width} x {height}, as picture.json beside it notes"
+            raise InputError(str(path), found, expected, "remove both, and run again")
+
+        def window(left: int, top: int, right: int, bottom: int) -> Picture:
+            return Picture(whole.pixels[top:bottom, left:right], whole.mode, whole.bit_depth)
+
+    def rows(top: int, bottom: int) -> np.ndarray:
+        return convert_values(window(0, top, width, bottom).values(), 1)[..., 0]
+
+    return rows
+
+
+if __name__ == "__main__":
+    from job import run_job
+
+    run_job(
+        main,
+        snakemake,
+        picture=Path(snakemake.input.picture),
+        facts=Path(snakemake.input.facts),
+        edges=Path(snakemake.output.edges),
+        raw=Path(snakemake.output.raw),
+        **snakemake.params.settings,
+    )

@@ -1,0 +1,136 @@
+"""Edges of pictures of every kind, against SciPy."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.ndimage
+
+from edges import main
+from neuralfield import edges
+from neuralfield.edges import LAPLACIAN, EdgeFilter
+from neuralfield.errors import ConfigError, InputError
+from neuralfield.images import (
+    Picture,
+    read_picture,
+    write_facts,
+    write_picture,
+    write_pixel_file,
+)
+
+CHANNELS = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}
+LUMA = np.array([0.2989, 0.5870, 0.1140])
+
+
+def noise(mode, bit_depth, height=31, width=45):
+    generator = np.random.default_rng(5)
+    dtype = np.uint16 if bit_depth == 16 else np.uint8
+    shape = (height, width, CHANNELS[mode])
+    return Picture(generator.integers(0, 2**bit_depth, shape, dtype), mode, bit_depth)
+
+
+def grey_of(picture):
+    light = picture.pixels / picture.max_value
+    if picture.mode == "rgba":
+        light = light[..., :3] * light[..., 3:] + 1 - light[..., 3:]
+    return light[..., 0] if light.shape[2] == 1 else light @ LUMA / LUMA.sum()
+
+
+def expected_edges(grey, sigma, kernel_size=None):
+    """By SciPy alone where it can choose the kernel, else by its correlation with the same one."""
+    if kernel_size is None:
+        smooth = scipy.ndimage.gaussian_filter(grey, sigma, mode="nearest")
+        return scipy.ndimage.laplace(smooth, mode="nearest")
+    offset = np.arange(kernel_size) - kernel_size // 2
+    along = np.exp(-(offset**2) / (2 * sigma**2))
+    square = np.outer(along, along) / along.sum() ** 2
+    smooth = scipy.ndimage.correlate(grey, square, mode="nearest")
+    return scipy.ndimage.convolve(smooth, LAPLACIAN, mode="nearest")
+
+
+def found_edges(folder, picture, *, pixels="resized.png", **settings):
+    settings = {"sigma": 1.4, **settings}
+    write_facts(folder / "picture.json", picture, picture)
+    if pixels.endswith("npy"):
+        write_pixel_file(folder / pixels, picture.width, picture.height, [picture])
+    else:
+        write_picture(folder / pixels, picture)
+    files = [folder / name for name in (pixels, "picture.json", "edges.png", "edges.npy")]
+    main(*files, **settings)
+    return np.load(folder / "edges.npy"), read_picture(folder / "edges.png", mode="grey")
+
+
+@pytest.mark.parametrize(
+    ("mode", "bit_depth"),
+    [("bilevel", 1), ("grey", 8), ("grey", 16), ("rgb", 8), ("rgb", 16), ("rgba", 8), ("rgba", 16)],
+)
+def test_edges_are_those_that_scipy_finds(tmp_path, mode, bit_depth):
+    picture = noise(mode, bit_depth)
+    found, _ = found_edges(tmp_path, picture)
+    np.testing.assert_allclose(found, expected_edges(grey_of(picture), 1.4), atol=2e-6)
+    assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 7), (5, 1), (2, 3), (97, 64)])
+@pytest.mark.parametrize("settings", [{"sigma": 0.6}, {"sigma": 2.3, "kernel_size": 5}])
+def test_any_size_and_kernel(tmp_path, size, settings):
+    picture = noise("grey", 8, *size)
+    found, _ = found_edges(tmp_path, picture, **settings)
+    np.testing.assert_allclose(found, expected_edges(grey_of(picture), **settings), atol=2e-6)
+
+
+@pytest.mark.parametrize("pixels", ["resized.png", "pixels.npy"])
+def test_bands_make_no_difference(tmp_path, monkeypatch, pixels):
+    picture = noise("rgb", 8)
+    whole, drawn = found_edges(tmp_path, picture)
+    monkeypatch.setattr(edges, "BAND_VALUES", 4 * picture.width)
+    asked = []
+    read = EdgeFilter.bands
+
+    def bands(self, rows, height, width):
+        def noted(top, bottom):
+            asked.append(bottom - top)
+            return rows(top, bottom)
+
+        return read(self, noted, height, width)
+
+    monkeypatch.setattr(EdgeFilter, "bands", bands)
+    found, in_bands = found_edges(tmp_path, picture, pixels=pixels)
+    np.testing.assert_allclose(found, whole, atol=1e-6)
+    assert np.abs(in_bands.pixels.astype(int) - drawn.pixels).max() <= 1
+    # never more rows than a band's, and what the kernels reach above and below it
+    assert len(asked) == 8 and max(asked) <= 4 + 2 * (1 + EdgeFilter(1.4).radius)
+
+
+@pytest.mark.parametrize("bit_depth", [8, 16])
+def test_greys_say_which_side_is_light(tmp_path, bit_depth):
+    """Middle grey far from the edge, black on its light side, white on its dark side."""
+    pixels = np.zeros((30, 40, 1), np.uint8)
+    pixels[:, 20:] = 1
+    _, drawn = found_edges(tmp_path, Picture(pixels, "bilevel", 1), bit_depth=bit_depth)
+    row = drawn.values()[11, :, 0]
+    assert drawn.bit_depth == bit_depth
+    assert row[3] == row[36] == pytest.approx(0.5, abs=0.003)
+    assert row.max() == 1 and row.argmax() in (18, 19)
+    assert row.min() == 0 and row.argmin() in (20, 21)
+    np.testing.assert_allclose(row + row[::-1], 1, atol=0.005)
+
+
+def test_settings_that_make_no_kernel_are_refused():
+    with pytest.raises(ConfigError, match="kernel_size: 4; expected an odd number"):
+        EdgeFilter(1.0, 4)
+    with pytest.raises(ConfigError, match="sigma: 0; expected a number of pixels > 0"):
+        EdgeFilter(0)
+
+
+def test_facts_are_of_the_picture(tmp_path):
+    """A picture of another size than its facts say is not taken for it."""
+    found_edges(tmp_path, noise("grey", 8))
+    about = json.loads((tmp_path / "picture.json").read_text())
+    about["resized"]["height"] += 5
+    (tmp_path / "picture.json").write_text(json.dumps(about))
+    names = ("resized.png", "picture.json", "edges.png", "edges.npy")
+    before = (tmp_path / "edges.npy").read_bytes()
+    with pytest.raises(InputError, match=r"resized\.png: has 45 x 31 pixels"):
+        main(*(tmp_path / name for name in names), sigma=1.4)
+    assert (tmp_path / "edges.npy").read_bytes() == before

@@ -1,0 +1,33 @@
+# Edges of the pictures, made on request only: `snakemake --cores all edges`
+
+
+rule edges:
+    input:
+        expand("results/{image}/edges.png", image=config["images"]),
+
+
+rule find_edges:
+    input:
+        picture=lambda wildcards: (
+            f"results/{{image}}/{'pixels.npy' if wildcards.image in TILED else 'resized.png'}"
+        ),
+        facts="results/{image}/picture.json",
+    output:
+        edges="results/{image}/edges.png",
+        raw="results/{image}/edges.npy",
+    log:
+        "logs/{image}/edges.log",
+    benchmark:
+        "logs/{image}/edges.benchmark.tsv"
+    resources:
+        mem_mb=lambda wildcards: (
+            estimates.BASE_MEMORY_MB if wildcards.image in TILED else picture_memory_mb(wildcards)
+        ),
+        runtime=30,
+    params:
+        settings=config["edges"],
+        version=VERSION,
+    message:
+        "Finding the edges of {wildcards.image}"
+    script:
+        "../../scripts/edges.py"
