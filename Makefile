@@ -12,7 +12,7 @@ CORES ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run tables test fuzz test-cluster verify lint format clean
+.PHONY: help run tables classifiers test fuzz test-cluster verify lint format clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -25,6 +25,9 @@ run: $(VENV)/installed ## set everything up and make everything: results/report.
 
 tables: $(VENV)/installed ## teach networks the tables of samples: results/tables/report.html
 	$(BIN)/snakemake --cores $(CORES) $(ARGS) tables
+
+classifiers: $(VENV)/installed ## teach networks to tell pictures apart: results/classifiers/report.html
+	$(BIN)/snakemake --cores $(CORES) $(ARGS) classifiers
 
 test: $(VENV)/installed-test ## run the tests; ARGS goes to pytest
 	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)

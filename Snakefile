@@ -43,6 +43,8 @@ include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/common_tables.smk"
 include: "workflow/rules/tables.smk"
+include: "workflow/rules/common_classifiers.smk"
+include: "workflow/rules/classifiers.smk"
 
 
 onstart:
@@ -56,6 +58,8 @@ onsuccess:
         print("Open results/report.html to see how well each network draws.")
     if Path("results/tables/report.html").exists():
         print("Open results/tables/report.html to see what each table's network answers.")
+    if Path("results/classifiers/report.html").exists():
+        print("Open results/classifiers/report.html to see what is told apart, and how well.")
 
 
 onerror:

@@ -10,6 +10,7 @@ from neuralfield.metrics import psnr_db
 from neuralfield.model import Model
 from neuralfield.picture_task import PictureTask
 from neuralfield.render import render
+from neuralfield.task import Task
 from neuralfield.trainer import Trainer
 
 
@@ -48,14 +49,14 @@ class TrainingSteps:
 
     Parameters
     ----------
-    task : PictureTask
+    task : Task
     device : Device
     engine : str
     threads : int
         Cores to use, on the CPU.
     """
 
-    def __init__(self, task: PictureTask, device: Device, engine: str, threads: int = 1) -> None:
+    def __init__(self, task: Task, device: Device, engine: str, threads: int = 1) -> None:
         self.trainer = Trainer(task, device, engine, threads, note=print)
         self.taken = 0
         self._device = device
@@ -80,7 +81,7 @@ class TrainingSteps:
         return {name: to_host(array) for name, array in self.trainer.network.arrays.items()}
 
 
-def first_gradient(task: PictureTask, device: Device, engine: str) -> dict[str, np.ndarray]:
+def first_gradient(task: Task, device: Device, engine: str) -> dict[str, np.ndarray]:
     """The gradient of the first step, by parameter, as Adam's first moment keeps it."""
     with TrainingSteps(task, device, engine) as steps:
         steps(1)

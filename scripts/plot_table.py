@@ -1,21 +1,14 @@
 """Draw what a table's network answers as a picture."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-
-from neuralfield.files import write_atomically
-from report_plots import LETTERS, SIZE_INCHES
-from table_plots import PAPER, draw, read_view
+from plot_colours import write_png
+from table_plots import draw, read_view
 
 if TYPE_CHECKING:
     from job import snakemake
-
-DOTS_PER_INCH = 160
 
 
 def main(
@@ -38,13 +31,7 @@ def main(
         See `table_plots.read_view`.
     """
     view = read_view(table, model, truth, sizes)
-    settings: dict[Any, Any] = LETTERS | {"text.color": PAPER.muted}
-    with mpl.rc_context(settings):
-        figure = Figure(figsize=SIZE_INCHES, layout="constrained", facecolor=PAPER.card)
-        draw(figure.add_subplot(), view, PAPER)
-        content = io.BytesIO()
-        figure.savefig(content, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
-    write_atomically(plot, content.getvalue())
+    write_png(lambda axes, colours: draw(axes, view, colours), plot)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,17 @@ def breakable(name: str) -> Markup:
     return escape(name).replace("_", Markup("_<wbr>"))
 
 
+def words_of(name: str) -> str:
+    """A name as a title: noisy_curve as Noisy curve."""
+    words = name.replace("_", " ").replace("-", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
+def in_percent(value: float | None) -> str:
+    """0.9712 as 97.1%."""
+    return NOTHING if value is None else f"{100 * value:.1f}%"
+
+
 def in_full(value: int | None) -> str:
     """98752 as 98,752."""
     return NOTHING if value is None else f"{value:,}"

@@ -19,8 +19,11 @@ LETTERS: dict[Any, Any] = {"font.size": 12, "text.parse_math": False}
 """Names of users' columns may have dollar signs."""
 
 # Matplotlib knows no CSS variables, so it draws in these colours and they are replaced afterwards.
-STAND_INS = {"#010101": "var(--muted)", "#020202": "var(--hairline)", "#030303": "var(--card)"}
-MUTED, HAIRLINE, CARD = STAND_INS
+STAND_INS = {
+    **{"#010101": "var(--muted)", "#020202": "var(--hairline)"},
+    **{"#030303": "var(--card)", "#040404": "var(--ink)"},
+}
+MUTED, HAIRLINE, CARD, INK = STAND_INS
 
 RAMP, RAMP_STEPS = 128, 128
 """Numbers of colours: from `RAMP` on they are steps from the first to the last of a ranking."""

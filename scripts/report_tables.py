@@ -11,9 +11,10 @@ from markupsafe import Markup
 from neuralfield.files import write_atomically
 from neuralfield.history import read_history
 from neuralfield.json_files import read_json
-from report_page import NOTHING, render_page
+from plot_colours import PAGE
+from report_page import NOTHING, in_percent, render_page, words_of
 from report_plots import Curve, inline_svg, learning_curves
-from table_plots import PAGE, View, draw, read_view, what_is_drawn
+from table_plots import View, draw, read_view, what_is_drawn
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -61,8 +62,7 @@ class Section:
     @property
     def title(self) -> str:
         """The name as words."""
-        words = self.name.replace("_", " ").replace("-", " ").strip()
-        return words[:1].upper() + words[1:]
+        return words_of(self.name)
 
     @property
     def learned(self) -> str:
@@ -126,11 +126,6 @@ def main(
 def in_digits(value: float | None) -> str:
     """1234.5678 as 1235, and 0.012345 as 0.01234: four digits that count."""
     return NOTHING if value is None else f"{value:.4g}".replace("-", "−")
-
-
-def in_percent(value: float | None) -> str:
-    """0.9712 as 97.1%."""
-    return NOTHING if value is None else f"{100 * value:.1f}%"
 
 
 def widths_in_words(widths: Sequence[int]) -> str:

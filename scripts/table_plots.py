@@ -14,7 +14,8 @@ from evaluate_table import held_out_mask, predict, require_taught
 from neuralfield.json_files import read_json
 from neuralfield.tables.model import TableModel, load_table_model
 from neuralfield.tables.samples import Samples, read_columns, read_samples
-from report_plots import CARD, HAIRLINE, MUTED, series_stand_in, style_axes
+from plot_colours import PAPER, Colours
+from report_plots import style_axes
 
 SURFACE_POINTS = 160
 """Along each side of a surface."""
@@ -28,33 +29,6 @@ SURFACE_MARGIN, CURVE_MARGIN = 0.12, 0.02
 
 MOST_OPAQUE = 0.62
 LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 1.4, "borderaxespad": 0.2}
-
-
-@dataclass(frozen=True)
-class Colours:
-    """What a plot is drawn in.
-
-    Attributes
-    ----------
-    muted, hairline, card : str
-        Of letters, fine lines and what lies below.
-    first, second, third : str
-        Of what is shown.
-    """
-
-    muted: str
-    hairline: str
-    card: str
-    first: str
-    second: str
-    third: str
-
-
-PAPER = Colours("#716a60", "#e7e2d8", "#ffffff", "#c2410c", "#0f766e", "#4f46e5")
-"""Of plot.png: the page's own, by day."""
-
-PAGE = Colours(MUTED, HAIRLINE, CARD, *(series_stand_in(number) for number in range(3)))
-"""Stand-ins, which become the page's colours by day and by night."""
 
 
 def surface_colours(shares: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+import classifier_settings
 import large_pictures
 import table_settings
 from named_files import require_file
@@ -37,14 +38,14 @@ OWN_PICTURE_SIZE_PX = 256
 
 TEXT_KEYS = (
     *("image", "images", "path", "field", "fields"),
-    *("inputs", "targets", "truth", "about"),
+    *("inputs", "targets", "truth", "about", "checksums"),
 )
 """Keys whose text stays text even where it looks like a number: '2024' is a file's name."""
 
 AUTO = "auto"
 """A learning rate that nobody chose."""
 
-NAMING_KEYS = ("images", "fields", "crops", "sweeps", "tables")
+NAMING_KEYS = ("images", "fields", "crops", "sweeps", "tables", "classifiers")
 """Keys whose own keys are names: one without settings lacks something, and is not left out."""
 
 MAKES_NO_DIFFERENCE = (
@@ -81,9 +82,9 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
         ``images`` (each with its path as found and the fields it is for), ``fields`` (each with
         all of its settings; `training` there is the section `training` with the field's own
         changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``tables`` (each with
-        all of its settings), ``training``, ``render``, ``timelapse``, ``evaluate``, ``edges``,
-        ``gpu_share`` and ``max_megapixels``; and ``automatic_learning_rates``, the fields whose
-        learning rate is what suits them.
+        all of its settings), ``classifiers`` (the same), ``training``, ``render``, ``timelapse``,
+        ``evaluate``, ``edges``, ``gpu_share`` and ``max_megapixels``; and
+        ``automatic_learning_rates``, the fields whose learning rate is what suits them.
         Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
 
     Raises
@@ -195,7 +196,8 @@ def _tidied(value: Any, key: str = "") -> Any:
     """
     if isinstance(value, Mapping):
         return {
-            str(k): {} if v is None else _tidied(v, str(k))
+            # in a checksum there may be nothing but digits
+            str(k): {} if v is None else _tidied(v, key if key == "checksums" else str(k))
             for k, v in value.items()
             if v is not None or key in NAMING_KEYS
         }
@@ -316,6 +318,10 @@ def _disagreements(
             yield from training_disagreements(name, settings, name_source)
     for name in settings["tables"]:
         yield from table_settings.complaints(
+            name, settings, partial(name_place, name_source=name_source)
+        )
+    for name in settings["classifiers"]:
+        yield from classifier_settings.complaints(
             name, settings, partial(name_place, name_source=name_source)
         )
     for name, crop in settings["render"]["crops"].items():

@@ -9,13 +9,19 @@ from typing import Any
 
 from PIL import Image
 
+from neuralfield.classifiers.idx import read_idx_shape
+from neuralfield.classifiers.labelled import TAUGHT, find_files
+from neuralfield.engines.classifier_problem import BLOCK_PICTURES, BLOCK_VALUES
 from neuralfield.engines.cpu_cut import MOST_SHARDS
 from neuralfield.engines.layer_forward import MAX_WIDTH
 from neuralfield.engines.picture_problem import BLOCK_POINTS
 from neuralfield.engines.table_problem import BLOCK_ROWS
+from neuralfield.errors import ConfigError, NeuralfieldError
 from neuralfield.fields.mlp import PRESETS
+from neuralfield.fields.shape import PictureShape
 from neuralfield.fields.upscaler import KERNEL_PX
 from neuralfield.images.bands import Header
+from neuralfield.networks.classifier import ConvolutionalClassifier
 from neuralfield.tiling import Tile
 
 BASE_MEMORY_MB = 1000
@@ -48,6 +54,9 @@ KERNEL_FIELDS = {
     "cuda": ("siren", "mlp", "fourier"),
 }
 """Networks that engines have kernels for."""
+
+_ASSUMED_CLASSES = 256
+"""The most there can be."""
 
 STARTING_MINUTES = 10
 LONGEST_MINUTES = 7 * 24 * 60
@@ -242,6 +251,47 @@ def table_minutes(table: Mapping[str, Any], attempt: int = 1) -> int:
     rows = min(training["batch_samples"] or rows, rows)
     flop_per_s = CORE_FLOP_PER_S["tape"] * training["threads"]
     step_s = GPU_STEP_S["tape"] + 6 * table_weights(table) * rows / flop_per_s
+    minutes = STARTING_MINUTES + ceil(training["steps"] * step_s / 60)
+    limit_s = training.get("time_limit_s", inf)
+    return ceil(min(attempt * min(minutes, LONGEST_MINUTES), limit_s / 60))
+
+
+def classifier_header(classifier: Mapping[str, Any]) -> tuple[int, PictureShape]:
+    """How many pictures are taught, and their size, from the file's first bytes; a small set of
+    small ones where they do not tell."""
+    try:
+        count, height, width = read_idx_shape(find_files(classifier["path"], TAUGHT)[0], 3)
+    except (NeuralfieldError, OSError):
+        return 1, PictureShape(28, 28, 1)
+    return count, PictureShape(width, height, 1)
+
+
+def classifier_memory_mb(classifier: Mapping[str, Any], threads: int, gpus: int) -> int:
+    """The pictures a few times, and what the tape holds of those that each thread works on."""
+    count, shape = classifier_header(classifier)
+    network = ConvolutionalClassifier.from_mapping(classifier["network"])
+    try:
+        weights = sum(a * b for a, b in network.weight_shapes(shape, _ASSUMED_CLASSES))
+        values = network.working_values(shape)
+    except ConfigError:  # its job says so
+        return BASE_MEMORY_MB
+    block = max(1, min(BLOCK_PICTURES["cpu"], BLOCK_VALUES["cpu"] // values))
+    pictures = 4 * count * shape.width * shape.height
+    tape = threads * block * values * BYTES_PER_VALUE
+    return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil((pictures + tape + 64 * weights) / 1e6)
+
+
+def classifier_minutes(classifier: Mapping[str, Any], threads: int, attempt: int = 1) -> int:
+    """As `training_minutes`, on the tape; a kernel's products are made at every place."""
+    count, shape = classifier_header(classifier)
+    network, training = classifier["network"], classifier["training"]
+    places, channels, products = shape.width * shape.height, 1, 0
+    for number in network["channels"]:
+        products += places * network["kernel"] ** 2 * channels * number
+        places, channels = places // network["pool"] ** 2 + 1, number
+    products += places * channels * max(network["hidden"], default=1)
+    pictures = min(training["batch_samples"] or count, count)
+    step_s = GPU_STEP_S["tape"] + 6 * products * pictures / (CORE_FLOP_PER_S["tape"] * threads)
     minutes = STARTING_MINUTES + ceil(training["steps"] * step_s / 60)
     limit_s = training.get("time_limit_s", inf)
     return ceil(min(attempt * min(minutes, LONGEST_MINUTES), limit_s / 60))

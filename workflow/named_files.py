@@ -1,6 +1,7 @@
 """Files that the settings name: in the working directory, or else beside the Snakefile."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from neuralfield.errors import ConfigError
@@ -10,9 +11,18 @@ ROOT = Path(__file__).parent.parent
 
 def find_file(path: str) -> Path | None:
     """A file as the user wrote it, or else beside the Snakefile; None where there is none."""
+    return _find(path, Path.is_file)
+
+
+def find_folder(path: str) -> Path | None:
+    """The same for a folder."""
+    return _find(path, Path.is_dir)
+
+
+def _find(path: str, is_right: Callable[[Path], bool]) -> Path | None:
     try:
         given = Path(path).expanduser()
-        return next((place for place in (given, ROOT / given) if place.is_file()), None)
+        return next((place for place in (given, ROOT / given) if is_right(place)), None)
     except (OSError, ValueError, RuntimeError):  # too long, no text, of an unknown user
         return None
 

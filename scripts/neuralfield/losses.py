@@ -122,6 +122,18 @@ def softmax_cross_entropy(logits: Tensor, labels: Array, count: int) -> Tensor:
     return record((xp.log(total[:, 0]) - shifted[own]).sum() / count, (logits,), backward)
 
 
+def softmax(logits: Array) -> Array:
+    """exp(logit) / sum of exp(logits), a probability for each class.
+
+    Parameters
+    ----------
+    logits : array, shape (n, classes)
+    """
+    xp = namespace_of(logits)
+    weights = xp.exp(logits - logits.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
 def make_loss(name: str, huber_delta: float = 0.1) -> Loss:
     """The loss of that name.
 

@@ -20,7 +20,7 @@ from neuralfield.schedules import Schedule
 from neuralfield.tables.model import TableModel, load_table_snapshot, save_table_model
 from neuralfield.tables.samples import Samples, held_out_rows
 from neuralfield.tables.scaling import RULES, fit_scaling
-from neuralfield.task import Measure
+from neuralfield.task import ACCURACY, Measure
 from neuralfield.training import SampleTraining
 from neuralfield.weights import require_memory_for
 
@@ -31,15 +31,8 @@ def _root(squared_error: float) -> float:
     return math.sqrt(squared_error)
 
 
-def _share_right(share_wrong: float) -> float:
-    return 1 - share_wrong
-
-
 RMSE = Measure("rmse", _root, "{:.4g} off")
 """Of squared errors, in the targets' own units."""
-
-ACCURACY = Measure("accuracy", _share_right, "{:.2%} right")
-"""Of the share of values on the wrong side of 1/2."""
 
 
 @dataclass(frozen=True)

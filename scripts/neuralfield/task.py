@@ -44,6 +44,14 @@ PSNR_DB = Measure("psnr_db", _decibels, "{:.2f} dB")
 """Of squared errors of values in [0, 1]."""
 
 
+def _share_right(share_wrong: float) -> float:
+    return 1 - share_wrong
+
+
+ACCURACY = Measure("accuracy", _share_right, "{:.2%} right")
+"""Of the share of answers that are wrong."""
+
+
 class Task(Protocol):
     """What is to be learned, and how."""
 

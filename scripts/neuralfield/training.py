@@ -137,12 +137,12 @@ class PictureTraining(TrainingSettings):
 
 @dataclass(frozen=True)
 class SampleTraining(TrainingSettings):
-    """How a network is taught the rows of a table.
+    """How a network is taught samples: the rows of a table, or pictures with labels.
 
     Attributes
     ----------
     batch_samples : int
-        Rows looked at in each step; 0: all.
+        Those looked at in each step; 0: all.
     """
 
     learning_rate: float = 1e-2
@@ -152,6 +152,24 @@ class SampleTraining(TrainingSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require("batch_samples", 0)
+
+
+@dataclass(frozen=True)
+class ClassifierTraining(SampleTraining):
+    """How a network is taught to tell pictures apart.
+
+    Attributes
+    ----------
+    loss : {"cross_entropy"}
+        See `neuralfield.losses.softmax_cross_entropy`.
+    """
+
+    learning_rate: float = 1e-3
+    loss: str = "cross_entropy"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_one_of("loss", "cross_entropy")
 
 
 def log_spaced_steps(steps: int, count: int) -> list[int]:

@@ -9,6 +9,7 @@ from neuralfield.kernels.source import KERNELS
 
 NAMES = (
     "CONTRIBUTING.md",
+    "docs/classifier.md",
     "docs/cluster.md",
     "docs/edges.md",
     "docs/fields.md",

@@ -25,6 +25,7 @@ def checkout(tmp_path: Path) -> Path:
         (tmp_path / name).symlink_to(ROOT / name)
     workspace = Workspace(tmp_path)
     workspace.add_table()
+    workspace.add_classifier()
     workspace.command()  # writes config.yaml
     Image.effect_noise((40, 30), 60).convert("RGB").save(tmp_path / "photo.jpg")
     return tmp_path
@@ -47,8 +48,8 @@ def test_command_works_as_written(command: str, checkout: Path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    if command.endswith(" tables"):
-        assert (checkout / "results/tables/report.html").exists()
+    if (target := command.split()[-1]) in ("tables", "classifiers"):
+        assert (checkout / f"results/{target}/report.html").exists()
         return
     assert (checkout / "results/report.html").exists()
     name = "photo" if "photo.jpg" in command else "tiny"

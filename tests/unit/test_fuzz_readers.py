@@ -4,6 +4,7 @@ The quick suite gives each reader some hundred files; `make fuzz` ten thousand, 
 """
 
 import contextlib
+import gzip
 import io
 import json
 import resource
@@ -32,6 +33,8 @@ import configuration
 import estimates
 from config_file import require_harmless
 from neuralfield.checkpoint import load_arrays, save_arrays
+from neuralfield.classifiers.idx import read_idx, write_idx
+from neuralfield.classifiers.model import ClassifierModel, load_classifier, save_classifier
 from neuralfield.device import select_device
 from neuralfield.errors import NeuralfieldError
 from neuralfield.fields import NETWORKS, PictureShape, build_field, network_settings
@@ -47,6 +50,7 @@ from neuralfield.images import (
 )
 from neuralfield.model import load_model, save_model
 from neuralfield.model_json import import_model_json
+from neuralfield.networks.classifier import ConvolutionalClassifier
 from neuralfield.networks.dense import Dense
 from neuralfield.render import render
 from neuralfield.tables.model import TableModel, load_table_model, save_table_model
@@ -228,6 +232,52 @@ def read_table_network(path: Path) -> None:
     assert answers.shape == (3, len(model.targets))
 
 
+def idx_files() -> list[bytes]:
+    pictures = RNG.integers(0, 256, (3, 5, 4), dtype=np.uint8)
+    plain = [
+        written(lambda path, v=values: write_idx(path, v)) for values in (pictures, pictures[0, 0])
+    ]
+    return [*plain, *map(gzip.compress, plain)]
+
+
+def headers_of_idx_files() -> st.SearchStrategy[bytes]:
+    sizes = st.lists(st.sampled_from([0, 1, 3, 4096, 1 << 16, 2**32 - 1]), max_size=4)
+    values = st.integers(0, 40).map(bytes)
+
+    def content(parts: tuple[list[int], bytes, bool]) -> bytes:
+        shape, follows, packed = parts
+        whole = bytes([0, 0, 8, len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + follows
+        return gzip.compress(whole) if packed else whole
+
+    return st.tuples(sizes, values, st.booleans()).map(content)
+
+
+def save_small_classifier(path: Path) -> None:
+    settings, shape = ConvolutionalClassifier((2,), 3, 1, 2, (4,)), PictureShape(6, 5, 1)
+    model = ClassifierModel(settings, shape, 3, Scaling(np.ones(1), np.ones(1)), {})
+    record = {"step": 3, "training": {}, "pictures": "digest"}
+    save_classifier(path, settings.build(shape, 3, np.random.default_rng(0)), model, record)
+
+
+@st.composite
+def classifiers_with_a_checksum(draw: st.DrawFn) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "file")
+        save_small_classifier(path)
+        arrays, description = load_arrays(path)
+        changed = json.loads(json.dumps(draw(changed_within(description))))
+        save_arrays(path, arrays, changed)
+        return path.read_bytes()
+
+
+def read_classifier(path: Path) -> None:
+    model = load_classifier(path)
+    shape = (2, model.shape.height, model.shape.width)
+    with np.errstate(all="ignore"):
+        answers = model.probabilities(np.zeros(shape, np.uint8))
+    assert answers.shape == (2, model.classes)
+
+
 def as_json(strategy: st.SearchStrategy) -> st.SearchStrategy[bytes]:
     return strategy.map(lambda value: json.dumps(value).encode())
 
@@ -246,6 +296,9 @@ def read_config(path: Path) -> None:
     for table in found["tables"].values():
         estimates.table_memory_mb(table, 0)
         estimates.table_minutes(table)
+    for classifier in found["classifiers"].values():
+        estimates.classifier_memory_mb(classifier, 1, 0)
+        estimates.classifier_minutes(classifier, 1)
 
 
 def picture_facts() -> bytes:
@@ -257,6 +310,7 @@ def config_settings() -> dict:
     return SETTINGS | {
         "images": {"tiny": {"path": __file__, "size": 16, "mode": "grey", "fields": ["siren"]}},
         "tables": {"rows": {"path": __file__, "inputs": ["a", "b"], "targets": ["t"]}},
+        "classifiers": {"digits": {"path": "workflow/resources/digits", "checksums": {}}},
         "max_megapixels": 3,
     }
 
@@ -305,6 +359,16 @@ READERS = {
     "network of a table": Reader(
         read_table_network,
         st.one_of(mutated([written(save_table_network)]), table_networks_with_a_checksum()),
+    ),
+    "pictures with labels": Reader(
+        lambda path: read_idx(path, 3), st.one_of(mutated(idx_files()), headers_of_idx_files())
+    ),
+    "labels": Reader(
+        lambda path: read_idx(path, 1), st.one_of(mutated(idx_files()), headers_of_idx_files())
+    ),
+    "classifier": Reader(
+        read_classifier,
+        st.one_of(mutated([written(save_small_classifier)]), classifiers_with_a_checksum()),
     ),
 }
 

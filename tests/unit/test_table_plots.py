@@ -10,8 +10,9 @@ from test_table_task import make_task
 
 import plot_table
 from neuralfield.tables.samples import Samples
+from plot_colours import PAGE
 from report_plots import inline_svg
-from table_plots import PAGE, draw, read_view, what_is_drawn
+from table_plots import draw, read_view, what_is_drawn
 
 NAMES = ["<i>a", "$b^{", "_c", 'd"&', "é"]
 

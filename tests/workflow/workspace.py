@@ -10,6 +10,9 @@ import numpy as np
 import yaml
 from PIL import Image
 
+from neuralfield.classifiers.idx import write_idx
+from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT
+
 ROOT = Path(__file__).parents[2]
 
 SETTINGS = {
@@ -54,6 +57,22 @@ class Workspace:
         self.path("slope.csv").write_text("x,y\n" + "".join(f"{n},{3 * n}\n" for n in range(9)))
         table = {"path": "slope.csv", "inputs": ["x"], "targets": ["y"], "training": {"steps": 20}}
         self.settings["tables"] = {"slope": table}
+
+    def add_classifier(self) -> None:
+        """Write a small set of pictures with labels, and let the settings name it."""
+        random = np.random.default_rng(0)
+        self.path("bars").mkdir()
+        for count, names in ((60, TAUGHT), (30, HELD_OUT)):
+            pictures = random.integers(0, 60, (count, 6, 6), dtype=np.uint8)
+            labels = np.arange(count) % 2
+            for picture, label in zip(pictures, labels, strict=True):
+                (picture if label else picture.T)[random.integers(6)] = 220
+            for name, values in zip(names, (pictures, labels), strict=True):
+                write_idx(self.path(f"bars/{name}"), values)
+        network = {"channels": [4], "kernel": 3, "padding": 1, "hidden": [8]}
+        training = {"steps": 40, "batch_samples": 20, "snapshots": 3, "learning_rate": 0.01}
+        bars = {"path": "bars", "network": network, "training": training}
+        self.settings["classifiers"] = {"bars": bars}
 
     def command(self, *arguments: str) -> list[str]:
         """What a user would type, after writing config.yaml."""

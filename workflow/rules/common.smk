@@ -316,6 +316,8 @@ def forget_states():
             forget_state(folder)
     for network in TABLE_NETWORKS:
         forget_state(Path("results", "tables", network))
+    for classifier in config["classifiers"]:
+        forget_state(Path("results", "classifiers", classifier))
 
 
 def forget_state(folder):

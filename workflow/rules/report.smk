@@ -46,7 +46,9 @@ rule report:
         mem_mb=2000,
         runtime=20,
     params:
-        settings={key: value for key, value in SETTINGS.items() if key != "tables"},
+        settings={
+            key: value for key, value in SETTINGS.items() if key not in ("tables", "classifiers")
+        },
         version=VERSION,
     message:
         "Writing {output}"

@@ -79,7 +79,7 @@ def make_engine(
     if request != "tape" and (is_picture or request != "auto"):
         fastest = "cuda" if device.kind == "gpu" else "cpu"
         wanted = fastest if request == "auto" else request
-        reason = f"{wanted} is for networks that are taught pictures"
+        reason = f"{wanted} is for fields, which are taught to draw pictures"
         if is_picture:
             reason = (cuda if wanted == "cuda" else cpu).reason_against(problem, precision, device)
             if reason is None and wanted == "cuda":

@@ -1,10 +1,11 @@
 """A small convolutional classifier of pictures, after LeNet (LeCun et al., "Gradient-based learning
 applied to document recognition", Proceedings of the IEEE, 1998)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -54,8 +55,23 @@ class ConvolutionalClassifier:
     def __post_init__(self) -> None:
         positive = ("channels", "kernel", "pool", "hidden")
         require_whole(self, *positive, at_least=1, section=_SECTION)
-        require_whole(self, "padding", at_least=0, section=_SECTION)
+        # beyond that a window would hold nothing but zeros
+        require_whole(self, "padding", at_least=0, at_most=self.kernel - 1, section=_SECTION)
         Dropout(self.dropout)
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any]) -> Self:
+        """Read settings as files have them, with lists in place of tuples.
+
+        Raises
+        ------
+        ConfigError
+            A value is wrong.
+        TypeError
+            A key is unknown.
+        """
+        lists = {name: tuple(given[name]) for name in ("channels", "hidden") if name in given}
+        return cls(**{**given, **lists})
 
     def flat_values(self, shape: PictureShape) -> int:
         """Values that the linear layers are given for each picture.
@@ -65,13 +81,17 @@ class ConvolutionalClassifier:
         ConfigError
             A kernel or a window is larger than what is left of the picture.
         """
-        sides = (shape.height, shape.width)
-        kernel, pool, padding = ((n, n) for n in (self.kernel, self.pool, self.padding))
-        for number in range(1, len(self.channels) + 1):
-            where = f"{_SECTION}: convolution {number}"
-            sides = window_places(sides, kernel, (1, 1), padding, where=where)
-            sides = window_places(sides, pool, pool, where=f"{_SECTION}: pooling {number}")
-        return sides[0] * sides[1] * (shape.channels, *self.channels)[-1]
+        _, (height, width) = self._sides(shape)[-1]
+        return height * width * (shape.channels, *self.channels)[-1]
+
+    def working_values(self, shape: PictureShape) -> int:
+        """Numbers that the stages give for each picture, all together."""
+        values = shape.width * shape.height * shape.channels + sum(self.hidden)
+        pairs = zip(self._sides(shape)[1:], self.channels, strict=True)
+        return values + sum(
+            channels * (places[0] * places[1] + 2 * pooled[0] * pooled[1])
+            for (places, pooled), channels in pairs
+        )
 
     def weight_shapes(self, shape: PictureShape, classes: int) -> list[tuple[int, int]]:
         """Values in and out of each layer's windows or rows: what is needed of memory."""
@@ -112,3 +132,15 @@ class ConvolutionalClassifier:
                 Dropout(self.dropout),
             ]
         return Sequential([*stages, make_linear(sizes[-1], classes, plain_weights, generator)])
+
+    def _sides(self, shape: PictureShape) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """Height and width after each convolution and its pooling; first those of the picture."""
+        sides = (shape.height, shape.width)
+        found = [(sides, sides)]
+        kernel, pool, padding = ((n, n) for n in (self.kernel, self.pool, self.padding))
+        for number in range(1, len(self.channels) + 1):
+            where = f"{_SECTION}: convolution {number}"
+            places = window_places(sides, kernel, (1, 1), padding, where=where)
+            sides = window_places(places, pool, pool, where=f"{_SECTION}: pooling {number}")
+            found.append((places, sides))
+        return found

@@ -1,0 +1,1 @@
+"""Pictures with labels: reading them, and networks that were taught to tell them apart."""

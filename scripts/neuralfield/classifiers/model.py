@@ -1,0 +1,182 @@
+"""A network that was taught to tell pictures apart, on disk: enough to use it anywhere."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuralfield.checkpoint import (
+    REMEDY,
+    distrusting,
+    load_arrays,
+    require_format,
+    save_arrays,
+)
+from neuralfield.classifiers.idx import MOST_SIDE_PX
+from neuralfield.classifiers.labelled import network_inputs
+from neuralfield.device import HOST, Device, to_host
+from neuralfield.errors import CheckpointError
+from neuralfield.fields.shape import PictureShape
+from neuralfield.losses import softmax
+from neuralfield.network import Sequential
+from neuralfield.networks.classifier import ConvolutionalClassifier
+from neuralfield.tables.scaling import Scaling
+from neuralfield.weights import require_enough, require_numbers
+
+_FORMAT = 1
+_KIND = "classifier"
+_MOST_CLASSES = 256
+_PICTURES_AT_ONCE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class ClassifierModel:
+    """A function from a picture to the probability of each class.
+
+    Attributes
+    ----------
+    settings : ConvolutionalClassifier
+    shape : PictureShape
+    classes : int
+    scaling : Scaling
+        Of pixels' brightness, 0 to 255; one column.
+    arrays : dict of name to array
+        Weights.
+    metadata : dict
+        How it was made: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or "gpu"),
+        ``precision``, ``pictures`` (digest of what it was taught, see `classifiers.labelled`).
+    """
+
+    settings: ConvolutionalClassifier
+    shape: PictureShape
+    classes: int
+    scaling: Scaling
+    arrays: dict[str, np.ndarray]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def network(self, device: Device = HOST, dtype: str = "float32") -> Sequential:
+        """The network with its weights, ready to be called on a device.
+
+        Raises
+        ------
+        ConfigError
+            The arrays are not those of the settings.
+        """
+        network = self.settings.build(self.shape, self.classes, np.random.default_rng(0))
+        network.load(self.arrays, "model")
+        for tensor in network.parameters.values():
+            tensor.differentiable = False
+        return network.to(device, dtype)
+
+    def probabilities(self, pictures: np.ndarray, device: Device = HOST) -> np.ndarray:
+        """Of each class for each picture, in the precision that the network was taught in.
+
+        Parameters
+        ----------
+        pictures : ndarray of uint8, shape (n, height, width)
+        device : Device
+
+        Returns
+        -------
+        ndarray of float64, shape (n, classes)
+        """
+        dtype = "float64" if self.metadata.get("precision") == "float64" else "float32"
+        network = self.network(device, dtype)
+        found = np.empty((len(pictures), self.classes))
+        for start in range(0, len(pictures), _PICTURES_AT_ONCE):
+            part = slice(start, start + _PICTURES_AT_ONCE)
+            shown = network_inputs(device.asarray(pictures[part]), self.scaling, dtype)
+            found[part] = softmax(to_host(network(shown).data).astype(np.float64))
+        return found
+
+
+def save_classifier(
+    path: Path, network: Sequential, model: ClassifierModel, metadata: Mapping[str, Any]
+) -> None:
+    """Write a network so that it can be used anywhere; the same network gives the same bytes.
+
+    Parameters
+    ----------
+    path : Path
+    network : Sequential
+        Its weights are written.
+    model : ClassifierModel
+        All else is taken from it, but for its metadata.
+    metadata : mapping
+        See `ClassifierModel`.
+    """
+    description = {
+        "format": _FORMAT,
+        "kind": _KIND,
+        "network": asdict(model.settings),
+        "width": model.shape.width,
+        "height": model.shape.height,
+        "classes": model.classes,
+        "scaling": model.scaling.described(),
+        "record": dict(metadata),
+    }
+    save_arrays(path, {name: to_host(a) for name, a in network.arrays.items()}, description)
+
+
+def load_classifier(path: Path | str) -> ClassifierModel:
+    """Read a classifier or a snapshot of it.
+
+    Raises
+    ------
+    CheckpointError
+        The file is missing, damaged, of an unknown format, or not a classifier.
+    """
+    arrays, description = load_arrays(Path(path))
+    with distrusting(path, "a classifier"):
+        return _described(arrays, description)
+
+
+def load_classifier_snapshot(path: Path, step: int, of: ClassifierModel) -> ClassifierModel:
+    """Read the snapshot that was taken of a training after some step.
+
+    Parameters
+    ----------
+    path : Path
+    step : int
+    of : ClassifierModel
+        Any network of the same training; its weights are not looked at.
+
+    Raises
+    ------
+    CheckpointError
+        As `load_classifier`; or the snapshot is of another step or training.
+    """
+    snapshot = load_classifier(path)
+    if snapshot.metadata.get("step") != step or _training_of(snapshot) != _training_of(of):
+        found = f"the network of another training, or of step {snapshot.metadata.get('step')!r}"
+        raise CheckpointError(str(path), found, f"this training's after step {step}", REMEDY)
+    return snapshot
+
+
+def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) -> ClassifierModel:
+    """A model out of a file that anybody may have written: nothing in it is believed unchecked."""
+    if description.get("kind") != _KIND:
+        raise ValueError(f"kind {description.get('kind')!r}")
+    require_format(description["format"], _FORMAT)
+    width, height, classes = (description[key] for key in ("width", "height", "classes"))
+    for number, most in ((width, MOST_SIDE_PX), (height, MOST_SIDE_PX), (classes, _MOST_CLASSES)):
+        if type(number) is not int or not 0 < number <= most:
+            raise ValueError(f"{width!r} x {height!r} pixels and {classes!r} classes")
+    record = description["record"]
+    if not isinstance(record, dict):
+        raise TypeError(f"a record that is a {type(record).__name__}")
+    shape = PictureShape(width, height, 1)
+    settings = ConvolutionalClassifier.from_mapping(description["network"])
+    scaling = Scaling.from_description(description["scaling"], 1)
+    require_numbers(arrays)
+    require_enough(arrays, settings.weight_shapes(shape, classes), settings)
+    model = ClassifierModel(settings, shape, classes, scaling, arrays, record)
+    model.network()
+    return model
+
+
+def _training_of(model: ClassifierModel) -> tuple[Any, ...]:
+    record = [model.metadata.get(key) for key in ("pictures", "training")]
+    return (model.settings, model.shape, model.classes, record)

@@ -1,0 +1,46 @@
+"""docs/classifier.md: its keys are those of the schema, and the network is what it shows."""
+
+import ast
+import inspect
+import re
+import textwrap
+
+import yaml
+from workspace import ROOT
+
+from neuralfield.networks.classifier import ConvolutionalClassifier
+
+PAGE = (ROOT / "docs/classifier.md").read_text()
+SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())["$defs"]
+
+
+def rows(heading: str) -> dict[str, str]:
+    """Defaults by key, as a table of the page says them."""
+    table = PAGE.split(f"| {heading} |")[1].split("\n\n")[0]
+    found = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) ?\|$", table, re.MULTILINE)
+    return {key: default.strip().strip("`") for key, default in found}
+
+
+def test_the_network_is_shown_as_it_is():
+    (_, shown, *_) = PAGE.split("## The network")[1].split("```")
+    source = textwrap.dedent(inspect.getsource(ConvolutionalClassifier.build))
+    body = textwrap.dedent("    stages: list" + source.split("    stages: list")[1])
+    assert ast.dump(ast.parse(shown.removeprefix("python\n"))) == ast.dump(ast.parse(body))
+
+
+def test_the_keys_of_a_classifier_are_those_of_the_schema():
+    assert set(rows("key of a classifier")) == set(SCHEMA["classifier"]["properties"])
+
+
+def test_the_keys_of_its_network_are_those_of_the_schema():
+    said = {key: yaml.safe_load(default) for key, default in rows("key of `network`").items()}
+    rules = SCHEMA["convolutional"]["properties"]
+    assert said == {key: rule["default"] for key, rule in rules.items()}
+
+
+def test_what_is_different_of_its_training_is_what_the_schema_says():
+    said = rows("key of `training`")
+    usual, own = (SCHEMA[n]["properties"] for n in ("table_training", "classifier_training"))
+    assert set(usual) - set(own) == {"loss", "huber_delta"} and not set(own) - set(usual)
+    assert set(said) == {key for key in own if own[key] != usual[key]}
+    assert float(said["learning_rate"]) == own["learning_rate"]["default"]

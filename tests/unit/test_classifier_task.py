@@ -1,0 +1,259 @@
+"""Networks that are taught to tell pictures apart: that they do, and survive what others do."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_damage import damages
+from test_fit import CPU, Stopped, sha256
+
+import evaluate_classifier
+from neuralfield.checkpoint import load_arrays, save_arrays
+from neuralfield.classifier_task import ClassifierTask
+from neuralfield.classifiers.idx import write_idx
+from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT, LabelledPictures, find_files
+from neuralfield.classifiers.model import load_classifier
+from neuralfield.device import available_cores
+from neuralfield.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
+from neuralfield.fit import Run, fit, publish_results
+from neuralfield.networks.classifier import ConvolutionalClassifier
+from neuralfield.training import ClassifierTraining
+
+SHIPPED = Path(__file__).parents[2] / "workflow" / "resources" / "digits"
+SMALL = {"channels": (4,), "kernel": 3, "padding": 1, "hidden": (8,), "dropout": 0.25}
+
+
+def bars(count=60, seed=0):
+    """Bars that lie, stand or cross, somewhere in a noisy picture of 6 x 5."""
+    random = np.random.default_rng(seed)
+    pictures = random.integers(0, 60, (count, 5, 6), dtype=np.uint8)
+    labels = np.arange(count) % 3
+    for picture, label in zip(pictures, labels, strict=True):
+        if label != 1:
+            picture[random.integers(5)] = 220
+        if label != 0:
+            picture[:, random.integers(6)] = 220
+    return LabelledPictures("bars-labels", pictures, labels)
+
+
+def make_task(labelled=None, network=None, **training):
+    small = {"steps": 40, "batch_samples": 24, "snapshots": 5, "learning_rate": 5e-3}
+    return ClassifierTask(
+        labelled or bars(),
+        ConvolutionalClassifier(**(SMALL | (network or {}))),
+        ClassifierTraining.from_mapping(small | training),
+    )
+
+
+def train(task, folder, **run_settings):
+    """Train to the end; gives the network, and what was said."""
+    said = []
+    run = Run(CPU, folder / "state", say=said.append, **run_settings)
+    outputs = {
+        "model": folder / "model.safetensors",
+        "history": folder / "history.csv",
+        "checkpoints": folder / "checkpoints",
+        "record": folder / "training.json",
+    }
+    fit(task, run, partial(publish_results, run=run, **outputs))
+    return load_classifier(folder / "model.safetensors"), said
+
+
+def test_what_is_taught_is_told_apart_in_pictures_never_seen(tmp_path):
+    model, _ = train(make_task(bars(240), steps=200), tmp_path)
+    others = bars(150, seed=1)
+    probabilities = model.probabilities(others.pictures)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert (probabilities.argmax(axis=1) == others.labels).mean() > 0.95
+    history = pd.read_csv(tmp_path / "history.csv")
+    assert list(history)[:4] == ["step", "seconds", "loss", "accuracy"]
+    assert history.loss.iloc[0] == pytest.approx(np.log(3), rel=0.8)
+    assert history.accuracy.iloc[0] < 0.7 < 0.9 < history.accuracy.iloc[-1] <= 1
+
+
+EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.5, "keep_best": True, "steps": 60}
+
+
+@pytest.mark.parametrize("row", [3, 30])
+def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, row):
+    task = make_task(**EVERYTHING)
+    train(task, tmp_path / "alone")
+    rows = 0
+
+    def stop(_):
+        nonlocal rows
+        rows += 1
+        if rows == row:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        train(task, tmp_path / "killed", progress=stop, checkpoint_interval_s=0)
+    _, said = train(task, tmp_path / "killed", checkpoint_interval_s=0)
+    assert any("going on from the state" in line for line in said)
+    for name in ("model.safetensors", "checkpoints/step_00000060.safetensors"):
+        assert sha256(tmp_path / "killed" / name) == sha256(tmp_path / "alone" / name)
+
+
+def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path, monkeypatch):
+    monkeypatch.setattr("neuralfield.engines.classifier_problem.BLOCK_PICTURES", {"cpu": 7})
+    threads = min(2, available_cores())
+    for name, seed, count in (("a", 0, 1), ("b", 0, threads), ("c", 1, 1)):
+        train(make_task(random_seed=seed), tmp_path / name, threads=count)
+    a, b, c = (sha256(tmp_path / name / "model.safetensors") for name in "abc")
+    assert a == b != c
+
+
+def test_other_pictures_do_not_go_on_from_the_state_of_these(tmp_path):
+    train(make_task(), tmp_path)
+    _, said = train(make_task(bars(seed=2)), tmp_path)
+    assert any("starting afresh" in line for line in said)
+
+
+def test_a_training_that_diverges_goes_back_once(tmp_path):
+    training = {"optimizer": "sgd", "learning_rate": 100.0, "schedule": "constant", "steps": 30}
+    task = make_task(network={"hidden": (), "dropout": 0.0}, **training)
+    with np.errstate(all="ignore"):
+        model, said = train(task, tmp_path)
+    assert any("going back to step" in line for line in said)
+    assert model.metadata["rolled_back_to_step"] is not None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_block_at_a_time_it_is_the_gradient_of_the_whole_batch(monkeypatch, dtype):
+    """And the loss is the mean over the batch, without regard to how it is divided."""
+    from neuralfield.trainer import Trainer
+
+    found = []
+    for block in (5, 64):
+        monkeypatch.setattr("neuralfield.engines.classifier_problem.BLOCK_PICTURES", {"cpu": block})
+        precision = "float64" if dtype == "float64" else "auto"
+        trainer = Trainer(make_task(precision=precision), CPU, "auto", 1, print)
+        trainer.engine.run(0, 1)
+        found.append((trainer.engine.totals.copy(), trainer.optimizer.state))
+    (totals, state), (whole_totals, whole_state) = found
+    np.testing.assert_allclose(totals, whole_totals, rtol=1e-5)
+    for name, moment in state.items():
+        np.testing.assert_allclose(moment, whole_state[name], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"network": {"kernel": 9}}, "classifier: convolution 1: pictures of 7 x 8 values"),
+        ({"network": {"pool": 6}}, "classifier: pooling 1"),
+        ({"network": {"padding": 3}}, "classifier: padding: 3; expected whole numbers from 0 to 2"),
+        ({"network": {"dropout": 1.0}}, r"dropout: rate 1\.0; expected a number in \[0, 1\)"),
+        ({"batch_samples": -1}, r"training\.batch_samples: -1; expected a whole number"),
+        ({"loss": "mse"}, r"training\.loss: 'mse'; expected cross_entropy"),
+    ],
+)
+def test_complaint(changes, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        make_task(**changes)
+
+
+def test_one_kind_alone_cannot_be_told_apart():
+    alone = LabelledPictures("the-labels", bars().pictures, np.zeros(60, np.int64))
+    with pytest.raises(InputError, match="the-labels: all labels are 0; expected two or more"):
+        make_task(alone)
+
+
+def test_a_network_larger_than_memory_is_refused_before_it_is_made():
+    task = make_task(network={"hidden": (10**9, 10**9)})
+    with pytest.raises(NeuralfieldError, match="network: hidden: needs about"):
+        task.fresh_network()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    train(make_task(), folder)
+    return folder
+
+
+def test_a_damaged_classifier_is_named(trained, tmp_path):
+    content = (trained / "model.safetensors").read_bytes()
+    others = [b"", *(path.read_bytes() for path in sorted((trained / "state").glob("state_*")))]
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    whole = load_classifier(path)
+    for damaged in damages(content, others, 120, seed=8):
+        path.write_bytes(damaged)
+        try:
+            model = load_classifier(path)
+        except CheckpointError as error:
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
+        else:
+            assert model.metadata == whole.metadata and model.classes == whole.classes
+            assert all(np.array_equal(model.arrays[n], a) for n, a in whole.arrays.items())
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"format": 2}, "format 2; expected format 1; update neuralfield"),
+        ({"kind": "table"}, "kind 'table'"),
+        ({"classes": 300}, "300 classes"),
+        ({"classes": 4}, "expected a classifier of a kind known here"),
+        ({"width": 0}, "0 x 5 pixels"),
+        ({"width": 10**9}, "pixels and 3 classes"),
+        ({"record": 3}, "a record that is a int"),
+        ({"scaling": {"centre": [0.0], "spread": [0.0]}}, "spread of a scaling"),
+        ({"network": SMALL | {"hidden": [10**9]}}, "are too few for Conv"),
+        ({"network": SMALL | {"channels": [10**9]}}, "are too few for Conv"),
+        ({"network": SMALL | {"padding": 10**9}}, "expected a classifier of a kind known here"),
+        ({"network": SMALL | {"colour": 1}}, "unexpected keyword argument"),
+    ],
+)
+def test_a_classifier_s_own_words_are_not_believed(trained, tmp_path, changes, complaint):
+    arrays, description = load_arrays(trained / "model.safetensors")
+    save_arrays(tmp_path / "model.safetensors", arrays, description | changes)
+    with pytest.raises(CheckpointError) as caught:
+        load_classifier(tmp_path / "model.safetensors")
+    assert complaint in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_what_is_wrong_is_counted(tmp_path):
+    for names, some in ((TAUGHT, bars()), (HELD_OUT, bars(45, seed=1))):
+        write_idx(tmp_path / names[0], some.pictures)
+        write_idx(tmp_path / names[1], some.labels.astype(np.uint8))
+    model, _ = train(make_task(), tmp_path)
+    paths = [
+        tmp_path / name
+        for name in ("model.safetensors", "training.json", "metrics.json", "predictions.csv")
+    ]
+    files = find_files(tmp_path, TAUGHT), find_files(tmp_path, HELD_OUT)
+    evaluate_classifier.main(*files, *paths, name="bars", checksums={})
+    found = json.loads(paths[2].read_text())
+    rows: Any = pd.read_csv(paths[3])
+    assert (found["pictures"], found["held_out_pictures"], found["classes"]) == (60, 45, 3)
+    for prefix, held_out in (("", 0), ("held_out_", 1)):
+        own = rows[rows.held_out == held_out]
+        wrong = int((own.label != own.predicted).sum())
+        assert found[f"{prefix}wrong"] == wrong
+        assert found[f"{prefix}accuracy"] == pytest.approx(1 - wrong / len(own))
+    own = rows[rows.held_out == 1]
+    for label, line in enumerate(found["confusion"]):
+        shown = own[own.label == label]
+        assert line == [int((shown.predicted == other).sum()) for other in range(3)]
+        kind = found["per_class"][label]
+        assert kind["recall"] == pytest.approx((shown.predicted == label).mean())
+    answers = model.probabilities(bars(45, seed=1).pictures)
+    np.testing.assert_allclose(answers.max(axis=1), own.probability, rtol=1e-5)
+    write_idx(tmp_path / TAUGHT[1], (2 - bars().labels).astype(np.uint8))
+    with pytest.raises(InputError, match="the network of other pictures than those of"):
+        evaluate_classifier.main(*files, *paths, name="bars", checksums={})
+
+
+def test_the_shipped_digits_are_what_their_script_makes(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(SHIPPED))
+    import write_digits  # type: ignore[import-not-found]
+
+    write_digits.main(tmp_path)
+    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    shipped = {path.name: path.read_bytes() for path in SHIPPED.glob("*-ubyte*")}
+    assert made == shipped

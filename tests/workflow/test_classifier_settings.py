@@ -1,0 +1,63 @@
+"""The section `classifiers` of the config: what is filled in, and what is refused."""
+
+import pytest
+from test_configuration import changed, complaints, read, written  # noqa: F401
+from workspace import ROOT
+
+from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT
+from neuralfield.networks.classifier import ConvolutionalClassifier
+from neuralfield.training import ClassifierTraining
+from training_job import HOW_AND_WHERE
+
+
+@pytest.fixture
+def settings(written, tmp_path):  # noqa: F811
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "some").mkdir()
+    for name in (*TAUGHT, *HELD_OUT):
+        (tmp_path / "mine" / f"{name}.gz").write_bytes(b"x")
+    written["classifiers"] = {"mine": {"path": "mine"}}
+    return written
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        ("path", None, "classifiers.mine.path: missing; expected the path of a folder with four"),
+        ("path", "no", "classifiers.mine.path: no: no such folder; expected the path of a folder"),
+        ("path", "mine/train-images-idx3-ubyte.gz", "no such folder"),
+        ("path", "some", "some has no file train-images-idx3-ubyte; expected train-images-idx3"),
+        ("network.channels", [0], "classifiers.mine.network.channels.0: 0; expected a whole"),
+        ("network.kernel", 0, "classifiers.mine.network.kernel: 0; expected a whole number >= 1"),
+        ("network.padding", 5, "mine.network.padding: 5; expected less than kernel, which is 5"),
+        ("network.dropout", 1, "mine.network.dropout: 1; expected a number >= 0 and below 1"),
+        ("network.widths", [3], "classifiers.mine.network.widths: unknown key"),
+        ("training.loss", "mse", "classifiers.mine.training.loss: unknown key"),
+        ("training.warmup_steps", 2001, "training.warmup_steps: 2001; expected at most steps"),
+        ("checksums", {"train-images-idx3-ubyte": "00"}, "expected a SHA-256, 64 hexadecimal"),
+        (
+            "checksums",
+            {"train-images-idx3-ubyte": "00" * 32},
+            "no such file; expected one of the files there: train-images-idx3-ubyte.gz, train-l",
+        ),
+    ],
+)
+def test_complaint(settings, path, value, complaint):
+    assert read(settings)["classifiers"]["mine"]["network"]["channels"] == [10, 20]
+    changed(settings, f"classifiers.mine.{path}", value)
+    assert complaint in "\n".join(complaints(settings))
+
+
+def test_the_shipped_digits_are_found_from_anywhere(settings):
+    settings["classifiers"] = {"digits": {"path": "workflow/resources/digits"}}
+    found = read(settings)["classifiers"]["digits"]["path"]
+    assert found == str(ROOT / "workflow" / "resources" / "digits")
+
+
+def test_keys_and_defaults_are_those_of_the_package(settings):
+    found = read(settings)["classifiers"]["mine"]
+    assert ConvolutionalClassifier.from_mapping(found["network"]) == ConvolutionalClassifier()
+    training = {k: v for k, v in found["training"].items() if k not in HOW_AND_WHERE}
+    assert ClassifierTraining.from_mapping(training) == ClassifierTraining()
+    unused = {"loss", "huber_delta", "gradient_clip_norm", "keep_best"}
+    assert set(training) | unused == set(vars(ClassifierTraining()))

@@ -1,0 +1,44 @@
+"""Write the digits that come with scikit-learn as IDX files: some to be taught, others held out.
+
+    python workflow/resources/digits/write_digits.py
+
+needs scikit-learn, which is among what the tests need.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from neuralfield.classifiers.idx import write_idx
+from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT
+
+RANDOM_SEED = 0
+HELD_OUT_COUNT = 497
+"""Of 1,797."""
+
+WHITE = 16
+"""The brightest that scikit-learn has, which becomes 255."""
+
+
+def main(folder: Path) -> None:
+    """Write four files into a folder."""
+    digits: Any = load_digits()
+    pictures = np.rint(digits.images * (255 / WHITE)).astype(np.uint8)
+    labels = digits.target.astype(np.uint8)
+    # raw words, which stay the same in every version of NumPy
+    order = np.argsort(np.random.PCG64(RANDOM_SEED).random_raw(len(labels)))
+    for names, chosen in (
+        (HELD_OUT, order[:HELD_OUT_COUNT]),
+        (TAUGHT, order[HELD_OUT_COUNT:]),
+    ):
+        for name, values in zip(names, (pictures, labels), strict=True):
+            write_idx(folder / name, values[chosen])
+
+
+if __name__ == "__main__":
+    main(Path(__file__).parent)
