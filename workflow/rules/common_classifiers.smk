@@ -27,7 +27,11 @@ def held_out_labels(wildcards):
 def classifier_training(wildcards):
     """How it is trained, without what makes no difference to the result."""
     training = classifier_of(wildcards)["training"]
-    return {key: value for key, value in training.items() if key not in configuration.MAKES_NO_DIFFERENCE}
+    return {
+        key: value
+        for key, value in training.items()
+        if key not in configuration.MAKES_NO_DIFFERENCE
+    }
 
 
 def classifier_threads(wildcards):

@@ -32,7 +32,11 @@ def table_task_settings(wildcards):
 def table_training(wildcards):
     """How it is trained, without what makes no difference to the result."""
     training = table_of(wildcards)["training"]
-    return {key: value for key, value in training.items() if key not in configuration.MAKES_NO_DIFFERENCE}
+    return {
+        key: value
+        for key, value in training.items()
+        if key not in configuration.MAKES_NO_DIFFERENCE
+    }
 
 
 def table_gpus(wildcards):
