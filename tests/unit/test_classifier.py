@@ -141,7 +141,7 @@ def test_saved_arrays_can_be_put_back():
     [
         ({"kernel": 0}, r"classifier: kernel: 0; expected whole numbers from 1 up"),
         ({"channels": (4, 0)}, r"classifier: channels: \(4, 0\); expected whole"),
-        ({"padding": -1}, r"classifier: padding: -1; expected whole numbers from 0 up"),
+        ({"padding": -1}, r"classifier: padding: -1; expected whole numbers from 0 to 4"),
         ({"dropout": 1.0}, r"dropout: rate 1\.0; expected"),
     ],
 )
