@@ -133,6 +133,34 @@ def distrusting(path: Path | str, what: str) -> Iterator[None]:
         raise CheckpointError(str(path), found, expected, REMEDY) from error
 
 
+def record_of(description: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says of how its network was made.
+
+    Raises
+    ------
+    KeyError, TypeError
+        There is none.
+    """
+    record = description["record"]
+    if not isinstance(record, dict):
+        raise TypeError(f"a record that is a {type(record).__name__}")
+    return record
+
+
+def require_snapshot(
+    path: Path, step: int, record: Mapping[str, Any], *, is_of_this_training: bool
+) -> None:
+    """Check that a snapshot is the one of a step of this training.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    if record.get("step") != step or not is_of_this_training:
+        found = f"the network of another training, or of step {record.get('step')!r}"
+        raise CheckpointError(str(path), found, f"this training's after step {step}", REMEDY)
+
+
 def snapshot_path(folder: Path, step: int) -> Path:
     """Where the snapshot of a step lies."""
     return folder / f"step_{step:08d}.safetensors"

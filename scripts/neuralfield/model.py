@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from neuralfield.checkpoint import (
-    REMEDY,
     distrusting,
     load_arrays,
+    record_of,
     require_format,
+    require_snapshot,
     save_arrays,
 )
 from neuralfield.device import Device, to_host
-from neuralfield.errors import CheckpointError
 from neuralfield.fields import (
     CoordinateNetwork,
     FieldSettings,
@@ -151,9 +151,8 @@ def load_snapshot(path: Path, step: int, of: Model) -> Model:
         As `load_model`; or the snapshot is of another step or training.
     """
     snapshot = load_model(path)
-    if snapshot.metadata.get("step") != step or _training_of(snapshot) != _training_of(of):
-        found = f"the network of another training, or of step {snapshot.metadata.get('step')!r}"
-        raise CheckpointError(str(path), found, f"this training's after step {step}", REMEDY)
+    is_of_it = _training_of(snapshot) == _training_of(of)
+    require_snapshot(path, step, snapshot.metadata, is_of_this_training=is_of_it)
     return snapshot
 
 
@@ -166,11 +165,9 @@ def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) ->
     shape = PictureShape(*sides)
     if not (0 < shape.width <= _LARGEST_SIDE_PX and 0 < shape.height <= _LARGEST_SIDE_PX):
         raise ValueError(f"size {shape.width} x {shape.height}")
-    mode, record = description["mode"], description["record"]
+    mode, record = description["mode"], record_of(description)
     if CHANNELS.get(mode) != shape.channels:
         raise ValueError(f"mode {mode!r} with {shape.channels} channels")
-    if not isinstance(record, dict):
-        raise TypeError(f"a record that is a {type(record).__name__}")
     settings = network_settings(description["field"])
     require_numbers(arrays)
     countable = getattr(settings, "hidden_layers", 0) <= len(arrays)

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from neuralfield.checkpoint import (
-    REMEDY,
     distrusting,
     load_arrays,
+    record_of,
     require_format,
+    require_snapshot,
     save_arrays,
 )
 from neuralfield.classifiers.idx import MOST_SIDE_PX
 from neuralfield.classifiers.labelled import network_inputs
 from neuralfield.device import HOST, Device, to_host
-from neuralfield.errors import CheckpointError
 from neuralfield.fields.shape import PictureShape
 from neuralfield.losses import softmax
 from neuralfield.network import Sequential
@@ -149,9 +149,8 @@ def load_classifier_snapshot(path: Path, step: int, of: ClassifierModel) -> Clas
         As `load_classifier`; or the snapshot is of another step or training.
     """
     snapshot = load_classifier(path)
-    if snapshot.metadata.get("step") != step or _training_of(snapshot) != _training_of(of):
-        found = f"the network of another training, or of step {snapshot.metadata.get('step')!r}"
-        raise CheckpointError(str(path), found, f"this training's after step {step}", REMEDY)
+    is_of_it = _training_of(snapshot) == _training_of(of)
+    require_snapshot(path, step, snapshot.metadata, is_of_this_training=is_of_it)
     return snapshot
 
 
@@ -164,9 +163,7 @@ def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) ->
     for number, most in ((width, MOST_SIDE_PX), (height, MOST_SIDE_PX), (classes, _MOST_CLASSES)):
         if type(number) is not int or not 0 < number <= most:
             raise ValueError(f"{width!r} x {height!r} pixels and {classes!r} classes")
-    record = description["record"]
-    if not isinstance(record, dict):
-        raise TypeError(f"a record that is a {type(record).__name__}")
+    record = record_of(description)
     shape = PictureShape(width, height, 1)
     settings = ConvolutionalClassifier.from_mapping(description["network"])
     scaling = Scaling.from_description(description["scaling"], 1)

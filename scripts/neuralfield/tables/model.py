@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from neuralfield.checkpoint import (
-    REMEDY,
     distrusting,
     load_arrays,
+    record_of,
     require_format,
+    require_snapshot,
     save_arrays,
 )
 from neuralfield.device import HOST, Device, to_host
-from neuralfield.errors import CheckpointError
 from neuralfield.network import Sequential
 from neuralfield.networks.dense import Dense
 from neuralfield.tables.samples import MOST_COLUMNS
@@ -173,9 +173,8 @@ def load_table_snapshot(path: Path, step: int, of: TableModel) -> TableModel:
         As `load_table_model`; or the snapshot is of another step or training.
     """
     snapshot = load_table_model(path)
-    if snapshot.metadata.get("step") != step or _training_of(snapshot) != _training_of(of):
-        found = f"the network of another training, or of step {snapshot.metadata.get('step')!r}"
-        raise CheckpointError(str(path), found, f"this training's after step {step}", REMEDY)
+    is_of_it = _training_of(snapshot) == _training_of(of)
+    require_snapshot(path, step, snapshot.metadata, is_of_this_training=is_of_it)
     return snapshot
 
 
@@ -185,9 +184,7 @@ def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) ->
         raise ValueError(f"kind {description.get('kind')!r}")
     require_format(description["format"], _FORMAT)
     inputs, targets = (_names(description[key]) for key in ("inputs", "targets"))
-    record = description["record"]
-    if not isinstance(record, dict):
-        raise TypeError(f"a record that is a {type(record).__name__}")
+    record = record_of(description)
     given = dict(description["network"])
     settings = Dense(**{**given, "widths": tuple(given["widths"])})
     input_scaling = Scaling.from_description(description["input_scaling"], len(inputs))
