@@ -72,7 +72,7 @@ def test_the_fastest_drawer_is_taken(gpu):
     assert drawer_type(make_model(WIDE), gpu) is LayerPixels
     assert drawer_type(make_model(siren, precision="float32"), gpu) is LayerPixels
     assert drawer_type(make_model(siren, precision="float64"), gpu) is ArrayDraw
-    assert drawer_type(make_model(siren), CPU) is ArrayDraw
+    assert drawer_type(make_model(siren, precision="float64"), CPU) is ArrayDraw
 
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
