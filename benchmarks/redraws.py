@@ -4,8 +4,7 @@
     PYTHONPATH=scripts:workflow python benchmarks/redraws.py --pictures *.png --side 192 --factor 4
 
 A picture of `side` times `factor` pixels is the truth; a network is taught the reduced one and
-drawn at the truth's size. Networks are those of a config: `--config FILE --fields NAME ...`. Only
-drawings that are taught as black and white have steep outputs by themselves: say `output`.
+drawn at the truth's size. Networks are those of a config: `--config FILE --fields NAME ...`.
 """
 
 import argparse
@@ -52,7 +51,7 @@ def main() -> None:
     for name in names:
         rows = []
         for picture, lesson in lessons.items():
-            field, training = _settings(config, name, lesson.taught.mode)
+            field, training = _settings(config, name, lesson.taught)
             found = teach(lesson, field, training, device, "auto", arguments.threads)
             over = [found["redraw_db"] - lesson.filter_db(f) for f in ("lanczos", "bicubic")]
             rows.append([found["redraw_db"], *over, found["fit_db"], found["seconds"]])
@@ -61,14 +60,14 @@ def main() -> None:
 
 
 def _settings(
-    config: dict[str, Any], name: str, mode: str
+    config: dict[str, Any], name: str, taught: Picture
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """A network of a config, and how it is trained."""
     if name not in config["fields"]:
         sys.exit(f"{name}: not in the config's section fields: {', '.join(config['fields'])}")
     field = dict(config["fields"][name])
     training = of_the_training(field.pop("training"))
-    return with_output(field, mode, training["loss"]), training
+    return with_output(field, taught.values(), taught.mode, training["loss"]), training
 
 
 def _lessons(arguments: argparse.Namespace) -> dict[str, Lesson]:
