@@ -28,8 +28,7 @@ CONFIG = Path(__file__).resolve().parents[1] / "config.yaml"
 def main() -> None:
     """Print a row for each network and picture, and their means."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", type=Path, default=CONFIG)
-    parser.add_argument("--fields", nargs="+", help="names in the config; default: all")
+    ConfigNetworks.add_options(parser, CONFIG)
     parser.add_argument("--pictures", nargs="+", type=Path, default=[], help="default: drawings")
     parser.add_argument("--drawings", nargs="+", choices=DRAWINGS, default=list(DRAWINGS))
     parser.add_argument("--side", type=int, default=200, help="longer side that is taught, in px")
@@ -37,7 +36,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
     parser.add_argument("--threads", type=int, default=available_cores())
     arguments = parser.parse_args()
-    networks = ConfigNetworks(arguments.config, arguments.fields)
+    networks = ConfigNetworks.chosen(arguments)
     lessons = _lessons(arguments)
     device = select_device(arguments.device)
     print(f"{device.name}, {arguments.threads} threads; {arguments.side} px x {arguments.factor}\n")
