@@ -45,7 +45,8 @@ def main() -> None:
     runs["over_lanczos_db"] = runs.upscale_psnr_db - runs.upscale_lanczos_psnr_db
     runs["worst_over_lanczos_db"] = runs.over_lanczos_db
     runs["over_bicubic_db"] = runs.upscale_psnr_db - runs.upscale_bicubic_psnr_db
-    histories = (folder / run.image / run.field / "history.csv" for run in runs.itertuples())
+    places = zip(runs.image, runs.field, strict=True)
+    histories = (folder / image / field / "history.csv" for image, field in places)
     runs["lost_db"] = [lost_db(pd.read_csv(path)) for path in histories]
     how = dict.fromkeys(list(COLUMNS)[2:], "mean")
     how |= {"worst_over_lanczos_db": "min", "lost_db": "max"}
