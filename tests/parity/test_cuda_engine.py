@@ -208,6 +208,25 @@ def test_gradients_are_those_of_the_tape(gpu, monkeypatch, case, pass_type, prec
     engine.close()
 
 
+class LayersInChunks(LayerPass):
+    """A pass with little memory."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments, memory_budget_bytes=1 << 19)
+
+
+@pytest.mark.parametrize("precision", ["mixed", "float32"])
+@pytest.mark.parametrize("settings", [{}, {"points": 3}, {"batch_pixels": 1111}], ids=str)
+def test_chunks_change_no_bit_of_the_gradient_of_grids(gpu, monkeypatch, settings, precision):
+    found = []
+    for pass_type in (LayerPass, LayersInChunks):
+        problem = make_problem(GRIDS, device=gpu, width=80, height=50, **settings)
+        engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
+        found.append(gradients_of(engine)["encoding.table"])
+        engine.close()
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize(("pass_type", "precision"), PASSES_AND_PRECISIONS)
 @pytest.mark.parametrize("points", [1, 4])
 def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, pass_type, precision, points):

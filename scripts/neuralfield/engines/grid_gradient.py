@@ -89,50 +89,35 @@ class _PictureGradient:
     def __init__(
         self, device: Device, network: NetworkPlan, picture: tuple[int, int], layout: FeatureLayout
     ) -> None:
-        xp, features = device.xp, network.table_shape[1]
         centres = [
             axis_centres(np, pixels, half_side).astype(np.float32)
             for pixels, half_side in zip(picture, extent(*picture), strict=True)
         ]
-        axes = [
+        across, down = (
             [grids.axis_corners(axis, level[0]) for level in network.levels] for axis in centres
-        ]
-        sizes = [[len(corners.corners) for corners in axis] for axis in axes]
-        height = picture[1]
-        firsts = [np.cumsum([0, *axis]) for axis in (*sizes, [height * n for n in sizes[0]])]
-        blocks = [
-            np.cumsum([-(-work // THREADS) for work in works])
-            for works in ([height * n for n in sizes[0]], [level[2] for level in network.levels])
-        ]
-        structs = [
-            tuple(int(numbers[i]) for numbers in (sizes[0], *firsts, *blocks))
-            for i in range(len(network.levels))
-        ]
+        )
+        # sums along lines, and rows of the table, of each level
+        sums = [picture[1] * len(level.corners) for level in across]
+        works = sums, [rows for _, _, rows in network.levels]
+        ends = [np.cumsum([-(-work // THREADS) for work in level_works]) for level_works in works]
+        self._blocks = [int(level_ends[-1]) for level_ends in ends]
         constants = grid_constants(network, layout) | {
             "WIDTH": picture[0],
-            "HEIGHT": height,
-            "PICTURE_LEVELS": struct_list(structs),
+            "HEIGHT": picture[1],
+            "PICTURE_LEVELS": struct_list(_picture_levels(across, down, sums, ends)),
         }
         module = compile_module("grid_picture.cu", constants)
         self._kernels = [module.get_function(n) for n in ("grid_line_sums", "grid_row_sums")]
-        self._blocks = [int(ends[-1]) for ends in blocks]
-        self._axes = [
-            tuple(
-                xp.asarray(np.concatenate([getattr(level, name) for level in axis]))
-                for name in ("spans", "parts")
-            )
-            for axis in axes
-        ]
-        shared = [
-            grids.corners_of_rows(level, across.corners, down.corners)
-            for level, across, down in zip(network.levels, *axes, strict=True)
-        ]
-        counts = np.concatenate([level_counts for level_counts, _ in shared])
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        self._corners = xp.asarray(starts), xp.asarray(np.concatenate([c for _, c in shared]))
-        self._sums = xp.zeros(int(firsts[2][-1]) * features, np.float32)
+        asarray = device.xp.asarray
+        self._across, self._down = (
+            (asarray(_joined(axis, "spans")), asarray(_joined(axis, "parts")))
+            for axis in (across, down)
+        )
+        starts, corners = _corners_of_all_rows(network, across, down)
+        self._corners = asarray(starts), asarray(corners)
+        self._sums = device.xp.zeros(sum(sums) * network.table_shape[1], np.float32)
         self.array = _zeros_for_gradient(device, network)
-        arrays = (*self._axes[0], *self._axes[1], *self._corners, self._sums, self.array)
+        arrays = (*self._across, *self._down, *self._corners, self._sums, self.array)
         self.memory_bytes = sum(array.nbytes for array in arrays)
 
     def launches(self, slopes: Array, inputs: Array, rows: int, *, is_last: bool) -> list[Launch]:
@@ -140,13 +125,42 @@ class _PictureGradient:
         if not is_last:
             return []
         arguments = (
-            (slopes, *self._axes[0], self._sums),
-            (self._sums, *self._axes[1], *self._corners, self.array),
+            (slopes, *self._across, self._sums),
+            (self._sums, *self._down, *self._corners, self.array),
         )
         return [
             Launch(kernel, (blocks,), given)
             for kernel, blocks, given in zip(self._kernels, self._blocks, arguments, strict=True)
         ]
+
+
+def _picture_levels(
+    across: list[grids.AxisCorners],
+    down: list[grids.AxisCorners],
+    sums: list[int],
+    ends: list[np.ndarray],
+) -> list[tuple[int, ...]]:
+    """The structs PictureLevel of grid_picture.cu."""
+    columns, lines = ([len(level.corners) for level in axis] for axis in (across, down))
+    firsts = [np.cumsum([0, *counts])[:-1] for counts in (columns, lines, sums)]
+    return [tuple(map(int, struct)) for struct in zip(columns, *firsts, *ends, strict=True)]
+
+
+def _corners_of_all_rows(
+    network: NetworkPlan, across: list[grids.AxisCorners], down: list[grids.AxisCorners]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where each row's corners begin, int32, shape (rows + 1,), and all of them one after another;
+    see `grids.corners_of_rows`."""
+    levels = [
+        grids.corners_of_rows(level, columns.corners, lines.corners)
+        for level, columns, lines in zip(network.levels, across, down, strict=True)
+    ]
+    counts, corners = (np.concatenate(parts) for parts in zip(*levels, strict=True))
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), corners
+
+
+def _joined(axis: list[grids.AxisCorners], name: str) -> np.ndarray:
+    return np.concatenate([getattr(level, name) for level in axis])
 
 
 class _PointGradient:
