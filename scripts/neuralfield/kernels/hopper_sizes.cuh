@@ -6,7 +6,7 @@
 #pragma once
 
 enum Encoding { IDENTITY, CORNERS, FOURIER };
-enum ActivationName { SINE, TANH, RELU, SIGMOID };
+enum ActivationName { SINE, TANH, RELU, SIGMOID, VARIABLE_SINE, GAUSSIAN };
 
 constexpr int width_after[HIDDEN] = WIDTHS;
 constexpr int first_product =
