@@ -131,12 +131,14 @@ __device__ __forceinline__ void last_slopes(uint32_t (&pairs)[4], int column,
         }
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            const float* z = sums + column / 2 + 4 * j + 2 * i;
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
+                float z = sums[column / 2 + 4 * j + 2 * i + e];
+                // what output_layer has made of it is made again: there is no room to keep it
+                asm volatile("" : "+f"(z));
                 const float inverse_frequency = inverse_frequencies[HIDDEN - 1];
-                const float value = activation<ACTIVATION>(z[e], inverse_frequency);
-                slope[i][e] *= derivative<ACTIVATION>(z[e], value, inverse_frequency);
+                const float value = activation<ACTIVATION>(z, inverse_frequency);
+                slope[i][e] *= derivative<ACTIVATION>(z, value, inverse_frequency);
             }
             pairs[2 * j + i] = pack_saturated(slope[i][0], slope[i][1]);
         }
