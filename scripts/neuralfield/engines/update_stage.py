@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.buffers import PartialGradient
+from neuralfield.engines.buffers import PartialGradient, WeightCopy
 from neuralfield.engines.muon_stage import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.kernels.source import compile_module
@@ -107,12 +107,10 @@ class UpdateStage:
         if directions:
             direction_squares = xp.zeros(len(works), dtype=xp.float32)
             copies = dict(zip(tensors, (gradient.copy for gradient in gradients), strict=True))
-            matrices = []
-            for name, direction in directions.items():
-                blocks = np.flatnonzero(works["direction"] == direction.data.ptr)
-                weight = parameters[works["parameter_offset"][blocks[0]] :]
-                squares = direction_squares[blocks[0] : blocks[-1] + 1]
-                matrices.append(HiddenMatrix(weight, direction, squares, copies[name]))
+            matrices = [
+                _hidden_matrix(parameters, works, direction, direction_squares, copies[name])
+                for name, direction in directions.items()
+            ]
             self._muon = MuonStage(device, matrices, self._scalars, step, precision)
         self._arguments = (
             self._works,
@@ -297,3 +295,16 @@ def update_constants(optimizer: Optimizer, schedule: Schedule) -> dict[str, int 
         "HAS_MOMENTUM": int(optimizer.momentum != 0),
         "MOMENTUM": float(optimizer.momentum),
     }
+
+
+def _hidden_matrix(
+    parameters: Array,
+    works: np.ndarray,
+    direction: Array,
+    squares: Array,
+    copy: WeightCopy | None,
+) -> HiddenMatrix:
+    """What the blocks of one direction leave behind; `squares` has a number of each block."""
+    blocks = np.flatnonzero(works["direction"] == direction.data.ptr)
+    weight = parameters[works["parameter_offset"][blocks[0]] :]
+    return HiddenMatrix(weight, direction, squares[blocks[0] : blocks[-1] + 1], copy)
