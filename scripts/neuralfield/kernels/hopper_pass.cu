@@ -136,6 +136,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& to
     } else {
         place_coordinates(tile.table, sums, tile.points, shared.constants);
     }
+    forget_sums<width_after[0] / 2>(sums);
     if constexpr (HIDDEN > 1) forward(tile, sums);
     float z[2][CHANNELS];
     output_layer<true>(z, tile.table, sums, shared.constants);
