@@ -19,11 +19,18 @@ __device__ __forceinline__ float larger_or_nan(float a, float b) {
     return larger;
 }
 
+// The card's own: its largest relative error, 2 ** -11, is that of the rounding to float16 behind it.
+__device__ __forceinline__ float tanh_of(float z) {
+    float value;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(value) : "f"(z));
+    return value;
+}
+
 template <int name>
 __device__ __forceinline__ float activation(float z) {
     static_assert(SINE <= name && name <= SIGMOID, "an activation that has no code here");
     if constexpr (name == SINE) return __sinf(z);
-    if constexpr (name == TANH) return 1.0f - __fdividef(2.0f, __expf(2.0f * z) + 1.0f);
+    if constexpr (name == TANH) return tanh_of(z);
     if constexpr (name == RELU) return larger_or_nan(z, 0.0f);
     return __fdividef(1.0f, 1.0f + __expf(-z));
 }
