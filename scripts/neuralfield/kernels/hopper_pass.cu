@@ -73,8 +73,8 @@ __device__ __forceinline__ void forward(const Tile& tile, Sums& sums) {
         });
         for_shape_of(layer, [&](auto kind) {
             constexpr int columns = width_after[kind.value];
-            multiply<fan_in(kind.value), columns, RESIDENT>(sums, tile.table.tile, tile.stream,
-                                                            tile.place);
+            multiply<fan_in(kind.value), columns, RESIDENT, true>(sums, tile.table.tile,
+                                                                  tile.stream, tile.place);
             forget_sums<columns / 2>(sums);
         });
     }
@@ -90,7 +90,7 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
             tile.send<rows>(tile.shared.arguments.slopes[layer]);
             Derivatives<columns> derivatives;  // on their way while the product is worked on
             derivatives.load(tile.kept(layer - 1));
-            multiply<rows, columns, RESIDENT>(sums, tile.table.tile, tile.stream, tile.place);
+            multiply<rows, columns, RESIDENT, true>(sums, tile.table.tile, tile.stream, tile.place);
             differentiate(tile, derivatives, sums);
         });
 }
@@ -131,8 +131,8 @@ __device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& to
     if constexpr (first_product == 0) {
         encode(tile.table, tile.points, shared.constants);
         tile.send<INPUT_WIDTH>(shared.arguments.values[0]);
-        multiply<INPUT_WIDTH, width_after[0], RESIDENT>(sums, tile.table.tile, tile.stream,
-                                                        tile.place);
+        multiply<INPUT_WIDTH, width_after[0], RESIDENT, true>(sums, tile.table.tile, tile.stream,
+                                                              tile.place);
     } else {
         place_coordinates(tile.table, sums, tile.points, shared.constants);
     }
@@ -183,7 +183,6 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
     load_constants(shared.constants, arguments.parameters, arguments.frequencies,
                    arguments.offsets);
     __syncthreads();
-
     const int rounds = (TILES + BLOCK_TILES * gridDim.x - 1) / (BLOCK_TILES * gridDim.x);
     if (threadIdx.x >= CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
@@ -198,6 +197,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
         RingPlace place;
         Totals totals;
         float sums[WIDEST / 2];
+        if (number == BLOCK_TILES - 1) give_turn();  // the first of all
         for (int round = 0; round < rounds; ++round) {
             // an incomplete last round is spread over the blocks
             int index = (round * BLOCK_TILES + number) * gridDim.x + blockIdx.x;
@@ -209,6 +209,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
                 skip_weights<true>(stream, place);
             }
         }
+        if (number == 0) wait_for_turn();  // what the last one has given
         if (table.is_first()) bulk_stores_done();
         note_totals(shared, totals);
         named_sync<CONSUMERS>(ALL_CONSUMERS);
