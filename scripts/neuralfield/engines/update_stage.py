@@ -7,6 +7,7 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import PartialGradient
+from neuralfield.engines.dependent_launch import DependentLaunch
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.kernels.source import compile_module
 from neuralfield.optimizers import Adam, Optimizer, Sgd
@@ -70,22 +71,18 @@ class UpdateStage:
             for prefix in state_prefixes(optimizer)
         ]
         works = work_table(tensors, gradients)
-        self._works = device.asarray(works.view(np.uint8))
         self._scalars = xp.zeros((2, 2), dtype=xp.float32)
-        self._blocks_done = xp.zeros((), dtype=xp.uint32)
         self._step = step
         constants = update_constants(optimizer, problem.schedule) | {
             "BLOCKS": len(works),
             "LOSS_PARTS": loss_partials.shape[0],
         }
         module = compile_module("update.cu", constants)
-        self._kernel = module.get_function("update")
         self._set_step = module.get_function("set_step")
-        self._blocks = len(works) + 1
         # moments that an optimizer does not have are not looked at
         moment1, moment2 = (*self.moments, parameters, parameters)[:2]
-        self._arguments = (
-            self._works,
+        arguments = (
+            device.asarray(works.view(np.uint8)),
             parameters,
             moment1,
             moment2,
@@ -93,8 +90,10 @@ class UpdateStage:
             totals,
             self._scalars,
             step,
-            self._blocks_done,
+            xp.zeros((), dtype=xp.uint32),
         )
+        kernel = module.get_function("update")
+        self._launch = DependentLaunch(device, kernel, len(works) + 1, _THREADS, arguments)
 
     def set_step(self, first_step: int) -> None:
         """Put on the current stream: the next step comes after `first_step` finished ones."""
@@ -102,7 +101,7 @@ class UpdateStage:
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
-        self._kernel((self._blocks,), (_THREADS,), self._arguments)
+        self._launch()
 
 
 def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:

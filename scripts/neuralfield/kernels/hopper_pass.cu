@@ -6,6 +6,7 @@
 //
 // Slopes are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out of
 // float16's subnormal numbers.
+#include "dependent_launch.cuh"
 #include "hopper_batch.cuh"
 #include "hopper_derivatives.cuh"
 #include "hopper_tile.cuh"
@@ -178,6 +179,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
     __half* left = &shared.left[0][0][0][0];
     for (int i = threadIdx.x; i < BLOCK_TILES * 3 * 8 * ROWS_PITCH; i += blockDim.x)
         left[i] = __half(0.0f);
+    wait_for_earlier_kernels();
     __syncthreads();
     const Arguments& arguments = shared.arguments;
     load_constants(shared.constants, arguments.parameters, arguments.frequencies,

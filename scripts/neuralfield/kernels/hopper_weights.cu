@@ -9,6 +9,7 @@
 //
 // Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), SHAPE_ALTERNATES
 // (whether warpgroups share tiles out, not rows), WEIGHT_STAGES.
+#include "dependent_launch.cuh"
 #include "hopper.cuh"
 
 constexpr int rows_of[SHAPES] = SHAPE_ROWS;
@@ -176,6 +177,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1) hopper_weights(
         }
         barrier_init_fence();
     }
+    wait_for_earlier_kernels();
     __syncthreads();
     if (threadIdx.x >= CONSUMERS) {
         give_registers<24>();

@@ -8,6 +8,7 @@
 // A block adds up 128 neighbouring elements (32 where they cannot be loaded four at a time): its
 // 8 warps take every 8th part each, so that many loads are on their way at once.
 
+#include "dependent_launch.cuh"
 #include "weight_blocks.cuh"
 
 #define WARPS 8
@@ -141,12 +142,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
            const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
            long long* step_taken, unsigned int* blocks_done) {
     __shared__ __align__(16) float sums[WARPS][128];
-    const long long step = *step_taken;
+    long long step;
     if (blockIdx.x == 0) {
+        wait_for_earlier_kernels();
+        step = *step_taken;
         add_totals(loss_partials, totals, scalars, step);
     } else {
         const Work work = works[blockIdx.x - 1];
-        const Scalars now = scalars[step & 1];
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         const int per_load = work.is_vector ? 4 : 1;
         const int own = work.first + threadIdx.x, at_own = work.parameter_offset + own;
@@ -157,6 +159,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             if (ADAM || HAS_MOMENTUM) mine.moment1 = moments1[at_own];
             if (ADAM) mine.moment2 = moments2[at_own];
         }
+        wait_for_earlier_kernels();
+        step = *step_taken;
+        const Scalars now = scalars[step & 1];
         const int element = work.first + lane * per_load;
         if (element < work.size) {
             const int row = element / work.columns, column = element - row * work.columns;
