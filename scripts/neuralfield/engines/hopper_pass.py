@@ -11,6 +11,7 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers, PartialGradient
+from neuralfield.engines.dependent_launch import DependentLaunch
 from neuralfield.engines.hopper_gradients import (
     VectorGradients,
     partial_gradients,
@@ -82,7 +83,9 @@ class HopperPass:
         precision: str,
     ) -> None:
         self.network, self.batch, self._xp = network, batch, device.xp
+        self._device = device
         self._allocated: list[Array] = []
+        self._launches: list[DependentLaunch] = []
         self._shape = HopperNetwork(network, _BLOCK_TILES)
         self._hidden, self._matrices = self._shape.hidden, self._shape.matrices
         self._processors, self._shared_limit_bytes = card_limits(device)
@@ -127,19 +130,8 @@ class HopperPass:
 
     def launch(self) -> None:
         """Put the pass on the current stream."""
-        self._pass(
-            (self._blocks,),
-            (TILE_THREADS * (self._block_tiles + 1),),
-            (self._arguments,),
-            shared_mem=self._pass_shared_bytes,
-        )
-        if self._jobs:
-            self._weights(
-                (len(self._jobs),),
-                (3 * TILE_THREADS,),
-                (self._job_table,),
-                shared_mem=self._weights_shared_bytes,
-            )
+        for launch in self._launches:
+            launch()
 
     def _zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
         self._allocated.append(self._xp.zeros(shape, dtype=dtype))
@@ -151,16 +143,15 @@ class HopperPass:
 
     def _set_up_pass(self, buffers: Buffers) -> None:
         network, batch, shape = self.network, self.batch, self._shape
-        self._block_tiles = shape.block_tiles
-        stages, self._pass_shared_bytes = shape.ring(
+        stages, shared_bytes = shape.ring(
             _pass_fixed_bytes(shape), self._shared_limit_bytes, backward=True
         )
         constants = shape.constants(stages) | batch.constants()
         constants["GRADIENT_SCALE"] = MIXED_GRADIENT_SCALE
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
         module = compile_module("hopper_pass.cu", constants, wgmma_source(products))
-        self._pass = module.get_function("hopper_pass")
-        self._pass.max_dynamic_shared_size_bytes = self._pass_shared_bytes
+        kernel = module.get_function("hopper_pass")
+        kernel.max_dynamic_shared_size_bytes = shared_bytes
 
         self._blocks = min(self._processors, batch.tiles)
         self._values = [self._zeros(1, "float16")] * len(shape.hidden)
@@ -170,7 +161,7 @@ class HopperPass:
             self._slopes[index] = self._zeros(batch.rows * shape.widths[index], "float16")
         derivatives = self._zeros(
             self._blocks
-            * self._block_tiles
+            * shape.block_tiles
             * len(shape.hidden)
             * (shape.widest // 16)
             * TILE_THREADS
@@ -197,12 +188,17 @@ class HopperPass:
         table = np.concatenate(
             [addresses(pointers).view(np.uint8), np.array(numbers, np.int32).view(np.uint8)]
         )
-        self._arguments = self._upload(table)
+        threads = TILE_THREADS * (shape.block_tiles + 1)
+        self._launches.append(
+            DependentLaunch(
+                self._device, kernel, self._blocks, threads, [self._upload(table)], shared_bytes
+            )
+        )
 
     def _set_up_weight_gradients(self) -> None:
         """Share out the matrices over the processors, in proportion to their work."""
         self._partials: dict[int, tuple[Array, Array, int]] = {}
-        self._jobs: list[np.ndarray] = []
+        table: list[np.ndarray] = []
         if not self._matrices:
             return
         kinds = [job for index in self._matrices for job in self._jobs_of(index)]
@@ -230,10 +226,10 @@ class HopperPass:
             bias = self._zeros((parts, columns), "float32")
             self._partials[index] = weight, bias, parts
             for job in jobs:
-                self._jobs += self._split(job, splits[index], weight, bias, shapes.index(job.shape))
+                table += self._split(job, splits[index], weight, bias, shapes.index(job.shape))
         stage_bytes = max(2 * TILE_ROWS * (rows + columns) for rows, columns, _ in shapes)
         stages = min(8, (self._shared_limit_bytes - 2048) // (stage_bytes + 16))
-        self._weights_shared_bytes = stages * (stage_bytes + 16) + 1024
+        shared_bytes = stages * (stage_bytes + 16) + 1024
         constants = {
             "SHAPES": len(shapes),
             "SHAPE_ROWS": listed(shape[0] for shape in shapes),
@@ -243,9 +239,12 @@ class HopperPass:
         }
         columns = {shape[1] for shape in shapes}
         module = compile_module("hopper_weights.cu", constants, wgmma_source(columns))
-        self._weights = module.get_function("hopper_weights")
-        self._weights.max_dynamic_shared_size_bytes = self._weights_shared_bytes
-        self._job_table = self._upload(np.concatenate(self._jobs))
+        kernel = module.get_function("hopper_weights")
+        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        arguments, threads = [self._upload(np.concatenate(table))], 3 * TILE_THREADS
+        self._launches.append(
+            DependentLaunch(self._device, kernel, len(table), threads, arguments, shared_bytes)
+        )
 
     def _jobs_of(self, index: int) -> list[_WeightJob]:
         layer = self._hidden[index]

@@ -7,6 +7,8 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import PartialGradient, WeightCopy
+from neuralfield.engines.dependent_launch import DependentLaunch
+from neuralfield.engines.launch import THREADS, Launch
 from neuralfield.engines.muon_stage import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.kernels.source import compile_module
@@ -14,7 +16,6 @@ from neuralfield.optimizers import Adam, ClippedGradients, Muon, Optimizer, Sgd
 from neuralfield.schedules import Schedule
 from neuralfield.tensor import Tensor
 
-_THREADS = 256
 _WORK = np.dtype(
     [
         ("partials", np.uint64),
@@ -79,30 +80,26 @@ class UpdateStage:
             name: xp.zeros_like(tensors[name].data) for name in hidden_matrices(optimizer, tensors)
         }
         works = work_table(tensors, gradients, directions)
-        self._works = device.asarray(works.view(np.uint8))
+        works_on_card = device.asarray(works.view(np.uint8))
         self._scalars = xp.zeros((2, 3), dtype=xp.float32)
-        self._blocks_done = xp.zeros((), dtype=xp.uint32)
+        blocks_done = xp.zeros((), dtype=xp.uint32)
         self._step = step
         constants = update_constants(optimizer, problem.schedule) | {
             "BLOCKS": len(works),
             "LOSS_PARTS": loss_partials.shape[0],
         }
         module = compile_module("update.cu", constants)
-        self._kernel = module.get_function("update")
         self._set_step = module.get_function("set_step")
-        self._blocks = len(works) + 1
         self._working = list(directions.values())
         # what an optimizer does not have is not looked at
         moment1, moment2 = (*self._moments, parameters, parameters)[:2]
         summed = clip_factor = direction_squares = parameters
         self._sum_gradients = self._muon = None
         if isinstance(optimizer, ClippedGradients):
-            self._sum_gradients = module.get_function("sum_gradients")
             summed, clip_factor = xp.zeros_like(parameters), xp.zeros((), dtype=xp.float32)
-            self._summing = (
-                *(self._works, summed, xp.zeros(len(works)), clip_factor),
-                self._blocks_done,
-            )
+            summing = (works_on_card, summed, xp.zeros(len(works)), clip_factor, blocks_done)
+            kernel = module.get_function("sum_gradients")
+            self._sum_gradients = Launch(kernel, (len(works),), summing)
             self._working.append(summed)
         if directions:
             direction_squares = xp.zeros(len(works), dtype=xp.float32)
@@ -112,8 +109,8 @@ class UpdateStage:
                 for name, direction in directions.items()
             ]
             self._muon = MuonStage(device, matrices, self._scalars, step, precision)
-        self._arguments = (
-            self._works,
+        arguments = (
+            works_on_card,
             parameters,
             moment1,
             moment2,
@@ -121,11 +118,13 @@ class UpdateStage:
             totals,
             self._scalars,
             step,
-            self._blocks_done,
+            blocks_done,
             summed,
             clip_factor,
             direction_squares,
         )
+        kernel = module.get_function("update")
+        self._update = DependentLaunch(device, kernel, len(works) + 1, THREADS, arguments)
 
     @property
     def memory_bytes(self) -> int:
@@ -140,8 +139,8 @@ class UpdateStage:
     def launch(self) -> None:
         """Put the stage on the current stream."""
         if self._sum_gradients:
-            self._sum_gradients((self._blocks - 1,), (_THREADS,), self._summing)
-        self._kernel((self._blocks,), (_THREADS,), self._arguments)
+            self._sum_gradients()
+        self._update()
         if self._muon:
             self._muon.launch()
 

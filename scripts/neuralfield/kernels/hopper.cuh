@@ -51,6 +51,12 @@ __device__ __forceinline__ void named_sync(int name) {
     asm volatile("bar.sync %0, %1;" ::"r"(name), "n"(threads) : "memory");
 }
 
+// Come there without waiting.
+template <int threads>
+__device__ __forceinline__ void named_arrive(int name) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(name), "n"(threads) : "memory");
+}
+
 // Change how many registers each thread of a warpgroup has.
 template <int count>
 __device__ __forceinline__ void take_registers() {
@@ -76,6 +82,16 @@ __device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes,
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
             "r"(shared_address(to)),
         "l"(from), "r"(bytes), "r"(shared_address(barrier))
+        : "memory");
+}
+
+// The same for what is read once: it only passes through the cache.
+__device__ __forceinline__ void bulk_copy_once(void* to, const void* from, int bytes,
+                                               uint64_t* barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(to)),
+        "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(passing_through())
         : "memory");
 }
 

@@ -102,6 +102,7 @@ __device__ __forceinline__ void draw(const Arguments& arguments, const Constants
             } else {
                 place_coordinates(table, sums, points, constants);
             }
+            forget_sums<width_after[0] / 2>(sums);
             if constexpr (HIDDEN > 1) forward(table, constants, sums, stream, place);
             float z[2][CHANNELS];
             output_layer<false>(z, table, sums, constants);

@@ -20,6 +20,13 @@ __device__ __forceinline__ float larger_or_nan(float a, float b) {
     return larger;
 }
 
+// The card's own: its largest relative error, 2 ** -11, is that of the rounding to float16 behind it.
+__device__ __forceinline__ float tanh_of(float z) {
+    float value;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(value) : "f"(z));
+    return value;
+}
+
 // Of each layer. A variable sine grows faster with z as it is without the frequency.
 __constant__ float inverse_frequencies[HIDDEN] = INVERSE_FREQUENCIES;
 
@@ -32,7 +39,7 @@ template <int name>
 __device__ __forceinline__ float activation(float z, float inverse_frequency) {
     static_assert(SINE <= name && name <= GAUSSIAN, "an activation that has no code here");
     if constexpr (name == SINE) return __sinf(z);
-    if constexpr (name == TANH) return 1.0f - __fdividef(2.0f, __expf(2.0f * z) + 1.0f);
+    if constexpr (name == TANH) return tanh_of(z);
     if constexpr (name == RELU) return larger_or_nan(z, 0.0f);
     if constexpr (name == VARIABLE_SINE) return __sinf(z * growth_of_sine(z, inverse_frequency));
     if constexpr (name == GAUSSIAN) return __expf(-z * z);

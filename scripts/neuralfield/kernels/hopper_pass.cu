@@ -6,6 +6,7 @@
 //
 // Slopes are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out of
 // float16's subnormal numbers.
+#include "dependent_launch.cuh"
 #include "hopper_batch.cuh"
 #include "hopper_derivatives.cuh"
 #include "hopper_tile.cuh"
@@ -74,8 +75,8 @@ __device__ __forceinline__ void forward(const Tile& tile, Sums& sums) {
         });
         for_shape_of(layer, [&](auto kind) {
             constexpr int columns = width_after[kind.value];
-            multiply<fan_in(kind.value), columns, RESIDENT>(sums, tile.table.tile, tile.stream,
-                                                            tile.place);
+            multiply<fan_in(kind.value), columns, RESIDENT, true>(sums, tile.table.tile,
+                                                                  tile.stream, tile.place);
             forget_sums<columns / 2>(sums);
         });
     }
@@ -91,7 +92,7 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
             tile.send<rows>(tile.shared.arguments.slopes[layer]);
             Derivatives<columns> derivatives;  // on their way while the product is worked on
             derivatives.load(tile.kept(layer - 1));
-            multiply<rows, columns, RESIDENT>(sums, tile.table.tile, tile.stream, tile.place);
+            multiply<rows, columns, RESIDENT, true>(sums, tile.table.tile, tile.stream, tile.place);
             differentiate(tile, derivatives, sums);
         });
 }
@@ -132,11 +133,12 @@ __device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& to
     if constexpr (first_product == 0) {
         encode(tile.table, tile.points, shared.constants);
         tile.send<INPUT_WIDTH>(shared.arguments.values[0]);
-        multiply<INPUT_WIDTH, width_after[0], RESIDENT>(sums, tile.table.tile, tile.stream,
-                                                        tile.place);
+        multiply<INPUT_WIDTH, width_after[0], RESIDENT, true>(sums, tile.table.tile, tile.stream,
+                                                              tile.place);
     } else {
         place_coordinates(tile.table, sums, tile.points, shared.constants);
     }
+    forget_sums<width_after[0] / 2>(sums);
     if constexpr (HIDDEN > 1) forward(tile, sums);
     float z[2][CHANNELS];
     output_layer<true>(z, tile.table, sums, shared.constants);
@@ -178,12 +180,12 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
     __half* left = &shared.left[0][0][0][0];
     for (int i = threadIdx.x; i < BLOCK_TILES * 3 * 8 * ROWS_PITCH; i += blockDim.x)
         left[i] = __half(0.0f);
+    wait_for_earlier_kernels();
     __syncthreads();
     const Arguments& arguments = shared.arguments;
     load_constants(shared.constants, arguments.parameters, arguments.frequencies,
                    arguments.offsets);
     __syncthreads();
-
     const int rounds = (TILES + BLOCK_TILES * gridDim.x - 1) / (BLOCK_TILES * gridDim.x);
     if (threadIdx.x >= CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
@@ -198,6 +200,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
         RingPlace place;
         Totals totals;
         float sums[WIDEST / 2];
+        if (number == BLOCK_TILES - 1) give_turn();  // the first of all
         for (int round = 0; round < rounds; ++round) {
             // an incomplete last round is spread over the blocks
             int index = (round * BLOCK_TILES + number) * gridDim.x + blockIdx.x;
@@ -209,6 +212,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
                 skip_weights<true>(stream, place);
             }
         }
+        if (number == 0) wait_for_turn();  // what the last one has given
         if (table.is_first()) bulk_stores_done();
         note_totals(shared, totals);
         named_sync<CONSUMERS>(ALL_CONSUMERS);

@@ -38,9 +38,34 @@ __host__ __device__ constexpr bool is_resident() {
     return stream_chunks(backward) <= STAGES;
 }
 
-// Bytes of each chunk of the stream.
+// Warpgroups take turns at products: while one has the tensor cores, others are at their
+// activations. The first to begin a product works through its whole matrix before the last has
+// begun, so the ring must have room for one.
+__host__ __device__ constexpr bool has_turns() {
+    int most = 0;
+    for (int layer = first_product; layer < HIDDEN; ++layer) {
+        int forward = chunk_count(fan_in(layer), width_after[layer]);
+        int backward = chunk_count(width_after[layer], fan_in(layer));
+        most = forward > most ? forward : most;
+        most = backward > most && layer > 0 ? backward : most;
+    }
+    return most <= STAGES;
+}
+
+constexpr int FIRST_TURN = 8;  // name of the first warpgroup's barrier
+
+__device__ __forceinline__ void wait_for_turn() {
+    if (has_turns()) named_sync<256>(FIRST_TURN + threadIdx.x / 128);
+}
+
+__device__ __forceinline__ void give_turn() {
+    if (has_turns()) named_arrive<256>(FIRST_TURN + (threadIdx.x / 128 + 1) % BLOCK_TILES);
+}
+
+// Bytes of each chunk of the stream, and whether it is the last one of its matrix.
 struct Chunks {
     int bytes[stream_chunks(true) + 1];
+    bool is_last[stream_chunks(true) + 1];
 };
 
 __host__ __device__ constexpr Chunks list_chunks() {
@@ -52,8 +77,10 @@ __host__ __device__ constexpr Chunks list_chunks() {
         int rows = back ? width_after[layer] : fan_in(layer);
         int columns = back ? fan_in(layer) : width_after[layer];
         int size = rows_per_chunk(rows, columns);
-        for (int row = 0; row < rows; row += size)
+        for (int row = 0; row < rows; row += size) {
+            chunks.is_last[count] = row + size >= rows;
             chunks.bytes[count++] = 2 * columns * (size < rows - row ? size : rows - row);
+        }
     }
     return chunks;
 }
@@ -80,25 +107,33 @@ __device__ __forceinline__ void send_weights(const Stream& stream, const char* w
     }
 }
 
-// Let a round of weights pass.
+// Let a round of weights pass, and all turns of it.
 template <bool backward>
 __device__ __forceinline__ void skip_weights(const Stream& stream, RingPlace& place) {
-    if (is_resident<backward>()) return;
+    constexpr bool resident = is_resident<backward>();
     constexpr int chunks = stream_chunks(backward);
-    for (int chunk = 0; chunk < chunks; ++chunk, place.advance(STAGES)) {
-        barrier_wait(&stream.filled[place.stage], place.parity);
-        if (threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[place.stage]);
+    bool is_first = true;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        if (is_first) wait_for_turn();
+        if (!resident) {
+            barrier_wait(&stream.filled[place.stage], place.parity);
+            if (threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[place.stage]);
+            place.advance(STAGES);
+        }
+        is_first = stream_of_chunks.is_last[chunk];
+        if (is_first) give_turn();
     }
 }
 
 // sums = (the tile's values) x (the next matrix of the stream).
-template <int rows, int columns, bool resident>
+template <int rows, int columns, bool resident, bool turns = false>
 __device__ __forceinline__ void multiply(float* sums, const char* tile, const Stream& stream,
                                          RingPlace& place) {
     constexpr int size = rows_per_chunk(rows, columns);
     constexpr int block_row = columns / 8 * 128;
     const uint32_t values = shared_address(tile);
     int previous = -1;
+    if (turns) wait_for_turn();
 #pragma unroll
     for (int row = 0; row < rows; row += size) {
         barrier_wait(&stream.filled[place.stage], resident ? 0 : place.parity);
@@ -121,6 +156,7 @@ __device__ __forceinline__ void multiply(float* sums, const char* tile, const St
         }
         place.advance(STAGES);
     }
+    if (turns) give_turn();
     wgmma_wait<0>();
     finished_sums<columns / 2>(sums);
     if (!resident && threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[previous]);

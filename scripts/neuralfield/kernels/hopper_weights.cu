@@ -9,6 +9,7 @@
 //
 // Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), SHAPE_ALTERNATES
 // (whether warpgroups share tiles out, not rows), WEIGHT_STAGES.
+#include "dependent_launch.cuh"
 #include "hopper.cuh"
 
 constexpr int rows_of[SHAPES] = SHAPE_ROWS;
@@ -54,12 +55,12 @@ __device__ __forceinline__ void bring(const Job& job, char* buffer, Shared& shar
         barrier_expect_bytes(filled, 2 * TILE_POINTS * (rows + columns));
         const char* values = job.values + size_t(tile) * TILE_POINTS * job.value_columns * 2;
         if (job.value_columns == rows) {
-            bulk_copy(stage + slope_bytes, values, 8 * row_bytes, filled);
+            bulk_copy_once(stage + slope_bytes, values, 8 * row_bytes, filled);
         } else {
             for (int row = 0; row < 8; ++row)
-                bulk_copy(stage + slope_bytes + row * row_bytes,
-                          values + (row * job.value_columns + job.first_column) * 16, row_bytes,
-                          filled);
+                bulk_copy_once(stage + slope_bytes + row * row_bytes,
+                               values + (row * job.value_columns + job.first_column) * 16,
+                               row_bytes, filled);
         }
         bulk_copy(stage, job.slopes + size_t(tile) * slope_bytes, slope_bytes, filled);
     }
@@ -176,6 +177,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1) hopper_weights(
         }
         barrier_init_fence();
     }
+    wait_for_earlier_kernels();
     __syncthreads();
     if (threadIdx.x >= CONSUMERS) {
         give_registers<24>();

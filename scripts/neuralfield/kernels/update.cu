@@ -10,6 +10,7 @@
 // A block adds up 128 neighbouring elements (32 where they cannot be loaded four at a time): its
 // 8 warps take every 8th part each, so that many loads are on their way at once.
 
+#include "dependent_launch.cuh"
 #include "step_scalars.cuh"
 #include "weight_blocks.cuh"
 
@@ -225,12 +226,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
            const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
            long long* step_taken, unsigned int* blocks_done, const float* __restrict__ gradients,
            const float* clip_factor, float* __restrict__ direction_squares) {
-    const long long step = *step_taken;
+    long long step;
     if (blockIdx.x == 0) {
+        wait_for_earlier_kernels();
+        step = *step_taken;
         add_totals(loss_partials, totals, scalars, step);
     } else {
         const Work work = works[blockIdx.x - 1];
-        const Scalars now = scalars[step & 1];
         const int own = own_element(work);
         const bool has_own = own >= 0, is_hidden = MUON && work.direction;
         const int at_own = work.parameter_offset + own, at_own2 = work.moment2_offset + own;
@@ -240,6 +242,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             if (ADAM || HAS_MOMENTUM) mine.moment1 = moments1[at_own];
             if (ADAM && !is_hidden) mine.moment2 = moments2[at_own2];
         }
+        wait_for_earlier_kernels();
+        step = *step_taken;
+        const Scalars now = scalars[step & 1];
 #if CLIPPED
         const float gradient = has_own ? *clip_factor * gradients[at_own] : 0.0f;
 #else
