@@ -24,8 +24,8 @@ struct Derivatives {
                 float slope[2];
 #pragma unroll
                 for (int i = 0; i < 2; ++i)
-                    slope[i] = derivative<ACTIVATION>(z[pair][i], value[pair][i],
-                                                      inverse_frequency);
+                    slope[i] =
+                        derivative<ACTIVATION>(z[pair][i], value[pair][i], inverse_frequency);
                 word[column / 4 + pair] = pack_derivatives(slope[0], slope[1]);
             }
         }

@@ -92,8 +92,7 @@ struct KeepActivation {
 #pragma unroll
         for (int i = 0; i < GROUP; ++i) z[i] = activation(z[i], inverse_frequency, slope[i]);
         store_group<IS_BOUNDED>(values + index, z);
-        if (KEEPS_SLOPES && slopes)
-            store_group<ACTIVATION != VARIABLE_SINE>(slopes + index, slope);
+        if (KEEPS_SLOPES && slopes) store_group<ACTIVATION != VARIABLE_SINE>(slopes + index, slope);
     }
 };
 
@@ -248,21 +247,21 @@ __device__ __forceinline__ void gradient(const element* activations, int fan_in,
 
 #define KERNEL extern "C" __global__ __launch_bounds__(PRODUCT_THREADS, 2)
 
-#define KERNELS(SIZE)                                                                              \
-    KERNEL void forward_##SIZE(const element* activations, int depth, const element* weight,       \
-                               const float* bias, float frequency, element* values,                \
-                               element* slopes, int stride) {                                      \
-        forward<SIZE>(activations, depth, weight, bias, frequency, values, slopes, stride);        \
-    }                                                                                              \
-    KERNEL void backward_##SIZE(const element* gradients, int depth, const element* weight,        \
-                                const element* kept, element* before, int stride) {                \
-        backward<SIZE>(gradients, depth, weight, kept, before, stride);                            \
-    }                                                                                              \
-    KERNEL void gradient_##SIZE(const element* activations, int fan_in, const element* gradients,  \
-                                int fan_out, int tiles, float* partials, float* bias_partials,     \
-                                int accumulate) {                                                  \
-        gradient<SIZE>(activations, fan_in, gradients, fan_out, tiles, partials, bias_partials,    \
-                       accumulate);                                                                \
+#define KERNELS(SIZE)                                                                             \
+    KERNEL void forward_##SIZE(const element* activations, int depth, const element* weight,      \
+                               const float* bias, float frequency, element* values,               \
+                               element* slopes, int stride) {                                     \
+        forward<SIZE>(activations, depth, weight, bias, frequency, values, slopes, stride);       \
+    }                                                                                             \
+    KERNEL void backward_##SIZE(const element* gradients, int depth, const element* weight,       \
+                                const element* kept, element* before, int stride) {               \
+        backward<SIZE>(gradients, depth, weight, kept, before, stride);                           \
+    }                                                                                             \
+    KERNEL void gradient_##SIZE(const element* activations, int fan_in, const element* gradients, \
+                                int fan_out, int tiles, float* partials, float* bias_partials,    \
+                                int accumulate) {                                                 \
+        gradient<SIZE>(activations, fan_in, gradients, fan_out, tiles, partials, bias_partials,   \
+                       accumulate);                                                               \
     }
 
 KERNELS(64)

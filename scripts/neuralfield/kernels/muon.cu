@@ -18,9 +18,9 @@
 
 // One hidden matrix.
 struct Matrix {
-    const float* direction;  // (rows, columns)
-    const float* squares;    // sums of its squares, one for each part
-    float* weight;           // (rows, columns)
+    const float* direction;        // (rows, columns)
+    const float* squares;          // sums of its squares, one for each part
+    float* weight;                 // (rows, columns)
     __half *forward, *backward;    // copies of the weight for matrix products, or null
     element* x[2];                 // (length, width), and those of the next step
     element *square, *polynomial;  // (width, width)
@@ -73,8 +73,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void normalise(const Matrix* ma
             column = swapped;
         }
         const bool there = row < matrix.rows && column < matrix.columns;
-        matrix.x_of(0)[i] = to_element(
-            there ? factor * matrix.direction[row * matrix.columns + column] : 0.0f);
+        matrix.x_of(0)[i] =
+            to_element(there ? factor * matrix.direction[row * matrix.columns + column] : 0.0f);
     }
 }
 
@@ -116,9 +116,8 @@ extern "C" __global__ __launch_bounds__(PRODUCT_THREADS) void make_polynomial(
     auto take = [&](int row, int column, float2 sums) {
         const size_t index = size_t(row0 + row) * matrix.width + column0 + column;
         const float2 square = load_pair(matrix.square + index);
-        store_pair(matrix.polynomial + index,
-                   make_float2(-4.7750f * square.x + 2.0315f * sums.x,
-                               -4.7750f * square.y + 2.0315f * sums.y));
+        store_pair(matrix.polynomial + index, make_float2(-4.7750f * square.x + 2.0315f * sums.x,
+                                                          -4.7750f * square.y + 2.0315f * sums.y));
     };
     matrix_product<SIDE, SIDE, false, false, false>(
         matrix.square + size_t(row0) * matrix.width, matrix.width, matrix.square + column0,

@@ -23,9 +23,9 @@ struct Work {
     float* direction;            // of a hidden matrix under Muon, else null
     __half *forward, *backward;  // of a weight: copies for matrix products, or null
     int parts, part_stride, row_stride, columns;
-    int first, size;       // elements of this tensor: where the block begins, how many there are
+    int first, size;  // elements of this tensor: where the block begins, how many there are
     int parameter_offset, moment2_offset;  // of the tensor
-    int is_vector;         // four elements at a time
+    int is_vector;                         // four elements at a time
     float scale;
     float copy_factor;
 };
@@ -136,8 +136,8 @@ __device__ __forceinline__ Number block_sum(Number number) {
 // The block that ends last adds up the squares of all blocks, in their order. Grid: (BLOCKS,).
 #if CLIPPED
 extern "C" __global__ void __launch_bounds__(THREADS)
-    sum_gradients(const Work* __restrict__ works, float* __restrict__ gradients,
-                  double* squares, float* clip_factor, unsigned int* blocks_done) {
+    sum_gradients(const Work* __restrict__ works, float* __restrict__ gradients, double* squares,
+                  float* clip_factor, unsigned int* blocks_done) {
     __shared__ bool is_last;
     const Work work = works[blockIdx.x];
     const int own = own_element(work);
