@@ -1,6 +1,7 @@
 """The stage of the cuda engine that moves the parameters and counts the step."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import PartialGradient
 from neuralfield.engines.picture_problem import PictureProblem
+from neuralfield.engines.sampling_stage import member_table
 from neuralfield.kernels.source import compile_module
 from neuralfield.optimizers import Adam, Optimizer, Sgd
 from neuralfield.schedules import Schedule
@@ -33,6 +35,21 @@ _WORK = np.dtype(
     align=True,
 )
 """The struct Work of update.cu."""
+
+_SCHEDULE = np.dtype(
+    [
+        ("learning_rate", np.float64),
+        ("minimum_learning_rate", np.float64),
+        ("period", np.int64),
+        ("warmup_steps", np.int64),
+        ("is_cosine", np.int64),
+    ]
+)
+"""The struct Schedule of update.cu."""
+
+STRANDS = 8
+"""Sums that the kernel, with a warp for each, takes of the parts before it adds these sums up: part
+``p`` belongs to sum ``p % STRANDS``. Who leaves the sums as parts leaves the same gradient."""
 
 
 class UpdateStage:
@@ -69,40 +86,76 @@ class UpdateStage:
             flatten_arrays(device, [(optimizer.state, f"{prefix}.{name}") for name in tensors])
             for prefix in state_prefixes(optimizer)
         ]
+        self._tensors, self._gradients = tensors, gradients
         works = work_table(tensors, gradients)
-        self._works = device.asarray(works.view(np.uint8))
-        self._scalars = xp.zeros((2, 2), dtype=xp.float32)
-        self._blocks_done = xp.zeros((), dtype=xp.uint32)
-        self._step = step
-        constants = update_constants(optimizer, problem.schedule) | {
+        works_array = device.asarray(works.view(np.uint8))
+        schedule = device.asarray(schedule_struct(problem.schedule).view(np.uint8))
+        scalars = xp.zeros((2, 2), dtype=xp.float32)
+        blocks_done = xp.zeros((), dtype=xp.uint32)
+        self._step_arguments = step, scalars, schedule
+        self.constants = update_constants(optimizer) | {
             "BLOCKS": len(works),
             "LOSS_PARTS": loss_partials.shape[0],
         }
-        module = compile_module("update.cu", constants)
+        module = compile_module("update.cu", self.constants)
         self._kernel = module.get_function("update")
         self._set_step = module.get_function("set_step")
-        self._blocks = len(works) + 1
+        self.blocks = len(works) + 1
         # moments that an optimizer does not have are not looked at
         moment1, moment2 = (*self.moments, parameters, parameters)[:2]
         self._arguments = (
-            self._works,
+            works_array,
             parameters,
             moment1,
             moment2,
             loss_partials,
             totals,
-            self._scalars,
+            scalars,
+            schedule,
             step,
-            self._blocks_done,
+            blocks_done,
         )
 
     def set_step(self, first_step: int) -> None:
         """Put on the current stream: the next step comes after `first_step` finished ones."""
-        self._set_step((1,), (1,), (np.int64(first_step), self._step, self._scalars))
+        self._set_step((1,), (1,), (np.int64(first_step), *self._step_arguments))
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
-        self._kernel((self._blocks,), (_THREADS,), self._arguments)
+        self._kernel((self.blocks,), (_THREADS,), self._arguments)
+
+    def arguments_for_strands(self, device: Device) -> tuple[Array, ...]:
+        """What the kernel is given where a pass leaves sums of parts, see `STRANDS`."""
+        strands = [replace(g, parts=min(g.parts, STRANDS)) for g in self._gradients]
+        works = work_table(self._tensors, strands)
+        return device.asarray(works.view(np.uint8)), *self._arguments[1:]
+
+
+class UpdateBatch:
+    """The same for several trainings in one launch, each with its own schedule and step.
+
+    Parameters
+    ----------
+    device : Device
+    stages : sequence of UpdateStage
+        With the same constants. Their passes leave sums of parts, see `STRANDS`.
+    """
+
+    def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:
+        self._arguments = [stage.arguments_for_strands(device) for stage in stages]
+        self._members = member_table(device, self._arguments)
+        module = compile_module("update_batch.cu", stages[0].constants)
+        self._kernel = module.get_function("update_batch")
+        self._set_steps = module.get_function("set_steps")
+        self._grid = (stages[0].blocks, len(stages))
+
+    def set_step(self, first_step: int) -> None:
+        """Put on the current stream: the next step comes after `first_step` finished ones."""
+        self._set_steps((1, self._grid[1]), (1,), (np.int64(first_step), self._members))
+
+    def launch(self) -> None:
+        """Put the stage on the current stream."""
+        self._kernel(self._grid, (_THREADS,), (self._members,))
 
 
 def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:
@@ -170,16 +223,21 @@ def work_table(tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradien
     return np.array(rows, dtype=_WORK)
 
 
-def update_constants(optimizer: Optimizer, schedule: Schedule) -> dict[str, int | float]:
-    """What the kernel is compiled with, of the optimizer and the learning rate."""
-    constants: dict[str, int | float] = {
-        "COSINE": int(schedule.name == "cosine"),
-        "LEARNING_RATE": float(schedule.learning_rate),
-        "MINIMUM_LEARNING_RATE": float(schedule.minimum_learning_rate),
-        "PERIOD": schedule.period,
-        "WARMUP_STEPS": schedule.warmup_steps,
-        "ADAM": int(isinstance(optimizer, Adam)),
-    }
+def schedule_struct(schedule: Schedule) -> np.ndarray:
+    """The learning rate at every step, as the kernel reads it.
+
+    Returns
+    -------
+    ndarray of a structured dtype, shape (1,)
+    """
+    is_cosine = schedule.name == "cosine"
+    rates = schedule.learning_rate, schedule.minimum_learning_rate
+    return np.array([(*rates, schedule.period, schedule.warmup_steps, is_cosine)], _SCHEDULE)
+
+
+def update_constants(optimizer: Optimizer) -> dict[str, int | float]:
+    """What the kernel is compiled with, of the optimizer."""
+    constants: dict[str, int | float] = {"ADAM": int(isinstance(optimizer, Adam))}
     if isinstance(optimizer, Adam):
         return constants | {
             "BETA1": float(optimizer.beta1),

@@ -209,7 +209,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
             }
         }
         if (table.is_first()) bulk_stores_done();
-        note_totals(shared, totals);
+        note_totals(shared, totals, threadIdx.x / 32);
         named_sync<CONSUMERS>(ALL_CONSUMERS);
         write_partials(shared);
     }

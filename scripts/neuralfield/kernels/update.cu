@@ -2,8 +2,7 @@
 // Twins: optimizers.py, schedules.py.
 //
 // Constants: BLOCKS (of parameters), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1,
-// BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, COSINE (else constant), LEARNING_RATE,
-// MINIMUM_LEARNING_RATE, PERIOD, WARMUP_STEPS, LOSS_PARTS.
+// BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, LOSS_PARTS.
 //
 // A block adds up 128 neighbouring elements (32 where they cannot be loaded four at a time): its
 // 8 warps take every 8th part each, so that many loads are on their way at once.
@@ -25,21 +24,26 @@ struct Work {
     float copy_factor;
 };
 
+struct Schedule {
+    double learning_rate, minimum_learning_rate;
+    long long period, warmup_steps, is_cosine;  // else constant
+};
+
 struct Scalars {  // of one step
     float rate, inverse_correction2;
 };
 
-// Not inlined: both kernels that call it get the same bits.
-__device__ __noinline__ Scalars scalars_of(long long step) {
-    double rate = LEARNING_RATE;
-#if COSINE
-    const double pi = 3.141592653589793;
-    double cosine = 0.5 * (1.0 + cos(pi * double(step < PERIOD ? step : PERIOD) / double(PERIOD)));
-    rate = MINIMUM_LEARNING_RATE + (LEARNING_RATE - MINIMUM_LEARNING_RATE) * cosine;
-#endif
-#if WARMUP_STEPS > 0
-    if (step < WARMUP_STEPS) rate *= double(step + 1) / double(WARMUP_STEPS);
-#endif
+// Not inlined: all kernels that call it get the same bits.
+__device__ __noinline__ Scalars scalars_of(long long step, const Schedule& schedule) {
+    double rate = schedule.learning_rate;
+    if (schedule.is_cosine) {
+        const double pi = 3.141592653589793;
+        const long long place = step < schedule.period ? step : schedule.period;
+        double cosine = 0.5 * (1.0 + cos(pi * double(place) / double(schedule.period)));
+        rate = schedule.minimum_learning_rate +
+               (schedule.learning_rate - schedule.minimum_learning_rate) * cosine;
+    }
+    if (step < schedule.warmup_steps) rate *= double(step + 1) / double(schedule.warmup_steps);
 #if ADAM
     double count = double(step + 1);
     return {float(rate / (1.0 - pow(BETA1, count))), float(1.0 / sqrt(1.0 - pow(BETA2, count)))};
@@ -49,9 +53,10 @@ __device__ __noinline__ Scalars scalars_of(long long step) {
 }
 
 // Sets the number of finished steps, and what the next one needs.
-extern "C" __global__ void set_step(long long first_step, long long* step, Scalars* scalars) {
+extern "C" __global__ void set_step(long long first_step, long long* step, Scalars* scalars,
+                                    const Schedule* schedule) {
     *step = first_step;
-    scalars[first_step & 1] = scalars_of(first_step);
+    scalars[first_step & 1] = scalars_of(first_step, *schedule);
 }
 
 __device__ __forceinline__ void add_to(float& sum, float number) { sum += number; }
@@ -91,7 +96,7 @@ __device__ __forceinline__ Number sum_of_parts(const float* __restrict__ at, int
 // The column sums of the loss's parts are added to the totals, by a block of its own, which also
 // prepares the next step's scalars: nobody reads those in this step.
 __device__ void add_totals(const double* __restrict__ loss_partials, double* totals,
-                           Scalars* scalars, long long step) {
+                           Scalars* scalars, const Schedule* schedule, long long step) {
     __shared__ double sums[2][THREADS];
     double loss = 0.0, squared_error = 0.0;
     for (int part = threadIdx.x; part < LOSS_PARTS; part += THREADS) {
@@ -109,7 +114,7 @@ __device__ void add_totals(const double* __restrict__ loss_partials, double* tot
     if (threadIdx.x == 0) {
         totals[0] += sums[0][0];
         totals[1] += sums[1][0];
-        scalars[(step + 1) & 1] = scalars_of(step + 1);
+        scalars[(step + 1) & 1] = scalars_of(step + 1, *schedule);
     }
 }
 
@@ -135,15 +140,17 @@ __device__ __forceinline__ void move(Element& element, float gradient, Scalars n
 // Block 0 adds up the loss, which takes longest; the BLOCKS others move parameters. All read the
 // same step: only the block that ends last counts it, and the order in which blocks end decides
 // nothing else.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    update(const Work* __restrict__ works, float* __restrict__ parameters,
-           float* __restrict__ moments1, float* __restrict__ moments2,
-           const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
-           long long* step_taken, unsigned int* blocks_done) {
+__device__ __forceinline__ void end_step(const Work* __restrict__ works,
+                                         float* __restrict__ parameters,
+                                         float* __restrict__ moments1,
+                                         float* __restrict__ moments2,
+                                         const double* __restrict__ loss_partials, double* totals,
+                                         Scalars* scalars, const Schedule* schedule,
+                                         long long* step_taken, unsigned int* blocks_done) {
     __shared__ __align__(16) float sums[WARPS][128];
     const long long step = *step_taken;
     if (blockIdx.x == 0) {
-        add_totals(loss_partials, totals, scalars, step);
+        add_totals(loss_partials, totals, scalars, schedule, step);
     } else {
         const Work work = works[blockIdx.x - 1];
         const Scalars now = scalars[step & 1];
@@ -190,4 +197,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             *blocks_done = 0;
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    update(const Work* __restrict__ works, float* __restrict__ parameters,
+           float* __restrict__ moments1, float* __restrict__ moments2,
+           const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
+           const Schedule* schedule, long long* step_taken, unsigned int* blocks_done) {
+    end_step(works, parameters, moments1, moments2, loss_partials, totals, scalars, schedule,
+             step_taken, blocks_done);
 }
