@@ -46,10 +46,9 @@ _SHARED_LIMIT_BYTES = 232_448
 _STRAND_TILES, _MOST_STRAND_SUMS = 2, 64
 """Of a block that works on several networks' strands: its tiles, and a thread's sums."""
 
-_LAUNCH_TILES, _TILE, _SHARED_TILE = 4.0, 0.7, 1.45
+_LAUNCH_TILES, _TILE, _STRAND_TILE = 5.0, 0.7, 2.3
 """Times on an H200, as multiples of what a tile takes that has a multiprocessor to itself: what a
-step costs beside its tiles; a tile among many, by throughput; one of two at once, from beginning to
-end."""
+step costs beside its tiles; a tile of many, by throughput; a tile of a strand beside another."""
 
 
 class HopperNarrowPass:
@@ -229,7 +228,7 @@ class HopperNarrowBatch:
         """How long a step of so many members takes, about, as in `HopperNarrowPass.step_tiles`."""
         blocks = members * STRANDS // _STRAND_TILES
         rounds = -(-blocks // processors)
-        return _LAUNCH_TILES + _SHARED_TILE * rounds * tiles / STRANDS
+        return _LAUNCH_TILES + _STRAND_TILE * rounds * tiles / STRANDS
 
     def launch(self) -> None:
         """Put the pass on the current stream."""
