@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.buffers import Buffers
+from neuralfield.engines.buffers import Buffers, member_table
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.kernels.source import compile_module
@@ -86,23 +85,6 @@ class SamplingBatch:
     def launch(self) -> None:
         """Put the stage on the current stream."""
         self._kernel(self._grid, (TILE_ROWS * _TILES_PER_BLOCK,), (self._members,))
-
-
-def member_table(device: Device, members: Sequence[Sequence[Any]]) -> Array:
-    """What a kernel is given, as an array of structs, one for each member of a batch.
-
-    Parameters
-    ----------
-    device : Device
-    members : sequence of sequence
-        Arrays on the card, whose addresses are taken, and numbers of 64 bits.
-
-    Returns
-    -------
-    array of uint64
-    """
-    rows = [[int(a) if isinstance(a, np.integer) else a.data.ptr for a in m] for m in members]
-    return device.asarray(np.array(rows, np.uint64))
 
 
 def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.buffers import PartialGradient
+from neuralfield.engines.buffers import PartialGradient, member_table
 from neuralfield.engines.picture_problem import PictureProblem
-from neuralfield.engines.sampling_stage import member_table
 from neuralfield.kernels.source import compile_module
 from neuralfield.optimizers import Adam, Optimizer, Sgd
 from neuralfield.schedules import Schedule

@@ -1,5 +1,5 @@
-// The update of several networks of one shape in one launch; the second coordinate of a block is the
-// network's number.
+// The update of several networks of one shape in one launch; the second coordinate of a block is
+// the network's number.
 //
 // Constants: those of update.cu, which hold for all.
 #include "update.cu"
