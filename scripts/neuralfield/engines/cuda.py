@@ -26,6 +26,10 @@ _PassType = type[HopperNarrowPass] | type[HopperPass] | type[LayerPass]
 _PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, LayerPass)
 """The first that covers a problem is taken."""
 
+_BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
+_BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
+"""Of networks that take their steps together in one launch."""
+
 _LEAST_CAPABILITY = 75
 _OUT_OF_MEMORY = 2
 """The status of CUDA's own errors that says so."""
@@ -171,12 +175,22 @@ class CudaEngine:
             self.totals,
             step,
         )
-        self.batch_kind = None
-        own_pass = self._pass
-        if isinstance(own_pass, HopperNarrowPass) and HopperNarrowBatch.has_room(own_pass):
-            sampling, update = self._sampling.constants, self._update.constants
-            constants = (*sampling.items(), *update.items())
-            self.batch_kind = BatchKind(network, batch, constants)
+        self.batch_kind = self._kind_of_batch(network, batch)
+
+    def _kind_of_batch(self, network: NetworkPlan, batch: BatchPlan) -> BatchKind | None:
+        """See `batch_kind`: what kernels of batches have been written for, and shown to do."""
+        own_pass, optimizer = self._pass, self._problem.optimizer
+        activations = {layer.activation for layer in network.layers[:-1]}
+        if (
+            not isinstance(own_pass, HopperNarrowPass)
+            or not HopperNarrowBatch.has_room(own_pass)
+            or not isinstance(optimizer, Adam | Sgd)
+            or network.encoding not in _BATCH_ENCODINGS
+            or not activations <= _BATCH_ACTIVATIONS
+        ):
+            return None
+        constants = (*self._sampling.constants.items(), *self._update.constants.items())
+        return BatchKind(network, batch, constants)
 
     def _warm_up(self) -> None:
         """Whatever kernels do once they do before the capture; no parameter is changed."""
