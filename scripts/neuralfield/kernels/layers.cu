@@ -188,20 +188,23 @@ __device__ __forceinline__ void prefetch_tile(const element* tile, int stride) {
     }
 }
 
-// before = (gradients weight^T) * slope of the activation before, from what it kept.
+// before = (gradients weight^T) * slope of the activation before, from what it kept (null: there is
+// none).
 // Grid: (fan_in / COLUMNS, rows / 128).
 template <int COLUMNS>
 __device__ __forceinline__ void backward(const element* gradients, int depth, const element* weight,
                                          const element* kept, element* before, int stride) {
     const size_t row0 = size_t(blockIdx.y) * BLOCK_ROWS;
     const int column0 = int(blockIdx.x) * COLUMNS;
-    prefetch_tile<COLUMNS>(kept + row0 * stride + column0, stride);
+    if (kept) prefetch_tile<COLUMNS>(kept + row0 * stride + column0, stride);
     auto finish = [&](int row, int column, float (&slope)[GROUP]) {
         const size_t index = (row0 + row) * stride + column0 + column;
-        float state[GROUP];
-        load_group<true>(kept + index, state);
+        if (kept) {
+            float state[GROUP];
+            load_group<true>(kept + index, state);
 #pragma unroll
-        for (int i = 0; i < GROUP; ++i) slope[i] *= activation_slope(state[i]);
+            for (int i = 0; i < GROUP; ++i) slope[i] *= activation_slope(state[i]);
+        }
         store_group(before + index, slope);
     };
     matrix_product<BLOCK_ROWS, COLUMNS, false, true, false>(
