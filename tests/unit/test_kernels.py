@@ -1,6 +1,7 @@
 """What kernels are compiled from, as far as it can be told without a GPU."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from neuralfield.engines.sampling_stage import part_starts, sampling_constants
 from neuralfield.engines.update_stage import (
     flatten_arrays,
     schedule_struct,
+    state_keys,
     update_constants,
     work_table,
 )
@@ -79,8 +81,9 @@ def test_a_batch_is_described_by_its_plan():
     plan = batch_plan(make_problem(batch_pixels=50, points=5, detail_share=0.5, loss="huber"))
     assert plan == BatchPlan(50, 5, True, "huber", 0.1, 1, True)
     assert batch_plan(make_problem(detail_share=0.5)) == BatchPlan(
-        391, 1, False, "mse", 0.1, 1, False
+        391, 1, False, "mse", 0.1, 1, False, picture=(23, 17)
     )
+    assert batch_plan(make_problem(points=2)).picture is None
 
 
 @pytest.mark.parametrize(
@@ -112,20 +115,28 @@ def test_arrays_become_views_of_one():
     assert state["b"].tolist() == [8]
 
 
-def test_blocks_of_the_update_cover_each_parameter_once():
-    problem = make_problem(channels=3)
-    array = SimpleNamespace(data=SimpleNamespace(ptr=1 << 20))
-    tensors = problem.network.parameters
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_blocks_of_the_update_cover_each_parameter_once(optimizer):
+    problem = make_problem(channels=3, optimizer=optimizer)
+    array = SimpleNamespace(data=SimpleNamespace(ptr=1 << 20), size=9 * 4096)
+    tensors, state = problem.network.parameters, problem.optimizer.state
     gradients = [
         PartialGradient(array, 9, 4096, tensor.shape[-1], 0, 1.0) for tensor in tensors.values()
     ]
-    covered = np.zeros(problem.network.parameter_count, dtype=int)
-    for work in work_table(tensors, gradients):
+    hidden = problem.network.hidden_matrices if optimizer == "muon" else ()
+    directions: dict[str, Any] = dict.fromkeys(hidden, array)
+    places = [[state[key] for key in keys] for keys in state_keys(problem.optimizer, list(tensors))]
+    first, second = (np.zeros(sum(part.size for part in parts), int) for parts in places)
+    assert first.size == problem.network.parameter_count
+    for work in work_table(tensors, gradients, directions):
         elements = 128 if work["is_vector"] else 32
-        last = min(work["first"] + elements, work["size"])
-        covered[work["parameter_offset"] + np.arange(work["first"], last)] += 1
+        own = np.arange(work["first"], min(work["first"] + elements, work["size"]))
+        first[work["parameter_offset"] + own] += 1
+        if not work["direction"]:
+            second[work["moment2_offset"] + own] += 1
         assert not work["is_vector"] or work["columns"] % 4 == 0
-    assert (covered == 1).all()
+    assert (first == 1).all()
+    assert (second == 1).all()
 
 
 def test_the_update_kernel_knows_optimizer_and_schedule():
@@ -135,6 +146,11 @@ def test_the_update_kernel_knows_optimizer_and_schedule():
     assert constants["ONE_MINUS_BETA1"] == 1 - 0.8
     constants = update_constants(make_problem(optimizer="sgd").optimizer)
     assert (constants["ADAM"], constants["HAS_MOMENTUM"]) == (0, 0)
+    assert (constants["CLIPPED"], constants["MUON"]) == (0, 0)
+    problem = make_problem(optimizer="muon", beta2=0.99, gradient_clip_norm=0.25)
+    constants = update_constants(problem.optimizer)
+    assert (constants["ADAM"], constants["MUON"], constants["BETA2"]) == (1, 1, 0.99)
+    assert (constants["CLIPPED"], constants["CLIP_NORM"]) == (1, 0.25)
     (struct,) = schedule_struct(Schedule("cosine", 0.1, 0.01, 50, 5, 7)).tolist()
     assert struct == (0.1, 0.01, 55, 7, True)
     (struct,) = schedule_struct(Schedule("constant", 0.1, 0, 50)).tolist()

@@ -16,11 +16,16 @@ from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import batch_plan, network_plan
 from neuralfield.engines.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.sampling_stage import SamplingStage
-from neuralfield.engines.update_stage import UpdateStage, flatten_arrays
+from neuralfield.engines.update_stage import (
+    UpdateStage,
+    flatten_arrays,
+    unclipped,
+    working_bytes,
+)
 from neuralfield.errors import ResourceError
 from neuralfield.fields.network import FourierFeatures
 from neuralfield.kernels.plan import LOSSES, BatchPlan, NetworkPlan
-from neuralfield.optimizers import Adam, Sgd
+from neuralfield.optimizers import Adam, Muon, Sgd
 
 _PassType = type[HopperNarrowPass] | type[HopperPass] | type[LayerPass]
 _PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, LayerPass)
@@ -139,7 +144,7 @@ class CudaEngine:
         batch = (buffers.inputs, buffers.targets, buffers.weights)
         return {
             "parameters": buffers.parameters.nbytes,
-            "optimizer": sum(moment.nbytes for moment in self._update.moments),
+            "optimizer": self._update.memory_bytes,
             "picture": self._sampling.values.nbytes,
             "density": sum(array.nbytes for array in self._sampling.density),
             "batch": sum(array.nbytes for array in batch if array is not None),
@@ -174,6 +179,7 @@ class CudaEngine:
             self._pass.loss_partials,
             self.totals,
             step,
+            self.precision,
         )
         self.batch_kind = self._kind_of_batch(network, batch)
 
@@ -253,8 +259,9 @@ def _unknown_part(problem: PictureProblem, network: NetworkPlan, batch: BatchPla
     """What kernels have no code for, whichever pass is taken; None: they have it for all."""
     if batch.loss not in LOSSES:
         return f"the loss {batch.loss}"
-    if not isinstance(problem.optimizer, Adam | Sgd):
-        return f"the optimizer {type(problem.optimizer).__name__}"
+    optimizer = unclipped(problem.optimizer)
+    if not isinstance(optimizer, Adam | Muon | Sgd):
+        return f"the optimizer {type(optimizer).__name__}"
     if problem.schedule.name not in ("cosine", "constant"):
         return f"the schedule {problem.schedule.name}"
     return network.unknown_part
@@ -284,7 +291,8 @@ def _own_bytes(problem: PictureProblem, batch: BatchPlan) -> int:
     parameters = 4 * problem.network.parameter_count
     state = sum(array.nbytes for array in problem.optimizer.state.values())
     rows = 8 * batch.rows + 4 * batch.pixels * (batch.channels + int(batch.weighted))
-    return parameters + state + problem.values.nbytes + rows
+    working = working_bytes(problem.optimizer, problem.network.parameters)
+    return parameters + state + working + problem.values.nbytes + rows
 
 
 def _make_buffers(problem: PictureProblem, batch: BatchPlan, device: Device) -> Buffers:

@@ -8,17 +8,22 @@ from typing import Any
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.kernels.plan import ACTIVATIONS, LayerPlan, NetworkPlan
+from neuralfield.engines.grid_features import FeatureLayout, GridFeatures
+from neuralfield.engines.launch import THREADS, Launch
+from neuralfield.kernels.plan import (
+    ACTIVATIONS,
+    ACTIVATIONS_WITH_SLOPES,
+    LayerPlan,
+    NetworkPlan,
+)
 from neuralfield.kernels.source import compile_module
 
-THREADS = 256
 BLOCK_ROWS = 128
 """Rows of a block of the kernels: arrays of activations have a whole number of blocks."""
 
 MAX_WIDTH = 512
 
 _WIDTH_STEP = 64
-_NOTHING = np.uintp(0)
 _LAYER_WEIGHTS = np.dtype(
     [
         *((name, "u8") for name in ("weight", "bias", "forward", "backward", "scaled_bias")),
@@ -31,19 +36,6 @@ _LAYER_WEIGHTS = np.dtype(
 
 
 @dataclass(frozen=True)
-class Launch:
-    """A kernel with all that it is given."""
-
-    kernel: Any
-    grid: tuple[int, ...]
-    arguments: tuple[Any, ...]
-
-    def __call__(self) -> None:
-        """Put it on the current stream."""
-        self.kernel(self.grid, (THREADS,), tuple(map(_argument, self.arguments)))
-
-
-@dataclass(frozen=True)
 class Activations:
     """Arrays that a chunk of rows passes through.
 
@@ -51,16 +43,16 @@ class Activations:
     ----------
     values : list of array or None
         What goes into each layer; None where that is the inputs themselves.
-    cosines : list of array or None
-        The slopes of the sines among them.
+    slopes : list of array or None
+        Of those of `ACTIVATIONS_WITH_SLOPES` among them.
     """
 
     values: list[Array | None]
-    cosines: list[Array | None]
+    slopes: list[Array | None]
 
     def kept(self, index: int) -> Array | None:
         """What the slope of the activation that goes into layer `index` is made from."""
-        return self.values[index] if self.cosines[index] is None else self.cosines[index]
+        return self.values[index] if self.slopes[index] is None else self.slopes[index]
 
 
 @cache
@@ -133,10 +125,13 @@ class LayerForward:
         self.xp, self.network = device.xp, network
         self.is_mixed = precision == "mixed" and len(network.layers) > 1
         self.dtype = np.float16 if self.is_mixed else np.float32
-        self.has_features = network.encoding == "fourier" or len(network.layers) == 1
+        self.has_features = network.has_features or len(network.layers) == 1
         self.widths = [padded(layer.fan_in) for layer in network.layers]
         self._parameters, self._offsets = parameters, offsets
         self._frequencies = frequencies
+        if network.encoding == "hashgrid":
+            layout = self.feature_layout
+            self._grids = GridFeatures(network, parameters, offsets, layout)
         self.matrices = list(range(0 if self.has_features else 1, len(network.layers) - 1))
         self._forward, self._bias = {}, {}
         self.transposed: dict[int, Array] = {}
@@ -144,9 +139,14 @@ class LayerForward:
             shape = (self.widths[index], self.widths[index + 1])
             self._forward[index] = self.xp.zeros(shape, self.dtype)
             self._bias[index] = self.xp.zeros(shape[1], np.float32)
-            if trained and index:
+            if trained and (index or network.encoding == "hashgrid"):
                 self.transposed[index] = self.xp.zeros(shape[::-1], self.dtype)
         self.prepare = self._preparation()
+
+    @property
+    def feature_layout(self) -> FeatureLayout:
+        """Of what goes into the first layer, where that is features."""
+        return FeatureLayout.of_rows(self.widths[0], is_mixed=self.is_mixed)
 
     @property
     def memory_bytes(self) -> int:
@@ -158,7 +158,7 @@ class LayerForward:
         """What `allocate` takes for a row."""
         hidden = list(zip(self.network.layers[:-1], self.widths[1:], strict=True))
         if keep:
-            values = sum(width * (1 + (layer.activation == "sine")) for layer, width in hidden)
+            values = sum(width * (1 + _has_slopes(layer)) for layer, width in hidden)
         else:
             values = 2 * max((width for _, width in hidden), default=0)
         return (values + self.has_features * self.widths[0]) * np.dtype(self.dtype).itemsize
@@ -168,13 +168,13 @@ class LayerForward:
         widest = max(self.widths[1:], default=0)
         turns = [] if keep else [self.xp.zeros(rows * widest, self.dtype) for _ in range(2)]
         features = self.xp.zeros((rows, self.widths[0]), self.dtype) if self.has_features else None
-        values, cosines = [features], [None]
+        values, slopes = [features], [None]
         for index, layer in enumerate(self.network.layers[:-1]):
             shape = (rows, self.widths[index + 1])
             values.append(self.xp.zeros(shape, self.dtype) if keep else turns[index % 2])
-            sine = keep and layer.activation == "sine"
-            cosines.append(self.xp.zeros(shape, self.dtype) if sine else None)
-        return Activations(values, cosines)
+            is_kept = keep and _has_slopes(layer)
+            slopes.append(self.xp.zeros(shape, self.dtype) if is_kept else None)
+        return Activations(values, slopes)
 
     def parameter(self, name: str) -> Array | None:
         """The parameters from `name` on, or None if there is no such one."""
@@ -197,13 +197,14 @@ class LayerForward:
         for index, layer in enumerate(self.network.layers[:-1]):
             kernels = layer_kernels(layer.activation or "", self.is_mixed)
             width, width_after = self.widths[index], self.widths[index + 1]
-            after = (activations.values[index + 1], activations.cosines[index + 1])
+            after = (activations.values[index + 1], activations.slopes[index + 1])
             if index in self._forward:
                 side = tile_side(width_after)
                 kernel = kernels.get_function(f"forward_{side}")
                 arguments = (
                     *(activations.values[index], np.int32(width)),
-                    *(self._forward[index], self._bias[index], *after, np.int32(width_after)),
+                    *(self._forward[index], self._bias[index], np.float32(layer.frequency)),
+                    *(*after, np.int32(width_after)),
                 )
                 grid = (width_after // side, rows // BLOCK_ROWS)
                 launches.append(Launch(kernel, grid, arguments))
@@ -220,6 +221,8 @@ class LayerForward:
         return weight, bias, has_ones, np.int32(layer.fan_out), np.float32(layer.frequency)
 
     def _encoding(self, inputs: Array, present: Any, rows: int, features: Any) -> Launch:
+        if self.network.encoding == "hashgrid":
+            return self._grids.launch(inputs, int(present), rows, features)
         # these two kernels have no activation in them: any module that is compiled will do
         kernels = layer_kernels(self.network.layers[0].activation or ACTIVATIONS[0], self.is_mixed)
         head, tail = (inputs, present, np.int32(rows)), (features, np.int32(self.widths[0]))
@@ -256,5 +259,5 @@ class LayerForward:
         return Launch(kernels.get_function("prepare_weights"), (64, len(table)), (on_card,))
 
 
-def _argument(value: Any) -> Any:
-    return _NOTHING if value is None else value
+def _has_slopes(layer: LayerPlan) -> bool:
+    return layer.activation in ACTIVATIONS_WITH_SLOPES

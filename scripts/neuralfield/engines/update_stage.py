@@ -1,6 +1,6 @@
 """The stage of the cuda engine that moves the parameters and counts the step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import PartialGradient, member_table
+from neuralfield.engines.muon_stage import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.kernels.source import compile_module
-from neuralfield.optimizers import Adam, Optimizer, Sgd
+from neuralfield.optimizers import Adam, ClippedGradients, Muon, Optimizer, Sgd
 from neuralfield.schedules import Schedule
 from neuralfield.tensor import Tensor
 
@@ -18,6 +19,7 @@ _THREADS = 256
 _WORK = np.dtype(
     [
         ("partials", np.uint64),
+        ("direction", np.uint64),
         ("forward", np.uint64),
         ("backward", np.uint64),
         ("parts", np.int32),
@@ -27,6 +29,7 @@ _WORK = np.dtype(
         ("first", np.int32),
         ("size", np.int32),
         ("parameter_offset", np.int32),
+        ("moment2_offset", np.int32),
         ("is_vector", np.int32),
         ("scale", np.float32),
         ("copy_factor", np.float32),
@@ -67,6 +70,8 @@ class UpdateStage:
         See `neuralfield.engines.buffers.Pass` and `neuralfield.engines.Engine`.
     step : array of int64, shape ()
         Steps finished so far, on the card.
+    precision : {"mixed", "float32"}
+        Of the products that orthogonalise hidden matrices.
     """
 
     def __init__(
@@ -78,18 +83,22 @@ class UpdateStage:
         loss_partials: Array,
         totals: Array,
         step: Array,
+        precision: str,
     ) -> None:
         xp, optimizer = device.xp, problem.optimizer
         tensors = problem.network.parameters
-        self.moments = [
-            flatten_arrays(device, [(optimizer.state, f"{prefix}.{name}") for name in tensors])
-            for prefix in state_prefixes(optimizer)
+        self._moments = [
+            flatten_arrays(device, [(optimizer.state, key) for key in keys])
+            for keys in state_keys(optimizer, list(tensors))
         ]
+        directions = {
+            name: xp.zeros_like(tensors[name].data) for name in hidden_matrices(optimizer, tensors)
+        }
         self._tensors, self._gradients = tensors, gradients
-        works = work_table(tensors, gradients)
+        works = work_table(tensors, gradients, directions)
         works_array = device.asarray(works.view(np.uint8))
         schedule = device.asarray(schedule_struct(problem.schedule).view(np.uint8))
-        scalars = xp.zeros((2, 2), dtype=xp.float32)
+        scalars = xp.zeros((2, 3), dtype=xp.float32)
         blocks_done = xp.zeros((), dtype=xp.uint32)
         self._step_arguments = step, scalars, schedule
         self.constants = update_constants(optimizer) | {
@@ -100,8 +109,29 @@ class UpdateStage:
         self._kernel = module.get_function("update")
         self._set_step = module.get_function("set_step")
         self.blocks = len(works) + 1
-        # moments that an optimizer does not have are not looked at
-        moment1, moment2 = (*self.moments, parameters, parameters)[:2]
+        self._working = list(directions.values())
+        # what an optimizer does not have is not looked at
+        moment1, moment2 = (*self._moments, parameters, parameters)[:2]
+        summed = clip_factor = direction_squares = parameters
+        self._sum_gradients = self._muon = None
+        if isinstance(optimizer, ClippedGradients):
+            self._sum_gradients = module.get_function("sum_gradients")
+            summed, clip_factor = xp.zeros_like(parameters), xp.zeros((), dtype=xp.float32)
+            self._summing = (
+                *(works_array, summed, xp.zeros(len(works)), clip_factor),
+                blocks_done,
+            )
+            self._working.append(summed)
+        if directions:
+            direction_squares = xp.zeros(len(works), dtype=xp.float32)
+            copies = dict(zip(tensors, (gradient.copy for gradient in gradients), strict=True))
+            matrices = []
+            for name, direction in directions.items():
+                blocks = np.flatnonzero(works["direction"] == direction.data.ptr)
+                weight = parameters[works["parameter_offset"][blocks[0]] :]
+                squares = direction_squares[blocks[0] : blocks[-1] + 1]
+                matrices.append(HiddenMatrix(weight, direction, squares, copies[name]))
+            self._muon = MuonStage(device, matrices, scalars, step, precision)
         self._arguments = (
             works_array,
             parameters,
@@ -113,7 +143,16 @@ class UpdateStage:
             schedule,
             step,
             blocks_done,
+            summed,
+            clip_factor,
+            direction_squares,
         )
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the optimizer's state, and of what it works on."""
+        muon = self._muon.memory_bytes if self._muon else 0
+        return muon + sum(array.nbytes for array in (*self._moments, *self._working))
 
     def set_step(self, first_step: int) -> None:
         """Put on the current stream: the next step comes after `first_step` finished ones."""
@@ -121,13 +160,17 @@ class UpdateStage:
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
+        if self._sum_gradients:
+            self._sum_gradients((self.blocks - 1,), (_THREADS,), self._summing)
         self._kernel((self.blocks,), (_THREADS,), self._arguments)
+        if self._muon:
+            self._muon.launch()
 
-    def arguments_for_strands(self, device: Device) -> tuple[Array, ...]:
-        """What the kernel is given where a pass leaves sums of parts, see `STRANDS`."""
+    def strands(self) -> tuple[np.ndarray, tuple[Array, ...]]:
+        """What the kernel is given where a pass leaves sums of parts, see `STRANDS`: the table of
+        what its blocks have to do, and all that comes after it."""
         strands = [replace(g, parts=min(g.parts, STRANDS)) for g in self._gradients]
-        works = work_table(self._tensors, strands)
-        return device.asarray(works.view(np.uint8)), *self._arguments[1:]
+        return work_table(self._tensors, strands, {}), self._arguments[1:]
 
 
 class UpdateBatch:
@@ -141,12 +184,17 @@ class UpdateBatch:
     """
 
     def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:
-        self._arguments = [stage.arguments_for_strands(device) for stage in stages]
-        self._members = member_table(device, self._arguments)
-        module = compile_module("update_batch.cu", stages[0].constants)
+        tables = [stage.strands() for stage in stages]
+        self._works = [device.asarray(works.view(np.uint8)) for works, _ in tables]
+        self._members = member_table(
+            device,
+            [(works, *others) for works, (_, others) in zip(self._works, tables, strict=True)],
+        )
+        blocks = len(tables[0][0])
+        module = compile_module("update_batch.cu", stages[0].constants | {"BLOCKS": blocks})
         self._kernel = module.get_function("update_batch")
         self._set_steps = module.get_function("set_steps")
-        self._grid = (stages[0].blocks, len(stages))
+        self._grid = (blocks + 1, len(stages))
 
     def set_step(self, first_step: int) -> None:
         """Put on the current stream: the next step comes after `first_step` finished ones."""
@@ -178,47 +226,101 @@ def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]
     return flat
 
 
-def state_prefixes(optimizer: Optimizer) -> tuple[str, ...]:
-    """What an optimizer keeps for every parameter."""
-    if isinstance(optimizer, Adam):
-        return "moment1", "moment2"
-    return ("velocity",) if optimizer.state else ()
+def unclipped(optimizer: Optimizer) -> Optimizer:
+    """The optimizer that is given gradients, clipped or not."""
+    return optimizer.optimizer if isinstance(optimizer, ClippedGradients) else optimizer
 
 
-def work_table(tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradient]) -> np.ndarray:
+def state_keys(optimizer: Optimizer, names: Sequence[str]) -> list[list[str]]:
+    """What an optimizer keeps for parameters of these names, by names in its state.
+
+    Returns
+    -------
+    list of at most two lists of str
+        The first has a name for every parameter, in order; the second for those that have another
+        moment.
+    """
+    optimizer = unclipped(optimizer)
+    if isinstance(optimizer, Muon):
+        rest = [name for name in names if name not in optimizer.hidden_matrices]
+        first = [f"moment1.{name}" if name in rest else f"momentum.{name}" for name in names]
+        return [first, [f"moment2.{name}" for name in rest]]
+    prefixes = ("moment1", "moment2") if isinstance(optimizer, Adam) else ("velocity",)
+    return [[f"{p}.{name}" for name in names] for p in prefixes] if optimizer.state else []
+
+
+def hidden_matrices(optimizer: Optimizer, names: Iterable[str]) -> list[str]:
+    """Those parameters that Muon orthogonalises the directions of; none for other optimizers."""
+    optimizer = unclipped(optimizer)
+    hidden = optimizer.hidden_matrices if isinstance(optimizer, Muon) else ()
+    return [name for name in names if name in hidden]
+
+
+def working_bytes(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> int:
+    """At most what the stage takes beside the optimizer's state."""
+    summed = 4 * sum(tensor.data.size for tensor in tensors.values())
+    shapes = [tensors[name].shape for name in hidden_matrices(optimizer, tensors)]
+    clipped = isinstance(optimizer, ClippedGradients)
+    return largest_bytes([(s[0], s[1]) for s in shapes]) + clipped * summed
+
+
+def work_table(
+    tensors: Mapping[str, Tensor],
+    gradients: Sequence[PartialGradient],
+    directions: Mapping[str, Array],
+) -> np.ndarray:
     """What each block of the kernel has to do.
+
+    Parameters
+    ----------
+    tensors : mapping of name to Tensor
+    gradients : sequence of PartialGradient
+        One for each tensor.
+    directions : mapping of name to array
+        Of the hidden matrices under Muon, which the kernel does not move: where their directions
+        go.
 
     Returns
     -------
     ndarray of a structured dtype, shape (blocks,)
     """
     rows: list[tuple[Any, ...]] = []
-    parameter_offset = 0
-    for tensor, gradient in zip(tensors.values(), gradients, strict=True):
+    parameter_offset = moment2_offset = 0
+    for (name, tensor), gradient in zip(tensors.items(), gradients, strict=True):
         columns, size = tensor.shape[-1], tensor.data.size
         pointer = gradient.array.data.ptr + 4 * gradient.offset
-        copy = gradient.copy
+        is_hidden = name in directions
+        direction = directions[name].data.ptr if is_hidden else 0
+        copy = None if is_hidden else gradient.copy
         copies = copy.addresses if copy else (0, 0)
-        strides = (columns, gradient.part_stride, gradient.row_stride)
+        whole = -(-size // 4) * 4
+        end = gradient.offset + (gradient.parts - 1) * gradient.part_stride + whole
+        row_stride = gradient.row_stride
+        if copy is None and row_stride == columns and end <= gradient.array.size:
+            columns = row_stride = whole  # rows without gaps are one row
+        strides = (columns, gradient.part_stride, row_stride)
         is_vector = pointer % 16 == 0 and all(stride % 4 == 0 for stride in strides)
         for first in range(0, size, 128 if is_vector else 32):
             rows.append(
                 (
                     pointer,
+                    direction,
                     *copies,
                     gradient.parts,
                     gradient.part_stride,
-                    gradient.row_stride,
+                    row_stride,
                     columns,
                     first,
                     size,
                     parameter_offset,
+                    moment2_offset,
                     is_vector,
                     gradient.scale,
                     copy.factor if copy else 0.0,
                 )
             )
         parameter_offset += size
+        moment2_offset += 0 if is_hidden else size
     return np.array(rows, dtype=_WORK)
 
 
@@ -236,7 +338,20 @@ def schedule_struct(schedule: Schedule) -> np.ndarray:
 
 def update_constants(optimizer: Optimizer) -> dict[str, int | float]:
     """What the kernel is compiled with, of the optimizer."""
-    constants: dict[str, int | float] = {"ADAM": int(isinstance(optimizer, Adam))}
+    clip_norm = optimizer.limit if isinstance(optimizer, ClippedGradients) else None
+    optimizer = unclipped(optimizer)
+    muon = optimizer if isinstance(optimizer, Muon) else None
+    optimizer = muon.adam if muon else optimizer
+    constants: dict[str, int | float] = {
+        "ADAM": int(isinstance(optimizer, Adam)),
+        "CLIPPED": int(clip_norm is not None),
+        "MUON": int(muon is not None),
+    }
+    if clip_norm is not None:
+        constants["CLIP_NORM"] = float(clip_norm)
+    if muon:
+        constants["MUON_MOMENTUM"] = muon.momentum
+        constants["ONE_MINUS_MUON_MOMENTUM"] = 1 - muon.momentum
     if isinstance(optimizer, Adam):
         return constants | {
             "BETA1": float(optimizer.beta1),

@@ -27,6 +27,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, float* sum
         bias[j] = pair_at(tile.shared.constants.bias[layer], 8 * j + own_column());
     wgmma_wait<0>();
     finished_sums<columns / 2>(sums);
+    const float inverse_frequency = inverse_frequencies[layer];
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4], kept[4];
@@ -34,12 +35,17 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, float* sum
         for (int pair = 0; pair < 4; ++pair) {
             float low = sums[column / 2 + 2 * pair] + bias[column / 8 + pair / 2].x;
             float high = sums[column / 2 + 2 * pair + 1] + bias[column / 8 + pair / 2].y;
-            pairs[pair] = pack_values(activation<ACTIVATION>(low), activation<ACTIVATION>(high));
+            const float value[2] = {activation<ACTIVATION>(low, inverse_frequency),
+                                    activation<ACTIVATION>(high, inverse_frequency)};
+            pairs[pair] = pack_values(value[0], value[1]);
             operand[column / 4 + pair] = pairs[pair];
-            if (ACTIVATION == SINE) kept[pair] = pack(__cosf(low), __cosf(high));
+            if (KEEPS_DERIVATIVES)
+                kept[pair] =
+                    pack_derivatives(derivative<ACTIVATION>(low, value[0], inverse_frequency),
+                                     derivative<ACTIVATION>(high, value[1], inverse_frequency));
         }
         table.put<columns>(column, pairs);
-        if (ACTIVATION == SINE)
+        if (KEEPS_DERIVATIVES)
             tile.kept(layer)[column / 16 * 128] = make_uint4(kept[0], kept[1], kept[2], kept[3]);
     }
 }
@@ -52,7 +58,7 @@ __device__ __forceinline__ void differentiate(const Tile& tile, const float* sum
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t kept[4];
-        if (ACTIVATION == SINE) {
+        if (KEEPS_DERIVATIVES) {
             uint4 four = tile.kept(layer)[column / 16 * 128];
             kept[0] = four.x, kept[1] = four.y, kept[2] = four.z, kept[3] = four.w;
         } else {
@@ -67,9 +73,9 @@ __device__ __forceinline__ void differentiate(const Tile& tile, const float* sum
                 slope = pack_saturated(sum[0], sum[1]) & __hgt2_mask(value, __float2half2_rn(0.0f));
             } else {
                 float2 factor = unpack(kept[pair]);
-                if (ACTIVATION != SINE)
-                    factor = {derivative<ACTIVATION>(factor.x, factor.x),
-                              derivative<ACTIVATION>(factor.y, factor.y)};
+                if (!KEEPS_DERIVATIVES)  // these follow from the values alone
+                    factor = {derivative<ACTIVATION>(factor.x, factor.x, 1.0f),
+                              derivative<ACTIVATION>(factor.y, factor.y, 1.0f)};
                 slope = pack_saturated(sum[0] * factor.x, sum[1] * factor.y);
             }
         }
@@ -94,10 +100,9 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
     constexpr int rows = fan_in(layer), columns = width_after[layer];
     const Table slopes = tile.slopes<layer>();
     const auto* noted = tile.shared.noted[slopes.number];
-    if constexpr (layer > 0)
+    if constexpr (layer > 0 || ENCODING == HASHGRID)
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
-    else if (tile.next.index < TILES)
-        tile.next.fetch(tile.shared.arguments, tile.table);
+    if (layer == 0 && tile.next.index < TILES) tile.next.fetch(tile.shared.arguments, tile.table);
     put_operand<columns>(slopes, operand);
     slopes.show();
     wgmma_fence();
@@ -118,13 +123,23 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
         finished_sums<rows / 2>(sums);
         differentiate<layer - 1>(tile, sums, operand);
         backward<layer - 1>(tile, sums, operand, gradients);
+    } else if constexpr (ENCODING == HASHGRID) {
+        wgmma_wait<1>();
+        finished_sums<rows / 2>(sums);
+#pragma unroll
+        for (int i = 0; i < rows / 4; ++i)
+            tile.shared.arguments.feature_slopes[tile.feature_place(tile.index, tile.table, i)] =
+                pack_saturated(sums[2 * i], sums[2 * i + 1]);
     }
 }
 
 __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, Totals& totals) {
     float sums[WIDEST / 2];
     uint32_t operand[WIDEST / 4];
-    if constexpr (first_product == 0) {
+    if constexpr (ENCODING == HASHGRID) {
+#pragma unroll
+        for (int i = 0; i < INPUT_WIDTH / 4; ++i) operand[i] = tile.features[i];
+    } else if constexpr (first_product == 0) {
 #pragma unroll
         for (int column = 0; column < INPUT_WIDTH; column += 16) {
             uint32_t pairs[4];
@@ -132,6 +147,8 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, 
 #pragma unroll
             for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
         }
+    }
+    if constexpr (first_product == 0) {
         start_forward<INPUT_WIDTH, width_after[0]>(sums, operand, tile.matrix(0));
         wgmma_wait<1>();
     } else {

@@ -5,17 +5,20 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from neuralfield.kernels import grids
 from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
 
 _PROBABILITY_MARGIN = 1e-7
 
-_ACTIVATIONS: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
-    "sine": lambda z: (np.sin(z), np.cos(z)),
-    "tanh": lambda z: (np.tanh(z), 1 - np.tanh(z) ** 2),
-    "relu": lambda z: (np.maximum(z, 0), (z > 0).astype(np.float64)),
-    "sigmoid": lambda z: (_logistic(z), _logistic(z) * (1 - _logistic(z))),
+_ACTIVATIONS: dict[str, Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]] = {
+    "sine": lambda z, _: (np.sin(z), np.cos(z)),
+    "tanh": lambda z, _: (np.tanh(z), 1 - np.tanh(z) ** 2),
+    "relu": lambda z, _: (np.maximum(z, 0), (z > 0).astype(np.float64)),
+    "sigmoid": lambda z, _: (_logistic(z), _logistic(z) * (1 - _logistic(z))),
+    "variable sine": lambda z, frequency: _variable_sine(z, np.abs(z) / frequency + 1),
+    "gaussian": lambda z, _: (np.exp(-z * z), -2 * z * np.exp(-z * z)),
 }
-"""z -> the activation and its slope."""
+"""z, which has the frequency in it already, and the frequency -> the activation and its slope."""
 
 
 def valid_rows(batch: BatchPlan) -> np.ndarray:
@@ -57,6 +60,8 @@ def forward(
     x = inputs.astype(np.float64)
     if network.encoding == "corners":
         x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
+    elif network.encoding == "hashgrid":
+        x = grids.features(network.levels, parameters["encoding.table"], inputs)
     elif frequencies is not None:
         phase = 2 * math.pi * (x @ frequencies.astype(np.float64))
         x = np.concatenate([np.sin(phase), np.cos(phase)], axis=1)
@@ -69,7 +74,7 @@ def forward(
         if layer.activation is None:
             values, slope = _output(network, z)
             return values, activations, [*slopes, slope]
-        value, slope = _ACTIVATIONS[layer.activation](z)
+        value, slope = _ACTIVATIONS[layer.activation](z, layer.frequency)
         activations.append(value)
         slopes.append(slope)
     raise ValueError("the last layer of a plan has no activation")
@@ -104,9 +109,8 @@ def forward_and_backward(
     gradients : list of ndarray
         In the order of ``network.parameter_names``.
     """
-    values, activations, slopes = forward(
-        network, parameters, inputs[valid_rows(batch)], frequencies
-    )
+    points = inputs[valid_rows(batch)]
+    values, activations, slopes = forward(network, parameters, points, frequencies)
     shape = (batch.pixels, batch.points, batch.channels)
     loss, squared, by_value = _loss(batch, values.reshape(shape), targets.astype(np.float64))
     if weights is not None:
@@ -119,8 +123,13 @@ def forward_and_backward(
         weight = parameters[f"layers.{index}.weight"].astype(np.float64)
         gradients[f"layers.{index}.weight"] = layer.frequency * (activations[index].T @ gradient)
         gradients[f"layers.{index}.bias"] = layer.frequency * gradient.sum(axis=0)
+        gradient = layer.frequency * (gradient @ weight.T)
         if index:
-            gradient = layer.frequency * (gradient @ weight.T) * slopes[index - 1]
+            gradient *= slopes[index - 1]
+        elif network.encoding == "hashgrid":
+            gradients["encoding.table"] = grids.gradient_of_points(
+                network.levels, network.table_shape, points, gradient
+            )
     in_order = [gradients[name] for name in network.parameter_names]
     return float(loss.sum() / count), float(squared.sum() / count), in_order
 
@@ -167,6 +176,10 @@ def _loss_of_values(
     p = np.clip(value, _PROBABILITY_MARGIN, 1 - _PROBABILITY_MARGIN)
     loss = -(target * np.log(p) + (1 - target) * np.log1p(-p))
     return loss, (p - target) / (p * (1 - p))
+
+
+def _variable_sine(z: np.ndarray, growth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.sin(growth * z), np.cos(growth * z) * (2 * growth - 1)
 
 
 def _logistic(z: np.ndarray) -> np.ndarray:

@@ -14,6 +14,8 @@ struct Member {
     const Schedule* schedule;
     long long* step_taken;
     unsigned int* blocks_done;
+    const float *gradients, *clip_factor;
+    float* direction_squares;
 };
 
 extern "C" __global__ void set_steps(long long first_step, const Member* members) {
@@ -26,5 +28,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) update_batch(const Member*
     const Member member = members[blockIdx.y];
     end_step(member.works, member.parameters, member.moments1, member.moments2,
              member.loss_partials, member.totals, member.scalars, member.schedule,
-             member.step_taken, member.blocks_done);
+             member.step_taken, member.blocks_done, member.gradients, member.clip_factor,
+             member.direction_squares);
 }
