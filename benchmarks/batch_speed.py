@@ -6,6 +6,10 @@ trains 16 networks of siren 2x32 on a picture of 64x64, in turns with `batch: 1`
 and prints the table of docs/sweeps.md. What is timed is all of Snakemake, from its start to its
 end, with the picture prepared before and no network measured after. Processor time is of all its
 processes together: on a machine that others use too, it says more than the clock.
+
+    python benchmarks/batch_speed.py --device gpu
+
+times steps on a card instead, without Snakemake: see batch_steps.py.
 """
 
 import argparse
@@ -20,9 +24,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import batch_steps
 import numpy as np
 import yaml
 from PIL import Image
+
+from neuralfield.errors import NeuralfieldError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -40,7 +47,7 @@ def prepare(folder: Path, options: argparse.Namespace, batch: int) -> list[str]:
         "fields": {
             "siren": {"type": "siren", "width": options.width, "hidden_layers": options.layers}
         },
-        "training": {"steps": options.steps, "device": options.device, "supervision": "point"},
+        "training": {"steps": options.steps, "device": "cpu", "supervision": "point"},
         "sweeps": {"seeds": {"fields": ["siren"], "vary": {"random_seed": seeds}, "batch": batch}},
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
@@ -77,17 +84,33 @@ def forget(folder: Path) -> None:
 
 
 def main() -> None:
-    """Print a row for each round, and the medians."""
+    """Measure jobs on a processor, or steps on a card."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--networks", type=int, default=16)
-    parser.add_argument("--width", type=int, default=32)
-    parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--size", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
+    add = parser.add_argument
+    add("--device", choices=("cpu", "gpu"), default="cpu")
+    add("--networks", type=int, help="default: 16, on a card 64")
+    add("--width", type=int, help="default: 32, on a card 64")
+    add("--layers", type=int, default=2)
+    add("--size", type=int, help="of the picture; default: 64, on a card 128")
+    add("--steps", type=int, default=300, help="not on a card")
+    add("--rounds", type=int, default=5, help="not on a card")
+    add("--cores", type=int, default=len(os.sched_getaffinity(0)), help="not on a card")
     options = parser.parse_args()
+    defaults = {"networks": (16, 64), "width": (32, 64), "size": (64, 128)}
+    for name, (on_processor, on_card) in defaults.items():
+        if getattr(options, name) is None:
+            setattr(options, name, on_card if options.device == "gpu" else on_processor)
+    if options.device == "gpu":
+        sizes = options.networks, options.width, options.layers, options.size
+        try:
+            sys.exit(batch_steps.main(*sizes))
+        except NeuralfieldError as error:
+            sys.exit(str(error))
+    measure_jobs(options)
+
+
+def measure_jobs(options: argparse.Namespace) -> None:
+    """Print a row for each round, and the medians."""
     with tempfile.TemporaryDirectory() as temporary:
         folders = {batch: Path(temporary, str(batch)) for batch in (1, options.networks)}
         targets = {batch: prepare(folder, options, batch) for batch, folder in folders.items()}

@@ -262,7 +262,7 @@ class Trainer:
         self.history = [row for row in self.history if row[0] <= rollback.to_step]
 
     def _lower_learning_rate(self, rollback: Rollback) -> None:
-        """Make the engine anew, because kernels are compiled with the learning rate."""
+        """Make the engine anew: it keeps to the schedule that it was made with."""
         factor, full = rollback.learning_rate_factor, self.schedule
         lowered = replace(
             full,

@@ -1,12 +1,11 @@
 """Steps of several trainings at once: many small networks in one job.
 
-Here each member of a batch has an engine of its own, and members are shared out among threads, so
-that a member's bytes are those it has alone. It is the place for engines that know all members: one
-that keeps their weights stacked and takes a step of all in one launch would give the trainers
-engines that are views of its arrays, take steps here, and then do the follow-up of each. Which
-members a call names is not always all: one that has gone back catches up alone. The workflow puts
-networks of one kind together, with the same settings but for seeds and rates; whether pictures have
-the same channels it may not know, so that is to be looked at.
+Each member of a batch has an engine of its own. On a processor they are shared out among threads;
+on a card those of one kind take their steps in one launch (`CudaBatch`), where that is faster, and
+others take turns. A member's bytes are those that it has alone. Which members a call names is not
+always all: one that has gone back catches up alone. The workflow puts networks of one kind
+together, with the same settings but for seeds and rates; whether pictures have the same channels it
+may not know.
 """
 
 import time
@@ -15,23 +14,25 @@ from collections.abc import Callable, Sequence
 from neuralfield.device import Device
 from neuralfield.engines import Engine
 from neuralfield.engines.crew import Crew
+from neuralfield.engines.cuda import BatchKind, CudaEngine
+from neuralfield.engines.cuda_batch import CudaBatch, groups_of
 
 
 class EngineBatch:
-    """Takes steps of several engines, side by side on a processor's cores.
+    """Takes steps of several engines, side by side on a processor's cores, or together on a card.
 
     Parameters
     ----------
     device : Device
-        A card has one queue of work: there engines take their turns.
     side_by_side : int
-        How many engines are at work at the same time, at the most.
+        How many engines are at work at the same time on a processor, at the most.
     """
 
     def __init__(self, device: Device, side_by_side: int) -> None:
         self._device = device
         on_cores = device.kind == "cpu" and side_by_side > 1
         self._crew = Crew(side_by_side) if on_cores else None
+        self._together: dict[BatchKind, CudaBatch] = {}
 
     def run(
         self,
@@ -51,16 +52,27 @@ class EngineBatch:
         count : int
         follow_up : callable
             Told the place in `engines`, and the seconds that its steps have taken, alone on its
-            cores. One member's may be done while others take steps.
+            cores; a share of what they have taken together. One member's may be done while others
+            take steps.
         """
+        groups = groups_of(engines, self._device)
+        for kind, group in groups.items():
+            started_s = time.perf_counter()
+            self._batch_of(kind, list(group.values())).run(first_step, count)
+            self._device.synchronize()
+            share_s = (time.perf_counter() - started_s) / len(group)
+            for place in group:
+                follow_up(place, share_s)
+        in_turn = sorted(set(range(len(engines))).difference(*groups.values()))
 
-        def work(place: int) -> None:
+        def work(number: int) -> None:
+            place = in_turn[number]
             started_s = time.perf_counter()
             engines[place].run(first_step, count)
             self._device.synchronize()
             follow_up(place, time.perf_counter() - started_s)
 
-        self.each(work, len(engines))
+        self.each(work, len(in_turn))
 
     def each(self, work: Callable[[int], None], count: int) -> None:
         """Do something for each of `count` members, side by side."""
@@ -71,6 +83,17 @@ class EngineBatch:
                 work(place)
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Let threads and recorded steps go."""
+        for batch in self._together.values():
+            batch.close()
         if self._crew:
             self._crew.close()
+
+    def _batch_of(self, kind: BatchKind, engines: list[CudaEngine]) -> CudaBatch:
+        """What takes the steps of engines; made anew where others are to go together."""
+        batch = self._together.get(kind)
+        if batch is None or batch.engines != engines:
+            if batch is not None:
+                batch.close()
+            batch = self._together[kind] = CudaBatch(self._device, engines)
+        return batch

@@ -1,10 +1,12 @@
 """What the parts of the cuda engine share: arrays on the card, and what a pass gives back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from neuralfield.device import Array
+import numpy as np
+
+from neuralfield.device import Array, Device
 
 
 @dataclass(frozen=True)
@@ -108,3 +110,20 @@ class Pass(Protocol):
     def launch(self) -> None:
         """Put the pass on the current stream; allocates nothing and waits for nothing."""
         ...
+
+
+def member_table(device: Device, members: Sequence[Sequence[Any]]) -> Array:
+    """What a kernel is given, as an array of structs, one for each member of a batch.
+
+    Parameters
+    ----------
+    device : Device
+    members : sequence of sequence
+        Arrays on the card, whose addresses are taken, and numbers of 64 bits.
+
+    Returns
+    -------
+    array of uint64
+    """
+    rows = [[int(a) if isinstance(a, np.integer) else a.data.ptr for a in m] for m in members]
+    return device.asarray(np.array(rows, np.uint64))

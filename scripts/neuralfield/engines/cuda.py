@@ -4,18 +4,17 @@ A step is three stages: sampling, a pass (forward, loss, backward) and the updat
 nothing is allocated and nothing is copied between card and host.
 """
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from neuralfield.device import Array, Device, require_memory
 from neuralfield.engines.buffers import Buffers, Pass
-from neuralfield.engines.hopper_narrow_pass import HopperNarrowPass
+from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch, HopperNarrowPass
 from neuralfield.engines.hopper_pass import HopperPass
 from neuralfield.engines.layer_pass import LayerPass
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import batch_plan, network_plan
+from neuralfield.engines.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.sampling_stage import SamplingStage
 from neuralfield.engines.update_stage import (
     UpdateStage,
@@ -32,13 +31,42 @@ _PassType = type[HopperNarrowPass] | type[HopperPass] | type[LayerPass]
 _PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, LayerPass)
 """The first that covers a problem is taken."""
 
-_STEPS_OF_GRAPHS = (16, 1)
+_BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
+_BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
+"""Of networks that take their steps together in one launch."""
+
 _LEAST_CAPABILITY = 75
 _OUT_OF_MEMORY = 2
 """The status of CUDA's own errors that says so."""
 
 _WHERE = "training"
 _REMEDY = "use smaller batches (training: batch_pixels) or a smaller picture (images: size)"
+
+
+@dataclass(frozen=True)
+class BatchKind:
+    """What engines have to have in common to take their steps in one launch.
+
+    Attributes
+    ----------
+    network : NetworkPlan
+    batch : BatchPlan
+    constants : tuple of (str, value)
+        What the other stages are compiled with.
+    """
+
+    network: NetworkPlan
+    batch: BatchPlan
+    constants: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What a step consists of."""
+
+    sampling: SamplingStage
+    own_pass: Pass
+    update: UpdateStage
 
 
 class CudaEngine:
@@ -63,6 +91,8 @@ class CudaEngine:
     name = "cuda"
     variant: str
     """Which pass it is."""
+    batch_kind: BatchKind | None
+    """Of those that it can take steps with, see `CudaBatch`; None: of none."""
     most_steps = 1 << 20
 
     def __init__(self, problem: PictureProblem, device: Device, precision: str) -> None:
@@ -73,21 +103,15 @@ class CudaEngine:
         self.variant = pass_type.name
         require_memory(_own_bytes(problem, batch), device, _WHERE, _REMEDY)
         xp = device.xp
-        self._device, self._nvtx = device, xp.cuda.nvtx
-        self._stream = xp.cuda.Stream(non_blocking=True)
-        self._before, self._after = (xp.cuda.Event(disable_timing=True) for _ in range(2))
-        self._is_profiled = os.environ.get("NEURALFIELD_PROFILE") == "1"
-        self._graphs: list[tuple[int, Any]] = []
+        self._device, self._cuda = device, xp.cuda
+        self._steps = RecordedSteps(device, self._begin, self._launch_step)
         self.totals = xp.zeros(2)
         try:
-            with self._range("compile"):
+            with named_range(self._cuda, "compile"):
                 self._prepare(problem, network, batch, pass_type)
             xp.cuda.get_current_stream().synchronize()
-            with self._stream:
-                self._warm_up()
-                if not self._is_profiled:
-                    with self._range("capture"):
-                        self._graphs = [(n, self._capture(n)) for n in _STEPS_OF_GRAPHS]
+            self._warm_up()
+            self._steps.record()
         except _memory_errors(xp) as error:
             if getattr(error, "status", _OUT_OF_MEMORY) != _OUT_OF_MEMORY:
                 raise
@@ -107,21 +131,12 @@ class CudaEngine:
             Steps taken before.
         count : int
         """
-        current = self._device.xp.cuda.get_current_stream()
-        self._before.record(current)
-        self._stream.wait_event(self._before)
-        with self._range(f"run {count} steps"), self._stream:
-            self._update.set_step(first_step)
-            self._pass.prepare()
-            if self._is_profiled:
-                for _ in range(count):
-                    self._launch_step()
-            for steps_of_graph, graph in self._graphs:
-                launches, count = divmod(count, steps_of_graph)
-                for _ in range(launches):
-                    graph.launch()
-        self._after.record(self._stream)
-        current.wait_event(self._after)
+        self._steps.run(first_step, count)
+
+    @property
+    def stages(self) -> Stages:
+        """What a step consists of; not of an engine that is closed."""
+        return Stages(self._sampling, self._pass, self._update)
 
     def memory_report(self) -> dict[str, int]:
         """Bytes on the card, by what they are for."""
@@ -138,8 +153,7 @@ class CudaEngine:
 
     def close(self) -> None:
         """Give the card's memory back, but for the network's and the optimizer's."""
-        self._stream.synchronize()
-        self._graphs = []
+        self._steps.close()
         for name in ("_pass", "_sampling", "_update", "_buffers"):
             self.__dict__.pop(name, None)
         self._device.xp.get_default_memory_pool().free_all_blocks()
@@ -167,38 +181,43 @@ class CudaEngine:
             step,
             self.precision,
         )
+        self.batch_kind = self._kind_of_batch(network, batch)
+
+    def _kind_of_batch(self, network: NetworkPlan, batch: BatchPlan) -> BatchKind | None:
+        """See `batch_kind`: what kernels of batches have been written for, and shown to do."""
+        own_pass, optimizer = self._pass, self._problem.optimizer
+        activations = {layer.activation for layer in network.layers[:-1]}
+        if (
+            not isinstance(own_pass, HopperNarrowPass)
+            or not HopperNarrowBatch.has_room(own_pass)
+            or not isinstance(optimizer, Adam | Sgd)
+            or network.encoding not in _BATCH_ENCODINGS
+            or not activations <= _BATCH_ACTIVATIONS
+        ):
+            return None
+        constants = (*self._sampling.constants.items(), *self._update.constants.items())
+        return BatchKind(network, batch, constants)
 
     def _warm_up(self) -> None:
         """Whatever kernels do once they do before the capture; no parameter is changed."""
-        self._update.set_step(0)
-        self._sampling.launch()
-        self._pass.prepare()
-        self._pass.launch()
-        self._stream.synchronize()
+        with self._steps.stream as stream:
+            self._begin(0)
+            self._sampling.launch()
+            self._pass.launch()
+            stream.synchronize()
 
-    def _capture(self, count: int) -> Any:
-        self._stream.begin_capture()
-        for _ in range(count):
-            self._launch_step()
-        return self._stream.end_capture()
+    def _begin(self, first_step: int) -> None:
+        self._update.set_step(first_step)
+        self._pass.prepare()
 
     def _launch_step(self) -> None:
         if not self._sampling.is_constant:
-            with self._range("sampling"):
+            with named_range(self._cuda, "sampling"):
                 self._sampling.launch()
-        with self._range(f"pass: {self._pass.name}"):
+        with named_range(self._cuda, f"pass: {self._pass.name}"):
             self._pass.launch()
-        with self._range("update"):
+        with named_range(self._cuda, "update"):
             self._update.launch()
-
-    @contextmanager
-    def _range(self, name: str) -> Iterator[None]:
-        """A named stretch in a profiler's picture."""
-        self._nvtx.RangePush(name)
-        try:
-            yield
-        finally:
-            self._nvtx.RangePop()
 
 
 def _memory_errors(xp: Any) -> tuple[type[Exception], ...]:

@@ -4,6 +4,7 @@ On cards of compute capability 9.0, in 16-bit products. Nothing of a tile of 64 
 global memory, but for features of hash grids and their slopes; see `kernels/hopper_narrow.cu`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from neuralfield.engines.hopper_network import (
     reason_against,
 )
 from neuralfield.engines.launch import Launch
+from neuralfield.engines.update_stage import STRANDS
 from neuralfield.kernels.plan import (
     ACTIVATIONS_WITH_SLOPES,
     MIXED_GRADIENT_SCALE,
@@ -44,6 +46,13 @@ _MOST_SUMS = {4: 24, 3: 64, 2: 128}
 
 _SHARED_LIMIT_BYTES = 232_448
 """What a block may have with compute capability 9.0."""
+
+_STRAND_TILES, _MOST_STRAND_SUMS = 2, 64
+"""Of a block that works on several networks' strands: its tiles, and a thread's sums."""
+
+_LAUNCH_TILES, _TILE, _STRAND_TILE = 5.0, 0.7, 2.3
+"""Times on an H200, as multiples of what a tile takes that has a multiprocessor to itself: what a
+step costs beside its tiles; a tile of many, by throughput; a tile of a strand beside another."""
 
 
 class HopperNarrowPass:
@@ -73,24 +82,15 @@ class HopperNarrowPass:
         assert block_tiles is not None
         shape = _shape(network, block_tiles)
         self._shape, self._threads = shape, TILE_THREADS * block_tiles
+        self.block_tiles = block_tiles
         self._stream = WeightStream(
             device, shape, buffers.parameters, buffers.offsets, backward=False
         )
         self._allocated: list[Array] = [self._stream.array]
-        self._blocks = min(card_limits(device)[0], batch.tiles)
+        self.blocks = min(card_limits(device)[0], batch.tiles)
 
-        fixed_bytes = _fixed_bytes(shape)
-        self._shared_bytes = _matrices_bytes(shape) + _tiles_bytes(shape) + fixed_bytes
-        constants = shape.constants(len(shape.matrices)) | batch.constants()
-        constants |= {
-            "STAGE_BYTES": 2 * shape.widest**2,
-            "GRADIENT_SCALE": MIXED_GRADIENT_SCALE,
-            "SHARED_BYTES": fixed_bytes,
-        }
-        widths = {shape.widths[index] for index in shape.matrices}
-        operands = widths | {shape.fan_in(index) for index in shape.matrices}
-        prelude = wgmma_source(widths | {8}) + operand_wgmma_source(operands)
-        module = compile_module("hopper_narrow.cu", constants, prelude)
+        self._shared_bytes = _block_bytes(shape)
+        module = compile_module("hopper_narrow.cu", _constants(shape, batch), _prelude(shape))
         self._kernel = module.get_function("hopper_narrow")
         self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes
         self._table: TableGradient | None = None
@@ -131,6 +131,11 @@ class HopperNarrowPass:
         scale = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
         return [table_partial(self.network, self._table.array, scale), *of_layers]
 
+    @staticmethod
+    def step_tiles(tiles: int, processors: int) -> float:
+        """How long a step takes, about: a tile that has a multiprocessor for itself takes 1."""
+        return _LAUNCH_TILES + _TILE * -(-tiles // processors)
+
     def prepare(self) -> None:
         """Pack the weights, which the update does from then on."""
         self._stream.launch()
@@ -140,7 +145,7 @@ class HopperNarrowPass:
         for launch in self._before:
             launch()
         self._kernel(
-            (self._blocks,), (self._threads,), (self._arguments,), shared_mem=self._shared_bytes
+            (self.blocks,), (self._threads,), (self.arguments,), shared_mem=self._shared_bytes
         )
         for launch in self._after:
             launch()
@@ -168,7 +173,7 @@ class HopperNarrowPass:
     def _set_up_arguments(
         self, buffers: Buffers, features_and_slopes: tuple[Array | None, Array | None]
     ) -> None:
-        shape, blocks = self._shape, self._blocks
+        shape, blocks = self._shape, self.blocks
         none = [None] * (len(shape.hidden) - len(shape.matrices))
         self._weights = [
             self._zeros((blocks, shape.fan_in(i), shape.widths[i]), "float32")
@@ -195,12 +200,12 @@ class HopperNarrowPass:
         ]
         numbers = np.array(parameter_offsets(self.network, buffers.offsets), np.int32)
         table = np.concatenate([addresses(pointers).view(np.uint8), numbers.view(np.uint8)])
-        self._arguments = self._xp.asarray(table)
-        self._allocated.append(self._arguments)
+        self.arguments = self._xp.asarray(table)
+        self._allocated.append(self.arguments)
 
     def _matrix_gradient(self, index: int, layer: LayerPlan, scale: float) -> list[PartialGradient]:
         """Of weight and bias."""
-        shape, blocks = self._shape, self._blocks
+        shape, blocks = self._shape, self.blocks
         place, rows, columns = shape.matrices.index(index), shape.fan_in(index), shape.widths[index]
         copy = self._stream.copy_of(index, layer.frequency)
         weight, bias = self._weights[place], self._biases[place]
@@ -208,6 +213,77 @@ class HopperNarrowPass:
             PartialGradient(weight, blocks, rows * columns, columns, 0, scale, copy),
             PartialGradient(bias, blocks, columns, columns, 0, scale),
         ]
+
+
+class HopperNarrowBatch:
+    """The same for several trainings in one launch, with the sums that each has alone.
+
+    Parts of the gradients are as `update_stage.STRANDS` has them, in the passes' own arrays.
+
+    Parameters
+    ----------
+    device : Device
+    passes : sequence of HopperNarrowPass
+        Of networks and batches of one shape, which there is room for: see `has_room`.
+    """
+
+    def __init__(self, device: Device, passes: Sequence[HopperNarrowPass]) -> None:
+        alone = passes[0]
+        shape = _shape(alone.network, _STRAND_TILES)
+        strand_bytes = _strand_bytes(shape, alone.batch.tiles, alone.blocks, alone.block_tiles)
+        constants = _constants(shape, alone.batch) | {
+            "UNITS": alone.blocks,
+            "UNIT_CHAINS": alone.block_tiles,
+            "STRANDS": STRANDS,
+            "STRAND_BYTES": strand_bytes,
+        }
+        module = compile_module("hopper_narrow_batch.cu", constants, _prelude(shape))
+        self._kernel = module.get_function("hopper_narrow_batch")
+        self._shared_bytes = _block_bytes(shape) + _STRAND_TILES * strand_bytes
+        self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes
+        self._members = device.xp.concatenate([each.arguments for each in passes])
+        self._grid = (-(-min(STRANDS, alone.blocks) // _STRAND_TILES), len(passes))
+        self._threads = TILE_THREADS * _STRAND_TILES
+
+    @staticmethod
+    def has_room(alone: HopperNarrowPass) -> bool:
+        """Whether a network's sums fit into registers, and what else there is into shared memory.
+
+        Parameters
+        ----------
+        alone : HopperNarrowPass
+        """
+        shape = _shape(alone.network, _STRAND_TILES)
+        strand_bytes = _strand_bytes(shape, alone.batch.tiles, alone.blocks, alone.block_tiles)
+        needed_bytes = _block_bytes(shape) + _STRAND_TILES * strand_bytes
+        return _sums(shape) <= _MOST_STRAND_SUMS and needed_bytes <= _SHARED_LIMIT_BYTES
+
+    @staticmethod
+    def step_tiles(tiles: int, members: int, processors: int) -> float:
+        """How long a step of so many members takes, about, as in `HopperNarrowPass.step_tiles`."""
+        blocks = members * STRANDS // _STRAND_TILES
+        rounds = -(-blocks // processors)
+        return _LAUNCH_TILES + _STRAND_TILE * rounds * tiles / STRANDS
+
+    def launch(self) -> None:
+        """Put the pass on the current stream."""
+        self._kernel(self._grid, (self._threads,), (self._members,), shared_mem=self._shared_bytes)
+
+
+def _constants(shape: HopperNetwork, batch: BatchPlan) -> dict[str, Any]:
+    return {
+        **shape.constants(len(shape.matrices)),
+        **batch.constants(),
+        "STAGE_BYTES": 2 * shape.widest**2,
+        "GRADIENT_SCALE": MIXED_GRADIENT_SCALE,
+        "SHARED_BYTES": _fixed_bytes(shape),
+    }
+
+
+def _prelude(shape: HopperNetwork) -> str:
+    widths = {shape.widths[index] for index in shape.matrices}
+    operands = widths | {shape.fan_in(index) for index in shape.matrices}
+    return wgmma_source(widths | {8}) + operand_wgmma_source(operands)
 
 
 def _shape(network: NetworkPlan, block_tiles: int) -> HopperNetwork:
@@ -218,11 +294,27 @@ def _block_tiles(network: NetworkPlan) -> int | None:
     """How many tiles a block can work on at once; None: not one."""
     for block_tiles, most_sums in _MOST_SUMS.items():
         shape = _shape(network, block_tiles)
-        sums = sum(shape.widths[index] for index in shape.matrices) // 2
-        needed_bytes = _matrices_bytes(shape) + _tiles_bytes(shape) + _fixed_bytes(shape)
-        if sums <= most_sums and needed_bytes <= _SHARED_LIMIT_BYTES:
+        if _sums(shape) <= most_sums and _block_bytes(shape) <= _SHARED_LIMIT_BYTES:
             return block_tiles
     return None
+
+
+def _sums(shape: HopperNetwork) -> int:
+    """Of gradients of matrices, that a thread has."""
+    return sum(shape.widths[index] for index in shape.matrices) // 2
+
+
+def _strand_bytes(shape: HopperNetwork, tiles: int, units: int, unit_chains: int) -> int:
+    """Of the struct Strand of hopper_narrow_batch.cu."""
+    chains = min(-(-tiles // units), unit_chains)
+    weights_bytes = 4 * TILE_THREADS * _sums(shape) if chains > 1 else 0
+    totals_bytes = -(-units // STRANDS) * chains * 4 * (16 + 4 * shape.network.layers[-1].fan_out)
+    return weights_bytes + totals_bytes
+
+
+def _block_bytes(shape: HopperNetwork) -> int:
+    """Shared memory of a block, beside sums of strands."""
+    return _matrices_bytes(shape) + _tiles_bytes(shape) + _fixed_bytes(shape)
 
 
 def _matrices_bytes(shape: HopperNetwork) -> int:

@@ -1,9 +1,12 @@
 """The stage of the cuda engine that draws a step's pixels and points."""
 
+from collections.abc import Sequence
 from types import ModuleType
 
+import numpy as np
+
 from neuralfield.device import Array, Device
-from neuralfield.engines.buffers import Buffers
+from neuralfield.engines.buffers import Buffers, member_table
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.kernels.source import compile_module
@@ -40,26 +43,48 @@ class SamplingStage:
         self.values = xp.ascontiguousarray(device.asarray(problem.values))
         self.is_constant = not batch.footprint and problem.batches.is_everything
         """Whether every step's batch is the same: the stage then has to run only once."""
-        module = compile_module("sampling.cu", sampling_constants(problem, network, batch))
-        self._kernel = module.get_function("sample")
-        self._blocks = -(-batch.tiles // _TILES_PER_BLOCK)
+        self.constants = sampling_constants(problem, network, batch)
+        self._kernel = compile_module("sampling.cu", self.constants).get_function("sample")
+        self.blocks = -(-batch.tiles // _TILES_PER_BLOCK)
         cumulative = problem.batches.cumulative_density
         self.density: tuple[Array, ...] = ()
         if batch.weighted and cumulative is not None:
             self.density = cumulative, part_starts(xp, cumulative, batch.pixels)
         unused = step
-        self._arguments = (
+        self.arguments = (
             step,
             *(self.density or (unused, unused)),
             self.values,
             buffers.inputs,
             buffers.targets,
             unused if buffers.weights is None else buffers.weights,
+            np.uint64(problem.batches.random_seed),
         )
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
-        self._kernel((self._blocks,), (TILE_ROWS * _TILES_PER_BLOCK,), self._arguments)
+        self._kernel((self.blocks,), (TILE_ROWS * _TILES_PER_BLOCK,), self.arguments)
+
+
+class SamplingBatch:
+    """The same for several trainings in one launch, each with its own picture, seed and step.
+
+    Parameters
+    ----------
+    device : Device
+    stages : sequence of SamplingStage
+        With the same constants.
+    """
+
+    def __init__(self, device: Device, stages: Sequence[SamplingStage]) -> None:
+        first = stages[0]
+        self._members = member_table(device, [stage.arguments for stage in stages])
+        module = compile_module("sampling_batch.cu", first.constants)
+        self._kernel, self._grid = module.get_function("sample_batch"), (first.blocks, len(stages))
+
+    def launch(self) -> None:
+        """Put the stage on the current stream."""
+        self._kernel(self._grid, (TILE_ROWS * _TILES_PER_BLOCK,), (self._members,))
 
 
 def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
@@ -84,7 +109,6 @@ def sampling_constants(
         "ENCODING": network.constants()["ENCODING"],
         "WIDTH": shape.width,
         "HEIGHT": shape.height,
-        "SEED": f"{batches.random_seed}ull",
         "SAMPLING": sampling,
         "HALF_BITS": half_bits_of(batches.sample_count),
         "TILE_ROWS": TILE_ROWS,

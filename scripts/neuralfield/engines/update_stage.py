@@ -1,12 +1,13 @@
 """The stage of the cuda engine that moves the parameters and counts the step."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.buffers import PartialGradient, WeightCopy
+from neuralfield.engines.buffers import PartialGradient, WeightCopy, member_table
 from neuralfield.engines.dependent_launch import DependentLaunch
 from neuralfield.engines.launch import THREADS, Launch
 from neuralfield.engines.muon_stage import HiddenMatrix, MuonStage, largest_bytes
@@ -37,6 +38,21 @@ _WORK = np.dtype(
     align=True,
 )
 """The struct Work of update.cu."""
+
+_SCHEDULE = np.dtype(
+    [
+        ("learning_rate", np.float64),
+        ("minimum_learning_rate", np.float64),
+        ("period", np.int64),
+        ("warmup_steps", np.int64),
+        ("is_cosine", np.int64),
+    ]
+)
+"""The struct Schedule of update.cu."""
+
+STRANDS = 8
+"""Sums that the kernel, with a warp for each, takes of the parts before it adds these sums up: part
+``p`` belongs to sum ``p % STRANDS``. Who leaves the sums as parts leaves the same gradient."""
 
 
 class UpdateStage:
@@ -79,16 +95,18 @@ class UpdateStage:
         directions = {
             name: xp.zeros_like(tensors[name].data) for name in hidden_matrices(optimizer, tensors)
         }
+        self._tensors, self._gradients = tensors, gradients
         works = work_table(tensors, gradients, directions)
         works_on_card = device.asarray(works.view(np.uint8))
-        self._scalars = xp.zeros((2, 3), dtype=xp.float32)
+        schedule = device.asarray(schedule_struct(problem.schedule).view(np.uint8))
+        scalars = xp.zeros((2, 3), dtype=xp.float32)
         blocks_done = xp.zeros((), dtype=xp.uint32)
-        self._step = step
-        constants = update_constants(optimizer, problem.schedule) | {
+        self._step_arguments = step, scalars, schedule
+        self.constants = update_constants(optimizer) | {
             "BLOCKS": len(works),
             "LOSS_PARTS": loss_partials.shape[0],
         }
-        module = compile_module("update.cu", constants)
+        module = compile_module("update.cu", self.constants)
         self._set_step = module.get_function("set_step")
         self._working = list(directions.values())
         # what an optimizer does not have is not looked at
@@ -108,15 +126,16 @@ class UpdateStage:
                 _hidden_matrix(parameters, works, direction, direction_squares, copies[name])
                 for name, direction in directions.items()
             ]
-            self._muon = MuonStage(device, matrices, self._scalars, step, precision)
-        arguments = (
+            self._muon = MuonStage(device, matrices, scalars, step, precision)
+        self._arguments = (
             works_on_card,
             parameters,
             moment1,
             moment2,
             loss_partials,
             totals,
-            self._scalars,
+            scalars,
+            schedule,
             step,
             blocks_done,
             summed,
@@ -124,7 +143,8 @@ class UpdateStage:
             direction_squares,
         )
         kernel = module.get_function("update")
-        self._update = DependentLaunch(device, kernel, len(works) + 1, THREADS, arguments)
+        blocks = len(works) + 1
+        self._update = DependentLaunch(device, kernel, blocks, THREADS, self._arguments)
 
     @property
     def memory_bytes(self) -> int:
@@ -134,7 +154,7 @@ class UpdateStage:
 
     def set_step(self, first_step: int) -> None:
         """Put on the current stream: the next step comes after `first_step` finished ones."""
-        self._set_step((1,), (1,), (np.int64(first_step), self._step, self._scalars))
+        self._set_step((1,), (1,), (np.int64(first_step), *self._step_arguments))
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
@@ -143,6 +163,44 @@ class UpdateStage:
         self._update()
         if self._muon:
             self._muon.launch()
+
+    def strands(self) -> tuple[np.ndarray, tuple[Array, ...]]:
+        """What the kernel is given where a pass leaves sums of parts, see `STRANDS`: the table of
+        what its blocks have to do, and all that comes after it."""
+        strands = [replace(g, parts=min(g.parts, STRANDS)) for g in self._gradients]
+        return work_table(self._tensors, strands, {}), self._arguments[1:]
+
+
+class UpdateBatch:
+    """The same for several trainings in one launch, each with its own schedule and step.
+
+    Parameters
+    ----------
+    device : Device
+    stages : sequence of UpdateStage
+        With the same constants. Their passes leave sums of parts, see `STRANDS`.
+    """
+
+    def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:
+        tables = [stage.strands() for stage in stages]
+        self._works = [device.asarray(works.view(np.uint8)) for works, _ in tables]
+        self._members = member_table(
+            device,
+            [(works, *others) for works, (_, others) in zip(self._works, tables, strict=True)],
+        )
+        blocks = len(tables[0][0])
+        module = compile_module("update_batch.cu", stages[0].constants | {"BLOCKS": blocks})
+        self._kernel = module.get_function("update_batch")
+        self._set_steps = module.get_function("set_steps")
+        self._grid = (blocks + 1, len(stages))
+
+    def set_step(self, first_step: int) -> None:
+        """Put on the current stream: the next step comes after `first_step` finished ones."""
+        self._set_steps((1, self._grid[1]), (1,), (np.int64(first_step), self._members))
+
+    def launch(self) -> None:
+        """Put the stage on the current stream."""
+        self._kernel(self._grid, (THREADS,), (self._members,))
 
 
 def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:
@@ -264,18 +322,25 @@ def work_table(
     return np.array(rows, dtype=_WORK)
 
 
-def update_constants(optimizer: Optimizer, schedule: Schedule) -> dict[str, int | float]:
-    """What the kernel is compiled with, of the optimizer and the learning rate."""
+def schedule_struct(schedule: Schedule) -> np.ndarray:
+    """The learning rate at every step, as the kernel reads it.
+
+    Returns
+    -------
+    ndarray of a structured dtype, shape (1,)
+    """
+    is_cosine = schedule.name == "cosine"
+    rates = schedule.learning_rate, schedule.minimum_learning_rate
+    return np.array([(*rates, schedule.period, schedule.warmup_steps, is_cosine)], _SCHEDULE)
+
+
+def update_constants(optimizer: Optimizer) -> dict[str, int | float]:
+    """What the kernel is compiled with, of the optimizer."""
     clip_norm = optimizer.limit if isinstance(optimizer, ClippedGradients) else None
     optimizer = unclipped(optimizer)
     muon = optimizer if isinstance(optimizer, Muon) else None
     optimizer = muon.adam if muon else optimizer
     constants: dict[str, int | float] = {
-        "COSINE": int(schedule.name == "cosine"),
-        "LEARNING_RATE": float(schedule.learning_rate),
-        "MINIMUM_LEARNING_RATE": float(schedule.minimum_learning_rate),
-        "PERIOD": schedule.period,
-        "WARMUP_STEPS": schedule.warmup_steps,
         "ADAM": int(isinstance(optimizer, Adam)),
         "CLIPPED": int(clip_norm is not None),
         "MUON": int(muon is not None),

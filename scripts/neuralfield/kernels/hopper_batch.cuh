@@ -96,7 +96,10 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const 
             squared_error = difference * difference;
             slope = loss_slope(value, target);
 #endif
-            if (counts) sums.x += loss, sums.y += tile.weights[i] * squared_error;
+            if (counts) {  // no product is contracted with the sum: every kernel gets these bits
+                sums.x = __fadd_rn(sums.x, loss);
+                sums.y = __fadd_rn(sums.y, __fmul_rn(tile.weights[i], squared_error));
+            }
             z[i][channel] = valid ? float(GRADIENT_SCALE) * slope * output_slope(value) : 0.0f;
         }
     }
@@ -163,22 +166,34 @@ struct Totals {
     float output_bias[CHANNELS] = {};
 };
 
-template <typename Shared>
-__device__ __forceinline__ void note_totals(Shared& shared, Totals& totals) {
-    for (int distance = 16; distance > 0; distance /= 2) {
+// Sums over a warp, in every fourth lane: others have none.
+__device__ __forceinline__ void sum_lanes(Totals& totals) {
+#pragma unroll
+    for (int distance = 16; distance >= 4; distance /= 2) {
         totals.loss += __shfl_xor_sync(~0u, totals.loss, distance);
         totals.squared_error += __shfl_xor_sync(~0u, totals.squared_error, distance);
         for (int channel = 0; channel < CHANNELS; ++channel)
             totals.output_bias[channel] +=
                 __shfl_xor_sync(~0u, totals.output_bias[channel], distance);
     }
+}
+
+// Note a warp's sums in its place.
+template <typename Shared>
+__device__ __forceinline__ void note_totals(Shared& shared, Totals& totals, int warp) {
+    sum_lanes(totals);
     if (threadIdx.x % 32 == 0) {
-        int warp = threadIdx.x / 32;
         shared.losses[warp][0] = totals.loss;
         shared.losses[warp][1] = totals.squared_error;
         for (int channel = 0; channel < CHANNELS; ++channel)
             shared.output_bias[warp][channel] = totals.output_bias[channel];
     }
+}
+
+// Where number i of a tile's vectors is among a part's: the output's are [WIDEST][CHANNELS].
+__device__ __forceinline__ int place_of_vector(int i) {
+    const int vector = i / WIDEST, column = i % WIDEST;
+    return vector < CHANNELS ? column * CHANNELS + vector : i;
 }
 
 // Sums over the block, in a fixed order.
@@ -188,9 +203,7 @@ __device__ __forceinline__ void write_partials(const Shared& shared) {
     for (int i = threadIdx.x; i < VECTORS * WIDEST; i += CONSUMERS) {
         float sum = 0.0f;
         for (int tile = 0; tile < BLOCK_TILES; ++tile) sum += (&shared.vectors[tile][0][0])[i];
-        int vector = i / WIDEST, column = i % WIDEST;
-        int place = vector < CHANNELS ? column * CHANNELS + vector : i;
-        arguments.vector_partials[size_t(blockIdx.x) * VECTORS * WIDEST + place] = sum;
+        arguments.vector_partials[size_t(blockIdx.x) * VECTORS * WIDEST + place_of_vector(i)] = sum;
     }
     if (threadIdx.x < CHANNELS) {
         float sum = 0.0f;

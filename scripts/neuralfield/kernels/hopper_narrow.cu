@@ -187,10 +187,10 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, 
     backward(tile, sums, operand, gradients);
 }
 
-extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const Arguments* given) {
-    extern __shared__ __align__(128) char memory[];
-    char* tables = memory + WEIGHTS_BYTES;
-    Shared& shared = *reinterpret_cast<Shared*>(tables + BLOCK_TILES * TABLES * TILE_BYTES);
+// What all warpgroups of a block need: arguments, weights and constants, behind the tables.
+__device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
+    Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES +
+                                                BLOCK_TILES * TABLES * TILE_BYTES);
     if (threadIdx.x == 0) {
         shared.arguments = *given;
         barrier_init(&shared.weights_here, 1);
@@ -219,12 +219,28 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const A
                    arguments.offsets);
     __syncthreads();
     barrier_wait(&shared.weights_here, 0);
+    return shared;
+}
 
-    // the same for all lanes, and known to be
-    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+// The number of this thread's warpgroup: the same for all lanes, and known to be.
+__device__ __forceinline__ int own_warpgroup() {
+    return __shfl_sync(~0u, threadIdx.x / 128, 0);
+}
+
+__device__ __forceinline__ Table table_of(char* own_tables, int warpgroup) {
+    return {own_tables + LAST_VALUES * TILE_BYTES, warpgroup, int(threadIdx.x) / 32 % 4,
+            int(threadIdx.x) % 32};
+}
+
+#ifndef STRANDS  // hopper_narrow_batch.cu has a kernel of its own
+extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const Arguments* given) {
+    extern __shared__ __align__(128) char memory[];
+    Shared& shared = begin(memory, given);
+    const Arguments& arguments = shared.arguments;
+    char* tables = memory + WEIGHTS_BYTES;
+    const int warpgroup = own_warpgroup();
     char* own_tables = tables + warpgroup * TABLES * TILE_BYTES;
-    const Table table = {own_tables + LAST_VALUES * TILE_BYTES, warpgroup,
-                         int(threadIdx.x) / 32 % 4, int(threadIdx.x) % 32};
+    const Table table = table_of(own_tables, warpgroup);
     Totals totals;
     Gradients gradients;
     // an incomplete last round is spread over the blocks
@@ -237,7 +253,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const A
     }
     wgmma_wait<0>();
     gradients.finish();
-    note_totals(shared, totals);
+    note_totals(shared, totals, threadIdx.x / 32);
     float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
     put_vectors<LAST_WIDTH>(gradients.output, own_vectors, CHANNELS, table);
     put_vectors<width_after[0]>(gradients.coordinates, own_vectors + CHANNELS, COORDINATE_VECTORS,
@@ -245,3 +261,4 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const A
     write_gradients(gradients, shared, reinterpret_cast<float*>(tables), warpgroup);
     write_partials(shared);
 }
+#endif

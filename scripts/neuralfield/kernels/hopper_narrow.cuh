@@ -233,14 +233,33 @@ __device__ __forceinline__ void put_vectors(const float (&sums)[4], float (*vect
         }
 }
 
+// The sums of a layer that a warpgroup has, as a part of the gradient.
+template <int layer>
+__device__ __forceinline__ void write_part(const float* weights, const float* biases,
+                                           const Arguments& arguments, int part) {
+    constexpr int columns = width_after[layer], rows = fan_in(layer);
+    const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+    float* partial = arguments.weight_partials[layer] + size_t(part) * rows * columns;
+    float* bias_partial = arguments.bias_partials[layer] + part * columns;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        int own = 16 * warp + lane / 4 + 8 * i;
+        if (own < rows)
+#pragma unroll
+            for (int j = 0; j < columns / 8; ++j)
+                *reinterpret_cast<float2*>(partial + own * columns + 8 * j + own_column()) =
+                    make_float2(weights[4 * j + 2 * i], weights[4 * j + 2 * i + 1]);
+        if (own < columns && lane % 4 == 0) bias_partial[own] = biases[2 * i];
+    }
+}
+
 // Sums of the block's warpgroups, in their order, by way of shared memory.
 template <int layer = first_product>
 __device__ __forceinline__ void write_gradients(Gradients& gradients, const Shared& shared,
                                                 float* scratch, int number) {
-    constexpr int columns = width_after[layer], rows = fan_in(layer);
-    constexpr int count = columns / 2, first = weight_sums_before(layer);
+    constexpr int count = width_after[layer] / 2, first = weight_sums_before(layer);
     float *weights = gradients.weights + first, *biases = gradients.biases[layer];
-    const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+    const int thread = threadIdx.x % 128;
     float* place = scratch + (number - 1) * (count + 2) * 128 + thread;
     named_sync<CONSUMERS>(ALL_CONSUMERS);
     if (number > 0) {
@@ -259,19 +278,7 @@ __device__ __forceinline__ void write_gradients(Gradients& gradients, const Shar
             biases[0] += place[count * 128];
             biases[2] += place[(count + 1) * 128];
         }
-        float* partial =
-            shared.arguments.weight_partials[layer] + size_t(blockIdx.x) * rows * columns;
-        float* bias_partial = shared.arguments.bias_partials[layer] + blockIdx.x * columns;
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            int own = 16 * warp + lane / 4 + 8 * i;
-            if (own < rows)
-#pragma unroll
-                for (int j = 0; j < columns / 8; ++j)
-                    *reinterpret_cast<float2*>(partial + own * columns + 8 * j + own_column()) =
-                        make_float2(weights[4 * j + 2 * i], weights[4 * j + 2 * i + 1]);
-            if (own < columns && lane % 4 == 0) bias_partial[own] = biases[2 * i];
-        }
+        write_part<layer>(weights, biases, shared.arguments, blockIdx.x);
     }
     if constexpr (layer + 1 < HIDDEN)
         write_gradients<layer + 1>(gradients, shared, scratch, number);

@@ -214,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
         }
         if (number == 0) wait_for_turn();  // what the last one has given
         if (table.is_first()) bulk_stores_done();
-        note_totals(shared, totals);
+        note_totals(shared, totals, threadIdx.x / 32);
         named_sync<CONSUMERS>(ALL_CONSUMERS);
         write_partials(shared);
     }

@@ -37,7 +37,7 @@ __device__ __forceinline__ float loss_value(float value, float target) {
     return difference * difference;
 #elif LOSS == 1
     float p = clipped_probability(value);
-    return -(target * logf(p) + (1.0f - target) * log1pf(-p));
+    return -fmaf(target, logf(p), (1.0f - target) * log1pf(-p));
 #else
     float size = fabsf(value - target), near = fminf(size, float(HUBER_DELTA));
     return near * (size - 0.5f * near);

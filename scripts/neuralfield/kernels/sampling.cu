@@ -1,8 +1,8 @@
 // Which pixels a step looks at, and at which points of them. Twins: sampling.py (Batches,
 // Footprint), coordinates.py, fields/network.py (CornerBias).
 //
-// Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SEED, SAMPLING (0 all pixels in order,
-// 1 random order, 2 by density), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK.
+// Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SAMPLING (0 all pixels in order, 1 random
+// order, 2 by density), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK.
 //
 // One thread a row; a block is TILES_PER_BLOCK tiles. Arithmetic is rounded step by step, as array
 // libraries do it: contracted multiply-adds would change last bits.
@@ -14,17 +14,17 @@
 #define STREAM_DENSITY 2u
 
 __device__ int pixel_of_slot(int slot, long long step, const double* __restrict__ cumulative,
-                             const int* __restrict__ part_starts) {
+                             const int* __restrict__ part_starts, unsigned long long seed) {
 #if SAMPLING == 0
     return slot;
 #elif SAMPLING == 1
     long long place = step * PIXELS + slot;
     long long epoch = place / PIXEL_COUNT;
-    return permuted((unsigned int)(place - epoch * PIXEL_COUNT), PIXEL_COUNT, HALF_BITS, SEED,
+    return permuted((unsigned int)(place - epoch * PIXEL_COUNT), PIXEL_COUNT, HALF_BITS, seed,
                     (unsigned int)epoch, STREAM_ORDER);
 #else
     // one draw from each of PIXELS equal parts of the density
-    Words words = philox({(unsigned int)slot, 0u, (unsigned int)step, STREAM_DENSITY}, SEED);
+    Words words = philox({(unsigned int)slot, 0u, (unsigned int)step, STREAM_DENSITY}, seed);
     double sought = __ddiv_rn(__dadd_rn(double(slot), double(uniform(words.w0))), double(PIXELS));
     int low = part_starts[slot], high = part_starts[slot + 1];
     // the first place whose sum is above what is sought
@@ -52,10 +52,14 @@ __device__ __forceinline__ float corner_input(float coordinate, int side) {
     return __fdiv_rn(index, float(side > 1 ? side - 1 : 1));
 }
 
-extern "C" __global__ void __launch_bounds__(TILE_ROWS* TILES_PER_BLOCK)
-    sample(const long long* __restrict__ step_taken, const double* __restrict__ cumulative,
-           const int* __restrict__ part_starts, const float* __restrict__ values,
-           float2* __restrict__ inputs, float* __restrict__ targets, float* __restrict__ weights) {
+__device__ __forceinline__ void sample_rows(const long long* __restrict__ step_taken,
+                                            const double* __restrict__ cumulative,
+                                            const int* __restrict__ part_starts,
+                                            const float* __restrict__ values,
+                                            float2* __restrict__ inputs,
+                                            float* __restrict__ targets,
+                                            float* __restrict__ weights,
+                                            unsigned long long seed) {
     __shared__ int pixel_of[TILES_PER_BLOCK][TILE_PIXELS];
     const long long step = *step_taken;
     const int local_tile = threadIdx.x / TILE_ROWS, row = threadIdx.x % TILE_ROWS;
@@ -65,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(TILE_ROWS* TILES_PER_BLOCK)
     const bool is_valid = tile < TILES && local_slot < TILE_PIXELS && slot < PIXELS;
 
     if (is_valid && point == 0) {
-        const int pixel = pixel_of_slot(slot, step, cumulative, part_starts);
+        const int pixel = pixel_of_slot(slot, step, cumulative, part_starts, seed);
         pixel_of[local_tile][local_slot] = pixel;
         for (int channel = 0; channel < CHANNELS; ++channel)
             targets[(long long)slot * CHANNELS + channel] =
@@ -92,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(TILE_ROWS* TILES_PER_BLOCK)
     const int members = group ? POINTS - GROUP_0_POINTS : GROUP_0_POINTS;
     const int first = row - member;  // row of the group's first point
     const unsigned int index = group * ((GROUP_0_POINTS + 1) / 2) + member / 2;
-    Words words = philox({(unsigned int)pixel, index, (unsigned int)step, STREAM_JITTER}, SEED);
+    Words words = philox({(unsigned int)pixel, index, (unsigned int)step, STREAM_JITTER}, seed);
     unsigned int word0 = member % 2 ? words.w2 : words.w0;
     unsigned int word1 = member % 2 ? words.w3 : words.w1;
     const unsigned short key = ((word0 & 255u) << 8) | (word1 & 255u);
@@ -123,4 +127,12 @@ extern "C" __global__ void __launch_bounds__(TILE_ROWS* TILES_PER_BLOCK)
     if (tile < TILES)
         inputs[(long long)tile * TILE_ROWS + row] =
             is_valid ? make_float2(x, y) : make_float2(0.0f, 0.0f);
+}
+
+extern "C" __global__ void __launch_bounds__(TILE_ROWS* TILES_PER_BLOCK)
+    sample(const long long* __restrict__ step_taken, const double* __restrict__ cumulative,
+           const int* __restrict__ part_starts, const float* __restrict__ values,
+           float2* __restrict__ inputs, float* __restrict__ targets, float* __restrict__ weights,
+           unsigned long long seed) {
+    sample_rows(step_taken, cumulative, part_starts, values, inputs, targets, weights, seed);
 }

@@ -2,9 +2,8 @@
 // Twins: optimizers.py, schedules.py.
 //
 // Constants: BLOCKS (of parameters), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1,
-// BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, COSINE (else constant), LEARNING_RATE,
-// MINIMUM_LEARNING_RATE, PERIOD, WARMUP_STEPS, LOSS_PARTS, CLIPPED (gradients are no longer than
-// CLIP_NORM), MUON (hidden matrices get a direction here, with MUON_MOMENTUM and
+// BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, LOSS_PARTS, CLIPPED (gradients are no longer
+// than CLIP_NORM), MUON (hidden matrices get a direction here, with MUON_MOMENTUM and
 // ONE_MINUS_MUON_MOMENTUM, and are moved by muon.cu).
 //
 // A block adds up 128 neighbouring elements (32 where they cannot be loaded four at a time): its
@@ -30,17 +29,22 @@ struct Work {
     float copy_factor;
 };
 
-// Not inlined: both kernels that call it get the same bits.
-__device__ __noinline__ Scalars scalars_of(long long step) {
-    double rate = LEARNING_RATE;
-#if COSINE
-    const double pi = 3.141592653589793;
-    double cosine = 0.5 * (1.0 + cos(pi * double(step < PERIOD ? step : PERIOD) / double(PERIOD)));
-    rate = MINIMUM_LEARNING_RATE + (LEARNING_RATE - MINIMUM_LEARNING_RATE) * cosine;
-#endif
-#if WARMUP_STEPS > 0
-    if (step < WARMUP_STEPS) rate *= double(step + 1) / double(WARMUP_STEPS);
-#endif
+struct Schedule {
+    double learning_rate, minimum_learning_rate;
+    long long period, warmup_steps, is_cosine;  // else constant
+};
+
+// Not inlined: all kernels that call it get the same bits.
+__device__ __noinline__ Scalars scalars_of(long long step, const Schedule& schedule) {
+    double rate = schedule.learning_rate;
+    if (schedule.is_cosine) {
+        const double pi = 3.141592653589793;
+        const long long place = step < schedule.period ? step : schedule.period;
+        double cosine = 0.5 * (1.0 + cos(pi * double(place) / double(schedule.period)));
+        rate = schedule.minimum_learning_rate +
+               (schedule.learning_rate - schedule.minimum_learning_rate) * cosine;
+    }
+    if (step < schedule.warmup_steps) rate *= double(step + 1) / double(schedule.warmup_steps);
 #if ADAM
     double count = double(step + 1);
     return {float(rate / (1.0 - pow(BETA1, count))), float(1.0 / sqrt(1.0 - pow(BETA2, count))),
@@ -51,9 +55,10 @@ __device__ __noinline__ Scalars scalars_of(long long step) {
 }
 
 // Sets the number of finished steps, and what the next one needs.
-extern "C" __global__ void set_step(long long first_step, long long* step, Scalars* scalars) {
+extern "C" __global__ void set_step(long long first_step, long long* step, Scalars* scalars,
+                                    const Schedule* schedule) {
     *step = first_step;
-    scalars[first_step & 1] = scalars_of(first_step);
+    scalars[first_step & 1] = scalars_of(first_step, *schedule);
 }
 
 __device__ __forceinline__ void add_to(float& sum, float number) { sum += number; }
@@ -165,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // The column sums of the loss's parts are added to the totals, by a block of its own, which also
 // prepares the next step's scalars: nobody reads those in this step.
 __device__ void add_totals(const double* __restrict__ loss_partials, double* totals,
-                           Scalars* scalars, long long step) {
+                           Scalars* scalars, const Schedule* schedule, long long step) {
     __shared__ double sums[2][THREADS];
     double loss = 0.0, squared_error = 0.0;
     for (int part = threadIdx.x; part < LOSS_PARTS; part += THREADS) {
@@ -183,7 +188,7 @@ __device__ void add_totals(const double* __restrict__ loss_partials, double* tot
     if (threadIdx.x == 0) {
         totals[0] += sums[0][0];
         totals[1] += sums[1][0];
-        scalars[(step + 1) & 1] = scalars_of(step + 1);
+        scalars[(step + 1) & 1] = scalars_of(step + 1, *schedule);
     }
 }
 
@@ -220,17 +225,17 @@ __device__ __forceinline__ float turn(Element& element, float gradient) {
 // Block 0 adds up the loss, which takes longest; the BLOCKS others move parameters. All read the
 // same step: only the block that ends last counts it, and the order in which blocks end decides
 // nothing else.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    update(const Work* __restrict__ works, float* __restrict__ parameters,
-           float* __restrict__ moments1, float* __restrict__ moments2,
-           const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
-           long long* step_taken, unsigned int* blocks_done, const float* __restrict__ gradients,
-           const float* clip_factor, float* __restrict__ direction_squares) {
+__device__ __forceinline__ void end_step(
+    const Work* __restrict__ works, float* __restrict__ parameters, float* __restrict__ moments1,
+    float* __restrict__ moments2, const double* __restrict__ loss_partials, double* totals,
+    Scalars* scalars, const Schedule* schedule, long long* step_taken, unsigned int* blocks_done,
+    const float* __restrict__ gradients, const float* clip_factor,
+    float* __restrict__ direction_squares) {
     long long step;
     if (blockIdx.x == 0) {
         wait_for_earlier_kernels();
         step = *step_taken;
-        add_totals(loss_partials, totals, scalars, step);
+        add_totals(loss_partials, totals, scalars, schedule, step);
     } else {
         const Work work = works[blockIdx.x - 1];
         const int own = own_element(work);
@@ -277,4 +282,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             *blocks_done = 0;
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    update(const Work* __restrict__ works, float* __restrict__ parameters,
+           float* __restrict__ moments1, float* __restrict__ moments2,
+           const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
+           const Schedule* schedule, long long* step_taken, unsigned int* blocks_done,
+           const float* __restrict__ gradients, const float* clip_factor,
+           float* __restrict__ direction_squares) {
+    end_step(works, parameters, moments1, moments2, loss_partials, totals, scalars, schedule,
+             step_taken, blocks_done, gradients, clip_factor, direction_squares);
 }

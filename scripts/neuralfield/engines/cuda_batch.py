@@ -1,0 +1,109 @@
+"""Steps of several cuda engines in one launch of each kernel: many small networks on one card.
+
+Every engine keeps its own arrays, and its own way to take steps alone. Here are tables of where
+they lie. A step has the same stages, and sums are cut as they are alone, so that it makes no
+difference to a network's bytes who goes with it, or how often.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from neuralfield.device import Device
+from neuralfield.engines.cuda import BatchKind, CudaEngine
+from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch, HopperNarrowPass
+from neuralfield.engines.hopper_network import card_limits
+from neuralfield.engines.recorded_steps import RecordedSteps, named_range
+from neuralfield.engines.sampling_stage import SamplingBatch
+from neuralfield.engines.update_stage import UpdateBatch
+
+
+class CudaBatch:
+    """Steps of engines of one kind.
+
+    Parameters
+    ----------
+    device : Device
+    engines : sequence of CudaEngine
+        With the same `batch_kind`, none of them closed.
+    """
+
+    def __init__(self, device: Device, engines: Sequence[CudaEngine]) -> None:
+        self.engines = list(engines)
+        self._cuda = device.xp.cuda
+        sampling = [engine.stages.sampling for engine in engines]
+        self._is_constant = sampling[0].is_constant
+        passes = [engine.stages.own_pass for engine in engines]
+        self._passes = [each for each in passes if isinstance(each, HopperNarrowPass)]
+        self._sampling = SamplingBatch(device, sampling)
+        self._pass = HopperNarrowBatch(device, self._passes)
+        self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
+        self._steps = RecordedSteps(device, self._begin, self._launch_step)
+        device.synchronize()
+        self._steps.record()
+
+    def run(self, first_step: int, count: int) -> None:
+        """Take steps with all; see `CudaEngine.run`."""
+        self._steps.run(first_step, count)
+
+    def close(self) -> None:
+        """Wait for the steps, and let go of the graphs."""
+        self._steps.close()
+
+    def _begin(self, first_step: int) -> None:
+        self._update.set_step(first_step)
+        for own_pass in self._passes:
+            own_pass.prepare()
+
+    def _launch_step(self) -> None:
+        if not self._is_constant:
+            with named_range(self._cuda, "sampling"):
+                self._sampling.launch()
+        with named_range(self._cuda, "pass: hopper-narrow, batch"):
+            self._pass.launch()
+        with named_range(self._cuda, "update"):
+            self._update.launch()
+
+
+def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict[int, CudaEngine]]:
+    """Which engines take their steps together; those in no group take turns.
+
+    Parameters
+    ----------
+    engines : sequence of Engine
+    device : Device
+
+    Returns
+    -------
+    dict of kind to (dict of int to CudaEngine)
+        By their places in `engines`.
+    """
+    groups: dict[BatchKind, dict[int, CudaEngine]] = defaultdict(dict)
+    for place, engine in enumerate(engines):
+        if isinstance(engine, CudaEngine) and engine.batch_kind is not None:
+            groups[engine.batch_kind][place] = engine
+    if not groups:
+        return {}
+    processors, _ = card_limits(device)
+    return {
+        kind: group
+        for kind, group in groups.items()
+        if is_faster_together(kind.batch.tiles, len(group), processors)
+    }
+
+
+def is_faster_together(tiles: int, members: int, processors: int) -> bool:
+    """Whether a step of all takes less time than theirs one after another, about.
+
+    A network whose batch keeps the whole card busy has nothing to gain; nor have a few networks,
+    each of which is worked on by few multiprocessors here.
+
+    Parameters
+    ----------
+    tiles : int
+        Of a network's batch.
+    members : int
+    processors : int
+        Multiprocessors of the card.
+    """
+    in_turns = members * HopperNarrowPass.step_tiles(tiles, processors)
+    return HopperNarrowBatch.step_tiles(tiles, members, processors) < in_turns

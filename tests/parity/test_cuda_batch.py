@@ -1,0 +1,194 @@
+"""Several networks in one launch: each has the bytes that it has alone on the same card."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+import test_batch
+import test_fit
+from make_problem import SIREN, make_problem
+from test_divergence import content
+
+from neuralfield.device import gpu_is_present, select_device, to_host
+from neuralfield.engines import batch as engine_batch
+from neuralfield.engines import cuda_batch
+from neuralfield.engines.batch import EngineBatch
+from neuralfield.engines.cuda import CudaEngine
+from neuralfield.engines.cuda_batch import CudaBatch
+from neuralfield.engines.hopper_narrow_pass import HopperNarrowPass
+from neuralfield.errors import DivergenceError
+from neuralfield.interruption import Interrupted
+from neuralfield.schedules import Schedule
+from neuralfield.trainer import Trainer
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not gpu_is_present(), reason="no NVIDIA driver answers, or no CuPy"),
+]
+
+MEMBERS = (
+    {"seed": 3, "schedule": Schedule("cosine", 1e-3, 1e-5, 100)},
+    {"seed": 2**40 + 5, "schedule": Schedule("cosine", 3e-3, 0.0, 100, 7, 4)},
+    {"seed": 8, "schedule": Schedule("constant", 1e-2, 0.0, 100)},
+    {"seed": 3, "schedule": Schedule("constant", 1e-3, 0.0, 100, 0, 30)},
+)
+"""Other pictures, first weights, draws and rates."""
+
+SIREN_64 = {"type": "siren", "width": 64, "hidden_layers": 2}
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    # a tile in each unit, and fewer units than strands
+    "small": (SIREN, {"points": 1}),
+    "one tile": (SIREN, {"batch_pixels": 20, "channels": 3}),
+    "footprints, by density": (
+        SIREN_64,
+        {"points": 4, "batch_pixels": 500, "detail_share": 0.5, "channels": 3},
+    ),
+    # several chains in a unit, several tiles in a chain
+    "two chains": (SIREN_64, {"width": 128, "height": 128}),
+    "long chains": (SIREN_64, {"width": 300, "height": 200, "channels": 3}),
+    "one matrix": ({**SIREN_64, "hidden_layers": 1}, {"width": 200, "height": 131}),
+    "sgd": (SIREN, {"batch_pixels": 300, "optimizer": "sgd", "momentum": 0.9}),
+    "waves": (
+        {"type": "fourier", "frequencies": 20, "hidden_layers": 2, "width": 48, "scale": 2.0},
+        {"width": 150, "height": 100, "channels": 4, "points": 3, "batch_pixels": 0},
+    ),
+    "relu of unequal layers, huber": (
+        {"type": "mlp", "activation": "relu", "widths": [33, 17, 64]},
+        {"width": 140, "height": 140, "loss": "huber"},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    device = select_device("gpu")
+    if int(device.xp.cuda.Device().compute_capability) != 90:
+        pytest.skip("the pass hopper-narrow is for compute capability 9.0")
+    return device
+
+
+@pytest.fixture
+def always_together(monkeypatch):
+    """Take steps together also where turns are faster; tells how often."""
+    runs = []
+
+    class Counted(CudaBatch):
+        def run(self, first_step, count):
+            runs.append((len(self.engines), first_step, count))
+            super().run(first_step, count)
+
+    monkeypatch.setattr(cuda_batch, "is_faster_together", lambda tiles, members, processors: True)
+    monkeypatch.setattr(engine_batch, "CudaBatch", Counted)
+    return runs
+
+
+def engines_of(gpu, field, settings):
+    problems = [make_problem(field, device=gpu, **settings, **member) for member in MEMBERS]
+    return [CudaEngine(problem, gpu, "auto") for problem in problems]
+
+
+def content_of(engine):
+    problem = engine._problem
+    arrays = {name: to_host(array) for name, array in problem.network.arrays.items()}
+    arrays |= {name: to_host(array) for name, array in problem.optimizer.state.items()}
+    return arrays | {"totals": to_host(engine.totals)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_members_have_the_bytes_that_they_have_alone(gpu, always_together, case):
+    alone, together = (engines_of(gpu, *CASES[case]) for _ in range(2))
+    assert alone[0].variant == HopperNarrowPass.name
+    batch = EngineBatch(gpu, 1)
+    shares = {}
+    for first, count in ((0, 20), (20, 3)):
+        for engine in alone:
+            engine.run(first, count)
+        batch.run(together, first, count, shares.__setitem__)
+    assert always_together == [(4, 0, 20), (4, 20, 3)]
+    assert sorted(shares) == [0, 1, 2, 3]
+    for one, other in zip(alone, together, strict=True):
+        expected, found = content_of(one), content_of(other)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array, err_msg=name)
+    totals = {tuple(to_host(engine.totals)) for engine in alone}
+    assert len(totals) == len(MEMBERS)  # no two were the same training
+    batch.close()
+    for engine in (*alone, *together):
+        engine.close()
+
+
+def test_those_of_other_kinds_take_turns(gpu, always_together):
+    wide = {**SIREN, "width": 128}
+    fields = [SIREN, wide, SIREN, {**SIREN, "width": 32}, wide]
+    engines = [CudaEngine(make_problem(field, device=gpu), gpu, "auto") for field in fields]
+    done = []
+    batch = EngineBatch(gpu, 1)
+    batch.run(engines, 0, 5, lambda place, seconds: done.append(place))
+    assert [members for members, *_ in always_together] == [2, 1]
+    assert sorted(done) == [0, 1, 2, 3, 4]
+    alone = [CudaEngine(make_problem(field, device=gpu), gpu, "auto") for field in fields]
+    for one, other in zip(alone, engines, strict=True):
+        one.run(0, 5)
+        np.testing.assert_array_equal(to_host(other.totals), to_host(one.totals))
+
+
+@pytest.fixture
+def on_card(monkeypatch, gpu):
+    """Trainings of the tests without a card, on it."""
+    for module in (test_batch, test_fit):
+        monkeypatch.setattr(module, "CPU", gpu)
+
+
+def train_alone(tasks, folder):
+    for name, task in tasks.items():
+        test_fit.train(task, folder / name, engine="cuda")
+    return test_batch.contents(folder, tasks)
+
+
+def test_trainings_are_interrupted_and_catch_up(tmp_path, on_card, always_together):
+    tasks = test_batch.different_tasks()
+    del tasks["wide"]  # of another kind
+    alone = train_alone(tasks, tmp_path / "alone")
+    together = {"engine": "cuda", "side_by_side": 1}
+    for names, row in ((("plain", "seed"), 20), (("rate", "picture"), 60)):
+        with pytest.raises(Interrupted):
+            test_batch.train_together(
+                tasks, tmp_path, names, progress=test_batch.stop_after(row), **together
+            )
+    test_batch.train_together(tasks, tmp_path, **together)
+    assert test_batch.contents(tmp_path, tasks) == alone
+    assert {members for members, *_ in always_together} >= {2, 4}  # some caught up first
+
+
+def test_one_that_diverges_goes_back_by_itself(tmp_path, on_card, always_together, monkeypatch):
+    """In mixed precision slopes have a bound, and a training hardly ever does: here one is told."""
+    tasks = test_batch.different_tasks()
+    del tasks["wide"]
+    require_finite = Trainer._require_finite
+
+    def diverge_once(trainer):
+        is_told = trainer.task is tasks["rate"] and not trainer.rollback
+        if is_told and trainer.steps_taken >= 25:
+            raise trainer._divergence("the loss is inf")
+        require_finite(trainer)
+
+    monkeypatch.setattr(Trainer, "_require_finite", diverge_once)
+    alone = train_alone(tasks, tmp_path / "alone")
+    said = test_batch.train_together(tasks, tmp_path / "batch", engine="cuda", side_by_side=1)
+    assert [len(lines) for lines in said.values()] == [0, 0, 1, 0]
+    assert "going back to step" in said["rate"][0]
+    assert test_batch.contents(tmp_path / "batch", tasks) == alone
+    assert {members for members, *_ in always_together} == {1, 4}
+
+
+def test_one_that_fails_is_named_after_the_others_are_trained(tmp_path, on_card, always_together):
+    tasks = {"calm": test_fit.make_task(), "wild": test_fit.make_task(learning_rate=1e38)}
+    with pytest.raises(DivergenceError, match="wild: training, step "):
+        test_batch.train_together(tasks, tmp_path, engine="cuda", side_by_side=1)
+    test_batch.train_together(tasks, tmp_path, ["calm"], engine="cuda", side_by_side=1)
+    test_fit.train(tasks["calm"], tmp_path / "alone", engine="cuda")
+    assert content(tmp_path / "calm") == content(tmp_path / "alone")

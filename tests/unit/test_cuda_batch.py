@@ -1,0 +1,173 @@
+"""Who takes steps in one launch on a card, and what kernels are told of them; no card is needed."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from make_problem import SIREN, make_problem
+
+from neuralfield.device import Device
+from neuralfield.engines import batch as engine_batch
+from neuralfield.engines import hopper_narrow_pass as narrow
+from neuralfield.engines.batch import EngineBatch
+from neuralfield.engines.buffers import member_table
+from neuralfield.engines.cuda import BatchKind, CudaEngine
+from neuralfield.engines.cuda_batch import is_faster_together
+from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch
+from neuralfield.engines.plans import batch_plan, network_plan
+from neuralfield.engines.update_stage import STRANDS
+
+H200_PROCESSORS = 132
+WAVES = {"type": "fourier", "frequencies": 20, "width": 64}
+
+
+@pytest.mark.parametrize(
+    ("tiles", "members", "together"),
+    [
+        (256, 64, True),
+        (128, 64, True),
+        (128, 8, True),
+        (256, 8, False),
+        (256, 16, True),
+        (16, 2, True),
+        (128, 2, False),  # each would be worked on by four multiprocessors of many
+        (6144, 20, False),  # each keeps the card busy by itself
+        (256, 1, False),
+    ],
+)
+def test_together_go_those_that_are_many_and_small(tiles, members, together):
+    assert is_faster_together(tiles, members, H200_PROCESSORS) == together
+
+
+@pytest.mark.parametrize(
+    ("field", "has_room"),
+    [
+        ({**SIREN, "width": 64, "hidden_layers": 2}, True),
+        ({**SIREN, "width": 32, "hidden_layers": 4}, True),
+        ({**WAVES, "hidden_layers": 2}, True),
+        ({**WAVES, "hidden_layers": 4}, False),
+        ({**SIREN, "width": 64, "hidden_layers": 4}, False),
+    ],
+)
+@pytest.mark.parametrize("side", [20, 128, 1000])
+def test_a_batch_is_for_networks_whose_sums_have_room(field, has_room, side):
+    problem = make_problem(field, width=side, height=side, channels=4)
+    network, batch = network_plan(problem.network), batch_plan(problem)
+    alone: Any = SimpleNamespace(
+        network=network,
+        batch=batch,
+        blocks=min(H200_PROCESSORS, batch.tiles),
+        block_tiles=narrow._block_tiles(network),
+    )
+    assert HopperNarrowBatch.has_room(alone) == has_room
+
+
+class Pointer:
+    """An array on a card, as far as its address."""
+
+    def __init__(self, address):
+        self.data = SimpleNamespace(ptr=address)
+
+
+def test_kernels_find_each_member_in_a_table():
+    device = Device("cpu", "host", np)
+    members = [(Pointer(1 << 33), np.uint64(2**64 - 1)), (Pointer(8), np.uint64(5))]
+    table = member_table(device, members)
+    assert table.dtype == np.uint64
+    assert table.tolist() == [[1 << 33, 2**64 - 1], [8, 5]]
+
+
+def test_sums_of_every_eighth_part_give_the_bits_of_all_parts():
+    """What update.cu adds up, in its order: strands may be summed beforehand."""
+    parts = np.random.default_rng(0).normal(size=(132, 50)).astype(np.float32)
+
+    def summed(parts):
+        total = np.zeros(50, np.float32)
+        for warp in range(8):
+            strand = np.zeros(50, np.float32)
+            for part in parts[warp::8]:
+                strand += part
+            total += strand
+        return total
+
+    strands = np.stack([np.add.accumulate(parts[s::STRANDS])[-1] for s in range(STRANDS)])
+    np.testing.assert_array_equal(summed(strands), summed(parts))
+
+
+class FakeBatch:
+    """Takes no steps, but says who would."""
+
+    made: list[list[Any]]
+
+    def __init__(self, device, engines):
+        self.engines, self.closed = list(engines), False
+        self.made.append(self.engines)
+
+    def run(self, first_step, count):
+        for engine in self.engines:
+            engine.calls.append(("together", len(self.engines), first_step, count))
+
+    def close(self):
+        self.closed = True
+
+
+def fake_engine(kind):
+    engine: Any = object.__new__(CudaEngine)
+    engine.batch_kind, engine.calls = kind, []
+    engine.run = lambda first_step, count: engine.calls.append(("alone", first_step, count))
+    return engine
+
+
+@pytest.fixture
+def card(monkeypatch):
+    """A device with an H200's limits, and batches that take no steps."""
+    FakeBatch.made = []
+    monkeypatch.setattr(engine_batch, "CudaBatch", FakeBatch)
+    limits = {"multiProcessorCount": H200_PROCESSORS, "sharedMemPerBlockOptin": 232_448}
+    stream = SimpleNamespace(synchronize=lambda: None)
+    cuda = SimpleNamespace(
+        Device=lambda: SimpleNamespace(id=0),
+        runtime=SimpleNamespace(getDeviceProperties=lambda index: limits),
+        get_current_stream=lambda: stream,
+    )
+    xp: Any = SimpleNamespace(cuda=cuda)
+    return Device("gpu", "a card", xp)
+
+
+def kind_of(**settings):
+    problem = make_problem(width=128, height=128, **settings)
+    return BatchKind(network_plan(problem.network), batch_plan(problem), ())
+
+
+def test_those_of_one_kind_go_together_and_others_take_turns(card):
+    kind, other = kind_of(), kind_of(channels=3)
+    engines = [fake_engine(kind) for _ in range(20)]
+    engines[3:3] = [fake_engine(None), fake_engine(other)]
+    seconds: dict[int, float] = {}
+    batch = EngineBatch(card, 1)
+    batch.run(engines, 40, 7, seconds.__setitem__)
+    together = [("together", 20, 40, 7)]
+    alone = [("alone", 40, 7)]
+    assert [e.calls for e in engines] == [*[together] * 3, alone, alone, *[together] * 17]
+    assert sorted(seconds) == list(range(22))
+    assert len({seconds[place] for place in (0, 10, 21)}) == 1  # shares of one measurement
+
+
+def test_a_batch_is_made_anew_only_where_others_go_together(card):
+    kind = kind_of()
+    engines = [fake_engine(kind) for _ in range(20)]
+    batch = EngineBatch(card, 1)
+
+    def run():
+        batch.run(engines, 0, 1, lambda place, seconds: None)
+
+    run()
+    run()
+    assert FakeBatch.made == [engines]
+    before, engines[5] = list(engines), fake_engine(kind)  # gone back, with another rate
+    batch.run(engines[5:6], 0, 1, lambda place, seconds: None)
+    assert engines[5].calls == [("alone", 0, 1)]
+    run()
+    assert FakeBatch.made == [before, engines]
+    batch.close()
