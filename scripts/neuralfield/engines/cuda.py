@@ -5,7 +5,7 @@ nothing is allocated and nothing is copied between card and host.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from neuralfield.engines.hopper_pass import HopperPass
 from neuralfield.engines.layer_pass import LayerPass
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import batch_plan, network_plan
+from neuralfield.engines.problem import Problem
 from neuralfield.engines.sampling_stage import SamplingStage
 from neuralfield.engines.update_stage import UpdateStage, flatten_arrays
 from neuralfield.errors import ResourceError
@@ -67,6 +68,10 @@ class CudaEngine:
         pass_type, self.precision = chosen
         self.variant = pass_type.name
         require_memory(_own_bytes(problem, batch), device, _WHERE, _REMEDY)
+        self._start(device, lambda: self._prepare(problem, network, batch, pass_type), _REMEDY)
+
+    def _start(self, device: Device, prepare: Callable[[], None], remedy: str) -> None:
+        """Have the stages made, and record them; `remedy`: what to do where memory ends."""
         xp = device.xp
         self._device, self._nvtx = device, xp.cuda.nvtx
         self._stream = xp.cuda.Stream(non_blocking=True)
@@ -76,7 +81,7 @@ class CudaEngine:
         self.totals = xp.zeros(2)
         try:
             with self._range("compile"):
-                self._prepare(problem, network, batch, pass_type)
+                prepare()
             xp.cuda.get_current_stream().synchronize()
             with self._stream:
                 self._warm_up()
@@ -88,7 +93,7 @@ class CudaEngine:
                 raise
             self.close()
             raise ResourceError(
-                _WHERE, f"{error}", f"no more than {device.name} has free", _REMEDY
+                _WHERE, f"{error}", f"no more than {device.name} has free", remedy
             ) from error
 
     def run(self, first_step: int, count: int) -> None:
@@ -214,6 +219,19 @@ def reason_against(problem: PictureProblem, precision: str, device: Device) -> s
     precision : {"auto", "mixed", "float32", "float64"}
     device : Device
     """
+    found = reason_against_card(precision, device)
+    if found is not None:
+        return found
+    network, batch = network_plan(problem.network), batch_plan(problem)
+    found = _unknown_part(problem, network, batch)
+    if found is None:
+        chosen = _choose_pass(network, batch, precision, _compute_capability(device))
+        found = chosen if isinstance(chosen, str) else None
+    return None if found is None else f"the cuda engine does not cover {found}"
+
+
+def reason_against_card(precision: str, device: Device) -> str | None:
+    """Why the cuda engine cannot work here, whatever the problem; None where it can."""
     if device.kind != "gpu":
         return "the cuda engine needs a GPU"
     if precision == "float64":
@@ -222,23 +240,23 @@ def reason_against(problem: PictureProblem, precision: str, device: Device) -> s
     if capability < _LEAST_CAPABILITY:
         found = f"{capability // 10}.{capability % 10}"
         return f"the cuda engine needs compute capability 7.5, this card has {found}"
-    network, batch = network_plan(problem.network), batch_plan(problem)
-    found = _unknown_part(problem, network, batch)
-    if found is None:
-        chosen = _choose_pass(network, batch, precision, capability)
-        found = chosen if isinstance(chosen, str) else None
-    return None if found is None else f"the cuda engine does not cover {found}"
+    return None
 
 
 def _unknown_part(problem: PictureProblem, network: NetworkPlan, batch: BatchPlan) -> str | None:
     """What kernels have no code for, whichever pass is taken; None: they have it for all."""
     if batch.loss not in LOSSES:
         return f"the loss {batch.loss}"
+    return unknown_rule(problem) or network.unknown_part
+
+
+def unknown_rule(problem: Problem) -> str | None:
+    """Of how parameters are moved, what the update has no code for; None: it has it for all."""
     if not isinstance(problem.optimizer, Adam | Sgd):
         return f"the optimizer {type(problem.optimizer).__name__}"
     if problem.schedule.name not in ("cosine", "constant"):
         return f"the schedule {problem.schedule.name}"
-    return network.unknown_part
+    return None
 
 
 def _choose_pass(

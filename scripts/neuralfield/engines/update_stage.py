@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import PartialGradient
-from neuralfield.engines.picture_problem import PictureProblem
+from neuralfield.engines.problem import Problem
 from neuralfield.kernels.source import compile_module
 from neuralfield.optimizers import Adam, Optimizer, Sgd
 from neuralfield.schedules import Schedule
@@ -41,7 +41,7 @@ class UpdateStage:
     Parameters
     ----------
     device : Device
-    problem : PictureProblem
+    problem : Problem
         The optimizer's state is put into flat arrays here, of which it keeps views.
     parameters : array of float32, shape (n,)
         All parameters one after another.
@@ -56,7 +56,7 @@ class UpdateStage:
     def __init__(
         self,
         device: Device,
-        problem: PictureProblem,
+        problem: Problem,
         parameters: Array,
         gradients: Sequence[PartialGradient],
         loss_partials: Array,
