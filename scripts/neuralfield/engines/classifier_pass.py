@@ -22,6 +22,9 @@ from neuralfield.kernels.source import compile_module
 
 _HEAD_THREADS = 512
 _HEAD_PICTURES = (4, 2, 1)
+_HEAD_OWN_BYTES = 64
+"""Of shared memory, for the loss; more than it takes."""
+
 _GRADIENT_TILE = (32, 64)
 _GRADIENT_THREADS = 256
 _LEAST_SHARE = 32
@@ -97,20 +100,13 @@ class ClassifierPass:
         self._multiprocessors, self._shared_limit_bytes = card_limits(device)
         self._arrays: list[Array] = []
         self._stages: list[_Stage] = []
-        # from the last convolution to the first: what goes on back, and what runs beside it
         self._forward: list[_Launch] = []
-        self._onward: list[_Launch] = []
-        self._beside: list[list[_Launch]] = []
-        self._side = device.xp.cuda.Stream(non_blocking=True)
+        self._backward: list[_Launch] = []
         offset, values = 0, drawn.inputs
         for shape in plan.convolutions:
             offset, values = self._add_convolution(shape, parameters, offset, values)
         self._add_head(parameters[offset:], values, random_seed, step)
-        cuda = device.xp.cuda
-        self._side = cuda.Stream(non_blocking=True)
-        self._summed, *self._ready = (
-            cuda.Event(disable_timing=True) for _ in range(1 + len(self._onward))
-        )
+        self._launches = [*self._forward, *self._backward]
 
     @property
     def memory_bytes(self) -> int:
@@ -135,25 +131,9 @@ class ClassifierPass:
         """Nothing: kernels read the parameters themselves."""
 
     def launch(self) -> None:
-        """Put the pass on the current stream.
-
-        Sums over the batch are asked for by nobody but the update, so they run beside what goes on
-        back to the first convolution.
-        """
-        current = self._device.xp.cuda.get_current_stream()
-        for launch in self._forward:
+        """Put the pass on the current stream."""
+        for launch in self._launches:
             launch()
-        for ready, beside, onward in zip(self._ready, self._beside, self._onward, strict=True):
-            if beside:
-                ready.record(current)
-                self._side.wait_event(ready)
-                with self._side:
-                    for launch in beside:
-                        launch()
-            onward()
-        if any(self._beside):
-            self._summed.record(self._side)
-            current.wait_event(self._summed)
 
     def _array(self, *shape: int, dtype: str = "float32") -> Array:
         self._arrays.append(self._device.xp.zeros(shape, dtype=dtype))
@@ -184,12 +164,11 @@ class ClassifierPass:
         arguments = (pictures, weights, bias, stage.values, stage.winners)
         self._forward.append(self._launch_of(module, "convolve", forward, arguments))
         arguments = (pictures, stage.slopes, stage.winners, stage.parts)
-        onward = gradient_launch = self._launch_of(module, "gradient", gradient, arguments)
+        own = [self._launch_of(module, "gradient", gradient, arguments)]
         if self._stages:
             arguments = (stage.slopes, stage.winners, weights, self._stages[-1].slopes)
-            onward = self._launch_of(module, "slopes_back", backward, arguments)
-        self._onward.insert(0, onward)
-        self._beside.insert(0, [gradient_launch] if self._stages else [])
+            own.append(self._launch_of(module, "slopes_back", backward, arguments))
+        self._backward = own + self._backward
         self._stages.append(stage)
         return offset + shape.parameters, stage.values
 
@@ -236,11 +215,7 @@ class ClassifierPass:
             "dense_gradient"
         )
         arguments = (flat, hidden, slopes, self._dense_parts)
-        launch = _Launch(gradient, (tiles, shares), _GRADIENT_THREADS, arguments)
-        if self._stages:
-            self._beside[0].insert(0, launch)
-        else:
-            self._onward, self._beside = [launch], [[]]
+        self._forward.append(_Launch(gradient, (tiles, shares), _GRADIENT_THREADS, arguments))
 
 
 def head_constants(plan: ClassifierPlan, pictures: int, random_seed: int) -> dict[str, Any]:
@@ -274,7 +249,8 @@ def activation_bytes(plan: ClassifierPlan) -> int:
 
 def _head_bytes(plan: ClassifierPlan, pictures: int) -> int:
     """Shared memory of the kernel `dense_head`."""
-    return 4 * pictures * (sum(plan.sizes) + 2 * max(plan.sizes) + _HEAD_THREADS)
+    numbers = sum(plan.sizes) + 2 * max(plan.sizes) + _HEAD_THREADS
+    return 4 * pictures * numbers + _HEAD_OWN_BYTES
 
 
 def _bias_after(weights: PartialGradient, offset: int) -> PartialGradient:

@@ -27,8 +27,9 @@ def classifier_plan(problem: ClassifierProblem) -> ClassifierPlan | str:
     stage = next(stages, None)
     while isinstance(stage, Conv2d):
         found = _convolution(stage, next(stages, None), sides)
-        if isinstance(found, str) or (other := _other_than(ops.relu, stages)):
-            return found if isinstance(found, str) else other
+        activation = next(stages, None)
+        if isinstance(found, str) or activation is not ops.relu:
+            return found if isinstance(found, str) else _name(activation)
         convolutions.append(found)
         sides = (found.channels_out, *found.sides_out)
         stage = next(stages, None)
@@ -46,10 +47,11 @@ def _convolution(
     plain = (layer.stride, layer.dilation, layer.groups) == (1, 1, 1)
     if not plain or kernel != across or layer.bias is None or not isinstance(layer.padding, int):
         return "a convolution with steps, gaps or groups, or without biases"
-    is_pooling = isinstance(pooling, partial) and pooling.func is max_pool2d and not pooling.args
-    if not is_pooling or set(pooling.keywords) != {"window"}:
+    if not isinstance(pooling, partial) or pooling.func is not max_pool2d:
         return _name(pooling)
-    pool = pooling.keywords["window"]
+    pool = pooling.keywords.get("window")
+    if pooling.args or set(pooling.keywords) != {"window"} or not isinstance(pool, int):
+        return "windows of pooling that overlap, or are not square"
     return ConvolutionShape(
         channels, height, width, channels_out, kernel, layer.padding, pool, is_last=False
     )
@@ -86,12 +88,6 @@ def _with_linear_layers(
         batch=problem.batches.size,
         pixels=problem.labelled.shape.width * problem.labelled.shape.height,
     )
-
-
-def _other_than(expected: Any, stages: Iterator[Stage]) -> str | None:
-    """The name of the next stage, if it is another one."""
-    found = next(stages, None)
-    return None if found is expected else _name(found)
 
 
 def _name(stage: Any) -> str:

@@ -77,7 +77,8 @@ __device__ __forceinline__ void stage_weights(const float* __restrict__ weights,
             const int other = (first_group + group) * GROUP + j;
             const int in = IS_BACK ? other : channel, out = IS_BACK ? channel : other;
             const bool is_there = in < IN_CHANNELS && out < OUT_CHANNELS;
-            to[j] = is_there ? weights[(tap * IN_CHANNELS + in) * OUT_CHANNELS + out] : 0.0f;
+            copy(to + j, weights + (is_there ? (tap * IN_CHANNELS + in) * OUT_CHANNELS + out : 0),
+                 is_there);
         }
     }
 }
@@ -115,6 +116,7 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
                 memory + i * PICTURE);
         stage_weights<FORWARD_STAGED, GROUP, FORWARD_GROUPS, false, FORWARD_THREADS>(
             weights, first, first_group, staged_weights);
+        wait_for_copies();
         __syncthreads();
         for (int channel = split; channel < FORWARD_STAGED; channel += FORWARD_SPLIT) {
             const float* at =
@@ -200,13 +202,14 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
     float sums[WIDE * GROUP] = {};
     for (int first = 0; first < OUT_CHANNELS; first += BACKWARD_STAGED) {
         if (first > 0) __syncthreads();
+        stage_weights<BACKWARD_STAGED, GROUP, BACKWARD_GROUPS, true, BACKWARD_THREADS>(
+            weights, first, first_group, staged_weights);
         for (int i = 0; i < BACKWARD_PICTURES && first_picture + i < BATCH; ++i) {
             const long long at = (long long)(first_picture + i) * OUT_SIZE;
             stage_slopes<BACKWARD_STAGED, BACKWARD_ROWS, STRIDE, BACKWARD_MARGIN, BACKWARD_THREADS>(
                 slopes + at, winners + at, first, first_row, memory + i * PICTURE);
         }
-        stage_weights<BACKWARD_STAGED, GROUP, BACKWARD_GROUPS, true, BACKWARD_THREADS>(
-            weights, first, first_group, staged_weights);
+        wait_for_copies();
         __syncthreads();
         for (int channel = split; channel < BACKWARD_STAGED; channel += BACKWARD_SPLIT) {
             const float* at = memory + own * PICTURE +
@@ -298,6 +301,7 @@ extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS)
                 slopes + picture * OUT_SIZE, winners + picture * OUT_SIZE, first_out, first_row,
                 staged_slopes + i * SLOPES);
         }
+        wait_for_copies();
         __syncthreads();
         for (int i = split; i < count * GRADIENT_LINES; i += GRADIENT_SPLIT) {
             const int picture = i / GRADIENT_LINES, line = i % GRADIENT_LINES;

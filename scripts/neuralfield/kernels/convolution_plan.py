@@ -23,7 +23,7 @@ _MOST_SUMS = {"FORWARD": 32, "BACKWARD": 64, "GRADIENT": 32}
 _MOST_FACTORS = 32
 """Weights that a thread has at hand."""
 
-_BLOCKS, _GRADIENT_BLOCKS = 2, 1
+_BLOCKS, _GRADIENT_BLOCKS = 2, 2
 """For each multiprocessor."""
 
 _MOST_GRADIENT_PICTURES = 4
@@ -290,8 +290,11 @@ def _pictures(units: int, batch: int, multiprocessors: int, picture: int, weight
 
 
 def _cuts(lines: int, channels: int, groups: int) -> Iterator[tuple[int, int, int]]:
-    """Bands, channels at a time and groups of a block, largest first. Channels are cut first: a block
-    takes them one lot after another. Other cuts have blocks stage the same things again."""
+    """Bands, channels at a time and groups of a block, largest first.
+
+    Channels are cut first, as a block takes them one lot after another. Other cuts have blocks
+    stage the same things again.
+    """
     bands, lots, cuts = _halves(lines), _halves(channels), _halves(groups)
     for least in (_LEAST_CHANNELS, 1):
         for band, cut in product(bands, cuts):
