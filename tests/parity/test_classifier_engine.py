@@ -204,8 +204,8 @@ def test_shipped_digits_are_read_and_said_how(tmp_path, monkeypatch, gpu):
     taught = read_labelled(*find_files(SHIPPED, TAUGHT))
     task = ClassifierTask(
         taught,
-        ConvolutionalClassifier(kernel=3, padding=1, dropout=0.5),
-        ClassifierTraining.from_mapping({"steps": 2_000, "batch_samples": 100}),
+        ConvolutionalClassifier(channels=(32, 64), kernel=3, padding=1, dropout=0.5),
+        ClassifierTraining(steps=1_000, batch_samples=128, learning_rate=0.002),
     )
     model, _ = train(task, tmp_path)
     record = json.loads((tmp_path / "training.json").read_text())

@@ -1,7 +1,7 @@
 """How the kernels of a convolution share out their work: sizes of tiles, threads and blocks.
 
-Everything here follows from the shapes and the batch, but for how many blocks there are, which
-follows from the card's multiprocessors too.
+Everything here follows from the shapes, the batch and the card's multiprocessors, and so does the
+order of all sums.
 """
 
 from collections.abc import Iterator
