@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-import test_classifier_task
-from test_classifier_task import SHIPPED, bars, make_task, train
+import small_classifiers
+from small_classifiers import SHIPPED, SMALL, bars, make_task, train
 from test_fit import sha256
 
 from neuralfield.classifier_task import ClassifierTask
@@ -159,8 +159,7 @@ def test_a_training_goes_where_the_tape_goes(gpu):
 
 def test_how_steps_are_cut_into_calls_changes_nothing(gpu, monkeypatch):
     whole, pieces, profiled = (
-        trainer_of(bars(), test_classifier_task.SMALL, gpu, "cuda", batch_samples=24)
-        for _ in range(3)
+        trainer_of(bars(), SMALL, gpu, "cuda", batch_samples=24) for _ in range(3)
     )
     whole.engine.run(0, 100)
     first = 0
@@ -169,7 +168,7 @@ def test_how_steps_are_cut_into_calls_changes_nothing(gpu, monkeypatch):
         first += count
     profiled.close()
     monkeypatch.setenv("NEURALFIELD_PROFILE", "1")  # kernels one by one, not as a graph
-    profiled = trainer_of(bars(), test_classifier_task.SMALL, gpu, "cuda", batch_samples=24)
+    profiled = trainer_of(bars(), SMALL, gpu, "cuda", batch_samples=24)
     profiled.engine.run(0, 100)
     for other in (pieces, profiled):
         np.testing.assert_array_equal(to_host(whole.engine.totals), to_host(other.engine.totals))
@@ -178,7 +177,7 @@ def test_how_steps_are_cut_into_calls_changes_nothing(gpu, monkeypatch):
 
 
 def test_steps_allocate_nothing(gpu):
-    engine = trainer_of(bars(), test_classifier_task.SMALL, gpu, "cuda", batch_samples=24).engine
+    engine = trainer_of(bars(), SMALL, gpu, "cuda", batch_samples=24).engine
     engine.run(0, 20)
     asked_for = []
 
@@ -200,7 +199,7 @@ def test_steps_allocate_nothing(gpu):
 
 
 def test_shipped_digits_are_read_and_said_how(tmp_path, monkeypatch, gpu):
-    monkeypatch.setattr(test_classifier_task, "CPU", gpu)
+    monkeypatch.setattr(small_classifiers, "CPU", gpu)
     taught = read_labelled(*find_files(SHIPPED, TAUGHT))
     task = ClassifierTask(
         taught,
@@ -217,7 +216,7 @@ def test_shipped_digits_are_read_and_said_how(tmp_path, monkeypatch, gpu):
 
 
 def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, gpu):
-    monkeypatch.setattr(test_classifier_task, "CPU", gpu)
+    monkeypatch.setattr(small_classifiers, "CPU", gpu)
     task = make_task(steps=200)
     for name in ("a", "b", "resumed"):
         train(task, tmp_path / name, checkpoint_interval_s=0)
@@ -239,12 +238,12 @@ test_classifier_engine.train_long(Path(sys.argv[1]))
 
 
 def train_long(folder):
-    test_classifier_task.CPU = select_device("gpu")
+    small_classifiers.CPU = select_device("gpu")
     return train(make_task(steps=30_000), folder, checkpoint_interval_s=0.05)
 
 
 def test_killed_at_any_moment_and_still_the_same_bytes(tmp_path, monkeypatch, gpu):
-    monkeypatch.setattr(test_classifier_task, "CPU", gpu)
+    monkeypatch.setattr(small_classifiers, "CPU", gpu)
     train_long(tmp_path / "alone")
     tests = Path(__file__).parent
     code = JOB.format(scripts=str(tests.parents[1] / "scripts"), tests=str(tests))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_classifier_task import bars, make_task
+from small_classifiers import bars, make_task
 from test_engines import CardWithNumpy
 
 from neuralfield import ops

@@ -65,6 +65,7 @@ template <int STAGED, int GROUP, int GROUPS, bool IS_BACK, int THREADS>
 __device__ __forceinline__ void stage_weights(const float* __restrict__ weights, int first_channel,
                                               int first_group, float* staged) {
     constexpr int ROW = ROUNDED_UP(KERNEL * GROUP, 4);
+#pragma unroll 4
     for (int i = threadIdx.x; i < STAGED * KERNEL * GROUPS * KERNEL; i += THREADS) {
         // neighbours in memory are staged by neighbouring threads
         const int inner = IS_BACK ? STAGED : GROUPS, outer = IS_BACK ? GROUPS : STAGED;
@@ -77,8 +78,7 @@ __device__ __forceinline__ void stage_weights(const float* __restrict__ weights,
             const int other = (first_group + group) * GROUP + j;
             const int in = IS_BACK ? other : channel, out = IS_BACK ? channel : other;
             const bool is_there = in < IN_CHANNELS && out < OUT_CHANNELS;
-            copy(to + j, weights + (is_there ? (tap * IN_CHANNELS + in) * OUT_CHANNELS + out : 0),
-                 is_there);
+            to[j] = is_there ? weights[(tap * IN_CHANNELS + in) * OUT_CHANNELS + out] : 0.0f;
         }
     }
 }
@@ -116,7 +116,6 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
                 memory + i * PICTURE);
         stage_weights<FORWARD_STAGED, GROUP, FORWARD_GROUPS, false, FORWARD_THREADS>(
             weights, first, first_group, staged_weights);
-        wait_for_copies();
         __syncthreads();
         for (int channel = split; channel < FORWARD_STAGED; channel += FORWARD_SPLIT) {
             const float* at =
@@ -209,7 +208,6 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
             stage_slopes<BACKWARD_STAGED, BACKWARD_ROWS, STRIDE, BACKWARD_MARGIN, BACKWARD_THREADS>(
                 slopes + at, winners + at, first, first_row, memory + i * PICTURE);
         }
-        wait_for_copies();
         __syncthreads();
         for (int channel = split; channel < BACKWARD_STAGED; channel += BACKWARD_SPLIT) {
             const float* at = memory + own * PICTURE +
@@ -301,7 +299,6 @@ extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS)
                 slopes + picture * OUT_SIZE, winners + picture * OUT_SIZE, first_out, first_row,
                 staged_slopes + i * SLOPES);
         }
-        wait_for_copies();
         __syncthreads();
         for (int i = split; i < count * GRADIENT_LINES; i += GRADIENT_SPLIT) {
             const int picture = i / GRADIENT_LINES, line = i % GRADIENT_LINES;

@@ -45,37 +45,18 @@ __device__ __forceinline__ void load_row(const float* at, float (&numbers)[COUNT
     }
 }
 
-// A number on its way to shared memory, or a zero; `wait_for_copies` before the barrier. So many can
-// be on their way at once as there are, without a register for any.
-__device__ __forceinline__ void copy(float* to, const float* from, bool is_there) {
-#if __CUDA_ARCH__ >= 800
-    const unsigned int address = (unsigned int)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from),
-                 "r"(is_there ? 4 : 0)
-                 : "memory");
-#else
-    *to = is_there ? *from : 0.0f;
-#endif
-}
-
-__device__ __forceinline__ void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
 // Lines of some channels of a picture, with zeros around it: [channels][lines][stride].
 template <int CHANNELS, int LINES, int STRIDE, int THREADS>
 __device__ __forceinline__ void stage_picture(const float* __restrict__ picture, int first_channel,
                                               int first_line, float* staged) {
+#pragma unroll 8
     for (int i = threadIdx.x; i < CHANNELS * LINES * STRIDE; i += THREADS) {
         const int column = i % STRIDE, line = i / STRIDE % LINES, own = i / (STRIDE * LINES);
         const int x = column - PADDING, y = first_line + line - PADDING;
         const int channel = first_channel + own;
         const bool is_inside = channel < IN_CHANNELS && 0 <= x && x < IN_WIDTH && 0 <= y &&
                                y < IN_HEIGHT;
-        copy(staged + i, picture + (is_inside ? (channel * IN_HEIGHT + y) * IN_WIDTH + x : 0),
-             is_inside);
+        staged[i] = is_inside ? picture[(channel * IN_HEIGHT + y) * IN_WIDTH + x] : 0.0f;
     }
 }
 

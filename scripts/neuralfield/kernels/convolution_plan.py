@@ -23,7 +23,7 @@ _MOST_SUMS = {"FORWARD": 32, "BACKWARD": 64, "GRADIENT": 32}
 _MOST_FACTORS = 32
 """Weights that a thread has at hand."""
 
-_BLOCKS, _GRADIENT_BLOCKS = 2, 2
+_BLOCKS = 2
 """For each multiprocessor."""
 
 _MOST_GRADIENT_PICTURES = 4
@@ -225,9 +225,13 @@ def gradient_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
             continue
         bands = -(-high // band)
         cuts = -(-shape.channels_in // staged), -(-groups_all // groups)
-        blocks = max(1, _GRADIENT_BLOCKS * multiprocessors // (cuts[0] * cuts[1]))
         fitting = (SHARED_LIMIT_BYTES // 4 - picture_stride) // (picture + slopes)
-        pictures = min(-(-batch * bands // blocks), fitting, _MOST_GRADIENT_PICTURES)
+        fitting = min(fitting, _MOST_GRADIENT_PICTURES)
+        # one block with all its pictures at once, or several that do not wait at the same time
+        share = -(-batch * bands * cuts[0] * cuts[1] // multiprocessors)
+        blocks = multiprocessors if share <= fitting else _BLOCKS * multiprocessors
+        blocks = max(1, blocks // (cuts[0] * cuts[1]))
+        pictures = min(-(-batch * bands // blocks), fitting)
         most = max(1, min(pictures * lines, _MOST_THREADS // units))
         split = -(-pictures * lines // -(-pictures * lines // most))  # no more than is of use
         constants = {
