@@ -23,6 +23,7 @@ from measure import Report, markdown_table, number_text
 from ours import CPU, TAPE, Ours, TrainingSteps, first_gradient, relative_error
 from rows import (
     HASHGRID,
+    HASHGRID_16,
     SIREN,
     STEPS,
     Row,
@@ -53,13 +54,7 @@ ROWS = (
     Row("finer 3x128, 200x200 grey", {"type": "finer", "width": 128}, 200, 200, "grey"),
     Row("gauss 3x128, 200x200 grey", {"type": "gauss", "width": 128}, 200, 200, "grey"),
     Row("hashgrid 8 x 2^12 + relu 2x64, 200x200 grey", HASHGRID, 200, 200, "grey"),
-    Row(
-        "hashgrid 16 x 2^15 + relu 2x64, 200x200 grey",
-        HASHGRID | {"levels": 16, "log2_table_size": 15},
-        200,
-        200,
-        "grey",
-    ),
+    Row("hashgrid 16 x 2^15 + relu 2x64, 200x200 grey", HASHGRID_16, 200, 200, "grey"),
 )
 
 

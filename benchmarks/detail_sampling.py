@@ -1,6 +1,7 @@
 """Which pixels to look at more often: steps until line art is learned to 0 wrong pixels.
 
     PYTHONPATH=scripts:workflow python benchmarks/detail_sampling.py
+    PYTHONPATH=scripts:workflow python benchmarks/detail_sampling.py --device gpu --by contrast
 
 The shipped lion cub (200 x 200, black and white) is taught to the network `siren`, both as
 config.yaml has them; only the choice of the pixels in the batches is different: all alike, half of
@@ -10,6 +11,7 @@ absolute value of a Laplacian of a Gaussian, see `neuralfield.edges`).
 
 import argparse
 import dataclasses
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from measure import synchronize_all_streams
 from ours import TrainingSteps, fit_db
 from threadpoolctl import threadpool_limits
 
@@ -83,26 +86,32 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.5, help="of the batches, by detail")
     parser.add_argument("--steps", type=int, help="default: config.yaml's")
     parser.add_argument("--look-every", type=int, default=25, help="steps")
+    parser.add_argument("--by", nargs="+", choices=DENSITIES, default=list(DENSITIES))
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--threads", type=int, default=available_cores())
     arguments = parser.parse_args()
     task = lesson(arguments.image, arguments.field, arguments.steps)
-    device = select_device("cpu")
+    device = select_device(arguments.device)
     print(f"{arguments.image}, {arguments.field}, {task.training.steps:,} steps\n")
-    print("| by | 0 wrong pixels after steps, by seed | median | wrong at the end | fit, dB |")
-    print("|---" * 5 + "|", flush=True)
-    for name, density in DENSITIES.items():
+    print(
+        "| by | 0 wrong pixels after steps, by seed | median | seconds, median | wrong at the end"
+        " | fit, dB |"
+    )
+    print("|---" * 6 + "|", flush=True)
+    for name in arguments.by:
         found = [
             learn(
-                of_seed(task, density, arguments.share, seed),
+                of_seed(task, DENSITIES[name], arguments.share, seed),
                 device,
                 arguments.look_every,
                 arguments.threads,
             )
             for seed in range(arguments.seeds)
         ]
-        firsts, wrongs, fits = zip(*found, strict=True)
+        firsts, seconds, wrongs, fits = zip(*found, strict=True)
         middle = median(first or float("inf") for first in firsts)
         cells = [", ".join(str(first or "-") for first in firsts), f"{middle:g}"]
+        cells.append(f"{median(seconds):.2g}")
         cells += [", ".join(map(str, wrongs)), f"{np.mean(fits):.2f}"]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
@@ -134,20 +143,23 @@ def of_seed(
 
 def learn(
     task: PictureTask, device: Device, look_every: int, threads: int
-) -> tuple[int | None, int, float]:
-    """The first step looked at with no wrong pixel, the wrong pixels at the end, and the fit."""
-    first, wrong = None, 0
-    with TrainingSteps(task, device, "cpu", threads) as steps:
+) -> tuple[int | None, float, int, float]:
+    """When there was no wrong pixel first, in steps and seconds; the wrong at the end; the fit."""
+    first, seconds, until_first_s, wrong = None, 0.0, float("inf"), 0
+    with TrainingSteps(task, device, "auto", threads) as steps:
         while steps.taken < task.training.steps:
+            started_s = time.perf_counter()
             steps(min(look_every, task.training.steps - steps.taken))
+            synchronize_all_streams(device)
+            seconds += time.perf_counter() - started_s
             model = Model(task.field, task.shape, task.mode, steps.arrays(), {})
             drawn = render(
                 model, task.shape.width, task.shape.height, device=device, threads=threads
             )
             wrong = wrong_pixels(as_seen(drawn), task.values)
             if wrong == 0 and first is None:
-                first = steps.taken
-        return first, wrong, fit_db(steps.arrays(), task, device)
+                first, until_first_s = steps.taken, seconds
+        return first, until_first_s, wrong, fit_db(steps.arrays(), task, device)
 
 
 if __name__ == "__main__":

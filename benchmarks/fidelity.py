@@ -11,13 +11,13 @@ import pictures
 from context import Context
 from measure import markdown_table, synchronize_all_streams
 from ours import CUDA_MIXED, TAPE, Ours, TrainingSteps, fit_db, systems
-from rows import ORIGINAL, SIREN, reduced_field
+from rows import HASHGRID_16, ORIGINAL, SIREN, reduced_field
 
 from neuralfield.fields import field_settings
 from neuralfield.picture_task import PictureTask
 from neuralfield.training import PictureTraining
 
-_PHOTO_STEPS, _DRAWING_STEPS, _QUICK_STEPS = 2000, 3000, 20
+_PHOTO_STEPS, _DRAWING_STEPS, _GRID_STEPS, _QUICK_STEPS = 2000, 3000, 1000, 20
 _STEPS_BETWEEN_LOOKS = 100
 SWEPT_LEARNING_RATES = (0.03, 0.1, 0.3, 1.0, 3.0)
 _SWEEP_SHARE = 40
@@ -30,16 +30,18 @@ class _Steps(Protocol):
 
 
 def measure_fidelity(context: Context, photo: Path, drawing: Path) -> None:
-    """Adam at a constant 1e-4, a siren of 3x256, from the same weights; dB on the pixels taught."""
+    """Adam at a constant rate, from the same weights; dB on the pixels taught."""
     quick = context.quick
-    for name, values, mode, steps in (
-        ("photograph", pictures.photo(photo, quick=quick), "rgb", _PHOTO_STEPS),
-        ("drawing", pictures.drawing(drawing, quick=quick), "grey", _DRAWING_STEPS),
+    photo_values = pictures.photo(photo, quick=quick)
+    for name, field, values, mode, steps, rate in (
+        ("photograph", SIREN, photo_values, "rgb", _PHOTO_STEPS, 1e-4),
+        ("drawing", SIREN, pictures.drawing(drawing, quick=quick), "grey", _DRAWING_STEPS, 1e-4),
+        ("photograph, hashgrid", HASHGRID_16, photo_values, "rgb", _GRID_STEPS, 1e-2),
     ):
         count = _QUICK_STEPS if quick else steps
         height, width, _ = values.shape
         row = f"{name}, {width}x{height} {mode}, {count:,} steps"
-        task = _siren_task(values, mode, count, quick=quick)
+        task = _task(field, values, mode, count, rate, quick=quick)
         for ours in systems(context.device):
             learn = partial(_learn_with_ours, task, ours, context)
             context.report.attempt("fidelity", row, ours.name, context.deadline, learn)
@@ -86,17 +88,19 @@ def measure_original(
     report.tables.append(markdown_table(header, lines))
 
 
-def _siren_task(values: np.ndarray, mode: str, steps: int, *, quick: bool) -> PictureTask:
+def _task(
+    field: dict[str, Any], values: np.ndarray, mode: str, steps: int, rate: float, *, quick: bool
+) -> PictureTask:
     settings = PictureTraining(
         steps=steps,
         batch_pixels=0,
         detail_share=0.0,
         supervision="point",
-        learning_rate=1e-4,
+        learning_rate=rate,
         schedule="constant",
     )
     return PictureTask(
-        values, mode, field_settings(reduced_field(SIREN) if quick else SIREN), settings
+        values, mode, field_settings(reduced_field(field) if quick else field), settings
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from measure import synchronize_all_streams
 from ours import TrainingSteps, fit_db
 from pictures import DRAWING, PHOTO
 
@@ -84,6 +85,7 @@ def teach(
     with np.errstate(all="ignore"), TrainingSteps(task, device, engine, threads) as steps:
         started_s = time.perf_counter()
         steps(settings.steps)
+        synchronize_all_streams(device)
         seconds = time.perf_counter() - started_s
         arrays, parameters = steps.arrays(), steps.trainer.network.parameter_count
     if not all(np.isfinite(array).all() for array in arrays.values()):

@@ -4,28 +4,23 @@
     PYTHONPATH=scripts:workflow python benchmarks/redraws.py --pictures *.png --side 192 --factor 4
 
 A picture of `side` times `factor` pixels is the truth; a network is taught the reduced one and
-drawn at the truth's size. Networks are those of a config: `--config FILE --fields NAME ...`. Only
-drawings that are taught as black and white have steep outputs by themselves: say `output`.
+drawn at the truth's size. Networks are those of a config: `--config FILE --fields NAME ...`.
 """
 
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import yaml
+from config_networks import ConfigNetworks
 from field_runs import Lesson, teach
 from line_drawings import DRAWINGS, line_drawing
 from threadpoolctl import threadpool_limits
 
-from configuration import read_settings
 from neuralfield.device import available_cores, select_device
 from neuralfield.images import Picture
 from neuralfield.images.reading import read_picture
 from neuralfield.images.resizing import resize_picture
-from train import with_output
-from training_job import of_the_training
 
 CONFIG = Path(__file__).resolve().parents[1] / "config.yaml"
 
@@ -33,8 +28,7 @@ CONFIG = Path(__file__).resolve().parents[1] / "config.yaml"
 def main() -> None:
     """Print a row for each network and picture, and their means."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", type=Path, default=CONFIG)
-    parser.add_argument("--fields", nargs="+", help="names in the config; default: all")
+    ConfigNetworks.add_options(parser, CONFIG)
     parser.add_argument("--pictures", nargs="+", type=Path, default=[], help="default: drawings")
     parser.add_argument("--drawings", nargs="+", choices=DRAWINGS, default=list(DRAWINGS))
     parser.add_argument("--side", type=int, default=200, help="longer side that is taught, in px")
@@ -42,33 +36,21 @@ def main() -> None:
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
     parser.add_argument("--threads", type=int, default=available_cores())
     arguments = parser.parse_args()
-    config = read_settings(yaml.safe_load(arguments.config.read_text()), lambda place: "config")
-    names = arguments.fields or list(config["fields"])
+    networks = ConfigNetworks.chosen(arguments)
     lessons = _lessons(arguments)
     device = select_device(arguments.device)
     print(f"{device.name}, {arguments.threads} threads; {arguments.side} px x {arguments.factor}\n")
     print("| network | picture | redraw, dB | over Lanczos | over bicubic | fit, dB | seconds |")
     print("|---" * 7 + "|")
-    for name in names:
+    for name in networks.names:
         rows = []
         for picture, lesson in lessons.items():
-            field, training = _settings(config, name, lesson.taught.mode)
+            field, training = networks.settings(name, lesson.taught)
             found = teach(lesson, field, training, device, "auto", arguments.threads)
             over = [found["redraw_db"] - lesson.filter_db(f) for f in ("lanczos", "bicubic")]
             rows.append([found["redraw_db"], *over, found["fit_db"], found["seconds"]])
             _print_row(name, picture, rows[-1])
         _print_row(f"**{name}**", "mean", np.mean(rows, axis=0).tolist())
-
-
-def _settings(
-    config: dict[str, Any], name: str, mode: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A network of a config, and how it is trained."""
-    if name not in config["fields"]:
-        sys.exit(f"{name}: not in the config's section fields: {', '.join(config['fields'])}")
-    field = dict(config["fields"][name])
-    training = of_the_training(field.pop("training"))
-    return with_output(field, mode, training["loss"]), training
 
 
 def _lessons(arguments: argparse.Namespace) -> dict[str, Lesson]:

@@ -15,6 +15,7 @@ FREQUENCY_4X64 = {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "wid
 FREQUENCY_5X128 = {"type": "fourier", "frequencies": 20, "hidden_layers": 5, "width": 128}
 ORIGINAL = {"type": "mlp", "preset": "original"}
 HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
+HASHGRID_16 = HASHGRID | {"levels": 16, "log2_table_size": 15}
 
 _FLOAT32_BYTES = 4
 _ENDLESS_STEPS = 10_000_000
@@ -106,6 +107,15 @@ STEPS = (
     ),
     Row("40 waves + relu 4x64, 768x512 rgb", FREQUENCY_4X64, 768, 512, "rgb", bar_ms=0.19),
     Row("40 waves + relu 5x128, 768x512 rgb", FREQUENCY_5X128, 768, 512, "rgb", bar_ms=0.6),
+    Row(
+        "hashgrid 16x2^15 + relu 2x64, 768x512 rgb",
+        HASHGRID_16,
+        768,
+        512,
+        "rgb",
+        bar_ms=0.57,
+        learning_rate=1e-2,
+    ),
 )
 """Waves: the 40 numbers that 20 random frequencies make, a sine and a cosine each."""
 

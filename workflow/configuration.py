@@ -17,6 +17,7 @@ import table_settings
 from named_files import require_file
 from neuralfield.errors import ConfigError, InputError
 from neuralfield.fields import network_settings
+from presets import adopt_preset
 from training_limits import above_its_limit, above_their_limits
 from wording import (
     Place,
@@ -94,6 +95,7 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
     schema = read_schema()
     written = _tidied(config)
     assert isinstance(written, dict)
+    adopt_preset(written)
     errors = list(_adopt_own_picture(written, name_source))
     for error in sorted(validator(schema).iter_errors(written), key=by_place):
         errors += in_words(error, schema, name_source)

@@ -51,7 +51,7 @@ GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
 
 KERNEL_FIELDS = {
     "cpu": ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp"),
-    "cuda": ("siren", "mlp", "fourier"),
+    "cuda": ("siren", "fourier", "hashgrid", "mlp"),
 }
 """Networks that engines have kernels for."""
 

@@ -15,6 +15,7 @@ NAMES = (
     "docs/fields.md",
     "docs/gpu.md",
     "docs/large_pictures.md",
+    "docs/presets.md",
     "docs/promises.md",
     "docs/sweeps.md",
     "docs/tables.md",

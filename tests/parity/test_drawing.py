@@ -28,6 +28,7 @@ FIELDS = {
     "original": {"type": "mlp", "preset": "original"},
     "three sizes": {"type": "mlp", "widths": (100, 17, 200), "activation": "tanh", "bias": False},
     "waves": {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64},
+    "grids": {"type": "hashgrid", "levels": 5, "log2_table_size": 8, "width": 40},
     "many waves": {"type": "fourier", "frequencies": 128, "hidden_layers": 2, "width": 128},
 }
 WIDE = {"type": "mlp", "widths": (300, 64), "activation": "relu"}
@@ -45,6 +46,8 @@ def gpu():
 def make_model(field, channels=3, precision="mixed", footprint=False, random_seed=3) -> Model:
     settings, shape = field_settings(field), PictureShape(60, 40, channels)
     network = build_field(settings, shape, random_seed)
+    for features in network.encoding.parameters.values():
+        features.data *= 1e3  # as after some training
     record = {"precision": precision, "footprint": footprint}
     arrays = {name: array.astype(np.float32) for name, array in network.arrays.items()}
     return Model(settings, shape, MODES[channels], arrays, record)
@@ -70,9 +73,10 @@ def test_the_fastest_drawer_is_taken(gpu):
     fused = HopperDraw if has_hopper else LayerPixels
     assert drawer_type(make_model(siren), gpu) is fused
     assert drawer_type(make_model(WIDE), gpu) is LayerPixels
+    assert drawer_type(make_model(FIELDS["grids"]), gpu) is LayerPixels
     assert drawer_type(make_model(siren, precision="float32"), gpu) is LayerPixels
     assert drawer_type(make_model(siren, precision="float64"), gpu) is ArrayDraw
-    assert drawer_type(make_model(siren), CPU) is ArrayDraw
+    assert drawer_type(make_model(siren, precision="float64"), CPU) is ArrayDraw
 
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])

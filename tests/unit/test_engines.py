@@ -148,7 +148,6 @@ def test_a_card_is_no_place_for_the_cpu_engine():
         ("finer", "the activation variable sine"),
         ("wire", "the activation gabor"),
         ("gauss", "the activation gaussian"),
-        ("hashgrid", "the encoding hashgrid"),
         ("cafe", "the encoding FourierChebyshev"),
     ],
 )

@@ -20,6 +20,7 @@ FIELDS = [
     {"type": "mlp", "widths": (6,), "activation": "sigmoid", "bias": False},
     {"type": "mlp", "widths": (), "activation": "relu"},
     {"type": "fourier", "frequencies": 5, "width": 7, "activation": "relu", "scale": 2.0},
+    {"type": "hashgrid", "levels": 4, "base_resolution": 3, "log2_table_size": 5, "width": 7},
 ]
 
 

@@ -74,8 +74,9 @@ def test_a_batch_is_described_by_its_plan():
     plan = batch_plan(make_problem(batch_pixels=50, points=5, detail_share=0.5, loss="huber"))
     assert plan == BatchPlan(50, 5, True, "huber", 0.1, 1, True)
     assert batch_plan(make_problem(detail_share=0.5)) == BatchPlan(
-        391, 1, False, "mse", 0.1, 1, False
+        391, 1, False, "mse", 0.1, 1, False, picture=(23, 17)
     )
+    assert batch_plan(make_problem(points=2)).picture is None
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_arrays_become_views_of_one():
 
 def test_blocks_of_the_update_cover_each_parameter_once():
     problem = make_problem(channels=3)
-    array = SimpleNamespace(data=SimpleNamespace(ptr=1 << 20))
+    array = SimpleNamespace(data=SimpleNamespace(ptr=1 << 20), size=9 * 4096)
     tensors = problem.network.parameters
     gradients = [
         PartialGradient(array, 9, 4096, tensor.shape[-1], 0, 1.0) for tensor in tensors.values()

@@ -13,6 +13,7 @@ def mlp(activation, *widths, **settings):
 
 
 WAVES = {"type": "fourier", "frequencies": 20, "width": 64}
+HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,12 @@ WAVES = {"type": "fourier", "frequencies": 20, "width": 64}
         ({**SIREN, "width": 65}, 90, "auto", "hopper"),
         ({**WAVES, "frequencies": 40}, 90, "auto", "hopper"),
         ({**SIREN, "hidden_layers": 0}, 90, "auto", "hopper"),
+        ({**HASHGRID, "levels": 16}, 90, "auto", "hopper-narrow"),
+        # grids are not for the pass in between
+        ({**HASHGRID, "width": 65}, 90, "auto", "layers"),
+        ({**HASHGRID, "levels": 16, "features": 5}, 90, "auto", "layers"),
+        (HASHGRID, 90, "float32", "layers"),
+        (HASHGRID, 75, "auto", "layers"),
         (SIREN, 90, "float32", "layers"),
         (SIREN, 80, "auto", "layers"),
     ],

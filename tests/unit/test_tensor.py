@@ -7,6 +7,7 @@ import pytest
 from finite_differences import check_gradients, weighted
 
 from neuralfield import losses, ops
+from neuralfield.device import namespace_of
 from neuralfield.tensor import Tensor, gradients, record
 
 RNG = np.random.default_rng(7)
@@ -14,6 +15,11 @@ RNG = np.random.default_rng(7)
 
 def normal(*shape):
     return RNG.normal(size=shape)
+
+
+def beside(tensor, *arrays):
+    """Arrays where the tensor's numbers are: on a card, or not."""
+    return [namespace_of(tensor.data).asarray(array) for array in arrays]
 
 
 TABLE_ROWS, TABLE_WEIGHTS = RNG.integers(0, 4, size=(7, 3, 4)), normal(7, 3, 4)
@@ -36,7 +42,7 @@ CASES = {
     "gabor": (lambda x: weighted(ops.gabor(x, 2.0, 0.7, is_complex=True)), normal(4, 6)),
     "product_of_parts": (lambda x: weighted(ops.product_of_parts(x, 3)), normal(4, 6)),
     "weighted_rows": (
-        lambda table: weighted(ops.weighted_rows(table, TABLE_ROWS, TABLE_WEIGHTS)),
+        lambda table: weighted(ops.weighted_rows(table, *beside(table, TABLE_ROWS, TABLE_WEIGHTS))),
         normal(5, 2),
     ),
     "tanh": (lambda x: weighted(ops.tanh(x)), normal(4, 3)),

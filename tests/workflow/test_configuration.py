@@ -8,11 +8,12 @@ import yaml
 from PIL import Image
 from workspace import ROOT, SETTINGS
 
-from configuration import Problems, Run, read_settings, runs, slug, source_namer
+from configuration import Problems, Run, read_schema, read_settings, runs, slug, source_namer
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
 from neuralfield.networks.dense import Dense
 from neuralfield.training import PictureTraining, SampleTraining
+from presets import PRESETS
 from training_job import HOW_AND_WHERE
 
 
@@ -85,6 +86,22 @@ def test_a_preset_keeps_its_own_defaults(written):
     field = read(written)["fields"]["original"]
     del field["training"]
     assert field_settings(field) == field_settings({"type": "mlp", "preset": "original"})
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_takes_the_place_of_all_networks(written, name):
+    written["images"]["other"] = {"path": "tiny.png", "fields": ["plain"]}
+    written["preset"] = name
+    settings = read(written)
+    assert runs(settings) == [Run("tiny", name), Run("other", name)]
+    assert settings["fields"][name]["training"]["learning_rate"] > 0
+
+
+def test_only_presets_that_there_are(written):
+    written["preset"] = "fsat"
+    with pytest.raises(Problems, match=r"preset: 'fsat'; expected .*fast"):
+        read(written)
+    assert set(PRESETS) == set(read_schema()["properties"]["preset"]["enum"])
 
 
 def test_the_order_of_lines_changes_nothing(written):

@@ -5,13 +5,14 @@ from typing import Protocol
 import numpy as np
 
 from neuralfield.device import Array, Device
+from neuralfield.drawing import hopper_draw
 from neuralfield.drawing.array_draw import ArrayDraw
 from neuralfield.drawing.cpu_draw import CpuDraw
 from neuralfield.drawing.hopper_draw import HopperDraw
 from neuralfield.drawing.layer_draw import LayerDraw
 from neuralfield.drawing.layer_pixels import LayerPixels
 from neuralfield.drawing.mosaic_draw import MosaicDraw
-from neuralfield.engines import cpu, hopper_network, layer_forward
+from neuralfield.engines import cpu, layer_forward
 from neuralfield.engines.plans import network_plan
 from neuralfield.errors import ConfigError
 from neuralfield.fields.network import FourierFeatures
@@ -89,7 +90,7 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
     frequencies = encoding.frequencies if isinstance(encoding, FourierFeatures) else None
     arguments = (device, plan, parameters, offsets, frequencies)
     is_mixed = precision == "mixed"
-    if is_mixed and hopper_network.reason_against(plan, precision, capability) is None:
+    if is_mixed and hopper_draw.reason_against(plan, capability) is None:
         return HopperDraw(*arguments, (model.width, model.height))
     layers = LayerDraw(*arguments, "mixed" if is_mixed else "float32")
     return LayerPixels(device, layers, encoding)

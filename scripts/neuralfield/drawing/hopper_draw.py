@@ -16,6 +16,7 @@ from neuralfield.engines.hopper_network import (
     listed,
     parameter_offsets,
 )
+from neuralfield.engines.hopper_network import reason_against as reason_against_network
 from neuralfield.kernels.plan import TILE_ROWS, NetworkPlan
 from neuralfield.kernels.source import compile_module
 from neuralfield.kernels.wgmma import wgmma_source
@@ -28,6 +29,20 @@ _ALIGNMENT_BYTES = 256
 """At most so much of shared memory is lost to alignment."""
 
 
+def reason_against(network: NetworkPlan, compute_capability: int) -> str | None:
+    """Why a network that was taught in mixed precision cannot be drawn so; None: it can.
+
+    Parameters
+    ----------
+    network : NetworkPlan
+    compute_capability : int
+        90 is 9.0.
+    """
+    if network.encoding == "hashgrid":
+        return "hash grids"
+    return reason_against_network(network, "mixed", compute_capability)
+
+
 class HopperDraw:
     """See `neuralfield.drawing.Drawer`.
 
@@ -35,7 +50,7 @@ class HopperDraw:
     ----------
     device : Device
     network : NetworkPlan
-        One that `hopper_network.reason_against` has nothing against in mixed precision.
+        One that `reason_against` has nothing against.
     parameters : array of float32, shape (n,)
         Read once, here.
     offsets : mapping of name to int

@@ -5,13 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.layer_forward import (
-    THREADS,
-    Launch,
-    LayerForward,
-    layer_kernels,
-    whole_blocks,
-)
+from neuralfield.engines.launch import THREADS, Launch
+from neuralfield.engines.layer_forward import LayerForward, layer_kernels, whole_blocks
 from neuralfield.kernels.plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
 from neuralfield.kernels.source import compile_module
 

@@ -24,7 +24,7 @@ from neuralfield.engines.plans import network_plan
 from neuralfield.engines.update_stage import flatten_arrays, state_prefixes
 from neuralfield.kernels.plan import (
     CPU_ACTIVATIONS,
-    CPU_ENCODINGS,
+    ENCODINGS,
     LOSSES,
     OUTPUTS,
     NetworkPlan,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from neuralfield.kernels.cpu.layout import Layout
 
 _COVERED = {
-    "encoding": CPU_ENCODINGS,
+    "encoding": ENCODINGS,
     "activation": CPU_ACTIVATIONS,
     "output": OUTPUTS,
     "loss": LOSSES,

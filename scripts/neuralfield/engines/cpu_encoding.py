@@ -9,7 +9,7 @@ from neuralfield.engines.crew import Crew
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.network import CornerBias, Encoding, FourierFeatures
-from neuralfield.kernels.plan import CPU_ENCODINGS, NetworkPlan
+from neuralfield.kernels.plan import ENCODINGS, NetworkPlan
 
 
 def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any, ...]:
@@ -33,7 +33,7 @@ def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any
         frequencies = encoding.frequencies
     elif isinstance(encoding, HashEncoding):
         table = encoding.table.data
-    kind = CPU_ENCODINGS.index(plan.encoding)
+    kind = ENCODINGS.index(plan.encoding)
     return kind, width, height, frequencies, _levels(encoding), table
 
 

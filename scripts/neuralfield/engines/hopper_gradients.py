@@ -15,7 +15,7 @@ Zeros = Callable[[tuple[int, ...], Any], Array]
 def vector_count(shape: HopperNetwork) -> int:
     """Sums over points that are no matrix: of each output's weights, of the coordinates' and of
     their bias."""
-    return shape.network.layers[-1].fan_out + (0 if shape.network.encoding == "fourier" else 3)
+    return shape.network.layers[-1].fan_out + (0 if shape.network.has_features else 3)
 
 
 class VectorGradients:
@@ -64,7 +64,7 @@ def partial_gradients(
     vectors: VectorGradients,
     matrix_gradient: Callable[[int, LayerPlan, float], list[PartialGradient]],
 ) -> list[PartialGradient]:
-    """One for each parameter tensor, in order.
+    """One for each layer's parameter tensors, in order.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """One batch forwards and backwards, with all gradients, in one kernel: for narrow networks.
 
 On cards of compute capability 9.0, in 16-bit products. Nothing of a tile of 64 points goes to
-global memory; see `kernels/hopper_narrow.cu`.
+global memory, but for features of hash grids and their slopes; see `kernels/hopper_narrow.cu`.
 """
 
 from typing import Any
@@ -10,6 +10,8 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers, PartialGradient
+from neuralfield.engines.grid_features import FeatureLayout, GridFeatures
+from neuralfield.engines.grid_gradient import TableGradient, make_table_gradient, table_partial
 from neuralfield.engines.hopper_gradients import (
     VectorGradients,
     partial_gradients,
@@ -24,6 +26,7 @@ from neuralfield.engines.hopper_network import (
     parameter_offsets,
     reason_against,
 )
+from neuralfield.engines.launch import Launch
 from neuralfield.kernels.plan import (
     MIXED_GRADIENT_SCALE,
     TILE_ROWS,
@@ -89,7 +92,10 @@ class HopperNarrowPass:
         module = compile_module("hopper_narrow.cu", constants, prelude)
         self._kernel = module.get_function("hopper_narrow")
         self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes
-        self._set_up_arguments(buffers)
+        self._table: TableGradient | None = None
+        self._before: list[Launch] = []
+        self._after: list[Launch] = []
+        self._set_up_arguments(buffers, self._set_up_grids(device, buffers))
 
     @staticmethod
     def reason_against(
@@ -113,11 +119,16 @@ class HopperNarrowPass:
     @property
     def memory_bytes(self) -> int:
         """What it has allocated."""
-        return sum(array.nbytes for array in self._allocated)
+        of_table = self._table.memory_bytes if self._table else 0
+        return sum(array.nbytes for array in self._allocated) + of_table
 
     def partial_gradients(self) -> list[PartialGradient]:
         """One for each parameter tensor, in order."""
-        return partial_gradients(self._shape, self.batch, self._vectors, self._matrix_gradient)
+        of_layers = partial_gradients(self._shape, self.batch, self._vectors, self._matrix_gradient)
+        if self._table is None:
+            return of_layers
+        scale = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
+        return [table_partial(self.network, self._table.array, scale), *of_layers]
 
     def prepare(self) -> None:
         """Pack the weights, which the update does from then on."""
@@ -125,15 +136,37 @@ class HopperNarrowPass:
 
     def launch(self) -> None:
         """Put the pass on the current stream."""
+        for launch in self._before:
+            launch()
         self._kernel(
             (self._blocks,), (self._threads,), (self._arguments,), shared_mem=self._shared_bytes
         )
+        for launch in self._after:
+            launch()
 
     def _zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
         self._allocated.append(self._xp.zeros(shape, dtype=dtype))
         return self._allocated[-1]
 
-    def _set_up_arguments(self, buffers: Buffers) -> None:
+    def _set_up_grids(self, device: Device, buffers: Buffers) -> tuple[Array | None, Array | None]:
+        """Features of the batch's rows and their slopes, with what comes before and after the
+        kernel; nothing where there are no grids."""
+        network, rows = self.network, self.batch.rows
+        if network.encoding != "hashgrid":
+            return None, None
+        features, slopes = (
+            self._zeros((self._shape.input_width // 2, rows, 2), "float16") for _ in range(2)
+        )
+        layout = FeatureLayout.of_pairs(rows)
+        grids = GridFeatures(network, buffers.parameters, buffers.offsets, layout)
+        self._before = [grids.launch(buffers.inputs, rows, rows, features)]
+        self._table = make_table_gradient(device, network, self.batch, layout)
+        self._after = self._table.launches(slopes, buffers.inputs, rows, is_last=True)
+        return features, slopes
+
+    def _set_up_arguments(
+        self, buffers: Buffers, features_and_slopes: tuple[Array | None, Array | None]
+    ) -> None:
         shape, blocks = self._shape, self._blocks
         none = [None] * (len(shape.hidden) - len(shape.matrices))
         self._weights = [
@@ -149,6 +182,7 @@ class HopperNarrowPass:
             buffers.weights,
             buffers.parameters,
             buffers.frequencies,
+            *features_and_slopes,
             self._stream.array,
             *none,
             *self._weights,
@@ -206,7 +240,7 @@ def _tiles_bytes(shape: HopperNetwork) -> int:
 def _fixed_bytes(shape: HopperNetwork) -> int:
     """At least the struct Shared of hopper_narrow.cuh."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
-    arguments = 8 * (9 + 2 * hidden) + 8 * (hidden + 1)
+    arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
     tile = 4 * vector_count(shape) * shape.widest + 16 * 3 * TILE_ROWS
     tile += 4 * TILE_ROWS * channels + 4 * (16 + 4 * channels)
     return arguments + shape.constants_bytes + shape.block_tiles * tile + 16 * 16 + 128

@@ -37,7 +37,7 @@ def reason_against(network: NetworkPlan, precision: str, compute_capability: int
         90 is 9.0.
     """
     widest = max(layer.fan_out for layer in network.layers)
-    if network.encoding == "fourier":
+    if network.has_features:
         widest = max(widest, network.layers[0].fan_in)
     if compute_capability != 90:
         return f"compute capability {compute_capability / 10}, not 9.0"
@@ -79,7 +79,7 @@ class HopperNetwork:
 
     def __init__(self, network: NetworkPlan, block_tiles: Mapping[int, int]) -> None:
         self.network, self.hidden = network, network.layers[:-1]
-        has_features = network.encoding == "fourier"
+        has_features = network.has_features
         self.matrices = list(range(0 if has_features else 1, len(self.hidden)))
         self.widths = [padded(layer.fan_out) for layer in self.hidden]
         self.input_width = padded(self.hidden[0].fan_in if has_features else 1)

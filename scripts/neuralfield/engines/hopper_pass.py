@@ -103,6 +103,8 @@ class HopperPass:
         reason = reason_against(network, precision, compute_capability)
         if reason is not None:
             return reason
+        if network.encoding == "hashgrid":
+            return "hash grids"
         shape = HopperNetwork(network, _BLOCK_TILES)
         values = sum(shape.fan_in(index) + shape.widths[index] for index in shape.matrices)
         needed_bytes = 2 * batch.rows * values

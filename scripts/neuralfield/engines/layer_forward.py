@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from neuralfield.device import Array, Device
+from neuralfield.engines.grid_features import FeatureLayout, GridFeatures
+from neuralfield.engines.launch import THREADS, Launch
 from neuralfield.kernels.plan import ACTIVATIONS, LayerPlan, NetworkPlan
 from neuralfield.kernels.source import compile_module
 
-THREADS = 256
 BLOCK_ROWS = 128
 """Rows of a block of the kernels: arrays of activations have a whole number of blocks."""
 
 MAX_WIDTH = 512
 
 _WIDTH_STEP = 64
-_NOTHING = np.uintp(0)
 _LAYER_WEIGHTS = np.dtype(
     [
         *((name, "u8") for name in ("weight", "bias", "forward", "backward", "scaled_bias")),
@@ -28,19 +28,6 @@ _LAYER_WEIGHTS = np.dtype(
     align=True,
 )
 """The struct LayerWeights of layers.cu."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A kernel with all that it is given."""
-
-    kernel: Any
-    grid: tuple[int, ...]
-    arguments: tuple[Any, ...]
-
-    def __call__(self) -> None:
-        """Put it on the current stream."""
-        self.kernel(self.grid, (THREADS,), tuple(map(_argument, self.arguments)))
 
 
 @dataclass(frozen=True)
@@ -133,10 +120,13 @@ class LayerForward:
         self.xp, self.network = device.xp, network
         self.is_mixed = precision == "mixed" and len(network.layers) > 1
         self.dtype = np.float16 if self.is_mixed else np.float32
-        self.has_features = network.encoding == "fourier" or len(network.layers) == 1
+        self.has_features = network.has_features or len(network.layers) == 1
         self.widths = [padded(layer.fan_in) for layer in network.layers]
         self._parameters, self._offsets = parameters, offsets
         self._frequencies = frequencies
+        if network.encoding == "hashgrid":
+            layout = self.feature_layout
+            self._grids = GridFeatures(network, parameters, offsets, layout)
         self.matrices = list(range(0 if self.has_features else 1, len(network.layers) - 1))
         self._forward, self._bias = {}, {}
         self.transposed: dict[int, Array] = {}
@@ -144,9 +134,14 @@ class LayerForward:
             shape = (self.widths[index], self.widths[index + 1])
             self._forward[index] = self.xp.zeros(shape, self.dtype)
             self._bias[index] = self.xp.zeros(shape[1], np.float32)
-            if trained and index:
+            if trained and (index or network.encoding == "hashgrid"):
                 self.transposed[index] = self.xp.zeros(shape[::-1], self.dtype)
         self.prepare = self._preparation()
+
+    @property
+    def feature_layout(self) -> FeatureLayout:
+        """Of what goes into the first layer, where that is features."""
+        return FeatureLayout.of_rows(self.widths[0], is_mixed=self.is_mixed)
 
     @property
     def memory_bytes(self) -> int:
@@ -220,6 +215,8 @@ class LayerForward:
         return weight, bias, has_ones, np.int32(layer.fan_out), np.float32(layer.frequency)
 
     def _encoding(self, inputs: Array, present: Any, rows: int, features: Any) -> Launch:
+        if self.network.encoding == "hashgrid":
+            return self._grids.launch(inputs, int(present), rows, features)
         # these two kernels have no activation in them: any module that is compiled will do
         kernels = layer_kernels(self.network.layers[0].activation or ACTIVATIONS[0], self.is_mixed)
         head, tail = (inputs, present, np.int32(rows)), (features, np.int32(self.widths[0]))
@@ -254,7 +251,3 @@ class LayerForward:
         on_card = self.xp.asarray(table.view(np.uint8))
         kernels = layer_kernels(self.network.layers[0].activation or "", self.is_mixed)
         return Launch(kernels.get_function("prepare_weights"), (64, len(table)), (on_card,))
-
-
-def _argument(value: Any) -> Any:
-    return _NOTHING if value is None else value

@@ -6,9 +6,10 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers, PartialGradient
+from neuralfield.engines.grid_gradient import TableGradient, make_table_gradient, table_partial
+from neuralfield.engines.launch import Launch
 from neuralfield.engines.layer_forward import (
     BLOCK_ROWS,
-    Launch,
     LayerForward,
     layer_kernels,
     reason_against,
@@ -69,6 +70,12 @@ class LayerPass:
         self._partials: dict[str, PartialGradient] = {}
         widths = self._forward.widths
         gradient_bytes = 2 * max(widths[1:], default=0) * np.dtype(self._forward.dtype).itemsize
+        self._table: TableGradient | None = None
+        if network.encoding == "hashgrid":
+            layout = self._forward.feature_layout
+            self._table = make_table_gradient(device, network, batch, layout)
+            if not self._table.keeps_all:
+                gradient_bytes += widths[0] * np.dtype(self._forward.dtype).itemsize
         row_bytes = self._forward.row_bytes(keep=True) + gradient_bytes
         fitting = min(memory_budget_bytes // row_bytes, _MOST_ROWS) // BLOCK_ROWS * BLOCK_ROWS
         self._chunk_rows = min(max(fitting, BLOCK_ROWS), whole_blocks(batch.rows))
@@ -77,6 +84,8 @@ class LayerPass:
             device.xp.zeros(self._chunk_rows * max(widths[1:], default=0), self._forward.dtype)
             for _ in range(2)
         ]
+        kept_rows = self._kept_slope_rows()
+        self._feature_slopes = device.xp.zeros((kept_rows, widths[0]), self._forward.dtype)
         self._allocate_partials()
         self._output_kernel = self._compile_output()
         self._launches = [] if self._forward.prepare is None else [self._forward.prepare]
@@ -89,6 +98,10 @@ class LayerPass:
             + sum(partial_arrays.values())
             + self.loss_partials.nbytes
         )
+        if self._table:
+            self.memory_bytes += self._table.memory_bytes
+            if self._table.keeps_all:
+                self.memory_bytes += self._feature_slopes.nbytes
 
     @staticmethod
     def reason_against(
@@ -127,6 +140,12 @@ class LayerPass:
         for launch in self._launches:
             launch()
 
+    def _kept_slope_rows(self) -> int:
+        """Rows whose features' slopes lie in memory at once."""
+        if self._table is None:
+            return 0
+        return whole_blocks(self._batch.rows) if self._table.keeps_all else self._chunk_rows
+
     def _allocate_partials(self) -> None:
         xp, forward, channels = self._xp, self._forward, self._batch.channels
         tiles = self._chunk_rows // TILE_ROWS
@@ -156,6 +175,10 @@ class LayerPass:
             skipped = 0 if self._network.encoding == "corners" else outer
             self._add_partials("layers.0.weight", sums, 3 * outer, outer, skipped)
             self._add_partials("layers.0.bias", sums, 3 * outer, outer, 0)
+        if self._table:
+            scale = 1 / (self._batch.pixels * channels * self._gradient_scale)
+            partial = table_partial(self._network, self._table.array, scale)
+            self._partials["encoding.table"] = partial
 
     def _add_partials(
         self, name: str, array: Array, part_stride: int, row_stride: int, offset: int
@@ -194,6 +217,12 @@ class LayerPass:
             if index:
                 launches.append(self._backward(index, rows, gradient, before))
                 gradient, before = before, gradient
+        if self._table:
+            slopes = self._feature_slopes
+            own = slopes[start:] if self._table.keeps_all else slopes
+            launches.append(self._backward_features(rows, gradient, own))
+            is_last = start + rows >= self._batch.rows
+            launches += self._table.launches(slopes, inputs, rows, is_last=is_last)
         return launches
 
     def _output(self, start: int, rows: int, accumulate: np.int32) -> Launch:
@@ -245,6 +274,13 @@ class LayerPass:
         )
         grid = (inner // side, rows // BLOCK_ROWS)
         return Launch(self._kernel(index - 1, f"backward_{side}"), grid, arguments)
+
+    def _backward_features(self, rows: int, gradient: Array, before: Array) -> Launch:
+        inner, outer = self._forward.widths[:2]
+        weight = self._forward.transposed[0]
+        arguments = (gradient, np.int32(outer), weight, before, np.int32(inner))
+        grid = (inner // 64, rows // BLOCK_ROWS)
+        return Launch(self._kernel(0, "backward_features"), grid, arguments)
 
     def _kernel(self, index: int, name: str) -> Any:
         activation = self._network.layers[index].activation or ""

@@ -23,19 +23,23 @@ def network_plan(network: CoordinateNetwork) -> NetworkPlan:
     )
     kind = type(network.encoding)
     encoding = _ENCODINGS.get(kind, kind.__name__)
-    output = network.output
-    return NetworkPlan(encoding, layers, output.name, output.steepness, tuple(network.parameters))
+    grids = network.encoding.levels if isinstance(network.encoding, HashEncoding) else ()
+    levels = tuple((grid.resolution, grid.start, grid.rows) for grid in grids)
+    output, names = network.output, tuple(network.parameters)
+    return NetworkPlan(encoding, layers, output.name, output.steepness, names, levels)
 
 
 def batch_plan(problem: PictureProblem) -> BatchPlan:
     """What kernels have to know of a problem's batches."""
-    footprint, batches = problem.footprint, problem.batches
+    footprint, batches, shape = problem.footprint, problem.batches, problem.shape
+    is_picture = footprint is None and batches.is_everything
     return BatchPlan(
         pixels=batches.size,
         points=problem.points,
         footprint=footprint is not None,
         loss=problem.loss,
         huber_delta=problem.huber_delta,
-        channels=problem.shape.channels,
+        channels=shape.channels,
         weighted=batches.is_weighted,
+        picture=(shape.width, shape.height) if is_picture else None,
     )

@@ -147,7 +147,12 @@ def work_table(tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradien
         pointer = gradient.array.data.ptr + 4 * gradient.offset
         copy = gradient.copy
         copies = copy.addresses if copy else (0, 0)
-        strides = (columns, gradient.part_stride, gradient.row_stride)
+        whole = -(-size // 4) * 4
+        end = gradient.offset + (gradient.parts - 1) * gradient.part_stride + whole
+        row_stride = gradient.row_stride
+        if copy is None and row_stride == columns and end <= gradient.array.size:
+            columns = row_stride = whole  # rows without gaps are one row
+        strides = (columns, gradient.part_stride, row_stride)
         is_vector = pointer % 16 == 0 and all(stride % 4 == 0 for stride in strides)
         for first in range(0, size, 128 if is_vector else 32):
             rows.append(
@@ -156,7 +161,7 @@ def work_table(tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradien
                     *copies,
                     gradient.parts,
                     gradient.part_stride,
-                    gradient.row_stride,
+                    row_stride,
                     columns,
                     first,
                     size,

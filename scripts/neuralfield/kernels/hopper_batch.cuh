@@ -9,7 +9,7 @@
 #include "hopper_network.cuh"
 
 constexpr int ALL_CONSUMERS = 15;                                // name of their barrier
-constexpr int COORDINATE_VECTORS = ENCODING == FOURIER ? 0 : 3;  // sums of slopes, times x, times y
+constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;         // sums of slopes, times x, times y
 constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
 
 // A tile's points, as far as they belong to a thread.
@@ -17,6 +17,13 @@ struct Points {
     int index;  // of the tile
     float2 points[2];
     float targets[2][CHANNELS], weights[2];
+    uint32_t features[ENCODING == HASHGRID ? INPUT_WIDTH / 4 : 1];  // as Table::put has them
+
+    // Where the number `i` of the features is, of pairs of features of all rows.
+    static __device__ __forceinline__ size_t feature_place(int tile, const Table& table, int i) {
+        int row = 16 * table.warp + 8 * (i % 2) + table.lane / 4;
+        return size_t(i / 2 * 4 + table.lane % 4) * (64 * TILES) + tile * 64 + row;
+    }
 
     // Pixel of a row in the batch; -1: the row is not valid.
     __device__ __forceinline__ int pixel_of(int row) const {
@@ -37,6 +44,10 @@ struct Points {
                 targets[i][channel] =
                     pixel >= 0 ? arguments.targets[pixel * CHANNELS + channel] : 0.0f;
         }
+        if constexpr (ENCODING == HASHGRID)
+#pragma unroll
+            for (int i = 0; i < INPUT_WIDTH / 4; ++i)
+                features[i] = arguments.features[feature_place(index, table, i)];
     }
 };
 

@@ -94,10 +94,9 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
     constexpr int rows = fan_in(layer), columns = width_after[layer];
     const Table slopes = tile.slopes<layer>();
     const auto* noted = tile.shared.noted[slopes.number];
-    if constexpr (layer > 0)
+    if constexpr (layer > 0 || ENCODING == HASHGRID)
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
-    else if (tile.next.index < TILES)
-        tile.next.fetch(tile.shared.arguments, tile.table);
+    if (layer == 0 && tile.next.index < TILES) tile.next.fetch(tile.shared.arguments, tile.table);
     put_operand<columns>(slopes, operand);
     slopes.show();
     wgmma_fence();
@@ -118,13 +117,23 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
         finished_sums<rows / 2>(sums);
         differentiate<layer - 1>(tile, sums, operand);
         backward<layer - 1>(tile, sums, operand, gradients);
+    } else if constexpr (ENCODING == HASHGRID) {
+        wgmma_wait<1>();
+        finished_sums<rows / 2>(sums);
+#pragma unroll
+        for (int i = 0; i < rows / 4; ++i)
+            tile.shared.arguments.feature_slopes[tile.feature_place(tile.index, tile.table, i)] =
+                pack_saturated(sums[2 * i], sums[2 * i + 1]);
     }
 }
 
 __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, Totals& totals) {
     float sums[WIDEST / 2];
     uint32_t operand[WIDEST / 4];
-    if constexpr (first_product == 0) {
+    if constexpr (ENCODING == HASHGRID) {
+#pragma unroll
+        for (int i = 0; i < INPUT_WIDTH / 4; ++i) operand[i] = tile.features[i];
+    } else if constexpr (first_product == 0) {
 #pragma unroll
         for (int column = 0; column < INPUT_WIDTH; column += 16) {
             uint32_t pairs[4];
@@ -132,6 +141,8 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, 
 #pragma unroll
             for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
         }
+    }
+    if constexpr (first_product == 0) {
         start_forward<INPUT_WIDTH, width_after[0]>(sums, operand, tile.matrix(0));
         wgmma_wait<1>();
     } else {

@@ -27,6 +27,8 @@ struct Arguments {
     const float* pixel_weights;
     const float* parameters;
     const float* frequencies;
+    const uint32_t* features;        // of a hash grid, in pairs of float16: [INPUT_WIDTH / 2][row]
+    uint32_t* feature_slopes;        // of the loss, likewise
     const char* weights;             // matrices one after another: see hopper_pack.cu
     float* weight_partials[HIDDEN];  // [block][fan_in][width], both padded
     float* bias_partials[HIDDEN];    // [block][width]

@@ -107,7 +107,7 @@ __device__ inline void load_constants(Constants& constants, const float* paramet
                 y = turn * frequencies[FOURIER_COUNT + wave];
                 phase = i < FOURIER_COUNT ? 0.0f : turn / 4;
             }
-        } else if (i < first) {
+        } else if (!has_features && i < first) {
             const float* weight = parameters + offsets.weight[0] + (ENCODING == CORNERS) * first;
             x = factors[0] * weight[i];
             y = factors[0] * weight[first + i];

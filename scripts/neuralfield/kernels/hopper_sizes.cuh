@@ -1,23 +1,23 @@
 // Sizes of a network, known when it is compiled, and how code of a size is found for a layer.
 //
 // Constants: HIDDEN (layers with an activation), WIDTHS, INPUT_WIDTH (padded to multiples of 16),
-// ENCODING (0 identity, 1 corners, 2 fourier), BLOCK_TILES (tiles that a block works on at once,
+// ENCODING (0 identity, 1 corners, 2 fourier, 3 hashgrid), BLOCK_TILES (tiles that a block works on at once,
 // with a warpgroup each).
 #pragma once
 
-enum Encoding { IDENTITY, CORNERS, FOURIER };
+enum Encoding { IDENTITY, CORNERS, FOURIER, HASHGRID };
 enum ActivationName { SINE, TANH, RELU, SIGMOID };
 
 constexpr int width_after[HIDDEN] = WIDTHS;
-constexpr int first_product =
-    ENCODING == FOURIER ? 0 : 1;  // layers before have 2 inputs: no matrix
+constexpr bool has_features = ENCODING == FOURIER || ENCODING == HASHGRID;
+constexpr int first_product = has_features ? 0 : 1;  // layers before have 2 inputs: no matrix
 
 __host__ __device__ constexpr int fan_in(int layer) {
     return layer == 0 ? INPUT_WIDTH : width_after[layer - 1];
 }
 
 __host__ __device__ constexpr int largest_width() {
-    int largest = ENCODING == FOURIER ? INPUT_WIDTH : 16;
+    int largest = has_features ? INPUT_WIDTH : 16;
     for (int layer = 0; layer < HIDDEN; ++layer)
         largest = width_after[layer] > largest ? width_after[layer] : largest;
     return largest;

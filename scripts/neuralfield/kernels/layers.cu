@@ -188,20 +188,22 @@ __device__ __forceinline__ void prefetch_tile(const element* tile, int stride) {
     }
 }
 
-// before = (gradients weight^T) * slope of the activation before, from what it kept.
-// Grid: (fan_in / COLUMNS, rows / 128).
-template <int COLUMNS>
+// before = (gradients weight^T) * slope of the activation before, from what it kept, where there is
+// one. Grid: (fan_in / COLUMNS, rows / 128).
+template <int COLUMNS, bool IS_ACTIVATED = true>
 __device__ __forceinline__ void backward(const element* gradients, int depth, const element* weight,
                                          const element* kept, element* before, int stride) {
     const size_t row0 = size_t(blockIdx.y) * BLOCK_ROWS;
     const int column0 = int(blockIdx.x) * COLUMNS;
-    prefetch_tile<COLUMNS>(kept + row0 * stride + column0, stride);
+    if (IS_ACTIVATED) prefetch_tile<COLUMNS>(kept + row0 * stride + column0, stride);
     auto finish = [&](int row, int column, float (&slope)[GROUP]) {
         const size_t index = (row0 + row) * stride + column0 + column;
-        float state[GROUP];
-        load_group<true>(kept + index, state);
+        if (IS_ACTIVATED) {
+            float state[GROUP];
+            load_group<true>(kept + index, state);
 #pragma unroll
-        for (int i = 0; i < GROUP; ++i) slope[i] *= activation_slope(state[i]);
+            for (int i = 0; i < GROUP; ++i) slope[i] *= activation_slope(state[i]);
+        }
         store_group(before + index, slope);
     };
     matrix_product<BLOCK_ROWS, COLUMNS, false, true, false>(
@@ -262,3 +264,9 @@ __device__ __forceinline__ void gradient(const element* activations, int fan_in,
 
 KERNELS(64)
 KERNELS(128)
+
+// The slopes of features. Grid: (fan_in / 64, rows / 128).
+KERNEL void backward_features(const element* gradients, int depth, const element* weight,
+                              element* before, int stride) {
+    backward<64, false>(gradients, depth, weight, nullptr, before, stride);
+}

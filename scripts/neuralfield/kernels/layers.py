@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from neuralfield.kernels import grids
 from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
 
 _PROBABILITY_MARGIN = 1e-7
@@ -57,6 +58,8 @@ def forward(
     x = inputs.astype(np.float64)
     if network.encoding == "corners":
         x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
+    elif network.encoding == "hashgrid":
+        x = grids.features(network.levels, parameters["encoding.table"], inputs)
     elif frequencies is not None:
         phase = 2 * math.pi * (x @ frequencies.astype(np.float64))
         x = np.concatenate([np.sin(phase), np.cos(phase)], axis=1)
@@ -104,9 +107,8 @@ def forward_and_backward(
     gradients : list of ndarray
         In the order of ``network.parameter_names``.
     """
-    values, activations, slopes = forward(
-        network, parameters, inputs[valid_rows(batch)], frequencies
-    )
+    points = inputs[valid_rows(batch)]
+    values, activations, slopes = forward(network, parameters, points, frequencies)
     shape = (batch.pixels, batch.points, batch.channels)
     loss, squared, by_value = _loss(batch, values.reshape(shape), targets.astype(np.float64))
     if weights is not None:
@@ -119,8 +121,13 @@ def forward_and_backward(
         weight = parameters[f"layers.{index}.weight"].astype(np.float64)
         gradients[f"layers.{index}.weight"] = layer.frequency * (activations[index].T @ gradient)
         gradients[f"layers.{index}.bias"] = layer.frequency * gradient.sum(axis=0)
+        gradient = layer.frequency * (gradient @ weight.T)
         if index:
-            gradient = layer.frequency * (gradient @ weight.T) * slopes[index - 1]
+            gradient *= slopes[index - 1]
+        elif network.encoding == "hashgrid":
+            gradients["encoding.table"] = grids.gradient_of_points(
+                network.levels, network.table_shape, points, gradient
+            )
     in_order = [gradients[name] for name in network.parameter_names]
     return float(loss.sum() / count), float(squared.sum() / count), in_order
 

@@ -6,7 +6,7 @@ from typing import Any
 TILE_ROWS = 64
 """Rows of the tiles that batches come in: a whole number of pixels with all their points."""
 
-ENCODINGS = ("identity", "corners", "fourier")
+ENCODINGS = ("identity", "corners", "fourier", "hashgrid")
 ACTIVATIONS = ("sine", "tanh", "relu", "sigmoid")
 OUTPUTS = ("linear", "sigmoid")
 LOSSES = ("mse", "binary_cross_entropy", "huber")
@@ -16,7 +16,6 @@ MIXED_GRADIENT_SCALE = 1024.0
 """Factor on slopes of the loss while they are stored as fp16: keeps small ones above its smallest
 number. A power of two, so that it rounds nothing."""
 
-CPU_ENCODINGS = (*ENCODINGS, "hashgrid")
 CPU_ACTIVATIONS = (*ACTIVATIONS, "variable sine", "gaussian")
 """What kernels for processors have code for; they know each by its place too."""
 
@@ -56,6 +55,8 @@ class NetworkPlan:
     steepness : float
     parameter_names : tuple of str
         In the order in which parameters lie in memory.
+    levels : tuple of (int, int, int)
+        Of a hash grid, see `neuralfield.kernels.grids`; its table is the first parameter.
     """
 
     encoding: str
@@ -63,6 +64,18 @@ class NetworkPlan:
     output: str
     steepness: float
     parameter_names: tuple[str, ...]
+    levels: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the first layer is given more than a point's coordinates."""
+        return self.encoding in ("fourier", "hashgrid")
+
+    @property
+    def table_shape(self) -> tuple[int, int]:
+        """Of a hash grid: rows, and features of a row."""
+        _, start, rows = self.levels[-1]
+        return start + rows, self.layers[0].fan_in // len(self.levels)
 
     @property
     def unknown_part(self) -> str | None:
@@ -104,6 +117,8 @@ class BatchPlan:
     channels : int
     weighted : bool
         Whether a slot's squared error has a weight.
+    picture : (int, int) or None
+        Width and height in pixels, where every batch is the centres of all pixels, in order.
     """
 
     pixels: int
@@ -113,6 +128,7 @@ class BatchPlan:
     huber_delta: float
     channels: int
     weighted: bool
+    picture: tuple[int, int] | None = None
 
     @property
     def tile_pixels(self) -> int:

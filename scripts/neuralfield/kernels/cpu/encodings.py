@@ -8,10 +8,10 @@ from numba import njit
 from neuralfield.kernels.cpu.functions import sine_and_cosine
 from neuralfield.kernels.cpu.grids import put_features
 from neuralfield.kernels.cpu.layout import FAN_IN, IN_LENGTH, VALUES
-from neuralfield.kernels.plan import CPU_ENCODINGS
+from neuralfield.kernels.plan import ENCODINGS
 
 _IDENTITY, _CORNERS, _FOURIER = (
-    CPU_ENCODINGS.index(name) for name in ("identity", "corners", "fourier")
+    ENCODINGS.index(name) for name in ("identity", "corners", "fourier")
 )
 _TWO_PI = np.float32(2 * math.pi)
 

@@ -1,0 +1,97 @@
+"""How closely networks fit pictures: dB, seconds, and how steady the end of the training is.
+
+    PYTHONPATH=scripts:workflow python benchmarks/fits.py --pictures kodak/*.png
+
+Networks are those of photographs.yaml, or of another config. "lost at the end" is how far the dB of
+the last tenth of the steps, looked at ten times, falls below the best of them at the most. Seconds
+are of the steps alone.
+"""
+
+import argparse
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from config_networks import ConfigNetworks
+from measure import synchronize_all_streams
+from ours import TrainingSteps, fit_db
+from threadpoolctl import threadpool_limits
+
+from neuralfield.device import Device, available_cores, select_device
+from neuralfield.fields import field_settings
+from neuralfield.images import Picture
+from neuralfield.images.reading import read_picture
+from neuralfield.images.resizing import resize_picture
+from neuralfield.picture_task import PictureTask
+from neuralfield.training import PictureTraining
+
+CONFIG = Path(__file__).with_name("photographs.yaml")
+_LOOKS = 10
+"""In the last tenth of a training."""
+
+
+def main() -> None:
+    """Print a row for each network and picture, and their means."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pictures", nargs="+", type=Path, required=True)
+    parser.add_argument("--side", type=int, help="longer side in px, if larger; default: as it is")
+    ConfigNetworks.add_options(parser, CONFIG)
+    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
+    parser.add_argument("--threads", type=int, default=available_cores())
+    arguments = parser.parse_args()
+    networks = ConfigNetworks.chosen(arguments)
+    pictures = {path.stem: _picture(path, arguments.side) for path in arguments.pictures}
+    device = select_device(arguments.device)
+    print(f"{device.name}\n")
+    print("| network | picture | parameters | steps | seconds | fit, dB | lost at the end, dB |")
+    print("|---" * 7 + "|")
+    for name in networks.names:
+        rows = []
+        for picture_name, picture in pictures.items():
+            field, training = networks.settings(name, picture)
+            rows.append(_fit(picture, field, training, device, arguments.threads))
+            _print_row(name, picture_name, rows[-1])
+        _print_row(f"**{name}**", "mean", np.mean(rows, axis=0).tolist())
+
+
+def _picture(path: Path, side_px: int | None) -> Picture:
+    picture = read_picture(path)
+    is_larger = side_px is not None and side_px < max(picture.width, picture.height)
+    return resize_picture(picture, side_px) if side_px is not None and is_larger else picture
+
+
+def _fit(
+    picture: Picture, field: dict[str, Any], training: dict[str, Any], device: Device, threads: int
+) -> list[float]:
+    """Parameters, steps, seconds, dB, and what of it was lost in the last tenth."""
+    settings = PictureTraining.from_mapping(training)
+    task = PictureTask(picture.values(), picture.mode, field_settings(field), settings)
+    seconds, found_db = 0.0, []
+    with TrainingSteps(task, device, "auto", threads) as steps:
+        shares = [0.0, *np.linspace(0.9, 1, _LOOKS)]
+        ends = [round(share * settings.steps) for share in shares]
+        for start, end in pairwise(ends):
+            started_s = time.perf_counter()
+            steps(end - start)
+            synchronize_all_streams(device)
+            seconds += time.perf_counter() - started_s
+            found_db.append(fit_db(steps.arrays(), task, device))
+        parameters = steps.trainer.network.parameter_count
+    lost_db = float(np.max(np.maximum.accumulate(found_db) - found_db))
+    return [parameters, settings.steps, seconds, found_db[-1], lost_db]
+
+
+def _print_row(network: str, picture: str, numbers: list[float]) -> None:
+    parameters, steps, seconds, db, lost_db = numbers
+    print(
+        f"| {network} | {picture} | {parameters:,.0f} | {steps:,.0f} | {seconds:.1f} | {db:.2f}"
+        f" | {lost_db:.2f} |",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    with threadpool_limits(limits=1):
+        main()

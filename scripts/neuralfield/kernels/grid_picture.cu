@@ -1,0 +1,77 @@
+// The gradient of a hash grid where the points are the centres of all pixels of a picture, in
+// order. Twin: kernels/grids.py.
+//
+// A corner's weight at a pixel is a factor of the column times one of the line. So slopes are first
+// summed along each line of pixels, for each column of corners, and these sums then down the lines,
+// for each corner; a row of the table adds up the corners that share it. Every sum is one thread's,
+// in one order.
+//
+// Constants: WIDTH, HEIGHT (of the picture), PICTURE_LEVELS (structs PictureLevel), and those of
+// grid_corners.cuh.
+#include "grid_corners.cuh"
+
+// A level's corners that are next to any pixel, and which blocks work on it.
+struct PictureLevel {
+    int columns;                           // of corners
+    int first_column, first_line;          // in the arrays of spans
+    long long first_sum;                   // in the array of sums: (HEIGHT, columns)
+    int sums_end_block, rows_end_block;    // the first block of the level after this
+};
+
+__constant__ PictureLevel picture_levels[LEVELS] = PICTURE_LEVELS;
+
+// Pixels along an axis that a corner is next to: the first ones are behind it, with `part` as their
+// weight, and from the middle on they are before it, with 1 - part.
+struct Span {
+    int first, middle, last;
+
+    __device__ __forceinline__ float weight(const float* parts, int pixel) const {
+        return pixel < middle ? parts[pixel] : 1.0f - parts[pixel];
+    }
+};
+
+// Sums along lines: one for each line of pixels and column of corners. Grid: (blocks,).
+extern "C" __global__ __launch_bounds__(THREADS) void grid_line_sums(
+    const element* __restrict__ slopes, const Span* __restrict__ spans,
+    const float* __restrict__ parts, Features* __restrict__ sums) {
+    int number = 0, first_block = 0;
+    while (int(blockIdx.x) >= picture_levels[number].sums_end_block)
+        first_block = picture_levels[number++].sums_end_block;
+    const PictureLevel level = picture_levels[number];
+    const int place = (int(blockIdx.x) - first_block) * THREADS + int(threadIdx.x);
+    const int line = place / level.columns;
+    if (line >= HEIGHT) return;
+    const Span span = spans[level.first_column + place % level.columns];
+    Features sum = {};
+#pragma unroll 4
+    for (int x = span.first; x < span.last; ++x)
+        add_weighted(sum, span.weight(parts + number * WIDTH, x),
+                     load_features(slopes, line * WIDTH + x, number));
+    sums[level.first_sum + place] = sum;
+}
+
+// The gradient of a row of the table: sums down the lines of the corners that share it, which are
+// corners[starts[row]] and on, counted line by line. Grid: (blocks,).
+extern "C" __global__ __launch_bounds__(THREADS) void grid_row_sums(
+    const Features* __restrict__ sums, const Span* __restrict__ spans,
+    const float* __restrict__ parts, const int* __restrict__ starts,
+    const int* __restrict__ corners, Features* __restrict__ gradient) {
+    int number = 0, first_block = 0;
+    while (int(blockIdx.x) >= picture_levels[number].rows_end_block)
+        first_block = picture_levels[number++].rows_end_block;
+    const PictureLevel level = picture_levels[number];
+    const int own = (int(blockIdx.x) - first_block) * THREADS + int(threadIdx.x);
+    if (own >= grid_levels[number].rows) return;
+    const int row = grid_levels[number].start + own;
+    Features total = {};
+    for (int i = starts[row]; i < starts[row + 1]; ++i) {
+        const int line = corners[i] / level.columns, column = corners[i] % level.columns;
+        const Span span = spans[level.first_line + line];
+        const Features* below = sums + level.first_sum + column;
+#pragma unroll 4
+        for (int y = span.first; y < span.last; ++y)
+            add_weighted(total, span.weight(parts + number * HEIGHT, y),
+                         below[(long long)y * level.columns]);
+    }
+    gradient[row] = total;
+}

@@ -1,0 +1,75 @@
+// The gradient of a hash grid for any points. Twin: kernels/grids.py.
+//
+// Threads add to the same rows in any order, and the sums are the same all the same: shares are
+// rounded to whole multiples of 1 / UNITS, and sums of whole numbers are exact.
+//
+// Constants: UNITS (a power of two), LARGEST (of a slope: UNITS * LARGEST * rows is below 2^63),
+// and those of grid_corners.cuh.
+#include "grid_corners.cuh"
+
+// Of how many lanes of a warp, in groups of 2, 4, ... 32 side by side, points are in one cell, as
+// points that follow each other often are.
+__device__ __forceinline__ int lanes_of_cell(Near x, Near y) {
+    int lanes = 1;
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const int other_x = __shfl_xor_sync(~0u, x.corner, distance);
+        const int other_y = __shfl_xor_sync(~0u, y.corner, distance);
+        const int other_lanes = __shfl_xor_sync(~0u, lanes, distance);
+        if (lanes == distance && other_lanes == distance && x.corner == other_x &&
+            y.corner == other_y)
+            lanes = 2 * distance;
+    }
+    return lanes;
+}
+
+// Adds the points' shares. Grid: (rows / THREADS, LEVELS).
+extern "C" __global__ __launch_bounds__(THREADS) void grid_add_points(const float2* inputs,
+                                                                      int valid_rows,
+                                                                      const element* slopes,
+                                                                      long long* sums) {
+    const int row = int(blockIdx.x * blockDim.x + threadIdx.x);
+    const float2 point = inputs[min(row, valid_rows - 1)];
+    const GridLevel level = grid_levels[blockIdx.y];
+    const Near x = near_corner(point.x, level.resolution);
+    const Near y = near_corner(point.y, level.resolution);
+    const Corners corners(level, x, y);
+    Features slope = {};
+    if (row < valid_rows) slope = load_features(slopes, row, int(blockIdx.y));
+    long long shares[4][FEATURES];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < FEATURES; ++j) {
+            const float number = fminf(fmaxf(slope.numbers[j], -float(LARGEST)), float(LARGEST));
+            shares[i][j] = __float2ll_rn(corners.weights[i] * number * float(UNITS));
+        }
+    // lanes add their shares up before anything goes to memory
+    const int lanes = lanes_of_cell(x, y);
+    for (int distance = 1; __any_sync(~0u, lanes > distance); distance *= 2)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+#pragma unroll
+            for (int j = 0; j < FEATURES; ++j) {
+                const long long other = __shfl_xor_sync(~0u, shares[i][j], distance);
+                if (lanes > distance) shares[i][j] += other;
+            }
+    if (threadIdx.x % lanes) return;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < FEATURES; ++j)
+            if (shares[i][j])
+                atomicAdd(reinterpret_cast<unsigned long long*>(sums) +
+                              (long long)corners.rows[i] * FEATURES + j,
+                          (unsigned long long)shares[i][j]);
+}
+
+// Sums as numbers with fractions; they begin anew. Grid: (count / THREADS,).
+extern "C" __global__ __launch_bounds__(THREADS) void grid_take_sums(long long* sums,
+                                                                     float* gradient, int count) {
+    const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i >= count) return;
+    gradient[i] = float(double(sums[i]) * (1.0 / UNITS));
+    sums[i] = 0;
+}

@@ -1,0 +1,143 @@
+"""Kernels of hash grids: the same as their twins in NumPy."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+import test_grids
+
+from neuralfield.coordinates import grid
+from neuralfield.device import gpu_is_present, select_device, to_host
+from neuralfield.engines.grid_features import FeatureLayout, GridFeatures
+from neuralfield.engines.grid_gradient import make_table_gradient
+from neuralfield.kernels import grids
+from neuralfield.kernels.plan import BatchPlan
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not gpu_is_present(), reason="no NVIDIA driver answers, or no CuPy"),
+]
+
+TOLERANCE = {True: 1e-3, False: 1e-5}
+"""Of fp16 and float32, for numbers of about 1."""
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    return select_device("gpu")
+
+
+def plan_of(features: int, finest: int = 0, width: int = 40, height: int = 31):
+    field = {**test_grids.GRIDS, "features": features, "finest_resolution": finest}
+    plan, _, centres = test_grids.made(field, width, height)
+    return plan, centres
+
+
+def layout_of(kind: str, rows: int, numbers: int) -> FeatureLayout:
+    if kind == "pairs, fp16":
+        return FeatureLayout.of_pairs(rows)
+    return FeatureLayout.of_rows(-(-numbers // 64) * 64, is_mixed=kind == "rows, fp16")
+
+
+def places(layout: FeatureLayout, rows: int, numbers: int) -> np.ndarray:
+    """Where each number is in a flat array."""
+    row, column = np.arange(rows)[:, None], np.arange(numbers)
+    return row * layout.row_stride + column // 2 * layout.pair_stride + column % 2
+
+
+def laid_out(gpu, layout: FeatureLayout, numbers: np.ndarray):
+    """A card's array with these numbers, and NaN between them."""
+    where = places(layout, *numbers.shape)
+    flat = np.full(where.max() + 2, np.nan, np.float16 if layout.is_mixed else np.float32)
+    flat[where] = numbers
+    return gpu.asarray(flat)
+
+
+LAYOUTS = pytest.mark.parametrize("kind", ["pairs, fp16", "rows, fp16", "rows, float32"])
+FEATURES = pytest.mark.parametrize("features", [1, 2, 3, 4, 8])
+
+
+@LAYOUTS
+@FEATURES
+@pytest.mark.parametrize("count", [1, 63, 1000])
+def test_features(gpu, count, features, kind):
+    plan, _ = plan_of(features)
+    generator = np.random.default_rng(1)
+    table = generator.normal(size=plan.table_shape).astype(np.float32)
+    points = generator.uniform(-1, 1, size=(count, 2)).astype(np.float32)
+    points[:2] = [[1, -1], [-1, 1]][:count]
+    rows, numbers = -(-count // 64) * 64, features * len(plan.levels)
+    layout = layout_of(kind, rows, numbers)
+    tested = GridFeatures(plan, gpu.asarray(table.ravel()), {"encoding.table": 0}, layout)
+    found = laid_out(gpu, layout, np.full((rows, numbers), np.nan))
+    tested.launch(gpu.asarray(points), count, rows, found)()
+    found = to_host(found)[places(layout, rows, numbers)]
+    points = np.concatenate([points, np.zeros((rows - count, 2), np.float32)])
+    expected = grids.features(plan.levels, table, points)
+    np.testing.assert_allclose(found, expected, atol=4 * TOLERANCE[layout.is_mixed])
+
+
+def gradients_of(gpu, plan, batch, layout, points, slopes, times=1):
+    """What is found each time, slopes in one chunk."""
+    tested = make_table_gradient(gpu, plan, batch, layout)
+    given = laid_out(gpu, layout, slopes)
+    launches = tested.launches(given, gpu.asarray(points), len(slopes), is_last=True)
+    size = plan.table_shape[0] * plan.table_shape[1]
+    for _ in range(times):
+        for launch in launches:
+            launch()
+        yield to_host(tested.array)[:size].reshape(plan.table_shape)
+
+
+@LAYOUTS
+@FEATURES
+@pytest.mark.parametrize("finest", [0, 300])
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 1), (2, 65), (300, 31)])
+def test_the_gradient_of_all_pixels(gpu, width, height, finest, features, kind):
+    plan, centres = plan_of(features, finest, width, height)
+    points = grid(*centres)
+    batch = BatchPlan(len(points), 1, False, "mse", 0.1, 1, False, (width, height))
+    layout = layout_of(kind, len(points), features * len(plan.levels))
+    generator = np.random.default_rng(2)
+    slopes = generator.normal(size=(len(points), features * len(plan.levels))).astype(np.float16)
+    expected = grids.gradient_of_picture(
+        plan.levels, plan.table_shape, centres, slopes.astype(np.float64)
+    )
+    first, second = gradients_of(gpu, plan, batch, layout, points, slopes, times=2)
+    np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-4)
+    np.testing.assert_array_equal(first, second)
+
+
+@LAYOUTS
+@FEATURES
+@pytest.mark.parametrize(("count", "spread"), [(1, 1.0), (63, 0.01), (1000, 1.0), (1000, 0.01)])
+def test_the_gradient_of_any_points_in_any_order(gpu, count, spread, features, kind):
+    plan, _ = plan_of(features)
+    generator = np.random.default_rng(3)
+    points = generator.uniform(-spread, spread, size=(count, 2)).astype(np.float32)
+    slopes = generator.normal(size=(count, features * len(plan.levels))).astype(np.float16)
+    batch = BatchPlan(count, 1, False, "mse", 0.1, 1, False)
+    layout = layout_of(kind, count, features * len(plan.levels))
+    expected = grids.gradient_of_points(
+        plan.levels, plan.table_shape, points, slopes.astype(np.float64)
+    )
+    first, second = gradients_of(gpu, plan, batch, layout, points, slopes, times=2)
+    np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-4)
+    np.testing.assert_array_equal(first, second)
+    order = generator.permutation(count)
+    (shuffled,) = gradients_of(gpu, plan, batch, layout, points[order], slopes[order])
+    np.testing.assert_array_equal(first, shuffled)
+
+
+def test_the_largest_slopes_of_all_points_do_not_overflow(gpu):
+    plan, _ = plan_of(2)
+    count, numbers = 5000, 2 * len(plan.levels)
+    points = np.full((count, 2), -1, np.float32)
+    slopes = np.full((count, numbers), 65504, np.float16)
+    batch = BatchPlan(count, 1, False, "mse", 0.1, 1, False)
+    layout = FeatureLayout.of_pairs(count)
+    (found,) = gradients_of(gpu, plan, batch, layout, points, slopes)
+    assert found.max() == pytest.approx(count * 65504)

@@ -1,0 +1,36 @@
+"""How the update of the cuda engine shares parameters out to blocks."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neuralfield.engines.buffers import PartialGradient
+from neuralfield.engines.update_stage import work_table
+from neuralfield.tensor import Tensor
+
+
+def works_of(shape, size, parts=1, part_stride=None):
+    """For a gradient whose rows follow each other, in an array of so many numbers."""
+    stride = part_stride or int(np.prod(shape))
+    array: Any = SimpleNamespace(size=size, data=SimpleNamespace(ptr=256))
+    gradient = PartialGradient(array, parts, stride, shape[-1], 0, 1.0)
+    return work_table({"table": Tensor(np.zeros(shape))}, [gradient])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 63, 64, 1000])
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 8])
+def test_narrow_rows_are_read_four_numbers_at_a_time_where_the_array_has_them(rows, columns):
+    size = rows * columns
+    with_room = works_of((rows, columns), -(-size // 4) * 4, part_stride=-(-size // 4) * 4)
+    assert with_room["is_vector"].all()
+    assert with_room["first"].tolist() == list(range(0, size, 128))
+    assert (with_room["columns"] >= size).all()
+    exact = works_of((rows, columns), size)
+    assert exact["is_vector"].all() == (size % 4 == 0)
+
+
+def test_the_last_of_several_parts_is_not_read_beyond_the_array():
+    assert not works_of((3, 2), 14, parts=2, part_stride=8)["is_vector"].any()
+    assert works_of((3, 2), 16, parts=2, part_stride=8)["is_vector"].all()
