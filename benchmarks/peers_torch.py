@@ -176,6 +176,8 @@ class TorchSteps:
                 fused=True,
                 capturable=device.kind == "gpu",
             )
+        elif settings.optimizer == "muon":
+            raise NotImplementedError("peers are timed with adam and sgd")
         else:
             self.optimizer = torch.optim.SGD(parameters, settings.learning_rate, fused=True)
         self._scaled_loss: Callable[[], torch.Tensor] = self._forward

@@ -11,6 +11,8 @@ from neuralfield.picture_task import PictureTask
 from neuralfield.training import PictureTraining
 
 SIREN = {"type": "siren", "hidden_layers": 3, "width": 256}
+FINER = {"type": "finer", "hidden_layers": 3, "width": 256}
+GAUSS = {"type": "gauss", "hidden_layers": 3, "width": 256}
 FREQUENCY_4X64 = {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64}
 FREQUENCY_5X128 = {"type": "fourier", "frequencies": 20, "hidden_layers": 5, "width": 128}
 ORIGINAL = {"type": "mlp", "preset": "original"}
@@ -20,8 +22,10 @@ HASHGRID_16 = HASHGRID | {"levels": 16, "log2_table_size": 15}
 _FLOAT32_BYTES = 4
 _ENDLESS_STEPS = 10_000_000
 _REDUCTION = 25
-_STATE_ARRAYS = {"adam": 3, "sgd": 1}
-"""Arrays of the parameters' size that an update reads and writes: weights and moments."""
+_SIREN_BAR_MS = 1.4
+_STATE_ARRAYS = {"adam": 3, "muon": 3, "sgd": 1}
+"""Arrays of the parameters' size that an update reads and writes: weights and moments, or a moment
+and a direction."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Row:
 
 
 STEPS = (
-    Row("siren 3x256, 768x512 rgb", SIREN, 768, 512, "rgb", bar_ms=1.4),
+    Row("siren 3x256, 768x512 rgb", SIREN, 768, 512, "rgb", bar_ms=_SIREN_BAR_MS),
     Row("siren 3x256, 200x200 grey", SIREN, 200, 200, "grey", bar_ms=0.15),
     Row(
         "original tanh network, 200x200",
@@ -115,6 +119,17 @@ STEPS = (
         "rgb",
         bar_ms=0.57,
         learning_rate=1e-2,
+    ),
+    Row("finer 3x256, 768x512 rgb", FINER, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
+    Row("gauss 3x256, 768x512 rgb", GAUSS, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
+    Row(
+        "siren 3x256 by muon, 768x512 rgb",
+        SIREN,
+        768,
+        512,
+        "rgb",
+        bar_ms=1.15 * _SIREN_BAR_MS,
+        optimizer="muon",
     ),
 )
 """Waves: the 40 numbers that 20 random frequencies make, a sine and a cosine each."""

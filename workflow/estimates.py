@@ -51,7 +51,7 @@ GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
 
 KERNEL_FIELDS = {
     "cpu": ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp"),
-    "cuda": ("siren", "fourier", "hashgrid", "mlp"),
+    "cuda": ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp"),
 }
 """Networks that engines have kernels for."""
 
@@ -162,10 +162,10 @@ def gpu_engine(field: Mapping[str, Any]) -> str:
 def _has_kernels(field: Mapping[str, Any], engine: str) -> bool:
     """Whether an engine has kernels for a network and its training, and may be taken."""
     training = field["training"]
-    optimizer_is_covered = training["optimizer"] != "muon" and "gradient_clip_norm" not in training
+    is_plain = training["optimizer"] != "muon" and "gradient_clip_norm" not in training
     return (
         field["type"] in KERNEL_FIELDS[engine]
-        and optimizer_is_covered
+        and (is_plain or engine == "cuda")
         and training["precision"] != "float64"
         and training["engine"] != "tape"
     )

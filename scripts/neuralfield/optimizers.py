@@ -93,6 +93,11 @@ class Muon:
         Names of the parameters that are matrices between hidden layers.
     beta1, beta2 : float
         Of Adam.
+
+    Attributes
+    ----------
+    adam : Adam
+        What moves the rest.
     """
 
     momentum = 0.95
@@ -106,8 +111,8 @@ class Muon:
     ) -> None:
         self.parameters, self.hidden_matrices = parameters, hidden_matrices
         rest = {name: t for name, t in parameters.items() if name not in hidden_matrices}
-        self._adam = Adam(rest, beta1, beta2)
-        self.state: dict[str, Array] = dict(self._adam.state)
+        self.adam = Adam(rest, beta1, beta2)
+        self.state = self.adam.state  # one dict, so that all find what is put in its place
         for name in sorted(hidden_matrices):
             data = parameters[name].data
             self.state[f"momentum.{name}"] = namespace_of(data).zeros_like(data)
@@ -115,7 +120,7 @@ class Muon:
     def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
         """Apply one gradient for each parameter; `step` counts from 1."""
         named = dict(zip(self.parameters, gradients, strict=True))
-        self._adam.update([named[name] for name in self._adam.parameters], learning_rate, step)
+        self.adam.update([named[name] for name in self.adam.parameters], learning_rate, step)
         for name in sorted(self.hidden_matrices):
             tensor, gradient = self.parameters[name], named[name]
             number = tensor.data.dtype.type

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,10 +91,14 @@ def test_sampling_is_the_same_bits(gpu, field, settings):
         ({"optimizer": "adam", "beta1": 0.8, "beta2": 0.99}, Schedule("constant", 1e-2, 0, 20)),
         ({"optimizer": "sgd", "momentum": 0.9}, Schedule("constant", 1e-2, 0, 20, 0, 4)),
         ({"optimizer": "sgd"}, Schedule("cosine", 1e-2, 1e-3, 4, 2)),
+        ({"optimizer": "sgd", "gradient_clip_norm": 0.3}, Schedule("constant", 1e-2, 0, 20)),
+        ({"optimizer": "adam", "gradient_clip_norm": 1e3}, Schedule("constant", 1e-2, 0, 20)),
+        ({"optimizer": "muon", "beta2": 0.9}, Schedule("cosine", 1e-2, 1e-5, 20, 3, 5)),
+        ({"optimizer": "muon", "gradient_clip_norm": 0.3}, Schedule("constant", 1e-2, 0, 20)),
     ],
 )
 def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, parts):
-    xp = gpu.xp
+    xp, precision = gpu.xp, "float32"
     problem, twin = (
         make_problem(device=device, channels=3, schedule=schedule, **settings)
         for device in (gpu, CPU)
@@ -115,7 +120,9 @@ def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, 
     parameters = flatten_arrays(gpu, [(places, name) for name in places])
     totals, counter = xp.zeros(2), xp.zeros((), dtype="int64")
     loss_partials = gpu.asarray(generator.random((300, 2)))
-    stage = UpdateStage(gpu, problem, parameters, gradients, loss_partials, totals, counter)
+    stage = UpdateStage(
+        *(gpu, problem, parameters, gradients, loss_partials, totals, counter), precision
+    )
     stage.set_step(2)
     for step in range(2, 9):
         sums = []
@@ -130,3 +137,45 @@ def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, 
     for name, tensor in tensors.items():
         np.testing.assert_allclose(to_host(places[name]), tensor.data, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(to_host(totals), 7 * to_host(loss_partials).sum(axis=0))
+
+
+@pytest.mark.parametrize("precision", ["mixed", "float32"])
+@pytest.mark.parametrize("steps", [1, 10])
+def test_muon_moves_matrices_as_in_float64(gpu, steps, precision):
+    """Of all shapes, by gradients most of which lie in few directions."""
+    settings: dict[str, Any] = {
+        "optimizer": "muon",
+        "schedule": Schedule("constant", 1e-2, 0, 20),
+        "field": {"type": "mlp", "widths": (512, 512, 100, 130, 17, 64, 64)},
+    }
+    problem = make_problem(device=gpu, **settings)
+    twin = make_problem(dtype="float64", **settings)
+    tensors = twin.network.parameters
+    before = {name: tensor.data.copy() for name, tensor in tensors.items()}
+    places = {name: tensor.data for name, tensor in problem.network.parameters.items()}
+    parameters = flatten_arrays(gpu, [(places, name) for name in places])
+    arrays = [gpu.xp.zeros(tensor.shape, "float32") for tensor in tensors.values()]
+    gradients = [PartialGradient(array, 1, array.size, array.shape[-1], 0, 1.0) for array in arrays]
+    totals, counter = gpu.xp.zeros(2), gpu.xp.zeros((), dtype="int64")
+    loss_partials = gpu.xp.zeros((1, 2))
+    stage = UpdateStage(
+        *(gpu, problem, parameters, gradients, loss_partials, totals, counter), precision
+    )
+    stage.set_step(0)
+    generator = np.random.default_rng(steps)
+    for step in range(steps):
+        values = []
+        for array in arrays:
+            value = generator.normal(size=array.shape)
+            if array.ndim == 2:
+                left, sizes, right = np.linalg.svd(value, full_matrices=False)
+                value = left * np.exp(-9 * np.arange(len(sizes)) / len(sizes)) @ right
+            values.append(value.astype(np.float32))
+            array[...] = gpu.asarray(values[-1])
+        stage.launch()
+        twin.optimizer.update([v.astype(np.float64) for v in values], 1e-2, step + 1)
+    most = {"mixed": 0.03, "float32": 1e-4}[precision]
+    for name, tensor in tensors.items():
+        moved = to_host(places[name]) - before[name]
+        expected = tensor.data - before[name]
+        assert np.linalg.norm(moved - expected) < most * np.linalg.norm(expected), name

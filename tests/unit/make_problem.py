@@ -48,7 +48,12 @@ def make_problem(
         values=values,
         loss=loss,
         huber_delta=0.1,
-        optimizer=make_optimizer(optimizer, network.parameters, **optimizer_settings),
+        optimizer=make_optimizer(
+            optimizer,
+            network.parameters,
+            hidden_matrices=network.hidden_matrices,
+            **optimizer_settings,
+        ),
         schedule=schedule or Schedule("cosine", 1e-3, 1e-5, 100),
         batches=Batches(device.xp, width * height, batch_pixels, seed, density),
         footprint=Footprint(points, 2 / max(width, height), seed) if points > 1 else None,

@@ -112,6 +112,13 @@ def test_where_the_engine_cannot_work_it_says_why(card, precision, reason):
         engine_for(problem, "cuda", precision, card)
 
 
+def test_muon_goes_to_the_tape():
+    engine, said = engine_for(problem_of(optimizer="muon", gradient_clip_norm=0.5))
+    assert engine.name == "tape"
+    what = "the optimizer Muon for classifiers"
+    assert said == [f"the cuda engine does not cover {what}: training on the tape"]
+
+
 def test_a_processor_trains_on_the_tape_and_says_nothing_of_it():
     engine, said = engine_for(problem_of(), device=CPU)
     assert (engine.name, said) == ("tape", [])

@@ -145,9 +145,7 @@ def test_a_card_is_no_place_for_the_cpu_engine():
 @pytest.mark.parametrize(
     ("kind", "part"),
     [
-        ("finer", "the activation variable sine"),
         ("wire", "the activation gabor"),
-        ("gauss", "the activation gaussian"),
         ("cafe", "the encoding FourierChebyshev"),
     ],
 )
@@ -159,17 +157,31 @@ def test_a_field_without_kernels_goes_to_the_tape(kind, part):
 
 
 @pytest.mark.parametrize(
+    "settings",
+    [
+        {"field": {"type": "finer"}},
+        {"field": {"type": "gauss"}},
+        {"optimizer": "muon"},
+        {"optimizer": "muon", "gradient_clip_norm": 1.0},
+        {"optimizer": "sgd", "gradient_clip_norm": 1.0},
+    ],
+)
+def test_a_card_has_kernels_for_fields_and_optimizers(settings):
+    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    assert cuda.reason_against(make_problem(**settings), "auto", card) is None
+
+
+@pytest.mark.parametrize(
     ("settings", "part"),
     [
         ({"optimizer": "muon"}, "the optimizer Muon"),
         ({"gradient_clip_norm": 1.0}, "the optimizer ClippedGradients"),
     ],
 )
-def test_an_optimizer_without_kernels_goes_to_the_tape(settings, part):
-    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    engine, said = take_engine("auto", "auto", card, **settings)
+def test_an_optimizer_without_kernels_for_processors_goes_to_the_tape(settings, part):
+    engine, said = take_engine("auto", "auto", **settings)
     assert engine.name == "tape"
-    assert said == [f"the cuda engine does not cover {part}: training on the tape"]
+    assert said == [f"the cpu engine does not cover {part}: training on the tape"]
 
 
 CUBIC = SimpleNamespace(name="cubic", steepness=1.0)

@@ -21,6 +21,8 @@ FIELDS = [
     {"type": "mlp", "widths": (), "activation": "relu"},
     {"type": "fourier", "frequencies": 5, "width": 7, "activation": "relu", "scale": 2.0},
     {"type": "hashgrid", "levels": 4, "base_resolution": 3, "log2_table_size": 5, "width": 7},
+    {"type": "finer", "width": 9, "hidden_layers": 2, "first_omega_0": 5.0, "omega_0": 30.0},
+    {"type": "gauss", "width": 9, "hidden_layers": 2, "scale": 3.0},
 ]
 
 

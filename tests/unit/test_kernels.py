@@ -1,6 +1,7 @@
 """What kernels are compiled from, as far as it can be told without a GPU."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,12 @@ from neuralfield.device import select_device
 from neuralfield.engines.buffers import PartialGradient
 from neuralfield.engines.plans import batch_plan, network_plan
 from neuralfield.engines.sampling_stage import part_starts, sampling_constants
-from neuralfield.engines.update_stage import flatten_arrays, update_constants, work_table
+from neuralfield.engines.update_stage import (
+    flatten_arrays,
+    state_keys,
+    update_constants,
+    work_table,
+)
 from neuralfield.kernels import source
 from neuralfield.kernels.plan import BatchPlan
 from neuralfield.schedules import Schedule
@@ -108,20 +114,28 @@ def test_arrays_become_views_of_one():
     assert state["b"].tolist() == [8]
 
 
-def test_blocks_of_the_update_cover_each_parameter_once():
-    problem = make_problem(channels=3)
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_blocks_of_the_update_cover_each_parameter_once(optimizer):
+    problem = make_problem(channels=3, optimizer=optimizer)
     array = SimpleNamespace(data=SimpleNamespace(ptr=1 << 20), size=9 * 4096)
-    tensors = problem.network.parameters
+    tensors, state = problem.network.parameters, problem.optimizer.state
     gradients = [
         PartialGradient(array, 9, 4096, tensor.shape[-1], 0, 1.0) for tensor in tensors.values()
     ]
-    covered = np.zeros(problem.network.parameter_count, dtype=int)
-    for work in work_table(tensors, gradients):
+    hidden = problem.network.hidden_matrices if optimizer == "muon" else ()
+    directions: dict[str, Any] = dict.fromkeys(hidden, array)
+    places = [[state[key] for key in keys] for keys in state_keys(problem.optimizer, list(tensors))]
+    first, second = (np.zeros(sum(part.size for part in parts), int) for parts in places)
+    assert first.size == problem.network.parameter_count
+    for work in work_table(tensors, gradients, directions):
         elements = 128 if work["is_vector"] else 32
-        last = min(work["first"] + elements, work["size"])
-        covered[work["parameter_offset"] + np.arange(work["first"], last)] += 1
+        own = np.arange(work["first"], min(work["first"] + elements, work["size"]))
+        first[work["parameter_offset"] + own] += 1
+        if not work["direction"]:
+            second[work["moment2_offset"] + own] += 1
         assert not work["is_vector"] or work["columns"] % 4 == 0
-    assert (covered == 1).all()
+    assert (first == 1).all()
+    assert (second == 1).all()
 
 
 def test_the_update_kernel_knows_optimizer_and_schedule():
@@ -133,3 +147,8 @@ def test_the_update_kernel_knows_optimizer_and_schedule():
     problem = make_problem(optimizer="sgd", schedule=Schedule("constant", 0.1, 0, 50))
     constants = update_constants(problem.optimizer, problem.schedule)
     assert (constants["ADAM"], constants["COSINE"], constants["HAS_MOMENTUM"]) == (0, 0, 0)
+    assert (constants["CLIPPED"], constants["MUON"]) == (0, 0)
+    problem = make_problem(optimizer="muon", beta2=0.99, gradient_clip_norm=0.25)
+    constants = update_constants(problem.optimizer, problem.schedule)
+    assert (constants["ADAM"], constants["MUON"], constants["BETA2"]) == (1, 1, 0.99)
+    assert (constants["CLIPPED"], constants["CLIP_NORM"]) == (1, 0.25)

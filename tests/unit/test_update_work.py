@@ -16,7 +16,7 @@ def works_of(shape, size, parts=1, part_stride=None):
     stride = part_stride or int(np.prod(shape))
     array: Any = SimpleNamespace(size=size, data=SimpleNamespace(ptr=256))
     gradient = PartialGradient(array, parts, stride, shape[-1], 0, 1.0)
-    return work_table({"table": Tensor(np.zeros(shape))}, [gradient])
+    return work_table({"table": Tensor(np.zeros(shape))}, [gradient], {})
 
 
 @pytest.mark.parametrize("rows", [1, 2, 63, 64, 1000])

@@ -50,10 +50,10 @@ def test_more_threads_work_on_more_points_and_a_card_takes_them_all(field):
         ({"precision": "float64"}, {}, "tape", "tape"),
         ({}, {"width": 513}, "cpu", "tape"),
         ({}, {"type": "fourier", "frequencies": 300}, "cpu", "tape"),
-        ({}, {"type": "finer"}, "cpu", "tape"),
+        ({}, {"type": "finer"}, "cpu", "cuda"),
         ({}, {"type": "wire"}, "tape", "tape"),
-        ({"optimizer": "muon"}, {}, "tape", "tape"),
-        ({"gradient_clip_norm": 1.0}, {}, "tape", "tape"),
+        ({"optimizer": "muon"}, {}, "tape", "cuda"),
+        ({"gradient_clip_norm": 1.0}, {}, "tape", "cuda"),
     ],
 )
 def test_the_engine_is_the_one_that_covers_the_training(

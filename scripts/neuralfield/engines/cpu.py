@@ -21,9 +21,9 @@ from neuralfield.engines.cpu_encoding import GridGradient, encoding_numbers
 from neuralfield.engines.crew import Crew
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import network_plan
-from neuralfield.engines.update_stage import flatten_arrays, state_prefixes
+from neuralfield.engines.update_stage import flatten_arrays, state_keys
 from neuralfield.kernels.plan import (
-    CPU_ACTIVATIONS,
+    ACTIVATIONS,
     ENCODINGS,
     LOSSES,
     OUTPUTS,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _COVERED = {
     "encoding": ENCODINGS,
-    "activation": CPU_ACTIVATIONS,
+    "activation": ACTIVATIONS,
     "output": OUTPUTS,
     "loss": LOSSES,
 }
@@ -285,8 +285,8 @@ def _flat_moments(problem: PictureProblem, device: Device) -> tuple[np.ndarray, 
     """The optimizer's state as at most two flat arrays, of which it keeps views."""
     state, names = problem.optimizer.state, list(problem.network.parameters)
     moments = [
-        flatten_arrays(device, [(state, f"{prefix}.{name}") for name in names])
-        for prefix in state_prefixes(problem.optimizer)
+        flatten_arrays(device, [(state, key) for key in keys])
+        for keys in state_keys(problem.optimizer, names)
     ]
     nothing = np.empty(0, np.float32)
     first, second = (*moments, nothing, nothing)[:2]

@@ -18,11 +18,16 @@ from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import batch_plan, network_plan
 from neuralfield.engines.problem import Problem
 from neuralfield.engines.sampling_stage import SamplingStage
-from neuralfield.engines.update_stage import UpdateStage, flatten_arrays
+from neuralfield.engines.update_stage import (
+    UpdateStage,
+    flatten_arrays,
+    unclipped,
+    working_bytes,
+)
 from neuralfield.errors import ResourceError
 from neuralfield.fields.network import FourierFeatures
 from neuralfield.kernels.plan import LOSSES, BatchPlan, NetworkPlan
-from neuralfield.optimizers import Adam, Sgd
+from neuralfield.optimizers import Adam, Muon, Sgd
 
 _PassType = type[HopperNarrowPass] | type[HopperPass] | type[LayerPass]
 _PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, LayerPass)
@@ -129,7 +134,7 @@ class CudaEngine:
         batch = (buffers.inputs, buffers.targets, buffers.weights)
         return {
             "parameters": buffers.parameters.nbytes,
-            "optimizer": sum(moment.nbytes for moment in self._update.moments),
+            "optimizer": self._update.memory_bytes,
             "picture": self._sampling.values.nbytes,
             "density": sum(array.nbytes for array in self._sampling.density),
             "batch": sum(array.nbytes for array in batch if array is not None),
@@ -165,6 +170,7 @@ class CudaEngine:
             self._pass.loss_partials,
             self.totals,
             step,
+            self.precision,
         )
 
     def _warm_up(self) -> None:
@@ -252,8 +258,9 @@ def _unknown_part(problem: PictureProblem, network: NetworkPlan, batch: BatchPla
 
 def unknown_rule(problem: Problem) -> str | None:
     """Of how parameters are moved, what the update has no code for; None: it has it for all."""
-    if not isinstance(problem.optimizer, Adam | Sgd):
-        return f"the optimizer {type(problem.optimizer).__name__}"
+    optimizer = unclipped(problem.optimizer)
+    if not isinstance(optimizer, Adam | Muon | Sgd):
+        return f"the optimizer {type(optimizer).__name__}"
     if problem.schedule.name not in ("cosine", "constant"):
         return f"the schedule {problem.schedule.name}"
     return None
@@ -283,7 +290,8 @@ def _own_bytes(problem: PictureProblem, batch: BatchPlan) -> int:
     parameters = 4 * problem.network.parameter_count
     state = sum(array.nbytes for array in problem.optimizer.state.values())
     rows = 8 * batch.rows + 4 * batch.pixels * (batch.channels + int(batch.weighted))
-    return parameters + state + problem.values.nbytes + rows
+    working = working_bytes(problem.optimizer, problem.network.parameters)
+    return parameters + state + working + problem.values.nbytes + rows
 
 
 def _make_buffers(problem: PictureProblem, batch: BatchPlan, device: Device) -> Buffers:

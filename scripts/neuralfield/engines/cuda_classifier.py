@@ -10,8 +10,14 @@ from neuralfield.engines.classifier_plans import classifier_plan
 from neuralfield.engines.classifier_problem import ClassifierProblem
 from neuralfield.engines.cuda import CudaEngine, reason_against_card, unknown_rule
 from neuralfield.engines.drawing_stage import DrawingStage
-from neuralfield.engines.update_stage import UpdateStage, flatten_arrays
+from neuralfield.engines.update_stage import (
+    UpdateStage,
+    flatten_arrays,
+    unclipped,
+    working_bytes,
+)
 from neuralfield.kernels.classifier_plan import ClassifierPlan
+from neuralfield.optimizers import Muon
 
 _WHERE = "training"
 _REMEDY = "use smaller batches (training: batch_samples)"
@@ -38,15 +44,17 @@ class ClassifierCudaEngine(CudaEngine):
         assert not isinstance(plan, str), plan
         self.precision, self.variant = "float32", ClassifierPass.name
         state = sum(array.nbytes for array in problem.optimizer.state.values())
-        own_bytes = 4 * problem.network.parameter_count + state + problem.labelled.pictures.nbytes
-        require_memory(own_bytes + activation_bytes(plan), device, _WHERE, _REMEDY)
+        working = working_bytes(problem.optimizer, problem.network.parameters)
+        own_bytes = 4 * problem.network.parameter_count + problem.labelled.pictures.nbytes
+        needed_bytes = own_bytes + state + working + activation_bytes(plan)
+        require_memory(needed_bytes, device, _WHERE, _REMEDY)
         self._start(device, lambda: self._prepare_classifier(problem, plan), _REMEDY)
 
     def memory_report(self) -> dict[str, int]:
         """Bytes on the card, by what they are for."""
         return {
             "parameters": self._parameters.nbytes,
-            "optimizer": sum(moment.nbytes for moment in self._update.moments),
+            "optimizer": self._update.memory_bytes,
             "pictures": self._sampling.pictures.nbytes,
             "batch": self._sampling.batch_bytes,
             "pass": self._pass.memory_bytes,
@@ -77,6 +85,7 @@ class ClassifierCudaEngine(CudaEngine):
             self._pass.loss_partials,
             self.totals,
             step,
+            self.precision,
         )
 
 
@@ -93,6 +102,8 @@ def reason_against(problem: ClassifierProblem, precision: str, device: Device) -
     if found is not None:
         return found
     found = unknown_rule(problem)
+    if isinstance(unclipped(problem.optimizer), Muon):
+        found = "the optimizer Muon for classifiers"  # not measured, nor held to the tape
     if found is None:
         plan = classifier_plan(problem)
         found = plan if isinstance(plan, str) else reason_against_plan(plan)

@@ -28,6 +28,7 @@ from neuralfield.engines.hopper_network import (
 )
 from neuralfield.engines.launch import Launch
 from neuralfield.kernels.plan import (
+    ACTIVATIONS_WITH_SLOPES,
     MIXED_GRADIENT_SCALE,
     TILE_ROWS,
     BatchPlan,
@@ -232,7 +233,7 @@ def _matrices_bytes(shape: HopperNetwork) -> int:
 def _tiles_bytes(shape: HopperNetwork) -> int:
     """Shared memory of all tiles' tables."""
     tables = len(shape.matrices) + 3
-    if shape.hidden[0].activation == "sine":
+    if shape.hidden[0].activation in ACTIVATIONS_WITH_SLOPES:
         tables += len(shape.hidden) - 1
     return shape.block_tiles * tables * shape.tile_bytes
 

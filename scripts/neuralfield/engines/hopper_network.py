@@ -140,6 +140,7 @@ class HopperNetwork:
             "FOURIER_COUNT": self.hidden[0].fan_in // 2,
             "ACTIVATION": ACTIVATIONS.index(str(self.hidden[0].activation)),
             "FREQUENCIES": listed(f"{layer.frequency!r}f" for layer in self.hidden),
+            "INVERSE_FREQUENCIES": listed(f"{1 / layer.frequency!r}f" for layer in self.hidden),
             "CHANNELS": self.network.layers[-1].fan_out,
             "BLOCK_TILES": self.block_tiles,
             "STAGES": stages,

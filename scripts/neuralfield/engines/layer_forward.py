@@ -10,7 +10,12 @@ import numpy as np
 from neuralfield.device import Array, Device
 from neuralfield.engines.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.launch import THREADS, Launch
-from neuralfield.kernels.plan import ACTIVATIONS, LayerPlan, NetworkPlan
+from neuralfield.kernels.plan import (
+    ACTIVATIONS,
+    ACTIVATIONS_WITH_SLOPES,
+    LayerPlan,
+    NetworkPlan,
+)
 from neuralfield.kernels.source import compile_module
 
 BLOCK_ROWS = 128
@@ -38,16 +43,16 @@ class Activations:
     ----------
     values : list of array or None
         What goes into each layer; None where that is the inputs themselves.
-    cosines : list of array or None
-        The slopes of the sines among them.
+    slopes : list of array or None
+        Of those of `ACTIVATIONS_WITH_SLOPES` among them.
     """
 
     values: list[Array | None]
-    cosines: list[Array | None]
+    slopes: list[Array | None]
 
     def kept(self, index: int) -> Array | None:
         """What the slope of the activation that goes into layer `index` is made from."""
-        return self.values[index] if self.cosines[index] is None else self.cosines[index]
+        return self.values[index] if self.slopes[index] is None else self.slopes[index]
 
 
 @cache
@@ -153,7 +158,7 @@ class LayerForward:
         """What `allocate` takes for a row."""
         hidden = list(zip(self.network.layers[:-1], self.widths[1:], strict=True))
         if keep:
-            values = sum(width * (1 + (layer.activation == "sine")) for layer, width in hidden)
+            values = sum(width * (1 + _has_slopes(layer)) for layer, width in hidden)
         else:
             values = 2 * max((width for _, width in hidden), default=0)
         return (values + self.has_features * self.widths[0]) * np.dtype(self.dtype).itemsize
@@ -163,13 +168,13 @@ class LayerForward:
         widest = max(self.widths[1:], default=0)
         turns = [] if keep else [self.xp.zeros(rows * widest, self.dtype) for _ in range(2)]
         features = self.xp.zeros((rows, self.widths[0]), self.dtype) if self.has_features else None
-        values, cosines = [features], [None]
+        values, slopes = [features], [None]
         for index, layer in enumerate(self.network.layers[:-1]):
             shape = (rows, self.widths[index + 1])
             values.append(self.xp.zeros(shape, self.dtype) if keep else turns[index % 2])
-            sine = keep and layer.activation == "sine"
-            cosines.append(self.xp.zeros(shape, self.dtype) if sine else None)
-        return Activations(values, cosines)
+            is_kept = keep and _has_slopes(layer)
+            slopes.append(self.xp.zeros(shape, self.dtype) if is_kept else None)
+        return Activations(values, slopes)
 
     def parameter(self, name: str) -> Array | None:
         """The parameters from `name` on, or None if there is no such one."""
@@ -192,13 +197,14 @@ class LayerForward:
         for index, layer in enumerate(self.network.layers[:-1]):
             kernels = layer_kernels(layer.activation or "", self.is_mixed)
             width, width_after = self.widths[index], self.widths[index + 1]
-            after = (activations.values[index + 1], activations.cosines[index + 1])
+            after = (activations.values[index + 1], activations.slopes[index + 1])
             if index in self._forward:
                 side = tile_side(width_after)
                 kernel = kernels.get_function(f"forward_{side}")
                 arguments = (
                     *(activations.values[index], np.int32(width)),
-                    *(self._forward[index], self._bias[index], *after, np.int32(width_after)),
+                    *(self._forward[index], self._bias[index], np.float32(layer.frequency)),
+                    *(*after, np.int32(width_after)),
                 )
                 grid = (width_after // side, rows // BLOCK_ROWS)
                 launches.append(Launch(kernel, grid, arguments))
@@ -251,3 +257,7 @@ class LayerForward:
         on_card = self.xp.asarray(table.view(np.uint8))
         kernels = layer_kernels(self.network.layers[0].activation or "", self.is_mixed)
         return Launch(kernels.get_function("prepare_weights"), (64, len(table)), (on_card,))
+
+
+def _has_slopes(layer: LayerPlan) -> bool:
+    return layer.activation in ACTIVATIONS_WITH_SLOPES

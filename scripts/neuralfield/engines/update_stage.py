@@ -1,15 +1,16 @@
 """The stage of the cuda engine that moves the parameters and counts the step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.buffers import PartialGradient
+from neuralfield.engines.buffers import PartialGradient, WeightCopy
+from neuralfield.engines.muon_stage import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.problem import Problem
 from neuralfield.kernels.source import compile_module
-from neuralfield.optimizers import Adam, Optimizer, Sgd
+from neuralfield.optimizers import Adam, ClippedGradients, Muon, Optimizer, Sgd
 from neuralfield.schedules import Schedule
 from neuralfield.tensor import Tensor
 
@@ -17,6 +18,7 @@ _THREADS = 256
 _WORK = np.dtype(
     [
         ("partials", np.uint64),
+        ("direction", np.uint64),
         ("forward", np.uint64),
         ("backward", np.uint64),
         ("parts", np.int32),
@@ -26,6 +28,7 @@ _WORK = np.dtype(
         ("first", np.int32),
         ("size", np.int32),
         ("parameter_offset", np.int32),
+        ("moment2_offset", np.int32),
         ("is_vector", np.int32),
         ("scale", np.float32),
         ("copy_factor", np.float32),
@@ -51,6 +54,8 @@ class UpdateStage:
         See `neuralfield.engines.buffers.Pass` and `neuralfield.engines.Engine`.
     step : array of int64, shape ()
         Steps finished so far, on the card.
+    precision : {"mixed", "float32"}
+        Of the products that orthogonalise hidden matrices.
     """
 
     def __init__(
@@ -62,16 +67,20 @@ class UpdateStage:
         loss_partials: Array,
         totals: Array,
         step: Array,
+        precision: str,
     ) -> None:
         xp, optimizer = device.xp, problem.optimizer
         tensors = problem.network.parameters
-        self.moments = [
-            flatten_arrays(device, [(optimizer.state, f"{prefix}.{name}") for name in tensors])
-            for prefix in state_prefixes(optimizer)
+        self._moments = [
+            flatten_arrays(device, [(optimizer.state, key) for key in keys])
+            for keys in state_keys(optimizer, list(tensors))
         ]
-        works = work_table(tensors, gradients)
+        directions = {
+            name: xp.zeros_like(tensors[name].data) for name in hidden_matrices(optimizer, tensors)
+        }
+        works = work_table(tensors, gradients, directions)
         self._works = device.asarray(works.view(np.uint8))
-        self._scalars = xp.zeros((2, 2), dtype=xp.float32)
+        self._scalars = xp.zeros((2, 3), dtype=xp.float32)
         self._blocks_done = xp.zeros((), dtype=xp.uint32)
         self._step = step
         constants = update_constants(optimizer, problem.schedule) | {
@@ -82,8 +91,27 @@ class UpdateStage:
         self._kernel = module.get_function("update")
         self._set_step = module.get_function("set_step")
         self._blocks = len(works) + 1
-        # moments that an optimizer does not have are not looked at
-        moment1, moment2 = (*self.moments, parameters, parameters)[:2]
+        self._working = list(directions.values())
+        # what an optimizer does not have is not looked at
+        moment1, moment2 = (*self._moments, parameters, parameters)[:2]
+        summed = clip_factor = direction_squares = parameters
+        self._sum_gradients = self._muon = None
+        if isinstance(optimizer, ClippedGradients):
+            self._sum_gradients = module.get_function("sum_gradients")
+            summed, clip_factor = xp.zeros_like(parameters), xp.zeros((), dtype=xp.float32)
+            self._summing = (
+                *(self._works, summed, xp.zeros(len(works)), clip_factor),
+                self._blocks_done,
+            )
+            self._working.append(summed)
+        if directions:
+            direction_squares = xp.zeros(len(works), dtype=xp.float32)
+            copies = dict(zip(tensors, (gradient.copy for gradient in gradients), strict=True))
+            matrices = [
+                _hidden_matrix(parameters, works, direction, direction_squares, copies[name])
+                for name, direction in directions.items()
+            ]
+            self._muon = MuonStage(device, matrices, self._scalars, step, precision)
         self._arguments = (
             self._works,
             parameters,
@@ -94,7 +122,16 @@ class UpdateStage:
             self._scalars,
             step,
             self._blocks_done,
+            summed,
+            clip_factor,
+            direction_squares,
         )
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the optimizer's state, and of what it works on."""
+        muon = self._muon.memory_bytes if self._muon else 0
+        return muon + sum(array.nbytes for array in (*self._moments, *self._working))
 
     def set_step(self, first_step: int) -> None:
         """Put on the current stream: the next step comes after `first_step` finished ones."""
@@ -102,7 +139,11 @@ class UpdateStage:
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
+        if self._sum_gradients:
+            self._sum_gradients((self._blocks - 1,), (_THREADS,), self._summing)
         self._kernel((self._blocks,), (_THREADS,), self._arguments)
+        if self._muon:
+            self._muon.launch()
 
 
 def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:
@@ -126,26 +167,72 @@ def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]
     return flat
 
 
-def state_prefixes(optimizer: Optimizer) -> tuple[str, ...]:
-    """What an optimizer keeps for every parameter."""
-    if isinstance(optimizer, Adam):
-        return "moment1", "moment2"
-    return ("velocity",) if optimizer.state else ()
+def unclipped(optimizer: Optimizer) -> Optimizer:
+    """The optimizer that is given gradients, clipped or not."""
+    return optimizer.optimizer if isinstance(optimizer, ClippedGradients) else optimizer
 
 
-def work_table(tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradient]) -> np.ndarray:
+def state_keys(optimizer: Optimizer, names: Sequence[str]) -> list[list[str]]:
+    """What an optimizer keeps for parameters of these names, by names in its state.
+
+    Returns
+    -------
+    list of at most two lists of str
+        The first has a name for every parameter, in order; the second for those that have another
+        moment.
+    """
+    optimizer = unclipped(optimizer)
+    if isinstance(optimizer, Muon):
+        rest = [name for name in names if name not in optimizer.hidden_matrices]
+        first = [f"moment1.{name}" if name in rest else f"momentum.{name}" for name in names]
+        return [first, [f"moment2.{name}" for name in rest]]
+    prefixes = ("moment1", "moment2") if isinstance(optimizer, Adam) else ("velocity",)
+    return [[f"{p}.{name}" for name in names] for p in prefixes] if optimizer.state else []
+
+
+def hidden_matrices(optimizer: Optimizer, names: Iterable[str]) -> list[str]:
+    """Those parameters that Muon orthogonalises the directions of; none for other optimizers."""
+    optimizer = unclipped(optimizer)
+    hidden = optimizer.hidden_matrices if isinstance(optimizer, Muon) else ()
+    return [name for name in names if name in hidden]
+
+
+def working_bytes(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> int:
+    """At most what the stage takes beside the optimizer's state."""
+    summed = 4 * sum(tensor.data.size for tensor in tensors.values())
+    shapes = [tensors[name].shape for name in hidden_matrices(optimizer, tensors)]
+    clipped = isinstance(optimizer, ClippedGradients)
+    return largest_bytes([(s[0], s[1]) for s in shapes]) + clipped * summed
+
+
+def work_table(
+    tensors: Mapping[str, Tensor],
+    gradients: Sequence[PartialGradient],
+    directions: Mapping[str, Array],
+) -> np.ndarray:
     """What each block of the kernel has to do.
+
+    Parameters
+    ----------
+    tensors : mapping of name to Tensor
+    gradients : sequence of PartialGradient
+        One for each tensor.
+    directions : mapping of name to array
+        Of the hidden matrices under Muon, which the kernel does not move: where their directions
+        go.
 
     Returns
     -------
     ndarray of a structured dtype, shape (blocks,)
     """
     rows: list[tuple[Any, ...]] = []
-    parameter_offset = 0
-    for tensor, gradient in zip(tensors.values(), gradients, strict=True):
+    parameter_offset = moment2_offset = 0
+    for (name, tensor), gradient in zip(tensors.items(), gradients, strict=True):
         columns, size = tensor.shape[-1], tensor.data.size
         pointer = gradient.array.data.ptr + 4 * gradient.offset
-        copy = gradient.copy
+        is_hidden = name in directions
+        direction = directions[name].data.ptr if is_hidden else 0
+        copy = None if is_hidden else gradient.copy
         copies = copy.addresses if copy else (0, 0)
         whole = -(-size // 4) * 4
         end = gradient.offset + (gradient.parts - 1) * gradient.part_stride + whole
@@ -158,6 +245,7 @@ def work_table(tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradien
             rows.append(
                 (
                     pointer,
+                    direction,
                     *copies,
                     gradient.parts,
                     gradient.part_stride,
@@ -166,17 +254,23 @@ def work_table(tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradien
                     first,
                     size,
                     parameter_offset,
+                    moment2_offset,
                     is_vector,
                     gradient.scale,
                     copy.factor if copy else 0.0,
                 )
             )
         parameter_offset += size
+        moment2_offset += 0 if is_hidden else size
     return np.array(rows, dtype=_WORK)
 
 
 def update_constants(optimizer: Optimizer, schedule: Schedule) -> dict[str, int | float]:
     """What the kernel is compiled with, of the optimizer and the learning rate."""
+    clip_norm = optimizer.limit if isinstance(optimizer, ClippedGradients) else None
+    optimizer = unclipped(optimizer)
+    muon = optimizer if isinstance(optimizer, Muon) else None
+    optimizer = muon.adam if muon else optimizer
     constants: dict[str, int | float] = {
         "COSINE": int(schedule.name == "cosine"),
         "LEARNING_RATE": float(schedule.learning_rate),
@@ -184,7 +278,14 @@ def update_constants(optimizer: Optimizer, schedule: Schedule) -> dict[str, int 
         "PERIOD": schedule.period,
         "WARMUP_STEPS": schedule.warmup_steps,
         "ADAM": int(isinstance(optimizer, Adam)),
+        "CLIPPED": int(clip_norm is not None),
+        "MUON": int(muon is not None),
     }
+    if clip_norm is not None:
+        constants["CLIP_NORM"] = float(clip_norm)
+    if muon:
+        constants["MUON_MOMENTUM"] = muon.momentum
+        constants["ONE_MINUS_MUON_MOMENTUM"] = 1 - muon.momentum
     if isinstance(optimizer, Adam):
         return constants | {
             "BETA1": float(optimizer.beta1),
@@ -199,3 +300,16 @@ def update_constants(optimizer: Optimizer, schedule: Schedule) -> dict[str, int 
         "HAS_MOMENTUM": int(optimizer.momentum != 0),
         "MOMENTUM": float(optimizer.momentum),
     }
+
+
+def _hidden_matrix(
+    parameters: Array,
+    works: np.ndarray,
+    direction: Array,
+    squares: Array,
+    copy: WeightCopy | None,
+) -> HiddenMatrix:
+    """What the blocks of one direction leave behind; `squares` has a number of each block."""
+    blocks = np.flatnonzero(works["direction"] == direction.data.ptr)
+    weight = parameters[works["parameter_offset"][blocks[0]] :]
+    return HiddenMatrix(weight, direction, squares[blocks[0] : blocks[-1] + 1], copy)

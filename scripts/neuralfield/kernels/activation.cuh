@@ -1,15 +1,22 @@
 // Activations and their slopes. Twin: neuralfield/ops.py.
 //
-// Constants: ACTIVATION (0 sine, 1 tanh, 2 relu, 3 sigmoid), MIXED. A result that is stored as
-// fp16 is made by the card's fast functions, whose error is far below fp16's.
+// Constants: ACTIVATION (0 sine, 1 tanh, 2 relu, 3 sigmoid, 4 variable sine, 5 Gaussian), MIXED. A
+// result that is stored as fp16 is made by the card's fast functions, whose error is far below
+// fp16's.
 #pragma once
 
 #define SINE 0
 #define TANH 1
 #define RELU 2
 #define SIGMOID 3
+#define VARIABLE_SINE 4
+#define GAUSSIAN 5
 
-#if !MIXED && ACTIVATION == SINE
+#define IS_SINE (ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE)
+#define KEEPS_SLOPES (IS_SINE || ACTIVATION == GAUSSIAN)  // others' follow from the values
+#define IS_BOUNDED (ACTIVATION != RELU)
+
+#if !MIXED && IS_SINE
 // Kept out of line: its slow path for huge arguments would be copied to every use.
 __device__ __noinline__ float2 sine_and_cosine_of_large(float x) {
     float2 result;
@@ -24,7 +31,7 @@ __device__ __forceinline__ float2 sine_and_cosine(float x) {
     const float turns = fmaf(x, 0.159154943f, 12582912.0f) - 12582912.0f;
     x = fmaf(turns, -6.283185482f, x);
     return make_float2(__sinf(x), __cosf(x));
-#elif ACTIVATION == SINE
+#elif IS_SINE
     if (fabsf(x) > 30000.0f) return sine_and_cosine_of_large(x);
     // to [-pi / 4, pi / 4] by pi / 2 in three parts, then polynomials fitted to least largest error
     const float quarters = rintf(x * 0.636619772f);
@@ -49,12 +56,26 @@ __device__ __forceinline__ float2 sine_and_cosine(float x) {
 #endif
 }
 
-// The activation of z, and in `cosine` what a sine's slope is.
-__device__ __forceinline__ float activation(float z, float& cosine) {
+// The activation of z, which has the layer's frequency in it already, and its slope if that is to
+// be kept. A variable sine grows faster with z as it is without the frequency.
+__device__ __forceinline__ float activation(float z, float inverse_frequency, float& slope) {
 #if ACTIVATION == SINE
     const float2 both = sine_and_cosine(z);
-    cosine = both.y;
+    slope = both.y;
     return both.x;
+#elif ACTIVATION == VARIABLE_SINE
+    const float growth = fmaf(fabsf(z), inverse_frequency, 1.0f);
+    const float2 both = sine_and_cosine(z * growth);
+    slope = both.y * fmaf(2.0f, growth, -1.0f);
+    return both.x;
+#elif ACTIVATION == GAUSSIAN
+#if MIXED
+    const float value = __expf(-z * z);
+#else
+    const float value = expf(-z * z);
+#endif
+    slope = -2.0f * z * value;
+    return value;
 #elif ACTIVATION == TANH
 #if MIXED
     return 1.0f - __fdividef(2.0f, 1.0f + __expf(2.0f * z));
@@ -72,9 +93,9 @@ __device__ __forceinline__ float activation(float z, float& cosine) {
 #endif
 }
 
-// d activation / d z, from what was kept: a sine's cosine, or the activation itself.
+// d activation / d z, from what was kept: itself, or the activation.
 __device__ __forceinline__ float activation_slope(float kept) {
-#if ACTIVATION == SINE
+#if KEEPS_SLOPES
     return kept;
 #elif ACTIVATION == TANH
     return 1.0f - kept * kept;

@@ -142,10 +142,16 @@ __device__ __forceinline__ void last_slopes(uint32_t (&pairs)[4], int column,
         }
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            const float* z = sums + column / 2 + 4 * j + 2 * i;
-            pairs[2 * j + i] = pack_saturated(
-                slope[i][0] * derivative<ACTIVATION>(z[0], activation<ACTIVATION>(z[0])),
-                slope[i][1] * derivative<ACTIVATION>(z[1], activation<ACTIVATION>(z[1])));
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                float z = sums[column / 2 + 4 * j + 2 * i + e];
+                // what output_layer has made of it is made again: there is no room to keep it
+                asm volatile("" : "+f"(z));
+                const float inverse_frequency = inverse_frequencies[HIDDEN - 1];
+                const float value = activation<ACTIVATION>(z, inverse_frequency);
+                slope[i][e] *= derivative<ACTIVATION>(z, value, inverse_frequency);
+            }
+            pairs[2 * j + i] = pack_saturated(slope[i][0], slope[i][1]);
         }
     }
 }

@@ -12,7 +12,7 @@ struct Derivatives {
 
     // Of 16 columns: z and values are pairs, as Table::put has them.
     __device__ __forceinline__ void note(int column, const float (&z)[4][2],
-                                         const float (&value)[4][2]) {
+                                         const float (&value)[4][2], float inverse_frequency) {
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
             if constexpr (are_bits) {
@@ -21,8 +21,12 @@ struct Derivatives {
                 word[place] |= uint32_t(z[pair][0] > 0.0f) << bit % 32;
                 word[place] |= uint32_t(z[pair][1] > 0.0f) << (bit % 32 + 1);
             } else {
-                word[column / 4 + pair] = pack(derivative<ACTIVATION>(z[pair][0], value[pair][0]),
-                                               derivative<ACTIVATION>(z[pair][1], value[pair][1]));
+                float slope[2];
+#pragma unroll
+                for (int i = 0; i < 2; ++i)
+                    slope[i] = derivative<ACTIVATION>(z[pair][i], value[pair][i],
+                                                      inverse_frequency);
+                word[column / 4 + pair] = pack_derivatives(slope[0], slope[1]);
             }
         }
     }

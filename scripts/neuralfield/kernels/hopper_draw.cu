@@ -37,6 +37,7 @@ __device__ __forceinline__ float2 network_input(double x, double y) {
 template <int columns>
 __device__ __forceinline__ void activate(const Table& table, const Constants& constants, int layer,
                                          const float* sums) {
+    const float inverse_frequency = inverse_frequencies[layer];
     table.clear();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
@@ -47,8 +48,9 @@ __device__ __forceinline__ void activate(const Table& table, const Constants& co
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const float* sum = sums + column / 2 + 4 * j + 2 * i;
-                pairs[2 * j + i] = pack_values(activation<ACTIVATION>(sum[0] + bias.x),
-                                               activation<ACTIVATION>(sum[1] + bias.y));
+                pairs[2 * j + i] =
+                    pack_values(activation<ACTIVATION>(sum[0] + bias.x, inverse_frequency),
+                                activation<ACTIVATION>(sum[1] + bias.y, inverse_frequency));
             }
         }
         table.put<columns>(column, pairs);

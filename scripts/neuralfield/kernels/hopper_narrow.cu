@@ -27,6 +27,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, float* sum
         bias[j] = pair_at(tile.shared.constants.bias[layer], 8 * j + own_column());
     wgmma_wait<0>();
     finished_sums<columns / 2>(sums);
+    const float inverse_frequency = inverse_frequencies[layer];
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4], kept[4];
@@ -34,12 +35,17 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, float* sum
         for (int pair = 0; pair < 4; ++pair) {
             float low = sums[column / 2 + 2 * pair] + bias[column / 8 + pair / 2].x;
             float high = sums[column / 2 + 2 * pair + 1] + bias[column / 8 + pair / 2].y;
-            pairs[pair] = pack_values(activation<ACTIVATION>(low), activation<ACTIVATION>(high));
+            const float value[2] = {activation<ACTIVATION>(low, inverse_frequency),
+                                    activation<ACTIVATION>(high, inverse_frequency)};
+            pairs[pair] = pack_values(value[0], value[1]);
             operand[column / 4 + pair] = pairs[pair];
-            if (ACTIVATION == SINE) kept[pair] = pack(__cosf(low), __cosf(high));
+            if (KEEPS_DERIVATIVES)
+                kept[pair] =
+                    pack_derivatives(derivative<ACTIVATION>(low, value[0], inverse_frequency),
+                                     derivative<ACTIVATION>(high, value[1], inverse_frequency));
         }
         table.put<columns>(column, pairs);
-        if (ACTIVATION == SINE)
+        if (KEEPS_DERIVATIVES)
             tile.kept(layer)[column / 16 * 128] = make_uint4(kept[0], kept[1], kept[2], kept[3]);
     }
 }
@@ -52,7 +58,7 @@ __device__ __forceinline__ void differentiate(const Tile& tile, const float* sum
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t kept[4];
-        if (ACTIVATION == SINE) {
+        if (KEEPS_DERIVATIVES) {
             uint4 four = tile.kept(layer)[column / 16 * 128];
             kept[0] = four.x, kept[1] = four.y, kept[2] = four.z, kept[3] = four.w;
         } else {
@@ -67,9 +73,9 @@ __device__ __forceinline__ void differentiate(const Tile& tile, const float* sum
                 slope = pack_saturated(sum[0], sum[1]) & __hgt2_mask(value, __float2half2_rn(0.0f));
             } else {
                 float2 factor = unpack(kept[pair]);
-                if (ACTIVATION != SINE)
-                    factor = {derivative<ACTIVATION>(factor.x, factor.x),
-                              derivative<ACTIVATION>(factor.y, factor.y)};
+                if (!KEEPS_DERIVATIVES)  // these follow from the values alone
+                    factor = {derivative<ACTIVATION>(factor.x, factor.x, 1.0f),
+                              derivative<ACTIVATION>(factor.y, factor.y, 1.0f)};
                 slope = pack_saturated(sum[0] * factor.x, sum[1] * factor.y);
             }
         }

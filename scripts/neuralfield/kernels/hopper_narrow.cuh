@@ -15,11 +15,15 @@ __host__ __device__ constexpr int stream_bytes() {
     return bytes;
 }
 
+// Whether a derivative does not follow from the value.
+constexpr bool KEEPS_DERIVATIVES =
+    ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE || ACTIVATION == GAUSSIAN;
+
 // A tile's tables: values that go into each layer with a matrix, and into the last layer, whose
-// place slopes take afterwards; two more for slopes; derivatives of a sine, for all layers but the
-// last.
+// place slopes take afterwards; two more for slopes; derivatives, where they do not follow from
+// values, for all layers but the last.
 constexpr int LAST_VALUES = HIDDEN - first_product;
-constexpr int TABLES = LAST_VALUES + 3 + (ACTIVATION == SINE ? HIDDEN - 1 : 0);
+constexpr int TABLES = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
 
 struct Arguments {
     const float2* inputs;
@@ -75,7 +79,7 @@ struct Tile : Points {
         return table_at(LAST_VALUES + (HIDDEN - layer) % 3);
     }
 
-    // This thread's derivatives of a sine.
+    // This thread's derivatives that do not follow from values.
     __device__ __forceinline__ uint4* kept(int layer) const {
         return reinterpret_cast<uint4*>(tables + (LAST_VALUES + 3 + layer) * TILE_BYTES) +
                threadIdx.x % 128;

@@ -1,8 +1,9 @@
 // A network over tiles of 64 points. A tile's values lie in shared memory, as the left operand of
 // the next matrix product, while weights stream past; sums and activations are in registers.
 //
-// Constants: REAL_WIDTHS (without padding), ACTIVATION (of all layers), FREQUENCIES, FOURIER_COUNT,
-// CHANNELS, and those of hopper_sizes.cuh, hopper_stream.cuh and loss.cuh.
+// Constants: REAL_WIDTHS (without padding), ACTIVATION (of all layers), FREQUENCIES,
+// INVERSE_FREQUENCIES, FOURIER_COUNT, CHANNELS, and those of hopper_sizes.cuh, hopper_stream.cuh and
+// loss.cuh.
 //
 // Thread `lane` of warp w has rows 16 w + lane / 4 (and 8 below it) of its tile, and of every 8
 // columns the two at 2 (lane % 4): sums[4 j + 2 i + e] is row i, column 8 j + e.
@@ -19,12 +20,22 @@ __device__ __forceinline__ float larger_or_nan(float a, float b) {
     return larger;
 }
 
+// Of each layer. A variable sine grows faster with z as it is without the frequency.
+__constant__ float inverse_frequencies[HIDDEN] = INVERSE_FREQUENCIES;
+
+__device__ __forceinline__ float growth_of_sine(float z, float inverse_frequency) {
+    return fmaf(fabsf(z), inverse_frequency, 1.0f);
+}
+
+// z has the layer's frequency in it already.
 template <int name>
-__device__ __forceinline__ float activation(float z) {
-    static_assert(SINE <= name && name <= SIGMOID, "an activation that has no code here");
+__device__ __forceinline__ float activation(float z, float inverse_frequency) {
+    static_assert(SINE <= name && name <= GAUSSIAN, "an activation that has no code here");
     if constexpr (name == SINE) return __sinf(z);
     if constexpr (name == TANH) return 1.0f - __fdividef(2.0f, __expf(2.0f * z) + 1.0f);
     if constexpr (name == RELU) return larger_or_nan(z, 0.0f);
+    if constexpr (name == VARIABLE_SINE) return __sinf(z * growth_of_sine(z, inverse_frequency));
+    if constexpr (name == GAUSSIAN) return __expf(-z * z);
     return __fdividef(1.0f, 1.0f + __expf(-z));
 }
 
@@ -33,13 +44,23 @@ __device__ __forceinline__ uint32_t pack_values(float low, float high) {
     return ACTIVATION == RELU ? pack_capped(low, high) : pack(low, high);
 }
 
-// The derivative, given z and the value.
+// The derivative with respect to z, given z and the value.
 template <int name>
-__device__ __forceinline__ float derivative(float z, float value) {
+__device__ __forceinline__ float derivative(float z, float value, float inverse_frequency) {
     if constexpr (name == SINE) return __cosf(z);
+    if constexpr (name == VARIABLE_SINE) {
+        const float growth = growth_of_sine(z, inverse_frequency);
+        return __cosf(z * growth) * fmaf(2.0f, growth, -1.0f);
+    }
+    if constexpr (name == GAUSSIAN) return -2.0f * z * value;
     if constexpr (name == TANH) return 1.0f - value * value;
     if constexpr (name == RELU) return z > 0.0f ? 1.0f : 0.0f;
     return value * (1.0f - value);
+}
+
+// Derivatives as float16. Those of a variable sine are the only ones without a bound.
+__device__ __forceinline__ uint32_t pack_derivatives(float low, float high) {
+    return ACTIVATION == VARIABLE_SINE ? pack_saturated(low, high) : pack(low, high);
 }
 
 // ---- a tile's table ------------------------------------------------------------------------
@@ -207,8 +228,8 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tabl
             for (int i = 0; i < 2; ++i) {
                 float* sum = sums + column / 2 + 4 * j + 2 * i;
                 float low = sum[0] + bias.x, high = sum[1] + bias.y;
-                value[i][0] = activation<ACTIVATION>(low);
-                value[i][1] = activation<ACTIVATION>(high);
+                value[i][0] = activation<ACTIVATION>(low, inverse_frequencies[layer]);
+                value[i][1] = activation<ACTIVATION>(high, inverse_frequencies[layer]);
                 if (keep) {
                     sum[0] = low;
                     sum[1] = high;

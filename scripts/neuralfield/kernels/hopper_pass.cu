@@ -16,6 +16,7 @@
 template <int columns>
 __device__ __forceinline__ void activate(const Tile& tile, int layer, const float* sums) {
     Derivatives<columns> derivatives = {};
+    const float inverse_frequency = inverse_frequencies[layer];
     tile.table.clear();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
@@ -27,12 +28,12 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
                 pair_at(tile.shared.constants.bias[layer], column + 8 * (pair / 2) + own_column());
             z[pair][0] = sums[column / 2 + 2 * pair] + bias.x;
             z[pair][1] = sums[column / 2 + 2 * pair + 1] + bias.y;
-            value[pair][0] = activation<ACTIVATION>(z[pair][0]);
-            value[pair][1] = activation<ACTIVATION>(z[pair][1]);
+            value[pair][0] = activation<ACTIVATION>(z[pair][0], inverse_frequency);
+            value[pair][1] = activation<ACTIVATION>(z[pair][1], inverse_frequency);
             pairs[pair] = pack_values(value[pair][0], value[pair][1]);
         }
         tile.table.put<columns>(column, pairs);
-        derivatives.note(column, z, value);
+        derivatives.note(column, z, value, inverse_frequency);
         if (!derivatives.are_bits) derivatives.save(tile.kept(layer), column / 16);
     }
     if (derivatives.are_bits)

@@ -81,17 +81,19 @@ extern "C" __global__ void grid_inputs(const float* columns, const float* rows, 
     if (i < count) inputs[i] = make_float2(columns[(first + i) % width], rows[(first + i) / width]);
 }
 
-// Puts activations where they belong, and cosines (null: not kept).
+// Puts activations where they belong, and those slopes that are kept (null: none are).
 struct KeepActivation {
+    float inverse_frequency;
     element* values;
-    element* cosines;
+    element* slopes;
 
     __device__ __forceinline__ void put(size_t index, float (&z)[GROUP]) const {
-        float cosine[GROUP];
+        float slope[GROUP];
 #pragma unroll
-        for (int i = 0; i < GROUP; ++i) z[i] = activation(z[i], cosine[i]);
-        store_group<ACTIVATION != RELU>(values + index, z);
-        if (ACTIVATION == SINE && cosines) store_group<true>(cosines + index, cosine);
+        for (int i = 0; i < GROUP; ++i) z[i] = activation(z[i], inverse_frequency, slope[i]);
+        store_group<IS_BOUNDED>(values + index, z);
+        if (KEEPS_SLOPES && slopes)
+            store_group<ACTIVATION != VARIABLE_SINE>(slopes + index, slope);
     }
 };
 
@@ -99,7 +101,7 @@ struct KeepActivation {
 // Grid: (rows / 128,).
 extern "C" __global__ __launch_bounds__(THREADS) void first_forward(
     const float2* inputs, int valid_rows, const float* weight, const float* bias, int ones,
-    int fan_out, float frequency, element* values, element* cosines, int stride) {
+    int fan_out, float frequency, element* values, element* slopes, int stride) {
     const ColumnGroup at(stride);
     if (!at.active) return;
     float offset[GROUP], x_weight[GROUP], y_weight[GROUP];
@@ -112,7 +114,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void first_forward(
         x_weight[i] = there ? frequency * weight[ones * fan_out + column] : 0.0f;
         y_weight[i] = there ? frequency * weight[(ones + 1) * fan_out + column] : 0.0f;
     }
-    const KeepActivation keep{values, cosines};
+    const KeepActivation keep{1.0f / frequency, values, slopes};
     for (int i = at.first_row; i < BLOCK_ROWS; i += at.row_step) {
         const int row = int(blockIdx.x) * BLOCK_ROWS + i;
         const float2 point = input_of(inputs, row, valid_rows);
@@ -158,11 +160,11 @@ extern "C" __global__ __launch_bounds__(THREADS) void first_gradient(const float
 // values = f(activations weight + bias). Grid: (fan_out / COLUMNS, rows / 128).
 template <int COLUMNS>
 __device__ __forceinline__ void forward(const element* activations, int depth,
-                                        const element* weight, const float* bias, element* values,
-                                        element* cosines, int stride) {
+                                        const element* weight, const float* bias, float frequency,
+                                        element* values, element* slopes, int stride) {
     const size_t row0 = size_t(blockIdx.y) * BLOCK_ROWS;
     const int column0 = int(blockIdx.x) * COLUMNS;
-    const KeepActivation keep{values, cosines};
+    const KeepActivation keep{1.0f / frequency, values, slopes};
     auto finish = [&](int row, int column, float (&z)[GROUP]) {
 #pragma unroll
         for (int i = 0; i < GROUP; i += 4) {
@@ -248,8 +250,9 @@ __device__ __forceinline__ void gradient(const element* activations, int fan_in,
 
 #define KERNELS(SIZE)                                                                              \
     KERNEL void forward_##SIZE(const element* activations, int depth, const element* weight,       \
-                               const float* bias, element* values, element* cosines, int stride) { \
-        forward<SIZE>(activations, depth, weight, bias, values, cosines, stride);                  \
+                               const float* bias, float frequency, element* values,                \
+                               element* slopes, int stride) {                                      \
+        forward<SIZE>(activations, depth, weight, bias, frequency, values, slopes, stride);        \
     }                                                                                              \
     KERNEL void backward_##SIZE(const element* gradients, int depth, const element* weight,        \
                                 const element* kept, element* before, int stride) {                \

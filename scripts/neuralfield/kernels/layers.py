@@ -10,13 +10,15 @@ from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
 
 _PROBABILITY_MARGIN = 1e-7
 
-_ACTIVATIONS: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
-    "sine": lambda z: (np.sin(z), np.cos(z)),
-    "tanh": lambda z: (np.tanh(z), 1 - np.tanh(z) ** 2),
-    "relu": lambda z: (np.maximum(z, 0), (z > 0).astype(np.float64)),
-    "sigmoid": lambda z: (_logistic(z), _logistic(z) * (1 - _logistic(z))),
+_ACTIVATIONS: dict[str, Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]] = {
+    "sine": lambda z, _: (np.sin(z), np.cos(z)),
+    "tanh": lambda z, _: (np.tanh(z), 1 - np.tanh(z) ** 2),
+    "relu": lambda z, _: (np.maximum(z, 0), (z > 0).astype(np.float64)),
+    "sigmoid": lambda z, _: (_logistic(z), _logistic(z) * (1 - _logistic(z))),
+    "variable sine": lambda z, frequency: _variable_sine(z, np.abs(z) / frequency + 1),
+    "gaussian": lambda z, _: (np.exp(-z * z), -2 * z * np.exp(-z * z)),
 }
-"""z -> the activation and its slope."""
+"""z, which has the frequency in it already, and the frequency -> the activation and its slope."""
 
 
 def valid_rows(batch: BatchPlan) -> np.ndarray:
@@ -72,7 +74,7 @@ def forward(
         if layer.activation is None:
             values, slope = _output(network, z)
             return values, activations, [*slopes, slope]
-        value, slope = _ACTIVATIONS[layer.activation](z)
+        value, slope = _ACTIVATIONS[layer.activation](z, layer.frequency)
         activations.append(value)
         slopes.append(slope)
     raise ValueError("the last layer of a plan has no activation")
@@ -174,6 +176,10 @@ def _loss_of_values(
     p = np.clip(value, _PROBABILITY_MARGIN, 1 - _PROBABILITY_MARGIN)
     loss = -(target * np.log(p) + (1 - target) * np.log1p(-p))
     return loss, (p - target) / (p * (1 - p))
+
+
+def _variable_sine(z: np.ndarray, growth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.sin(growth * z), np.cos(growth * z) * (2 * growth - 1)
 
 
 def _logistic(z: np.ndarray) -> np.ndarray:

@@ -7,17 +7,17 @@ TILE_ROWS = 64
 """Rows of the tiles that batches come in: a whole number of pixels with all their points."""
 
 ENCODINGS = ("identity", "corners", "fourier", "hashgrid")
-ACTIVATIONS = ("sine", "tanh", "relu", "sigmoid")
+ACTIVATIONS = ("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian")
 OUTPUTS = ("linear", "sigmoid")
 LOSSES = ("mse", "binary_cross_entropy", "huber")
-"""What kernels have code for; they know each by its place in its list."""
+"""What kernels have code for, those for processors too; they know each by its place in its list."""
+
+ACTIVATIONS_WITH_SLOPES = ("sine", "variable sine", "gaussian")
+"""Whose slopes do not follow from their values, and are kept too."""
 
 MIXED_GRADIENT_SCALE = 1024.0
 """Factor on slopes of the loss while they are stored as fp16: keeps small ones above its smallest
 number. A power of two, so that it rounds nothing."""
-
-CPU_ACTIVATIONS = (*ACTIVATIONS, "variable sine", "gaussian")
-"""What kernels for processors have code for; they know each by its place too."""
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,14 @@
 //
 // Constants: BLOCKS (of parameters), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1,
 // BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, COSINE (else constant), LEARNING_RATE,
-// MINIMUM_LEARNING_RATE, PERIOD, WARMUP_STEPS, LOSS_PARTS.
+// MINIMUM_LEARNING_RATE, PERIOD, WARMUP_STEPS, LOSS_PARTS, CLIPPED (gradients are no longer than
+// CLIP_NORM), MUON (hidden matrices get a direction here, with MUON_MOMENTUM and
+// ONE_MINUS_MUON_MOMENTUM, and are moved by muon.cu).
 //
 // A block adds up 128 neighbouring elements (32 where they cannot be loaded four at a time): its
 // 8 warps take every 8th part each, so that many loads are on their way at once.
 
+#include "step_scalars.cuh"
 #include "weight_blocks.cuh"
 
 #define WARPS 8
@@ -16,17 +19,14 @@
 // What one block of parameters has to do.
 struct Work {
     const float* partials;
+    float* direction;            // of a hidden matrix under Muon, else null
     __half *forward, *backward;  // of a weight: copies for matrix products, or null
     int parts, part_stride, row_stride, columns;
     int first, size;       // elements of this tensor: where the block begins, how many there are
-    int parameter_offset;  // of the tensor
+    int parameter_offset, moment2_offset;  // of the tensor
     int is_vector;         // four elements at a time
     float scale;
     float copy_factor;
-};
-
-struct Scalars {  // of one step
-    float rate, inverse_correction2;
 };
 
 // Not inlined: both kernels that call it get the same bits.
@@ -42,9 +42,10 @@ __device__ __noinline__ Scalars scalars_of(long long step) {
 #endif
 #if ADAM
     double count = double(step + 1);
-    return {float(rate / (1.0 - pow(BETA1, count))), float(1.0 / sqrt(1.0 - pow(BETA2, count)))};
+    return {float(rate / (1.0 - pow(BETA1, count))), float(1.0 / sqrt(1.0 - pow(BETA2, count))),
+            float(rate)};
 #else
-    return {float(rate), 1.0f};
+    return {float(rate), 1.0f, float(rate)};
 #endif
 }
 
@@ -87,6 +88,78 @@ __device__ __forceinline__ Number sum_of_parts(const float* __restrict__ at, int
     for (; part < parts; part += 4 * WARPS) add_parts<4>(sum, at, part, parts, part_stride);
     return sum;
 }
+
+// The gradient of this thread's element, which its block's warps add up together.
+__device__ __forceinline__ float summed_gradient(const Work& work) {
+    __shared__ __align__(16) float sums[WARPS][128];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int per_load = work.is_vector ? 4 : 1, element = work.first + lane * per_load;
+    if (element < work.size) {
+        const int row = element / work.columns, column = element - row * work.columns;
+        const float* at = work.partials + (long long)row * work.row_stride + column;
+        if (work.is_vector)
+            *(float4*)&sums[warp][4 * lane] =
+                sum_of_parts<float4>(at, work.parts, work.part_stride);
+        else
+            sums[warp][lane] = sum_of_parts<float>(at, work.parts, work.part_stride);
+    }
+    __syncthreads();
+    float sum = 0.0f;
+    if (threadIdx.x < 128)
+#pragma unroll
+        for (int part = 0; part < WARPS; ++part) sum += sums[part][threadIdx.x];
+    return work.scale * sum;
+}
+
+// The place of this thread's element in its tensor; -1: it has none.
+__device__ __forceinline__ int own_element(const Work& work) {
+    const int own = work.first + threadIdx.x;
+    return threadIdx.x < (work.is_vector ? 128 : 32) && own < work.size ? own : -1;
+}
+
+// The sum over the block, in a fixed order; all threads get it.
+template <typename Number>
+__device__ __forceinline__ Number block_sum(Number number) {
+    __shared__ Number of_warps[WARPS];
+    for (int distance = 16; distance > 0; distance /= 2)
+        number += __shfl_xor_sync(~0u, number, distance);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = number;
+    __syncthreads();
+    number = 0;
+    for (int warp = 0; warp < WARPS; ++warp) number += of_warps[warp];
+    return number;
+}
+
+// Before `update` where gradients are clipped: the gradients, and the factor that shortens them.
+// The block that ends last adds up the squares of all blocks, in their order. Grid: (BLOCKS,).
+#if CLIPPED
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sum_gradients(const Work* __restrict__ works, float* __restrict__ gradients,
+                  double* squares, float* clip_factor, unsigned int* blocks_done) {
+    __shared__ bool is_last;
+    const Work work = works[blockIdx.x];
+    const int own = own_element(work);
+    const float gradient = summed_gradient(work);
+    if (own >= 0) gradients[work.parameter_offset + own] = gradient;
+    const double square = block_sum(own >= 0 ? double(gradient) * double(gradient) : 0.0);
+    if (threadIdx.x == 0) {
+        squares[blockIdx.x] = square;
+        __threadfence();
+        is_last = atomicAdd(blocks_done, 1u) == BLOCKS - 1;
+    }
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    double sum = 0.0;
+    for (int block = threadIdx.x; block < BLOCKS; block += THREADS) sum += __ldcg(squares + block);
+    const double norm = sqrt(block_sum(sum));
+    if (threadIdx.x == 0) {
+        *clip_factor = norm <= CLIP_NORM ? 1.0f : float(CLIP_NORM / norm);  // a NaN stays one
+        *blocks_done = 0;
+    }
+}
+#endif
 
 // The column sums of the loss's parts are added to the totals, by a block of its own, which also
 // prepares the next step's scalars: nobody reads those in this step.
@@ -132,6 +205,17 @@ __device__ __forceinline__ void move(Element& element, float gradient, Scalars n
 #endif
 }
 
+// The direction of a hidden matrix under Muon, which is still to be orthogonalised.
+__device__ __forceinline__ float turn(Element& element, float gradient) {
+#if MUON
+    const float kept = float(MUON_MOMENTUM), fresh = float(ONE_MINUS_MUON_MOMENTUM) * gradient;
+    element.moment1 = kept * element.moment1 + fresh;
+    return kept * element.moment1 + fresh;
+#else
+    return 0.0f;
+#endif
+}
+
 // Block 0 adds up the loss, which takes longest; the BLOCKS others move parameters. All read the
 // same step: only the block that ends last counts it, and the order in which blocks end decides
 // nothing else.
@@ -139,43 +223,41 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     update(const Work* __restrict__ works, float* __restrict__ parameters,
            float* __restrict__ moments1, float* __restrict__ moments2,
            const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
-           long long* step_taken, unsigned int* blocks_done) {
-    __shared__ __align__(16) float sums[WARPS][128];
+           long long* step_taken, unsigned int* blocks_done, const float* __restrict__ gradients,
+           const float* clip_factor, float* __restrict__ direction_squares) {
     const long long step = *step_taken;
     if (blockIdx.x == 0) {
         add_totals(loss_partials, totals, scalars, step);
     } else {
         const Work work = works[blockIdx.x - 1];
         const Scalars now = scalars[step & 1];
-        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-        const int per_load = work.is_vector ? 4 : 1;
-        const int own = work.first + threadIdx.x, at_own = work.parameter_offset + own;
-        const bool has_own = threadIdx.x < 32 * per_load && own < work.size;
+        const int own = own_element(work);
+        const bool has_own = own >= 0, is_hidden = MUON && work.direction;
+        const int at_own = work.parameter_offset + own, at_own2 = work.moment2_offset + own;
         Element mine = {};
         if (has_own) {  // on their way while parts are added up
-            mine.parameter = parameters[at_own];
+            if (!is_hidden) mine.parameter = parameters[at_own];
             if (ADAM || HAS_MOMENTUM) mine.moment1 = moments1[at_own];
-            if (ADAM) mine.moment2 = moments2[at_own];
+            if (ADAM && !is_hidden) mine.moment2 = moments2[at_own2];
         }
-        const int element = work.first + lane * per_load;
-        if (element < work.size) {
-            const int row = element / work.columns, column = element - row * work.columns;
-            const float* at = work.partials + (long long)row * work.row_stride + column;
-            if (work.is_vector)
-                *(float4*)&sums[warp][4 * lane] =
-                    sum_of_parts<float4>(at, work.parts, work.part_stride);
-            else
-                sums[warp][lane] = sum_of_parts<float>(at, work.parts, work.part_stride);
-        }
-        __syncthreads();
-        if (has_own) {
-            float sum = 0.0f;
-#pragma unroll
-            for (int part = 0; part < WARPS; ++part) sum += sums[part][threadIdx.x];
-            move(mine, work.scale * sum, now);
+#if CLIPPED
+        const float gradient = has_own ? *clip_factor * gradients[at_own] : 0.0f;
+#else
+        const float gradient = summed_gradient(work);
+#endif
+        if (is_hidden) {
+            const float direction = has_own ? turn(mine, gradient) : 0.0f;
+            const float square = block_sum(direction * direction);
+            if (has_own) {
+                moments1[at_own] = mine.moment1;
+                work.direction[own] = direction;
+            }
+            if (threadIdx.x == 0) direction_squares[blockIdx.x - 1] = square;
+        } else if (has_own) {
+            move(mine, gradient, now);
             parameters[at_own] = mine.parameter;
             if (ADAM || HAS_MOMENTUM) moments1[at_own] = mine.moment1;
-            if (ADAM) moments2[at_own] = mine.moment2;
+            if (ADAM) moments2[at_own2] = mine.moment2;
             if (work.forward)
                 place_weight(work.copy_factor * mine.parameter, own / work.columns,
                              own % work.columns, work.size / work.columns, work.columns,
