@@ -19,7 +19,7 @@ import numpy as np
 from cpu_speed import Sample, in_turns
 from environment import describe, reason_against_torch
 from measure import Report, markdown_table, number_text, synchronize_all_streams
-from ours import TAPE, TrainingSteps, first_gradient, relative_error
+from ours import CUDA_FLOAT32, TAPE, Ours, TrainingSteps, first_gradient, relative_error
 from threadpoolctl import threadpool_limits
 
 from neuralfield.classifier_task import ClassifierTask
@@ -46,10 +46,12 @@ def generated_task(arguments: argparse.Namespace) -> ClassifierTask:
 
 
 class OurSteps:
-    """Steps on the tape, each product on one core; call it with how many."""
+    """Steps of one of our engines, on the tape each product on one core; call it with how many."""
 
-    def __init__(self, task: ClassifierTask, device: Device, threads: int, steps: int) -> None:
-        self._steps = TrainingSteps(task, device, TAPE.engine, threads)
+    def __init__(
+        self, task: ClassifierTask, device: Device, ours: Ours, threads: int, steps: int
+    ) -> None:
+        self._steps = TrainingSteps(task, device, ours.engine, threads)
         self._device, self._count = device, steps
 
     def __call__(self, calls: int) -> None:
@@ -67,9 +69,12 @@ def measure_epoch(report: Report, device: Device, arguments: argparse.Namespace)
     # the optimizer's moments start at 0: its settings make no difference to the first of them
     exact = replace(task, training=replace(task.training, precision="float64"))
     reference = first_gradient(exact, device, TAPE.engine)
-    error = relative_error(first_gradient(task, device, TAPE.engine), reference)
-    report.require(error <= TAPE.gradient_limit, f"{TAPE.name}: gradient is off by {error:.2g}")
-    works: dict[str, Any] = {TAPE.name: OurSteps(task, device, arguments.threads, steps)}
+    works: dict[str, Any] = {}
+    for ours in (CUDA_FLOAT32, TAPE) if device.kind == "gpu" else (TAPE,):
+        error = relative_error(first_gradient(task, device, ours.engine), reference)
+        report.require(error <= ours.gradient_limit, f"{ours.name}: gradient is off by {error:.2g}")
+        works[ours.name] = OurSteps(task, device, ours, arguments.threads, steps)
+    fastest = next(iter(works))
     for peer in _peers(device, arguments):
         from peers_torch_classifier import TorchSteps
 
@@ -81,7 +86,7 @@ def measure_epoch(report: Report, device: Device, arguments: argparse.Namespace)
         works[peer.name] = _timed(theirs, device, steps)
     samples = in_turns(works, arguments.rounds, sample_s=0)
     for name, found in samples.items():
-        report.add("epoch", row, name, **_numbers(found, samples[TAPE.name]))
+        report.add("epoch", row, name, **_numbers(found, samples[fastest]))
 
 
 def measure_blocks(report: Report, device: Device, arguments: argparse.Namespace) -> None:
@@ -93,7 +98,8 @@ def measure_blocks(report: Report, device: Device, arguments: argparse.Namespace
             sizes = {device.kind: block}
             with patch("neuralfield.engines.classifier_problem.BLOCK_PICTURES", sizes):
                 name = f"{block} at once, {threads} thread{'s' if threads > 1 else ''}"
-                works[name] = OurSteps(task, device, threads, 1 if arguments.quick else BLOCK_STEPS)
+                steps = 1 if arguments.quick else BLOCK_STEPS
+                works[name] = OurSteps(task, device, TAPE, threads, steps)
     samples = in_turns(works, arguments.rounds, sample_s=0)
     per_step = 1 if arguments.quick else BLOCK_STEPS
     for name, found in samples.items():

@@ -8,6 +8,7 @@ import textwrap
 import yaml
 from workspace import ROOT
 
+from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT
 from neuralfield.networks.classifier import ConvolutionalClassifier
 
 PAGE = (ROOT / "docs/classifier.md").read_text()
@@ -44,3 +45,11 @@ def test_what_is_different_of_its_training_is_what_the_schema_says():
     assert set(usual) - set(own) == {"loss", "huber_delta"} and not set(own) - set(usual)
     assert set(said) == {key for key in own if own[key] != usual[key]}
     assert float(said["learning_rate"]) == own["learning_rate"]["default"]
+
+
+def test_the_checksums_of_mnist_are_of_its_files_and_such_as_the_schema_wants():
+    shown = next(text for text in PAGE.split("```yaml\n")[1:] if "checksums" in text)
+    checksums = yaml.safe_load(shown.split("```")[0])["classifiers"]["mnist"]["checksums"]
+    assert set(checksums) == {f"{name}.gz" for name in (*TAUGHT, *HELD_OUT)}
+    rule = SCHEMA["classifier"]["properties"]["checksums"]["additionalProperties"]["pattern"]
+    assert all(re.fullmatch(rule.replace(r"\Z", ""), sha) for sha in checksums.values())

@@ -1,66 +1,22 @@
 """Networks that are taught to tell pictures apart: that they do, and survive what others do."""
 
 import json
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from small_classifiers import SHIPPED, SMALL, bars, make_task, train
 from test_damage import damages
 from test_fit import CPU, Stopped, sha256
 
 import evaluate_classifier
 from neuralfield.checkpoint import load_arrays, save_arrays
-from neuralfield.classifier_task import ClassifierTask
 from neuralfield.classifiers.idx import write_idx
 from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT, LabelledPictures, find_files
 from neuralfield.classifiers.model import load_classifier
 from neuralfield.device import available_cores
 from neuralfield.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
-from neuralfield.fit import Run, fit, publish_results
-from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.training import ClassifierTraining
-
-SHIPPED = Path(__file__).parents[2] / "workflow" / "resources" / "digits"
-SMALL = {"channels": (4,), "kernel": 3, "padding": 1, "hidden": (8,), "dropout": 0.25}
-
-
-def bars(count=60, seed=0):
-    """Bars that lie, stand or cross, somewhere in a noisy picture of 6 x 5."""
-    random = np.random.default_rng(seed)
-    pictures = random.integers(0, 60, (count, 5, 6), dtype=np.uint8)
-    labels = np.arange(count) % 3
-    for picture, label in zip(pictures, labels, strict=True):
-        if label != 1:
-            picture[random.integers(5)] = 220
-        if label != 0:
-            picture[:, random.integers(6)] = 220
-    return LabelledPictures("bars-labels", pictures, labels)
-
-
-def make_task(labelled=None, network=None, **training):
-    small = {"steps": 40, "batch_samples": 24, "snapshots": 5, "learning_rate": 5e-3}
-    return ClassifierTask(
-        labelled or bars(),
-        ConvolutionalClassifier(**(SMALL | (network or {}))),
-        ClassifierTraining.from_mapping(small | training),
-    )
-
-
-def train(task, folder, **run_settings):
-    """Train to the end; gives the network, and what was said."""
-    said = []
-    run = Run(CPU, folder / "state", say=said.append, **run_settings)
-    outputs = {
-        "model": folder / "model.safetensors",
-        "history": folder / "history.csv",
-        "checkpoints": folder / "checkpoints",
-        "record": folder / "training.json",
-    }
-    fit(task, run, partial(publish_results, run=run, **outputs))
-    return load_classifier(folder / "model.safetensors"), said
 
 
 def test_what_is_taught_is_told_apart_in_pictures_never_seen(tmp_path):

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from neuralfield.device import Array, Device, require_memory
-from neuralfield.engines import cpu, cuda
+from neuralfield.engines import cpu, cuda, cuda_classifier
+from neuralfield.engines.classifier_problem import ClassifierProblem
 from neuralfield.engines.cpu import CpuEngine
 from neuralfield.engines.cuda import CudaEngine
+from neuralfield.engines.cuda_classifier import ClassifierCudaEngine
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.problem import Problem
 from neuralfield.engines.tape import TapeEngine, memory_bytes
@@ -76,23 +78,37 @@ def make_engine(
     if precision == "mixed" and (device.kind == "cpu" or request in ("cpu", "tape")):
         note("mixed precision is the cuda engine's: training in float32")
     is_picture = isinstance(problem, PictureProblem)
-    if request != "tape" and (is_picture or request != "auto"):
-        fastest = "cuda" if device.kind == "gpu" else "cpu"
-        wanted = fastest if request == "auto" else request
-        reason = f"{wanted} is for fields, which are taught to draw pictures"
-        if is_picture:
-            reason = (cuda if wanted == "cuda" else cpu).reason_against(problem, precision, device)
-            if reason is None and wanted == "cuda":
-                return CudaEngine(problem, device, precision)
-            if reason is None:
-                return CpuEngine(problem, device, threads)
+    fastest = "cuda" if device.kind == "gpu" else "cpu"
+    wanted = fastest if request == "auto" else request
+    has_kernels = is_picture or (isinstance(problem, ClassifierProblem) and wanted == "cuda")
+    if request != "tape" and (has_kernels or request != "auto"):
+        found = _with_kernels(wanted, precision, problem, device, threads)
+        if not isinstance(found, str):
+            return found
         if request != "auto":
             remedy = f"set training.engine: auto, which takes {wanted} wherever it can"
-            raise ConfigError("training.engine", f"{wanted}, but {reason}", "auto or tape", remedy)
-        note(f"{reason}: training on the tape")
+            raise ConfigError("training.engine", f"{wanted}, but {found}", "auto or tape", remedy)
+        note(f"{found}: training on the tape")
     smaller = "a smaller picture (images: size), a narrower network (fields: width)"
     if not is_picture:
         smaller = "a narrower network, smaller batches"
     remedy = f"use {smaller} or fewer threads"
     require_memory(memory_bytes(problem, device, threads), device, "training", remedy)
     return TapeEngine(problem, device, threads)
+
+
+def _with_kernels(
+    wanted: str, precision: str, problem: Problem, device: Device, threads: int
+) -> Engine | str:
+    """An engine with kernels of its own, or why there is none for a problem."""
+    reason: str | None = f"{wanted} is for fields, which are taught to draw pictures"
+    if isinstance(problem, ClassifierProblem) and wanted == "cuda":
+        reason = cuda_classifier.reason_against(problem, precision, device)
+        return reason or ClassifierCudaEngine(problem, device)
+    if isinstance(problem, PictureProblem):
+        reason = (cuda if wanted == "cuda" else cpu).reason_against(problem, precision, device)
+        if reason is None and wanted == "cuda":
+            return CudaEngine(problem, device, precision)
+        if reason is None:
+            return CpuEngine(problem, device, threads)
+    return reason

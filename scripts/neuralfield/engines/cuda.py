@@ -4,6 +4,7 @@ A step is three stages: sampling, a pass (forward, loss, backward) and the updat
 nothing is allocated and nothing is copied between card and host.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from neuralfield.engines.hopper_pass import HopperPass
 from neuralfield.engines.layer_pass import LayerPass
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import batch_plan, network_plan
+from neuralfield.engines.problem import Problem
 from neuralfield.engines.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.sampling_stage import SamplingStage
 from neuralfield.engines.update_stage import (
@@ -91,7 +93,7 @@ class CudaEngine:
     name = "cuda"
     variant: str
     """Which pass it is."""
-    batch_kind: BatchKind | None
+    batch_kind: BatchKind | None = None
     """Of those that it can take steps with, see `CudaBatch`; None: of none."""
     most_steps = 1 << 20
 
@@ -102,13 +104,17 @@ class CudaEngine:
         pass_type, self.precision = chosen
         self.variant = pass_type.name
         require_memory(_own_bytes(problem, batch), device, _WHERE, _REMEDY)
+        self._start(device, lambda: self._prepare(problem, network, batch, pass_type), _REMEDY)
+
+    def _start(self, device: Device, prepare: Callable[[], None], remedy: str) -> None:
+        """Have the stages made, and record them; `remedy`: what to do where memory ends."""
         xp = device.xp
         self._device, self._cuda = device, xp.cuda
         self._steps = RecordedSteps(device, self._begin, self._launch_step)
         self.totals = xp.zeros(2)
         try:
             with named_range(self._cuda, "compile"):
-                self._prepare(problem, network, batch, pass_type)
+                prepare()
             xp.cuda.get_current_stream().synchronize()
             self._warm_up()
             self._steps.record()
@@ -117,7 +123,7 @@ class CudaEngine:
                 raise
             self.close()
             raise ResourceError(
-                _WHERE, f"{error}", f"no more than {device.name} has free", _REMEDY
+                _WHERE, f"{error}", f"no more than {device.name} has free", remedy
             ) from error
 
     def run(self, first_step: int, count: int) -> None:
@@ -239,6 +245,19 @@ def reason_against(problem: PictureProblem, precision: str, device: Device) -> s
     precision : {"auto", "mixed", "float32", "float64"}
     device : Device
     """
+    found = reason_against_card(precision, device)
+    if found is not None:
+        return found
+    network, batch = network_plan(problem.network), batch_plan(problem)
+    found = _unknown_part(problem, network, batch)
+    if found is None:
+        chosen = _choose_pass(network, batch, precision, _compute_capability(device))
+        found = chosen if isinstance(chosen, str) else None
+    return None if found is None else f"the cuda engine does not cover {found}"
+
+
+def reason_against_card(precision: str, device: Device) -> str | None:
+    """Why the cuda engine cannot work here, whatever the problem; None where it can."""
     if device.kind != "gpu":
         return "the cuda engine needs a GPU"
     if precision == "float64":
@@ -247,24 +266,24 @@ def reason_against(problem: PictureProblem, precision: str, device: Device) -> s
     if capability < _LEAST_CAPABILITY:
         found = f"{capability // 10}.{capability % 10}"
         return f"the cuda engine needs compute capability 7.5, this card has {found}"
-    network, batch = network_plan(problem.network), batch_plan(problem)
-    found = _unknown_part(problem, network, batch)
-    if found is None:
-        chosen = _choose_pass(network, batch, precision, capability)
-        found = chosen if isinstance(chosen, str) else None
-    return None if found is None else f"the cuda engine does not cover {found}"
+    return None
 
 
 def _unknown_part(problem: PictureProblem, network: NetworkPlan, batch: BatchPlan) -> str | None:
     """What kernels have no code for, whichever pass is taken; None: they have it for all."""
     if batch.loss not in LOSSES:
         return f"the loss {batch.loss}"
+    return unknown_rule(problem) or network.unknown_part
+
+
+def unknown_rule(problem: Problem) -> str | None:
+    """Of how parameters are moved, what the update has no code for; None: it has it for all."""
     optimizer = unclipped(problem.optimizer)
     if not isinstance(optimizer, Adam | Muon | Sgd):
         return f"the optimizer {type(optimizer).__name__}"
     if problem.schedule.name not in ("cosine", "constant"):
         return f"the schedule {problem.schedule.name}"
-    return network.unknown_part
+    return None
 
 
 def _choose_pass(

@@ -11,7 +11,7 @@ from neuralfield.engines.buffers import PartialGradient, WeightCopy, member_tabl
 from neuralfield.engines.dependent_launch import DependentLaunch
 from neuralfield.engines.launch import THREADS, Launch
 from neuralfield.engines.muon_stage import HiddenMatrix, MuonStage, largest_bytes
-from neuralfield.engines.picture_problem import PictureProblem
+from neuralfield.engines.problem import Problem
 from neuralfield.kernels.source import compile_module
 from neuralfield.optimizers import Adam, ClippedGradients, Muon, Optimizer, Sgd
 from neuralfield.schedules import Schedule
@@ -61,7 +61,7 @@ class UpdateStage:
     Parameters
     ----------
     device : Device
-    problem : PictureProblem
+    problem : Problem
         The optimizer's state is put into flat arrays here, of which it keeps views.
     parameters : array of float32, shape (n,)
         All parameters one after another.
@@ -78,7 +78,7 @@ class UpdateStage:
     def __init__(
         self,
         device: Device,
-        problem: PictureProblem,
+        problem: Problem,
         parameters: Array,
         gradients: Sequence[PartialGradient],
         loss_partials: Array,

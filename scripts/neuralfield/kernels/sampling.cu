@@ -6,10 +6,9 @@
 //
 // One thread a row; a block is TILES_PER_BLOCK tiles. Arithmetic is rounded step by step, as array
 // libraries do it: contracted multiply-adds would change last bits.
-#include "philox.cuh"
+#include "random_order.cuh"
 
 #define PIXEL_COUNT (WIDTH * HEIGHT)
-#define STREAM_ORDER 0u
 #define STREAM_JITTER 1u
 #define STREAM_DENSITY 2u
 
@@ -18,10 +17,7 @@ __device__ int pixel_of_slot(int slot, long long step, const double* __restrict_
 #if SAMPLING == 0
     return slot;
 #elif SAMPLING == 1
-    long long place = step * PIXELS + slot;
-    long long epoch = place / PIXEL_COUNT;
-    return permuted((unsigned int)(place - epoch * PIXEL_COUNT), PIXEL_COUNT, HALF_BITS, seed,
-                    (unsigned int)epoch, STREAM_ORDER);
+    return sample_in_random_order(slot, step, PIXELS, PIXEL_COUNT, HALF_BITS, seed);
 #else
     // one draw from each of PIXELS equal parts of the density
     Words words = philox({(unsigned int)slot, 0u, (unsigned int)step, STREAM_DENSITY}, seed);

@@ -1,0 +1,110 @@
+"""The cuda engine for classifiers: the same steps with other stages."""
+
+from neuralfield.device import Array, Device, require_memory
+from neuralfield.engines.classifier_pass import (
+    ClassifierPass,
+    activation_bytes,
+    reason_against_plan,
+)
+from neuralfield.engines.classifier_plans import classifier_plan
+from neuralfield.engines.classifier_problem import ClassifierProblem
+from neuralfield.engines.cuda import CudaEngine, reason_against_card, unknown_rule
+from neuralfield.engines.drawing_stage import DrawingStage
+from neuralfield.engines.update_stage import (
+    UpdateStage,
+    flatten_arrays,
+    unclipped,
+    working_bytes,
+)
+from neuralfield.kernels.classifier_plan import ClassifierPlan
+from neuralfield.optimizers import Muon
+
+_WHERE = "training"
+_REMEDY = "use smaller batches (training: batch_samples)"
+
+
+class ClassifierCudaEngine(CudaEngine):
+    """Training steps of a classifier that stay on the card, in float32.
+
+    Parameters
+    ----------
+    problem : ClassifierProblem
+        One that `reason_against` has nothing against, with a network in float32; its parameters and
+        the optimizer's state become views of flat arrays.
+    device : Device
+
+    Raises
+    ------
+    ResourceError
+        The card has too little memory.
+    """
+
+    def __init__(self, problem: ClassifierProblem, device: Device) -> None:
+        plan = classifier_plan(problem)
+        assert not isinstance(plan, str), plan
+        self.precision, self.variant = "float32", ClassifierPass.name
+        state = sum(array.nbytes for array in problem.optimizer.state.values())
+        working = working_bytes(problem.optimizer, problem.network.parameters)
+        own_bytes = 4 * problem.network.parameter_count + problem.labelled.pictures.nbytes
+        needed_bytes = own_bytes + state + working + activation_bytes(plan)
+        require_memory(needed_bytes, device, _WHERE, _REMEDY)
+        self._start(device, lambda: self._prepare_classifier(problem, plan), _REMEDY)
+
+    def memory_report(self) -> dict[str, int]:
+        """Bytes on the card, by what they are for."""
+        return {
+            "parameters": self._parameters.nbytes,
+            "optimizer": self._update.memory_bytes,
+            "pictures": self._sampling.pictures.nbytes,
+            "batch": self._sampling.batch_bytes,
+            "pass": self._pass.memory_bytes,
+        }
+
+    def close(self) -> None:
+        """Give the card's memory back, but for the network's and the optimizer's."""
+        self.__dict__.pop("_parameters", None)
+        super().close()
+
+    def _prepare_classifier(self, problem: ClassifierProblem, plan: ClassifierPlan) -> None:
+        device = self._device
+        step = device.xp.zeros((), dtype="int64")
+        self._problem = problem
+        arrays: dict[str, Array] = {n: t.data for n, t in problem.network.parameters.items()}
+        self._parameters = flatten_arrays(device, [(arrays, name) for name in arrays])
+        for name, tensor in problem.network.parameters.items():
+            tensor.data = arrays[name]
+        self._sampling = DrawingStage(device, problem, plan, step)
+        self._pass = ClassifierPass(
+            device, plan, self._parameters, self._sampling, problem.random_seed, step
+        )
+        self._update = UpdateStage(
+            device,
+            problem,
+            self._parameters,
+            self._pass.partial_gradients(),
+            self._pass.loss_partials,
+            self.totals,
+            step,
+            self.precision,
+        )
+
+
+def reason_against(problem: ClassifierProblem, precision: str, device: Device) -> str | None:
+    """Why the engine cannot work on a problem; None where it can.
+
+    Parameters
+    ----------
+    problem : ClassifierProblem
+    precision : {"auto", "mixed", "float32", "float64"}
+    device : Device
+    """
+    found = reason_against_card(precision, device)
+    if found is not None:
+        return found
+    found = unknown_rule(problem)
+    if isinstance(unclipped(problem.optimizer), Muon):
+        found = "the optimizer Muon for classifiers"  # not measured, nor held to the tape
+    if found is None:
+        plan = classifier_plan(problem)
+        found = plan if isinstance(plan, str) else reason_against_plan(plan)
+    return None if found is None else f"the cuda engine does not cover {found}"

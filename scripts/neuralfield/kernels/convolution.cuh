@@ -1,0 +1,91 @@
+// What the kernels of a convolution share: sizes, and rows of pictures in shared memory.
+//
+// Constants: IN_CHANNELS, IN_HEIGHT, IN_WIDTH, OUT_CHANNELS, KERNEL, PADDING, POOL, OUT_HEIGHT,
+// OUT_WIDTH (after pooling), FLAT (1: values out lie place by place as linear layers want them;
+// 0: channel by channel), BATCH.
+#pragma once
+
+#define IN_SIZE (IN_CHANNELS * IN_HEIGHT * IN_WIDTH)
+#define OUT_PLACES (OUT_HEIGHT * OUT_WIDTH)
+#define OUT_SIZE (OUT_CHANNELS * OUT_PLACES)
+// places that lie in some window of the pooling; what is left at the end is not looked at
+#define PLACES_HIGH (OUT_HEIGHT * POOL)
+#define PLACES_WIDE (OUT_WIDTH * POOL)
+#define WEIGHTS (KERNEL * KERNEL * IN_CHANNELS * OUT_CHANNELS)
+// in place of the winner's place in its window, where relu hands no slope on
+#define CLOSED 0xFFFFu
+
+#define ROUNDED_UP(number, multiple) (((number) + (multiple) - 1) / (multiple) * (multiple))
+
+// Where a value lies among those that a picture gives.
+__device__ __forceinline__ int place_out(int channel, int y, int x) {
+    return FLAT ? (y * OUT_WIDTH + x) * OUT_CHANNELS + channel
+                : (channel * OUT_HEIGHT + y) * OUT_WIDTH + x;
+}
+
+// COUNT neighbouring numbers of shared memory, WIDE at a time: both are multiples of WIDE, and so
+// is where they begin.
+template <int WIDE, int COUNT>
+__device__ __forceinline__ void load_row(const float* at, float (&numbers)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i += WIDE) {
+        if (WIDE == 4) {
+            const float4 four = *(const float4*)(at + i);
+            numbers[i] = four.x;
+            numbers[i + 1] = four.y;
+            numbers[i + 2] = four.z;
+            numbers[i + 3] = four.w;
+        } else if (WIDE == 2) {
+            const float2 two = *(const float2*)(at + i);
+            numbers[i] = two.x;
+            numbers[i + 1] = two.y;
+        } else {
+            numbers[i] = at[i];
+        }
+    }
+}
+
+// Lines of some channels of a picture, with zeros around it: [channels][lines][stride].
+template <int CHANNELS, int LINES, int STRIDE, int THREADS>
+__device__ __forceinline__ void stage_picture(const float* __restrict__ picture, int first_channel,
+                                              int first_line, float* staged) {
+#pragma unroll 8
+    for (int i = threadIdx.x; i < CHANNELS * LINES * STRIDE; i += THREADS) {
+        const int column = i % STRIDE, line = i / STRIDE % LINES, own = i / (STRIDE * LINES);
+        const int x = column - PADDING, y = first_line + line - PADDING;
+        const int channel = first_channel + own;
+        const bool is_inside = channel < IN_CHANNELS && 0 <= x && x < IN_WIDTH && 0 <= y &&
+                               y < IN_HEIGHT;
+        staged[i] = is_inside ? picture[(channel * IN_HEIGHT + y) * IN_WIDTH + x] : 0.0f;
+    }
+}
+
+// Slopes of what is pooled, put back to the places that they belong to, with zeros elsewhere:
+// [channels][rows of windows * POOL][stride], beginning `MARGIN` columns to the left.
+template <int CHANNELS, int ROWS, int STRIDE, int MARGIN, int THREADS>
+__device__ __forceinline__ void stage_slopes(const float* __restrict__ slopes,
+                                             const unsigned short* __restrict__ winners,
+                                             int first_channel, int first_row, float* staged) {
+    constexpr int LINE_WINDOWS = ROUNDED_UP(STRIDE, POOL) / POOL + 1;  // margins are none, but zero
+    constexpr int BEFORE = (MARGIN + POOL - 1) / POOL;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < CHANNELS * ROWS * LINE_WINDOWS; i += THREADS) {
+        const int window = i % LINE_WINDOWS - BEFORE, own = i / (LINE_WINDOWS * ROWS);
+        const int row = i / LINE_WINDOWS % ROWS, y = first_row + row;
+        const int channel = first_channel + own;
+        float slope = 0.0f;
+        unsigned int winner = CLOSED;
+        if (channel < OUT_CHANNELS && y < OUT_HEIGHT && 0 <= window && window < OUT_WIDTH) {
+            const int at = place_out(channel, y, window);
+            slope = slopes[at];
+            winner = winners[at];
+        }
+        float* const corner = staged + (own * ROWS + row) * POOL * STRIDE;
+#pragma unroll
+        for (int place = 0; place < POOL * POOL; ++place) {
+            const int column = MARGIN + window * POOL + place % POOL;
+            if (0 <= column && column < STRIDE)
+                corner[place / POOL * STRIDE + column] = winner == place ? slope : 0.0f;
+        }
+    }
+}

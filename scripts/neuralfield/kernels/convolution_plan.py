@@ -1,0 +1,321 @@
+"""How the kernels of a convolution share out their work: sizes of tiles, threads and blocks.
+
+Everything here follows from the shapes, the batch and the card's multiprocessors, and so does the
+order of all sums.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+SHARED_LIMIT_BYTES = 64 << 10
+"""Of a block's shared memory: what every card from compute capability 7.5 up has."""
+
+WIDEST_POOL = 5
+WIDEST_KERNEL = 15
+"""A thread has the sums of a window, and a row of the kernel, in its registers."""
+
+_MOST_THREADS = 512
+_USUAL_THREADS = 256
+_MOST_SUMS = {"FORWARD": 32, "BACKWARD": 64, "GRADIENT": 32}
+"""Of a thread."""
+
+_MOST_FACTORS = 32
+"""Weights that a thread has at hand."""
+
+_BLOCKS = 2
+"""For each multiprocessor."""
+
+_MOST_GRADIENT_PICTURES = 4
+_LEAST_CHANNELS = 4
+"""With fewer at a time, threads wait for memory more than they work."""
+
+
+@dataclass(frozen=True)
+class ConvolutionShape:
+    """A convolution with its pooling.
+
+    Attributes
+    ----------
+    channels_in, height, width : int
+        Of a picture that goes in.
+    channels_out : int
+    kernel, padding, pool : int
+        Sides of the kernel and of the pooling's windows; zeros around the picture.
+    is_last : bool
+        Whether linear layers come next, which want values place by place.
+    """
+
+    channels_in: int
+    height: int
+    width: int
+    channels_out: int
+    kernel: int
+    padding: int
+    pool: int
+    is_last: bool
+
+    @property
+    def sides_out(self) -> tuple[int, int]:
+        """Height and width after pooling."""
+        places = (side + 2 * self.padding - self.kernel + 1 for side in (self.height, self.width))
+        high, wide = (count // self.pool for count in places)
+        return high, wide
+
+    @property
+    def values_in(self) -> int:
+        """Of a picture."""
+        return self.channels_in * self.height * self.width
+
+    @property
+    def values_out(self) -> int:
+        """Of a picture."""
+        high, wide = self.sides_out
+        return self.channels_out * high * wide
+
+    @property
+    def parameters(self) -> int:
+        """Weights and biases."""
+        return (self.kernel**2 * self.channels_in + 1) * self.channels_out
+
+    def constants(self, batch: int) -> dict[str, int]:
+        """For the source of the kernels."""
+        high, wide = self.sides_out
+        return {
+            "IN_CHANNELS": self.channels_in,
+            "IN_HEIGHT": self.height,
+            "IN_WIDTH": self.width,
+            "OUT_CHANNELS": self.channels_out,
+            "OUT_HEIGHT": high,
+            "OUT_WIDTH": wide,
+            "KERNEL": self.kernel,
+            "PADDING": self.padding,
+            "POOL": self.pool,
+            "FLAT": int(self.is_last),
+            "BATCH": batch,
+        }
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """How one kernel is compiled and launched.
+
+    Attributes
+    ----------
+    constants : dict of str to int
+        Of its own.
+    grid : tuple of three int
+    threads : int
+        Of a block.
+    shared_bytes : int
+        Of a block.
+    """
+
+    constants: dict[str, int]
+    grid: tuple[int, int, int]
+    threads: int
+    shared_bytes: int
+
+
+def forward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> KernelPlan | None:
+    """Of the kernel `convolve`; None: there is no room."""
+    high, wide = shape.sides_out
+    tile = 1 if shape.pool > 1 else 4
+    tile_wide = tile * shape.pool
+    tiles = -(-wide // tile)
+    group = _group("FORWARD", shape, shape.channels_out, shape.pool * tile_wide)
+    groups_all = -(-shape.channels_out // group)
+    step = 4 if tile_wide % 4 == 0 else 2 if tile_wide % 2 == 0 else 1
+    window = _rounded_up(tile_wide + shape.kernel - 1, step)
+    stride = _rounded_up((tiles - 1) * tile_wide + window, 4)
+    row = _rounded_up(shape.kernel * group, 4)
+    for band, staged, groups in _cuts(high, shape.channels_in, groups_all):
+        units = groups * band * tiles
+        picture = staged * (band * shape.pool + shape.kernel - 1) * stride
+        weights = staged * shape.kernel * groups * row
+        if units > _MOST_THREADS or 4 * (picture + weights) > SHARED_LIMIT_BYTES:
+            continue
+        pictures = 1
+        if band == high:
+            pictures = _pictures(units, batch, multiprocessors, picture, weights)
+        units *= pictures
+        split = min(max(1, _USUAL_THREADS // units), staged)
+        sums = (split - 1) * units * shape.pool * tile_wide * group
+        constants = {
+            "PICTURES": pictures,
+            "BAND": band,
+            "STAGED": staged,
+            "GROUP": group,
+            "GROUPS": groups,
+            "TILE": tile,
+            "SPLIT": split,
+            "STRIDE": stride,
+            "THREADS": split * units,
+        }
+        floats = max(pictures * picture + weights, sums)
+        if 4 * floats <= SHARED_LIMIT_BYTES:
+            grid = (-(-batch // pictures), -(-high // band), -(-groups_all // groups))
+            return _plan("FORWARD", constants, grid, floats)
+    return None
+
+
+def backward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> KernelPlan | None:
+    """Of the kernel `slopes_back`; None: there is no room."""
+    high, wide = shape.sides_out
+    tile = shape.width if shape.width <= 16 else 8
+    tiles = -(-shape.width // tile)
+    group = _group("BACKWARD", shape, shape.channels_in, tile)
+    groups_all = -(-shape.channels_in // group)
+    margin = shape.kernel - 1 - shape.padding
+    window = _rounded_up(tile + shape.kernel - 1, 4)
+    stride = _odd_stride(max((tiles - 1) * tile + window, margin + wide * shape.pool))
+    row = _rounded_up(shape.kernel * group, 4)
+    for band, staged, groups in _cuts(shape.height, shape.channels_out, groups_all):
+        units = groups * band * tiles
+        rows = min(high, (band + shape.kernel - 2) // shape.pool + 2)
+        picture = staged * rows * shape.pool * stride
+        weights = staged * shape.kernel * groups * row
+        if units > _MOST_THREADS or 4 * (picture + weights) > SHARED_LIMIT_BYTES:
+            continue
+        pictures = 1
+        if band == shape.height:
+            pictures = _pictures(units, batch, multiprocessors, picture, weights)
+        units *= pictures
+        split = min(max(1, _USUAL_THREADS // units), staged)
+        constants = {
+            "PICTURES": pictures,
+            "BAND": band,
+            "STAGED": staged,
+            "GROUP": group,
+            "GROUPS": groups,
+            "TILE": tile,
+            "TILES": tiles,
+            "SPLIT": split,
+            "ROWS": rows,
+            "STRIDE": stride,
+            "THREADS": split * units,
+        }
+        floats = max(pictures * picture + weights, split * units * (tile * group | 1))
+        if 4 * floats <= SHARED_LIMIT_BYTES:
+            grid = (-(-batch // pictures), -(-shape.height // band), -(-groups_all // groups))
+            return _plan("BACKWARD", constants, grid, floats)
+    return None
+
+
+def gradient_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> KernelPlan | None:
+    """Of the kernel `gradient`; None: there is no room. Its grid's first side is the parts."""
+    high, wide = shape.sides_out
+    tile = 8 if wide * shape.pool >= 8 else 4
+    tiles = -(-wide * shape.pool // tile)
+    group = _group("GRADIENT", shape, shape.channels_out, shape.kernel)
+    groups_all = -(-shape.channels_out // group)
+    window = _rounded_up(tile + shape.kernel - 1, 4)
+    picture_stride = _odd_stride((tiles - 1) * tile + window)
+    slope_stride = tiles * tile
+    for band, staged, groups in _cuts(high, shape.channels_in, groups_all):
+        rows = staged * shape.kernel + 1
+        units, lines = rows * groups, band * shape.pool
+        # the next channel's lines go on where the kernel's rows end, as far as banks are concerned
+        picture_lines = lines + shape.kernel - 1
+        if staged > 1:
+            picture_lines += (shape.kernel - picture_lines) % 8
+        picture = staged * picture_lines * picture_stride
+        slopes = groups * group * lines * slope_stride
+        if units > _MOST_THREADS or 4 * (picture + slopes + picture_stride) > SHARED_LIMIT_BYTES:
+            continue
+        bands = -(-high // band)
+        cuts = -(-shape.channels_in // staged), -(-groups_all // groups)
+        fitting = (SHARED_LIMIT_BYTES // 4 - picture_stride) // (picture + slopes)
+        fitting = min(fitting, _MOST_GRADIENT_PICTURES)
+        # one block with all its pictures at once, or several that do not wait at the same time
+        share = -(-batch * bands * cuts[0] * cuts[1] // multiprocessors)
+        blocks = multiprocessors if share <= fitting else _BLOCKS * multiprocessors
+        blocks = max(1, blocks // (cuts[0] * cuts[1]))
+        pictures = min(-(-batch * bands // blocks), fitting)
+        most = max(1, min(pictures * lines, _MOST_THREADS // units))
+        split = -(-pictures * lines // -(-pictures * lines // most))  # no more than is of use
+        constants = {
+            "PICTURES": pictures,
+            "BAND": band,
+            "BANDS": bands,
+            "STAGED": staged,
+            "GROUP": group,
+            "GROUPS": groups,
+            "TILE": tile,
+            "TILES": tiles,
+            "SPLIT": split,
+            "PICTURE_LINES": picture_lines,
+            "PICTURE_STRIDE": picture_stride,
+            "SLOPE_STRIDE": slope_stride,
+            "THREADS": split * units,
+        }
+        staged_floats = pictures * (picture + slopes) + picture_stride
+        floats = max(staged_floats, split * units * (shape.kernel * group | 1))
+        if 4 * floats <= SHARED_LIMIT_BYTES:
+            parts = min(-(-batch * bands // pictures), blocks)
+            return _plan("GRADIENT", constants, (parts, *cuts), floats)
+    return None
+
+
+def reason_against(shape: ConvolutionShape) -> str | None:
+    """Why there are no kernels for a convolution; None: there are."""
+    if shape.kernel > WIDEST_KERNEL:
+        return f"a kernel wider than {WIDEST_KERNEL}"
+    if shape.pool > WIDEST_POOL:
+        return f"windows of pooling wider than {WIDEST_POOL}"
+    plans = (plan(shape, 1, 1) for plan in (forward_plan, backward_plan, gradient_plan))
+    if any(plan is None for plan in plans):
+        return (
+            f"pictures of {shape.width} x {shape.height} with {shape.channels_in} channels: "
+            "a block of threads has no room for their lines"
+        )
+    return None
+
+
+def _plan(
+    prefix: str, constants: dict[str, int], grid: tuple[int, int, int], floats: int
+) -> KernelPlan:
+    named = {f"{prefix}_{name}": number for name, number in constants.items()}
+    return KernelPlan(named, grid, constants["THREADS"], 4 * floats)
+
+
+def _group(kernel: str, shape: ConvolutionShape, channels: int, sums: int) -> int:
+    """Channels of a thread, of which each takes so many sums: as many as registers allow, and as
+    few left over at the end as can be."""
+    most = max(1, min(channels, _MOST_SUMS[kernel] // sums, _MOST_FACTORS // shape.kernel, 8))
+    return min(range(1, most + 1), key=lambda group: (-(-channels // group), group))
+
+
+def _pictures(units: int, batch: int, multiprocessors: int, picture: int, weights: int) -> int:
+    """How many of a block: so many that all multiprocessors have work, and threads enough."""
+    each = round(batch / (_BLOCKS * multiprocessors))
+    fitting = (SHARED_LIMIT_BYTES // 4 - weights) // picture
+    return max(1, min(each, _USUAL_THREADS // units, fitting))
+
+
+def _cuts(lines: int, channels: int, groups: int) -> Iterator[tuple[int, int, int]]:
+    """Bands, channels at a time and groups of a block, largest first.
+
+    Channels are cut first, as a block takes them one lot after another. Other cuts have blocks
+    stage the same things again.
+    """
+    bands, lots, cuts = _halves(lines), _halves(channels), _halves(groups)
+    for least in (_LEAST_CHANNELS, 1):
+        for band, cut in product(bands, cuts):
+            yield from ((band, lot, cut) for lot in lots if lot >= min(least, channels))
+
+
+def _halves(number: int) -> list[int]:
+    found = [number]
+    while found[-1] > 1:
+        found.append(-(-found[-1] // 2))
+    return found
+
+
+def _rounded_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def _odd_stride(number: int) -> int:
+    """The next odd multiple of four numbers: lines that far apart begin in different banks."""
+    return _rounded_up(number - 4, 8) + 4

@@ -1,0 +1,53 @@
+"""Small classifiers, and what they are taught."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from test_fit import CPU
+
+from neuralfield.classifier_task import ClassifierTask
+from neuralfield.classifiers.labelled import LabelledPictures
+from neuralfield.classifiers.model import load_classifier
+from neuralfield.fit import Run, fit, publish_results
+from neuralfield.networks.classifier import ConvolutionalClassifier
+from neuralfield.training import ClassifierTraining
+
+SHIPPED = Path(__file__).parents[2] / "workflow" / "resources" / "digits"
+SMALL = {"channels": (4,), "kernel": 3, "padding": 1, "hidden": (8,), "dropout": 0.25}
+
+
+def bars(count=60, seed=0):
+    """Bars that lie, stand or cross, somewhere in a noisy picture of 6 x 5."""
+    random = np.random.default_rng(seed)
+    pictures = random.integers(0, 60, (count, 5, 6), dtype=np.uint8)
+    labels = np.arange(count) % 3
+    for picture, label in zip(pictures, labels, strict=True):
+        if label != 1:
+            picture[random.integers(5)] = 220
+        if label != 0:
+            picture[:, random.integers(6)] = 220
+    return LabelledPictures("bars-labels", pictures, labels)
+
+
+def make_task(labelled=None, network=None, **training):
+    small = {"steps": 40, "batch_samples": 24, "snapshots": 5, "learning_rate": 5e-3}
+    return ClassifierTask(
+        labelled or bars(),
+        ConvolutionalClassifier(**(SMALL | (network or {}))),
+        ClassifierTraining.from_mapping(small | training),
+    )
+
+
+def train(task, folder, **run_settings):
+    """Train to the end; gives the network, and what was said."""
+    said = []
+    run = Run(CPU, folder / "state", say=said.append, **run_settings)
+    outputs = {
+        "model": folder / "model.safetensors",
+        "history": folder / "history.csv",
+        "checkpoints": folder / "checkpoints",
+        "record": folder / "training.json",
+    }
+    fit(task, run, partial(publish_results, run=run, **outputs))
+    return load_classifier(folder / "model.safetensors"), said

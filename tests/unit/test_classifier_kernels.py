@@ -1,0 +1,220 @@
+"""How classifiers are cut into kernels for cards, as far as it can be told without one."""
+
+from functools import partial
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from small_classifiers import bars, make_task
+from test_engines import CardWithNumpy
+
+from neuralfield import ops
+from neuralfield.classifiers.labelled import LabelledPictures, network_inputs
+from neuralfield.device import Device, select_device
+from neuralfield.engines import cuda_classifier, make_engine
+from neuralfield.engines.classifier_pass import head_constants, reason_against_plan
+from neuralfield.engines.classifier_plans import classifier_plan
+from neuralfield.engines.classifier_problem import ClassifierProblem
+from neuralfield.engines.drawing_stage import brightness_table, drawing_constants
+from neuralfield.errors import ConfigError
+from neuralfield.kernels import convolution_plan
+from neuralfield.kernels.convolution_plan import ConvolutionShape
+from neuralfield.pooling import average_pool2d
+from neuralfield.trainer import Trainer
+
+CPU = select_device("cpu")
+CARD = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+MNIST = LabelledPictures("labels", np.zeros((30, 28, 28), np.uint8), np.arange(30) % 10)
+
+
+def problem_of(labelled=None, network=None, **training):
+    """The problem of a task, as its trainer makes it."""
+    trainer = Trainer(make_task(labelled, network, **training), CPU, "tape", 1, print)
+    trainer.close()
+    assert isinstance(trainer.problem, ClassifierProblem)
+    return trainer.problem
+
+
+def engine_for(problem, request="auto", precision="auto", device=CARD):
+    said = []
+    engine = make_engine(request, precision, problem, device, 1, said.append)
+    engine.close()
+    return engine, said
+
+
+LENET = {"channels": (10, 20), "kernel": 5, "padding": 0, "hidden": (64,), "dropout": 0.5}
+
+
+def test_a_classifier_is_read_off_its_stages():
+    plan = classifier_plan(problem_of(MNIST, LENET, batch_samples=12))
+    assert not isinstance(plan, str)
+    first, last = plan.convolutions
+    assert first == ConvolutionShape(1, 28, 28, 10, 5, 0, 2, is_last=False)
+    assert last == ConvolutionShape(10, 12, 12, 20, 5, 0, 2, is_last=True)
+    assert (plan.sizes, plan.dropout, plan.batch, plan.pixels) == ((320, 64, 10), 0.5, 12, 784)
+    # parts of each layer begin where four numbers can be loaded at once
+    assert plan.part_offsets == [0, 321 * 64, 321 * 64 + 652]
+
+
+@pytest.mark.parametrize(
+    ("where", "stage", "named"),
+    [
+        (1, partial(average_pool2d, window=2), "the stage average_pool2d in its place"),
+        (2, ops.tanh, "the stage tanh in its place"),
+        (3, ops.sine, "the stage sine in its place"),
+        (5, ops.tanh, "the stage tanh in its place"),
+        (-1, ops.relu, "the stage relu in its place"),
+    ],
+)
+def test_another_row_of_stages_is_named_and_goes_to_the_tape(where, stage, named):
+    problem = problem_of()
+    problem.network.stages[where] = stage
+    assert classifier_plan(problem) == named
+    engine, said = engine_for(problem)
+    assert engine.name == "tape"
+    assert said == [f"the cuda engine does not cover {named}: training on the tape"]
+
+
+@pytest.mark.parametrize(
+    ("network", "side", "reason"),
+    [
+        ({"kernel": 17, "padding": 8}, 20, "a kernel wider than 15"),
+        ({"pool": 6}, 20, "windows of pooling wider than 5"),
+        ({"hidden": (12_000,)}, 6, "linear layers of 12,"),
+        ({"channels": (4, 4)}, 5_000, "a block of threads has no room for their lines"),
+    ],
+)
+def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
+    pictures = np.zeros((3, side, side), np.uint8)
+    problem = problem_of(LabelledPictures("labels", pictures, np.arange(3)), network)
+    engine, said = engine_for(problem)
+    assert engine.name == "tape"
+    assert len(said) == 1 and reason in said[0]
+
+
+@pytest.mark.parametrize(
+    ("card", "precision", "reason"),
+    [
+        (CPU, "auto", "the cuda engine needs a GPU"),
+        (CARD, "float64", "the cuda engine computes in mixed precision or float32, not in float64"),
+        (
+            Device("gpu", "a card", CardWithNumpy("70")),  # pyright: ignore[reportArgumentType]
+            "auto",
+            "the cuda engine needs compute capability 7.5, this card has 7.0",
+        ),
+    ],
+)
+def test_where_the_engine_cannot_work_it_says_why(card, precision, reason):
+    problem = problem_of(precision="float64" if precision == "float64" else "float32")
+    assert cuda_classifier.reason_against(problem, precision, card) == reason
+    with pytest.raises(ConfigError, match=reason):
+        engine_for(problem, "cuda", precision, card)
+
+
+def test_muon_goes_to_the_tape():
+    engine, said = engine_for(problem_of(optimizer="muon", gradient_clip_norm=0.5))
+    assert engine.name == "tape"
+    what = "the optimizer Muon for classifiers"
+    assert said == [f"the cuda engine does not cover {what}: training on the tape"]
+
+
+def test_a_processor_trains_on_the_tape_and_says_nothing_of_it():
+    engine, said = engine_for(problem_of(), device=CPU)
+    assert (engine.name, said) == ("tape", [])
+
+
+def test_all_that_the_shipped_settings_need_is_covered():
+    for settings in (LENET, {"kernel": 3, "padding": 1}, {"channels": (), "hidden": ()}):
+        assert cuda_classifier.reason_against(problem_of(MNIST, settings), "auto", CARD) is None
+
+
+SHAPES = [
+    ConvolutionShape(into, high, wide, out, kernel, padding, pool, is_last=False)
+    for (into, out), (high, wide), (kernel, padding), pool in product(
+        [(1, 10), (3, 7), (10, 20), (64, 130)],
+        [(8, 8), (28, 28), (31, 150), (13, 300)],
+        [(1, 0), (3, 1), (5, 0), (5, 4), (11, 2)],
+        [1, 2, 3, 5],
+    )
+    if min(high, wide) + 2 * padding - kernel + 1 >= pool
+]
+
+
+def _own(plan, prefix):
+    names = {name.removeprefix(prefix): number for name, number in plan.constants.items()}
+    return SimpleNamespace(**{name.lower(): number for name, number in names.items()})
+
+
+@pytest.mark.parametrize("batch", [1, 7, 600])
+def test_tiles_cover_everything_and_have_room(batch):
+    """Whatever the shapes: a place that no thread has would be a hole in the result."""
+    for shape in SHAPES:
+        high, wide = shape.sides_out
+        plans = {
+            name: getattr(convolution_plan, f"{name.lower()}_plan")(shape, batch, 132)
+            for name in ("FORWARD", "BACKWARD", "GRADIENT")
+        }
+        for plan in plans.values():
+            assert plan.threads <= 512 and 0 < plan.shared_bytes <= 64 << 10
+        forward = _own(plans["FORWARD"], "FORWARD_")
+        tiles = -(-wide // forward.tile)
+        units = forward.groups * forward.pictures * forward.band * tiles
+        assert forward.threads == forward.split * units
+        grid = plans["FORWARD"].grid
+        assert grid[0] * forward.pictures >= batch and grid[1] * forward.band >= high
+        assert grid[2] * forward.groups * forward.group >= shape.channels_out
+        last_column = (tiles - 1) * forward.tile * shape.pool + forward.tile * shape.pool
+        assert forward.stride >= last_column + shape.kernel - 1 and forward.stride % 4 == 0
+
+        backward, grid = _own(plans["BACKWARD"], "BACKWARD_"), plans["BACKWARD"].grid
+        assert grid[0] * backward.pictures >= batch and grid[1] * backward.band >= shape.height
+        assert grid[2] * backward.groups * backward.group >= shape.channels_in
+        assert backward.tiles * backward.tile >= shape.width
+        assert backward.tiles == 1 or backward.tile % 4 == 0
+        margin = shape.kernel - 1 - shape.padding
+        for first_line in range(0, shape.height, backward.band):
+            first_row = max(0, first_line - margin) // shape.pool
+            last_place = min(high * shape.pool - 1, first_line + backward.band - 1 + shape.padding)
+            assert last_place < (first_row + backward.rows) * shape.pool
+        assert backward.stride >= margin + wide * shape.pool
+
+        gradient, grid = _own(plans["GRADIENT"], "GRADIENT_"), plans["GRADIENT"].grid
+        assert gradient.bands * gradient.band >= high
+        assert gradient.tiles * gradient.tile >= wide * shape.pool
+        assert gradient.picture_lines >= gradient.band * shape.pool + shape.kernel - 1
+        assert gradient.picture_stride >= gradient.tiles * gradient.tile + shape.kernel - 1
+        assert grid[1] * gradient.staged >= shape.channels_in
+        assert grid[2] * gradient.groups * gradient.group >= shape.channels_out
+        assert 1 <= grid[0] <= batch * gradient.bands
+
+
+def test_bytes_become_the_same_numbers_as_on_the_tape():
+    problem = problem_of()
+    expected = network_inputs(problem.labelled.pictures, problem.scaling, "float32")[..., 0]
+    found = brightness_table(problem)[problem.labelled.pictures]
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.float32
+
+
+def test_kernels_are_told_how_to_draw_and_to_drop():
+    problem = problem_of(batch_samples=24, random_seed=2**40 + 5)
+    plan = classifier_plan(problem)
+    assert not isinstance(plan, str)
+    drawing = drawing_constants(problem, plan)
+    assert (drawing["SAMPLES"], drawing["IS_EVERYTHING"], drawing["BATCH"]) == (60, 0, 24)
+    assert drawing["SEED"] == f"{2**40 + 5}ull"
+    head = head_constants(plan, 4, problem.random_seed)
+    assert (head["HAS_DROPOUT"], head["THRESHOLD"]) == (1, f"{2**30}u")
+    assert head["KEPT_FACTOR"] == pytest.approx(4 / 3)
+    everything = problem_of(bars(30), batch_samples=0)
+    plan = classifier_plan(everything)
+    assert not isinstance(plan, str) and plan.batch == 30
+    assert drawing_constants(everything, plan)["IS_EVERYTHING"] == 1
+
+
+def test_one_block_s_memory_decides_how_wide_linear_layers_may_be():
+    plans = [classifier_plan(problem_of(network={"hidden": (n,)})) for n in (2_000, 12_000)]
+    assert [isinstance(plan, str) for plan in plans] == [False, False]
+    reasons = [reason_against_plan(plan) for plan in plans if not isinstance(plan, str)]
+    assert reasons[0] is None and "linear layers of" in str(reasons[1])
