@@ -1,4 +1,4 @@
-"""The table of all fields in docs/fields.md, from results that the workflow has made.
+"""A table of all fields, from results that the workflow has made; see all_fields.yaml.
 
     PYTHONPATH=scripts python benchmarks/all_fields_table.py FOLDER/results
 
@@ -65,7 +65,7 @@ def lost_db(history: pd.DataFrame) -> float:
 
 
 def _kind(path: Path) -> str:
-    return "line art" if is_line_art(read_picture(path).values()) else "photographs"
+    return "line art" if is_line_art(read_picture(path)) else "photographs"
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pictures import PHOTO
 
 from configuration import read_settings
 from neuralfield.images import Picture
+from neuralfield.images.kind import is_line_art
 from presets import PRESETS
 from train import with_output
 from training_job import of_the_training
@@ -56,4 +57,4 @@ class ConfigNetworks:
         """A network for a picture, and how it is trained."""
         field = dict(self._fields[name])
         training = of_the_training(field.pop("training"))
-        return with_output(field, taught.values(), taught.mode, training["loss"]), training
+        return with_output(field, is_line_art(taught), taught.mode, training["loss"]), training

@@ -3,7 +3,7 @@
     python benchmarks/several_cards.py --cards 1 2
 
 Each number of cards gets a folder of its own. Trainings alone are timed, with all that a job needs
-to start; `nvidia-smi` shows that no card has two of them.
+to start.
 """
 
 import argparse

@@ -30,7 +30,7 @@ def main(
     left, top, right, bottom = window
     tile = read_window(pixels, is_what["mode"], is_what["bit_depth"], left, top, right, bottom)
     write_pixel_csv(table, tile)
-    write_facts(tile_facts, tile, tile)
+    write_facts(tile_facts, tile, tile, of_line_art=is_what.get("is_line_art", False))
 
 
 if __name__ == "__main__":

@@ -5,11 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from neuralfield.fields import network_settings
 from neuralfield.images import read_facts, read_pixel_csv, require_picture
-from neuralfield.images.kind import is_line_art
 from neuralfield.picture_task import PictureTask
 from neuralfield.training import PictureTraining
 from neuralfield.upscaling_task import UpscalingTask, picture_task
@@ -48,24 +45,24 @@ def read_task(
 ) -> PictureTask | UpscalingTask:
     """A picture as a table, and what is known of it, as something to be taught; see `main`."""
     about = read_facts(facts)
-    values, mode = read_pixel_csv(pixels).values, about["source"]["mode"]
-    own = network_settings(with_output(field, values, mode, training["loss"]))
+    mode, is_line_art = about["source"]["mode"], about["resized"].get("is_line_art", False)
+    own = network_settings(with_output(field, is_line_art, mode, training["loss"]))
     settings = PictureTraining.from_mapping(of_the_training(training))
-    task = picture_task(values, mode, own, settings)
+    task = picture_task(read_pixel_csv(pixels).values, mode, own, settings)
     require_picture(pixels, task.picture, about)
     return task
 
 
 def with_output(
-    field: Mapping[str, Any], values: np.ndarray, mode: str, loss: str
+    field: Mapping[str, Any], is_line_art: bool, mode: str, loss: str
 ) -> dict[str, Any]:
-    """A field's settings with its output chosen, for a picture of these values.
+    """A field's settings with its output chosen.
 
     Line art wants steep edges, and binary cross-entropy wants probabilities.
     """
     if field.get("output") != "auto":
         return dict(field)
-    is_steep = mode == "bilevel" or loss == "binary_cross_entropy" or is_line_art(values)
+    is_steep = mode == "bilevel" or loss == "binary_cross_entropy" or is_line_art
     return {**field, "output": "sigmoid" if is_steep else "linear"}
 
 

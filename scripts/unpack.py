@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from neuralfield.errors import InputError
 from neuralfield.files import write_atomically
 from neuralfield.images import choose_mode, read_header, read_picture_bands, write_pixel_file
+from neuralfield.images.kind import ToneCount
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -53,11 +54,13 @@ def main(
         )
     if mode == "auto":
         mode = choose_mode(picture)
-    bands = read_picture_bands(picture, mode, threshold)
+    tones = ToneCount()
+    bands = map(tones.see, read_picture_bands(picture, mode, threshold))
     bit_depth = write_pixel_file(pixels, header.width, header.height, bands)
     described = {"mode": mode, "width": header.width, "height": header.height}
     described |= {"bit_depth": bit_depth}
-    written = {"source": described, "resized": described}
+    seen = {"is_line_art": tones.is_line_art}
+    written = {"source": described, "resized": described | seen}
     write_atomically(facts, (json.dumps(written, indent=2) + "\n").encode())
 
 

@@ -49,11 +49,8 @@ Newer cards are many times as fast."""
 GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
 """What a step takes however small it is, by engine, assumed: kernels have to be launched."""
 
-KERNEL_FIELDS = {
-    "cpu": ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp"),
-    "cuda": ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp"),
-}
-"""Networks that engines have kernels for."""
+KERNEL_FIELDS = ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp")
+"""Networks that engines have kernels for, on processors and on cards."""
 
 _ASSUMED_CLASSES = 256
 """The most there can be."""
@@ -155,7 +152,10 @@ def cpu_engine(field: Mapping[str, Any]) -> str:
 
 def gpu_engine(field: Mapping[str, Any]) -> str:
     """The engine that will train a network on a card, if the card is new enough."""
-    fits = max(layer_widths(field)) <= MAX_WIDTH
+    inputs, *others = layer_widths(field)
+    if field["type"] == "hashgrid":  # it counts numbers in memory there
+        inputs = field["levels"] * field["features"]
+    fits = max(inputs, *others) <= MAX_WIDTH
     return "cuda" if fits and _has_kernels(field, "cuda") else "tape"
 
 
@@ -164,7 +164,7 @@ def _has_kernels(field: Mapping[str, Any], engine: str) -> bool:
     training = field["training"]
     is_plain = training["optimizer"] != "muon" and "gradient_clip_norm" not in training
     return (
-        field["type"] in KERNEL_FIELDS[engine]
+        field["type"] in KERNEL_FIELDS
         and (is_plain or engine == "cuda")
         and training["precision"] != "float64"
         and training["engine"] != "tape"
@@ -281,8 +281,10 @@ def classifier_memory_mb(classifier: Mapping[str, Any], threads: int, gpus: int)
     return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil((pictures + tape + 64 * weights) / 1e6)
 
 
-def classifier_minutes(classifier: Mapping[str, Any], threads: int, attempt: int = 1) -> int:
-    """As `training_minutes`, on the tape; a kernel's products are made at every place."""
+def classifier_minutes(
+    classifier: Mapping[str, Any], threads: int, gpus: int, attempt: int = 1
+) -> int:
+    """As `training_minutes`; a kernel's products are made at every place."""
     count, shape = classifier_header(classifier)
     network, training = classifier["network"], classifier["training"]
     places, channels, products = shape.width * shape.height, 1, 0
@@ -291,7 +293,10 @@ def classifier_minutes(classifier: Mapping[str, Any], threads: int, attempt: int
         places, channels = places // network["pool"] ** 2 + 1, number
     products += places * channels * max(network["hidden"], default=1)
     pictures = min(training["batch_samples"] or count, count)
-    step_s = GPU_STEP_S["tape"] + 6 * products * pictures / (CORE_FLOP_PER_S["tape"] * threads)
+    is_plain = training["optimizer"] != "muon" and training["precision"] != "float64"
+    engine = "cuda" if gpus and is_plain and training.get("engine") != "tape" else "tape"
+    flop_per_s = GPU_FLOP_PER_S[engine] if gpus else CORE_FLOP_PER_S["tape"] * threads
+    step_s = GPU_STEP_S[engine] + 6 * products * pictures / flop_per_s
     minutes = STARTING_MINUTES + ceil(training["steps"] * step_s / 60)
     limit_s = training.get("time_limit_s", inf)
     return ceil(min(attempt * min(minutes, LONGEST_MINUTES), limit_s / 60))

@@ -14,7 +14,8 @@ PRESETS = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 def adopt_preset(written: dict[str, Any]) -> None:
     """Put the network that ``preset`` names in place of those listed under ``fields``.
 
-    It is taught every picture. A name that is none of `PRESETS` is left for the schema to refuse.
+    It is taught every picture, and alone: sweeps, which start from those fields, are left out. A
+    name that is none of `PRESETS` is left for the schema to refuse.
     """
     name = written.get("preset")
     if name not in PRESETS:
@@ -24,4 +25,5 @@ def adopt_preset(written: dict[str, Any]) -> None:
     for image in images.values() if isinstance(images, Mapping) else ():
         if isinstance(image, dict):
             image.pop("fields", None)
+    written.pop("sweeps", None)
     del written["preset"]

@@ -298,7 +298,7 @@ def read_config(path: Path) -> None:
         estimates.table_minutes(table)
     for classifier in found["classifiers"].values():
         estimates.classifier_memory_mb(classifier, 1, 0)
-        estimates.classifier_minutes(classifier, 1)
+        estimates.classifier_minutes(classifier, 1, 0)
 
 
 def picture_facts() -> bytes:

@@ -91,8 +91,10 @@ def test_a_preset_keeps_its_own_defaults(written):
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_takes_the_place_of_all_networks(written, name):
     written["images"]["other"] = {"path": "tiny.png", "fields": ["plain"]}
+    written["sweeps"] = {"seeds": {"fields": ["plain"], "vary": {"random_seed": [0, 1]}}}
     written["preset"] = name
     settings = read(written)
+    assert not settings["sweeps"]
     assert runs(settings) == [Run("tiny", name), Run("other", name)]
     assert settings["fields"][name]["training"]["learning_rate"] > 0
 

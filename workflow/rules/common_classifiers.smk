@@ -57,7 +57,9 @@ def classifier_memory_mb(wildcards, threads):
 
 
 def classifier_minutes(wildcards, threads, attempt):
-    return estimates.classifier_minutes(classifier_of(wildcards), threads, attempt)
+    return estimates.classifier_minutes(
+        classifier_of(wildcards), threads, classifier_gpus(wildcards), attempt
+    )
 
 
 def every_classifier(pattern):

@@ -101,7 +101,8 @@ def _with_kernels(
     wanted: str, precision: str, problem: Problem, device: Device, threads: int
 ) -> Engine | str:
     """An engine with kernels of its own, or why there is none for a problem."""
-    reason: str | None = f"{wanted} is for fields, which are taught to draw pictures"
+    taught = "fields and classifiers" if wanted == "cuda" else "fields"
+    reason: str | None = f"{wanted} is for {taught}"
     if isinstance(problem, ClassifierProblem) and wanted == "cuda":
         reason = cuda_classifier.reason_against(problem, precision, device)
         return reason or ClassifierCudaEngine(problem, device)

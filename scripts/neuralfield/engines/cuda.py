@@ -6,6 +6,7 @@ nothing is allocated and nothing is copied between card and host.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from neuralfield.device import Array, Device, require_memory
@@ -38,6 +39,9 @@ _BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
 """Of networks that take their steps together in one launch."""
 
 _LEAST_CAPABILITY = 75
+_MOST_NUMBERS = 1 << 31
+"""Of one parameter: kernels count them in 32 bits."""
+
 _OUT_OF_MEMORY = 2
 """The status of CUDA's own errors that says so."""
 
@@ -273,6 +277,8 @@ def _unknown_part(problem: PictureProblem, network: NetworkPlan, batch: BatchPla
     """What kernels have no code for, whichever pass is taken; None: they have it for all."""
     if batch.loss not in LOSSES:
         return f"the loss {batch.loss}"
+    if network.levels and prod(network.table_shape) >= _MOST_NUMBERS:
+        return f"grids of {prod(network.table_shape):,} numbers"
     return unknown_rule(problem) or network.unknown_part
 
 

@@ -62,8 +62,8 @@ class ClassifierCudaEngine(CudaEngine):
 
     def close(self) -> None:
         """Give the card's memory back, but for the network's and the optimizer's."""
-        self.__dict__.pop("_parameters", None)
         super().close()
+        self.__dict__.pop("_parameters", None)
 
     def _prepare_classifier(self, problem: ClassifierProblem, plan: ClassifierPlan) -> None:
         device = self._device

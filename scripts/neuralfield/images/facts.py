@@ -13,6 +13,7 @@ import numpy as np
 
 from neuralfield.errors import InputError
 from neuralfield.files import write_atomically
+from neuralfield.images.kind import is_line_art
 from neuralfield.images.picture import CHANNELS, Picture
 from neuralfield.json_files import read_json
 
@@ -31,10 +32,21 @@ def picture_digest(values: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def write_facts(path: Path, source: Picture, resized: Picture) -> None:
-    """Write what a picture was, and what it has become."""
-    digest = {"digest": picture_digest(resized.values())}
-    facts = {"source": _described(source), "resized": _described(resized) | digest}
+def write_facts(
+    path: Path, source: Picture, resized: Picture, *, of_line_art: bool | None = None
+) -> None:
+    """Write what a picture was, and what it has become.
+
+    Parameters
+    ----------
+    path : Path
+    source, resized : Picture
+    of_line_art : bool, optional
+        What to write of that: a tile is of the kind of its whole picture. Default: as it looks.
+    """
+    kind = is_line_art(resized) if of_line_art is None else of_line_art
+    seen = {"is_line_art": kind, "digest": picture_digest(resized.values())}
+    facts = {"source": _described(source), "resized": _described(resized) | seen}
     write_atomically(path, (json.dumps(facts, indent=2) + "\n").encode())
 
 
@@ -45,7 +57,8 @@ def read_facts(path: Path) -> dict[str, dict[str, Any]]:
     -------
     dict
         ``source`` and ``resized``, each with ``mode``, ``width``, ``height`` (in pixels) and
-        ``bit_depth``; ``resized`` with ``digest`` too, unless an earlier version wrote it.
+        ``bit_depth``; ``resized`` with ``is_line_art`` and ``digest`` too, unless an earlier
+        version wrote it.
 
     Raises
     ------

@@ -2,24 +2,46 @@
 
 import numpy as np
 
+from neuralfield.images.picture import Picture
+
 _NEAR = 0.1
 """Of black or white, so that a scan's paper and ink count too."""
 
-_LEAST_SHARE = 0.65
+_LEAST_SHARE, _LEAST_OF_EACH = 0.65, 0.01
+"""Of black and white together, and of each."""
 
 
-def is_line_art(values: np.ndarray) -> bool:
-    """Whether nearly everything is black or white, and greys are mere edges.
+class ToneCount:
+    """How many pixels of a picture are black, and how many white; it may come in bands."""
 
-    Drawings made of thin lines have two thirds of their pixels near black or white even at 100
-    pixels, and ever more at larger sizes; photographs with a bright sky or much white stay below
-    0.55 (`benchmarks/line_drawings.py` and the Kodak pictures).
+    def __init__(self) -> None:
+        self._black = self._white = self._pixels = 0
 
-    Parameters
-    ----------
-    values : ndarray, shape (height, width, channels)
-        0 to 1. Colours, and what is not opaque, are no line art.
-    """
-    is_extreme = ((values <= _NEAR) | (values >= 1 - _NEAR)).all(axis=-1)
-    spread = values.max(axis=-1) - values.min(axis=-1)
-    return float((is_extreme & (spread <= 2 * _NEAR)).mean()) >= _LEAST_SHARE
+    def see(self, band: Picture) -> Picture:
+        """Count the pixels of a band, or of all of a picture; returns it."""
+        values = band.values()
+        opaque = np.True_
+        if band.mode == "rgba":
+            values, opaque = values[..., :3], values[..., 3] >= 1 - _NEAR
+        self._black += int(((values <= _NEAR).all(axis=-1) & opaque).sum())
+        self._white += int(((values >= 1 - _NEAR).all(axis=-1) & opaque).sum())
+        self._pixels += band.width * band.height
+        return band
+
+    @property
+    def is_line_art(self) -> bool:
+        """Whether nearly everything is black or white, and greys are mere edges.
+
+        Drawings made of thin lines have two thirds of their pixels near black or white even at 100
+        pixels, and ever more at larger sizes. Photographs with a bright sky have less of both, and
+        those taken at night hardly any white.
+        """
+        together, fewest = self._black + self._white, min(self._black, self._white)
+        return together >= _LEAST_SHARE * self._pixels and fewest >= _LEAST_OF_EACH * self._pixels
+
+
+def is_line_art(picture: Picture) -> bool:
+    """Whether a picture is; see `ToneCount`."""
+    tones = ToneCount()
+    tones.see(picture)
+    return tones.is_line_art

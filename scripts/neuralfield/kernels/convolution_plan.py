@@ -63,11 +63,6 @@ class ConvolutionShape:
         return high, wide
 
     @property
-    def values_in(self) -> int:
-        """Of a picture."""
-        return self.channels_in * self.height * self.width
-
-    @property
     def values_out(self) -> int:
         """Of a picture."""
         high, wide = self.sides_out
