@@ -4,7 +4,8 @@ A step is three stages: sampling, a pass (forward, loss, backward) and the updat
 nothing is allocated and nothing is copied between card and host.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -117,18 +118,15 @@ class CudaEngine:
         self._steps = RecordedSteps(device, self._begin, self._launch_step)
         self.totals = xp.zeros(2)
         try:
-            with named_range(self._cuda, "compile"):
-                prepare()
-            xp.cuda.get_current_stream().synchronize()
-            self._warm_up()
-            self._steps.record()
-        except _memory_errors(xp) as error:
-            if getattr(error, "status", _OUT_OF_MEMORY) != _OUT_OF_MEMORY:
-                raise
+            with memory_in_words(device, remedy):
+                with named_range(self._cuda, "compile"):
+                    prepare()
+                xp.cuda.get_current_stream().synchronize()
+                self._warm_up()
+                self._steps.record()
+        except ResourceError:
             self.close()
-            raise ResourceError(
-                _WHERE, f"{error}", f"no more than {device.name} has free", remedy
-            ) from error
+            raise
 
     def run(self, first_step: int, count: int) -> None:
         """Take `count` steps and add each one's loss and squared error to `totals`.
@@ -228,6 +226,24 @@ class CudaEngine:
             self._pass.launch()
         with named_range(self._cuda, "update"):
             self._update.launch()
+
+
+@contextmanager
+def memory_in_words(device: Device, remedy: str) -> Iterator[None]:
+    """Have CuPy's and CUDA's errors about used-up memory say what to do.
+
+    Raises
+    ------
+    ResourceError
+    """
+    try:
+        yield
+    except _memory_errors(device.xp) as error:
+        if getattr(error, "status", _OUT_OF_MEMORY) != _OUT_OF_MEMORY:
+            raise
+        raise ResourceError(
+            _WHERE, f"{error}", f"no more than {device.name} has free", remedy
+        ) from error
 
 
 def _memory_errors(xp: Any) -> tuple[type[Exception], ...]:

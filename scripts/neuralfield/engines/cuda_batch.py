@@ -9,12 +9,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from neuralfield.device import Device
-from neuralfield.engines.cuda import BatchKind, CudaEngine
+from neuralfield.engines.cuda import BatchKind, CudaEngine, memory_in_words
 from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch, HopperNarrowPass
 from neuralfield.engines.hopper_network import card_limits
 from neuralfield.engines.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.sampling_stage import SamplingBatch
 from neuralfield.engines.update_stage import UpdateBatch
+
+_REMEDY = "train fewer networks in a job (sweeps: batch)"
 
 
 class CudaBatch:
@@ -25,6 +27,11 @@ class CudaBatch:
     device : Device
     engines : sequence of CudaEngine
         With the same `batch_kind`, none of them closed.
+
+    Raises
+    ------
+    ResourceError
+        The card has too little memory.
     """
 
     def __init__(self, device: Device, engines: Sequence[CudaEngine]) -> None:
@@ -34,12 +41,13 @@ class CudaBatch:
         self._is_constant = sampling[0].is_constant
         passes = [engine.stages.own_pass for engine in engines]
         self._passes = [each for each in passes if isinstance(each, HopperNarrowPass)]
-        self._sampling = SamplingBatch(device, sampling)
-        self._pass = HopperNarrowBatch(device, self._passes)
-        self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
-        self._steps = RecordedSteps(device, self._begin, self._launch_step)
-        device.synchronize()
-        self._steps.record()
+        with memory_in_words(device, _REMEDY):
+            self._sampling = SamplingBatch(device, sampling)
+            self._pass = HopperNarrowBatch(device, self._passes)
+            self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
+            self._steps = RecordedSteps(device, self._begin, self._launch_step)
+            device.synchronize()
+            self._steps.record()
 
     def run(self, first_step: int, count: int) -> None:
         """Take steps with all; see `CudaEngine.run`."""
