@@ -8,6 +8,7 @@ from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import PartialGradient
 from neuralfield.engines.drawing_stage import DrawingStage
 from neuralfield.engines.hopper_network import card_limits
+from neuralfield.engines.launch import Launch
 from neuralfield.kernels.classifier_plan import ClassifierPlan
 from neuralfield.kernels.convolution_plan import (
     SHARED_LIMIT_BYTES,
@@ -26,24 +27,8 @@ _HEAD_OWN_BYTES = 64
 """Of shared memory, for the loss; more than it takes."""
 
 _GRADIENT_TILE = (32, 64)
-_GRADIENT_THREADS = 256
 _LEAST_SHARE = 32
 _DROPOUT_WORDS = 1 << 32
-
-
-@dataclass(frozen=True)
-class _Launch:
-    """A kernel with what it is given."""
-
-    kernel: Any
-    grid: tuple[int, ...]
-    threads: int
-    arguments: tuple[Any, ...]
-    shared_bytes: int = 0
-
-    def __call__(self) -> None:
-        """Put it on the current stream."""
-        self.kernel(self.grid, (self.threads,), self.arguments, shared_mem=self.shared_bytes)
 
 
 @dataclass(frozen=True)
@@ -100,8 +85,8 @@ class ClassifierPass:
         self._multiprocessors, self._shared_limit_bytes = card_limits(device)
         self._arrays: list[Array] = []
         self._stages: list[_Stage] = []
-        self._forward: list[_Launch] = []
-        self._backward: list[_Launch] = []
+        self._forward: list[Launch] = []
+        self._backward: list[Launch] = []
         offset, values = 0, drawn.inputs
         for shape in plan.convolutions:
             offset, values = self._add_convolution(shape, parameters, offset, values)
@@ -174,10 +159,10 @@ class ClassifierPass:
 
     def _launch_of(
         self, module: Any, name: str, plan: KernelPlan, arguments: tuple[Any, ...]
-    ) -> _Launch:
+    ) -> Launch:
         kernel = module.get_function(name)
         kernel.max_dynamic_shared_size_bytes = plan.shared_bytes
-        return _Launch(kernel, plan.grid, plan.threads, arguments, plan.shared_bytes)
+        return Launch(kernel, plan.grid, arguments, plan.threads, plan.shared_bytes)
 
     def _add_head(self, parameters: Array, flat: Array, random_seed: int, step: Array) -> None:
         """Launches of the linear layers; they come between forward and backward."""
@@ -210,12 +195,12 @@ class ClassifierPass:
             *(step, drawn.samples, drawn.labels, flat, parameters),
             *(hidden, slopes, flat_slopes, self.loss_partials),
         )
-        self._forward.append(_Launch(head, (blocks,), _HEAD_THREADS, arguments, shared_bytes))
+        self._forward.append(Launch(head, (blocks,), arguments, _HEAD_THREADS, shared_bytes))
         gradient = compile_module("dense_gradient.cu", constants | {"SHARE": share}).get_function(
             "dense_gradient"
         )
         arguments = (flat, hidden, slopes, self._dense_parts)
-        self._forward.append(_Launch(gradient, (tiles, shares), _GRADIENT_THREADS, arguments))
+        self._forward.append(Launch(gradient, (tiles, shares), arguments))
 
 
 def head_constants(plan: ClassifierPlan, pictures: int, random_seed: int) -> dict[str, Any]:

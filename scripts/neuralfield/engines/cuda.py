@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from neuralfield.device import Array, Device, require_memory
+from neuralfield.device import Device, require_memory
 from neuralfield.engines.buffers import Buffers, Pass
 from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch, HopperNarrowPass
 from neuralfield.engines.hopper_pass import HopperPass
@@ -22,7 +22,7 @@ from neuralfield.engines.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.sampling_stage import SamplingStage
 from neuralfield.engines.update_stage import (
     UpdateStage,
-    flatten_arrays,
+    flatten_parameters,
     unclipped,
     working_bytes,
 )
@@ -338,13 +338,7 @@ def _own_bytes(problem: PictureProblem, batch: BatchPlan) -> int:
 
 def _make_buffers(problem: PictureProblem, batch: BatchPlan, device: Device) -> Buffers:
     xp, network = device.xp, problem.network
-    arrays: dict[str, Array] = {name: tensor.data for name, tensor in network.parameters.items()}
-    flat = flatten_arrays(device, [(arrays, name) for name in arrays])
-    offsets, offset = {}, 0
-    for name, tensor in network.parameters.items():
-        tensor.data = arrays[name]
-        offsets[name] = offset
-        offset += tensor.data.size
+    flat, offsets = flatten_parameters(device, network)
     encoding = network.encoding
     return Buffers(
         parameters=flat,

@@ -1,6 +1,6 @@
 """The cuda engine for classifiers: the same steps with other stages."""
 
-from neuralfield.device import Array, Device, require_memory
+from neuralfield.device import Device, require_memory
 from neuralfield.engines.classifier_pass import (
     ClassifierPass,
     activation_bytes,
@@ -12,7 +12,7 @@ from neuralfield.engines.cuda import CudaEngine, reason_against_card, unknown_ru
 from neuralfield.engines.drawing_stage import DrawingStage
 from neuralfield.engines.update_stage import (
     UpdateStage,
-    flatten_arrays,
+    flatten_parameters,
     unclipped,
     working_bytes,
 )
@@ -69,10 +69,7 @@ class ClassifierCudaEngine(CudaEngine):
         device = self._device
         step = device.xp.zeros((), dtype="int64")
         self._problem = problem
-        arrays: dict[str, Array] = {n: t.data for n, t in problem.network.parameters.items()}
-        self._parameters = flatten_arrays(device, [(arrays, name) for name in arrays])
-        for name, tensor in problem.network.parameters.items():
-            tensor.data = arrays[name]
+        self._parameters, _ = flatten_parameters(device, problem.network)
         self._sampling = DrawingStage(device, problem, plan, step)
         self._pass = ClassifierPass(
             device, plan, self._parameters, self._sampling, problem.random_seed, step

@@ -7,11 +7,10 @@ import numpy as np
 from neuralfield.classifiers.labelled import network_inputs
 from neuralfield.device import Device
 from neuralfield.engines.classifier_problem import ClassifierProblem
+from neuralfield.engines.launch import THREADS
 from neuralfield.kernels.classifier_plan import ClassifierPlan
 from neuralfield.kernels.source import compile_module
 from neuralfield.rng import half_bits_of
-
-_THREADS = 256
 
 
 class DrawingStage:
@@ -66,7 +65,7 @@ class DrawingStage:
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
-        self._kernel((self._blocks,), (_THREADS,), self._arguments)
+        self._kernel((self._blocks,), (THREADS,), self._arguments)
 
 
 def brightness_table(problem: ClassifierProblem) -> np.ndarray:
@@ -85,5 +84,5 @@ def drawing_constants(problem: ClassifierProblem, plan: ClassifierPlan) -> dict[
         "HALF_BITS": half_bits_of(batches.sample_count),
         "SEED": f"{batches.random_seed}ull",
         "PIXELS": plan.pixels,
-        "THREADS": _THREADS,
+        "THREADS": THREADS,
     }

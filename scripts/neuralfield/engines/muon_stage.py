@@ -9,9 +9,9 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import WeightCopy
+from neuralfield.engines.launch import THREADS
 from neuralfield.kernels.source import compile_module
 
-_THREADS = 256
 _SIDE = 64
 """Of the tiles that matrices are padded for."""
 
@@ -105,7 +105,7 @@ class MuonStage:
 
     def launch(self) -> None:
         """Put the stage on the current stream, behind the kernel that leaves the directions."""
-        matrices, threads = self._matrices, (_THREADS,)
+        matrices, threads = self._matrices, (THREADS,)
         self._normalise((_NORMALISING_BLOCKS, self._grid[2]), threads, (matrices,))
         for number in range(_NEWTON_SCHULZ_STEPS):
             arguments = (matrices, np.int32(number))

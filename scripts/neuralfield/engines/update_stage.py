@@ -13,6 +13,7 @@ from neuralfield.engines.launch import THREADS, Launch
 from neuralfield.engines.muon_stage import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.problem import Problem
 from neuralfield.kernels.source import compile_module
+from neuralfield.network import Network
 from neuralfield.optimizers import Adam, ClippedGradients, Muon, Optimizer, Sgd
 from neuralfield.schedules import Schedule
 from neuralfield.tensor import Tensor
@@ -222,6 +223,26 @@ def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]
         mapping[key] = flat[start : start + array.size].reshape(array.shape)
         start += array.size
     return flat
+
+
+def flatten_parameters(device: Device, network: Network) -> tuple[Array, dict[str, int]]:
+    """Move a network's parameters into one flat array, of which they become views.
+
+    Returns
+    -------
+    flat : array of float32, shape (n,)
+    offsets : dict of str to int
+        Where each begins, in numbers.
+    """
+    tensors = network.parameters
+    arrays: dict[str, Array] = {name: tensor.data for name, tensor in tensors.items()}
+    flat = flatten_arrays(device, [(arrays, name) for name in arrays])
+    offsets, offset = {}, 0
+    for name, tensor in tensors.items():
+        tensor.data = arrays[name]
+        offsets[name] = offset
+        offset += tensor.data.size
+    return flat, offsets
 
 
 def unclipped(optimizer: Optimizer) -> Optimizer:
