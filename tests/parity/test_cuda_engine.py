@@ -54,6 +54,7 @@ GRIDS = {
 }
 FINER = {"type": "finer", "hidden_layers": 2, "first_omega_0": 20.0, "omega_0": 30.0}
 GAUSS = {"type": "gauss", "hidden_layers": 2}
+WIRE = {"type": "wire", "hidden_layers": 2, "width": 12}
 PASSES_AND_PRECISIONS = [
     (HopperNarrowPass, "mixed"),
     (HopperPass, "mixed"),
@@ -179,6 +180,17 @@ CASES = {
     "gauss 256, footprint 3": ({**GAUSS, "width": 256}, {"channels": 3, "points": 3}),
     "gauss 64, colour": ({**GAUSS, "width": 64}, {"channels": 3}),
     "gauss 100, transparent": ({**GAUSS, "width": 100, "hidden_layers": 1}, {"channels": 4}),
+    "wire": (WIRE, {}),
+    "wire, no hidden layer": ({**WIRE, "hidden_layers": 0}, {"channels": 2}),
+    "wire 128, footprint 3": ({**WIRE, "width": 128}, {"channels": 3, "points": 3}),
+    "wire 90, colour": ({**WIRE, "width": 90, "hidden_layers": 3}, {"channels": 3}),
+    "wire 45, transparent": ({**WIRE, "width": 45, "hidden_layers": 1}, {"channels": 4}),
+    "wire, narrow bells": (
+        {**WIRE, "width": 40, "omega_0": 10.0, "scale": 30.0},
+        {"batch_pixels": 65},
+    ),
+    "wire, wide bells": ({**WIRE, "width": 40, "omega_0": 30.0, "scale": 8.0}, {"channels": 3}),
+    "wire, many waves": ({**WIRE, "width": 40, "omega_0": 30.0, "scale": 3.0}, {"channels": 3}),
     "cross-entropy": (
         {**SIREN, "output": "sigmoid"},
         {"loss": "binary_cross_entropy", "batch_pixels": 100},
@@ -244,15 +256,16 @@ def test_chunks_change_no_bit_of_the_gradient_of_grids(gpu, monkeypatch, setting
 
 @pytest.mark.parametrize(("pass_type", "precision"), PASSES_AND_PRECISIONS)
 @pytest.mark.parametrize("points", [1, 4])
-def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, pass_type, precision, points):
+@pytest.mark.parametrize("field", [SIREN, WIRE], ids=["siren", "wire"])
+def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, field, points, pass_type, precision):
     settings: dict[str, Any] = {
         "batch_pixels": 100,
         "detail_share": 0.5,
         "points": points,
         "channels": 3,
     }
-    problem = make_problem(device=gpu, **settings)
-    twin = TapeEngine(make_problem(**settings), CPU, 1)
+    problem = make_problem(field, device=gpu, **settings)
+    twin = TapeEngine(make_problem(field, **settings), CPU, 1)
     engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
     for first in range(0, 200, 50):  # later steps differ as any two roundings do
         engine.totals.fill(0)
@@ -266,13 +279,14 @@ def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, pass_type, precis
 
 @pytest.mark.parametrize(("pass_type", "precision"), PASSES_AND_PRECISIONS)
 @pytest.mark.parametrize("settings", [MUON, CLIPPED, MUON | CLIPPED], ids=str)
+@pytest.mark.parametrize("field", [SIREN, WIRE], ids=["siren", "wire"])
 def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
-    gpu, monkeypatch, settings, pass_type, precision
+    gpu, monkeypatch, field, settings, pass_type, precision
 ):
     """After one step parameters are near the tape's, after ten and more the loss is."""
     settings = {"batch_pixels": 100, "points": 3, "channels": 3} | settings
-    problem = make_problem(device=gpu, **settings)
-    twin = TapeEngine(make_problem(dtype="float64", **settings), CPU, 1)
+    problem = make_problem(field, device=gpu, **settings)
+    twin = TapeEngine(make_problem(field, dtype="float64", **settings), CPU, 1)
     before = {name: to_host(array) for name, array in problem.network.arrays.items()}
     engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
     engine.run(0, 1)
@@ -301,6 +315,7 @@ def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
         (SIREN, {"batch_pixels": 100, "points": 3} | MUON | CLIPPED),
         (GRIDS, {"batch_pixels": 100, "points": 3}),
         (GRIDS, {"width": 80, "height": 50}),
+        (WIRE, {"batch_pixels": 100, "points": 3} | MUON | CLIPPED),
     ],
 )
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
@@ -417,6 +432,7 @@ def test_the_best_network_is_kept(tmp_path, monkeypatch, gpu, precision):
         (SIREN, {"batch_pixels": 0}),
         (GRIDS, {"supervision": "footprint", "footprint_points": 3}),
         (GRIDS, {"batch_pixels": 0}),
+        (WIRE, {"supervision": "footprint", "footprint_points": 3}),
     ],
 )
 def test_two_runs_and_a_resumed_one_give_the_same_bytes(

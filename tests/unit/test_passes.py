@@ -14,6 +14,7 @@ def mlp(activation, *widths, **settings):
 
 WAVES = {"type": "fourier", "frequencies": 20, "width": 64}
 HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
+WIRE = {"type": "wire", "hidden_layers": 2}
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,13 @@ HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
         (HASHGRID, 75, "auto", "layers"),
         (SIREN, 90, "float32", "layers"),
         (SIREN, 80, "auto", "layers"),
+        # complex numbers are not for the narrow one, nor are many waves for arguments in 16 bits
+        ({**WIRE, "width": 12}, 90, "auto", "hopper"),
+        ({**WIRE, "width": 128}, 90, "auto", "hopper"),
+        ({**WIRE, "width": 129}, 90, "auto", "layers"),
+        ({**WIRE, "omega_0": 30.0, "scale": 7.0}, 90, "auto", "layers"),
+        (WIRE, 90, "float32", "layers"),
+        (WIRE, 75, "auto", "layers"),
     ],
 )
 def test_the_first_pass_that_covers_a_network_is_taken(field, capability, precision, chosen):

@@ -25,6 +25,7 @@ from neuralfield.engines.update_stage import flatten_arrays, state_keys
 from neuralfield.kernels.plan import (
     ACTIVATIONS,
     ENCODINGS,
+    FOR_CARDS_ONLY,
     LOSSES,
     OUTPUTS,
     NetworkPlan,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 _COVERED = {
     "encoding": ENCODINGS,
-    "activation": ACTIVATIONS,
+    "activation": tuple(name for name in ACTIVATIONS if name not in FOR_CARDS_ONLY),
     "output": OUTPUTS,
     "loss": LOSSES,
 }

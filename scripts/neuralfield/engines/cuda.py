@@ -12,6 +12,7 @@ from typing import Any
 
 from neuralfield.device import Device, require_memory
 from neuralfield.engines.buffers import Buffers, Pass
+from neuralfield.engines.complex_pass import make_pass
 from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch, HopperNarrowPass
 from neuralfield.engines.hopper_pass import HopperPass
 from neuralfield.engines.layer_pass import LayerPass
@@ -177,7 +178,7 @@ class CudaEngine:
         step = device.xp.zeros((), dtype="int64")
         self._problem = problem
         self._buffers = _make_buffers(problem, batch, device)
-        self._pass: Pass = pass_type(device, network, batch, self._buffers, self.precision)
+        self._pass = make_pass(pass_type, device, network, batch, self._buffers, self.precision)
         self._sampling = SamplingStage(device, problem, network, batch, self._buffers, step)
         self._update = UpdateStage(
             device,

@@ -47,7 +47,7 @@ def reason_against(network: NetworkPlan, precision: str, compute_capability: int
         return f"a layer of {widest} values, more than {_WIDEST}"
     if not 2 <= len(network.layers) <= _MOST_LAYERS:
         return f"{len(network.layers)} layers, not 2 to {_MOST_LAYERS}"
-    if len({layer.activation for layer in network.layers[:-1]}) > 1:
+    if len({(layer.activation, layer.wavelet_scale) for layer in network.layers[:-1]}) > 1:
         return "different activations"
     if network.layers[-1].fan_out > _MOST_CHANNELS:
         return f"{network.layers[-1].fan_out} channels, more than {_MOST_CHANNELS}"

@@ -56,10 +56,10 @@ class Activations:
 
 
 @cache
-def layer_kernels(activation: str, is_mixed: bool) -> Any:
+def layer_kernels(activation: str, is_mixed: bool, wavelet_scale: float = 0.0) -> Any:
     """The module of layers.cu for one activation."""
     constants = {"ACTIVATION": ACTIVATIONS.index(activation), "MIXED": is_mixed}
-    return compile_module("layers.cu", constants)
+    return compile_module("layers.cu", constants | {"WAVELET_SCALE": wavelet_scale})
 
 
 def padded(width: int) -> int:
@@ -176,6 +176,11 @@ class LayerForward:
             slopes.append(self.xp.zeros(shape, self.dtype) if is_kept else None)
         return Activations(values, slopes)
 
+    def kernels(self, index: int) -> Any:
+        """The module of layers.cu for a layer; any, where it has no activation."""
+        layer = self.network.layers[index]
+        return layer_kernels(layer.activation or ACTIVATIONS[0], self.is_mixed, layer.wavelet_scale)
+
     def parameter(self, name: str) -> Array | None:
         """The parameters from `name` on, or None if there is no such one."""
         return self._parameters[self._offsets[name] :] if name in self._offsets else None
@@ -195,7 +200,7 @@ class LayerForward:
         if self.has_features:
             launches.append(self._encoding(inputs, present, rows, activations.values[0]))
         for index, layer in enumerate(self.network.layers[:-1]):
-            kernels = layer_kernels(layer.activation or "", self.is_mixed)
+            kernels = self.kernels(index)
             width, width_after = self.widths[index], self.widths[index + 1]
             after = (activations.values[index + 1], activations.slopes[index + 1])
             if index in self._forward:
@@ -223,8 +228,8 @@ class LayerForward:
     def _encoding(self, inputs: Array, present: Any, rows: int, features: Any) -> Launch:
         if self.network.encoding == "hashgrid":
             return self._grids.launch(inputs, int(present), rows, features)
-        # these two kernels have no activation in them: any module that is compiled will do
-        kernels = layer_kernels(self.network.layers[0].activation or ACTIVATIONS[0], self.is_mixed)
+        # these two kernels have no activation in them
+        kernels = self.kernels(0)
         head, tail = (inputs, present, np.int32(rows)), (features, np.int32(self.widths[0]))
         if self.network.encoding == "fourier":
             assert self._frequencies is not None
@@ -255,7 +260,7 @@ class LayerForward:
             line["padded_in"], line["padded_out"] = self._forward[index].shape
             line["frequency"] = layer.frequency
         on_card = self.xp.asarray(table.view(np.uint8))
-        kernels = layer_kernels(self.network.layers[0].activation or "", self.is_mixed)
+        kernels = self.kernels(0)
         return Launch(kernels.get_function("prepare_weights"), (64, len(table)), (on_card,))
 
 

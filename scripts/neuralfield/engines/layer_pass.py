@@ -11,7 +11,6 @@ from neuralfield.engines.launch import Launch
 from neuralfield.engines.layer_forward import (
     BLOCK_ROWS,
     LayerForward,
-    layer_kernels,
     reason_against,
     tile_side,
     whole_blocks,
@@ -270,7 +269,8 @@ class LayerPass:
         side = tile_side(inner)
         arguments = (
             *(gradient, np.int32(outer), self._forward.transposed[index]),
-            *(self._activations.kept(index), before, np.int32(inner)),
+            *(self._activations.kept(index), self._activations.values[index]),
+            *(before, np.int32(inner)),
         )
         grid = (inner // side, rows // BLOCK_ROWS)
         return Launch(self._kernel(index - 1, f"backward_{side}"), grid, arguments)
@@ -283,5 +283,4 @@ class LayerPass:
         return Launch(self._kernel(0, "backward_features"), grid, arguments)
 
     def _kernel(self, index: int, name: str) -> Any:
-        activation = self._network.layers[index].activation or ""
-        return layer_kernels(activation, self._forward.is_mixed).get_function(name)
+        return self._forward.kernels(index).get_function(name)

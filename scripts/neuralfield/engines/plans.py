@@ -1,10 +1,19 @@
 """From a network and a problem to the plain numbers that kernels are compiled for."""
 
+from dataclasses import replace
+
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
+from neuralfield.fields.wire import ComplexLinear, Gabor
+from neuralfield.kernels.complex_layers import (
+    ComplexPart,
+    parts_of_complex_layer,
+    parts_of_real_layer,
+)
 from neuralfield.kernels.plan import BatchPlan, LayerPlan, NetworkPlan
+from neuralfield.layers import Layer, Nonlinearity
 
 _ENCODINGS = {
     Identity: "identity",
@@ -16,17 +25,17 @@ _ENCODINGS = {
 
 def network_plan(network: CoordinateNetwork) -> NetworkPlan:
     """What kernels have to know of a network."""
-    activations = [(a.name, a.frequency) for a in network.activations] + [(None, 1.0)]
-    layers = tuple(
-        LayerPlan(layer.fan_in, layer.fan_out, layer.bias is not None, name, float(frequency))
-        for layer, (name, frequency) in zip(network.layers, activations, strict=True)
-    )
+    layers = tuple(map(_layer_plan, network.layers, [*network.activations, None]))
     kind = type(network.encoding)
     encoding = _ENCODINGS.get(kind, kind.__name__)
     grids = network.encoding.levels if isinstance(network.encoding, HashEncoding) else ()
     levels = tuple((grid.resolution, grid.start, grid.rows) for grid in grids)
     output, names = network.output, tuple(network.parameters)
-    return NetworkPlan(encoding, layers, output.name, output.steepness, names, levels)
+    plan = NetworkPlan(encoding, layers, output.name, output.steepness, names, levels)
+    if not any(isinstance(layer, ComplexLinear) for layer in network.layers):
+        return plan
+    parts = tuple(_complex_parts(network))
+    return replace(plan, parameter_names=tuple(plan.tensor_shapes), complex_parts=parts)
 
 
 def batch_plan(problem: PictureProblem) -> BatchPlan:
@@ -43,3 +52,26 @@ def batch_plan(problem: PictureProblem) -> BatchPlan:
         weighted=batches.is_weighted,
         picture=(shape.width, shape.height) if is_picture else None,
     )
+
+
+def _layer_plan(layer: Layer, activation: Nonlinearity | None) -> LayerPlan:
+    fan_out, has_bias = layer.fan_out, layer.bias is not None
+    if activation is None:
+        return LayerPlan(layer.fan_in, fan_out, has_bias, None, 1.0)
+    name, frequency, scale = activation.name, float(activation.frequency), 0.0
+    if isinstance(activation, Gabor):
+        scale = float(activation.scale)
+        fan_out *= 1 if activation.is_complex else 2
+    return LayerPlan(layer.fan_in, fan_out, has_bias, name, frequency, scale)
+
+
+def _complex_parts(network: CoordinateNetwork) -> list[ComplexPart]:
+    """One for each parameter, in order."""
+    parts: list[ComplexPart] = []
+    for index, layer in enumerate(network.layers):
+        if isinstance(layer, ComplexLinear):
+            shape, only = layer.real.shape, layer.real_part_only
+            parts += parts_of_complex_layer(index, shape[0], shape[1], real_part_only=only)
+        else:
+            parts += parts_of_real_layer(index, layer.fan_in, layer.fan_out)
+    return parts

@@ -128,9 +128,9 @@ extern "C" __global__ __launch_bounds__(THREADS, 2) void output_layer(
                     }
                 }
                 if (gradients) {
-                    load_group(kept + index, group);
-#pragma unroll
-                    for (int i = 0; i < GROUP; ++i) before[i] *= activation_slope(group[i]);
+                    float state[GROUP];
+                    load_group(kept + index, state);
+                    differentiate(before, state, group);
                     store_group(gradients + index, before);
                 }
             }

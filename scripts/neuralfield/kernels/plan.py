@@ -3,16 +3,21 @@
 from dataclasses import dataclass
 from typing import Any
 
+from neuralfield.kernels.complex_layers import ComplexPart
+
 TILE_ROWS = 64
 """Rows of the tiles that batches come in: a whole number of pixels with all their points."""
 
 ENCODINGS = ("identity", "corners", "fourier", "hashgrid")
-ACTIVATIONS = ("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian")
+ACTIVATIONS = ("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian", "gabor")
 OUTPUTS = ("linear", "sigmoid")
 LOSSES = ("mse", "binary_cross_entropy", "huber")
-"""What kernels have code for, those for processors too; they know each by its place in its list."""
+"""What kernels have code for; they know each by its place in its list."""
 
-ACTIVATIONS_WITH_SLOPES = ("sine", "variable sine", "gaussian")
+FOR_CARDS_ONLY = ("gabor",)
+"""Those among them that kernels for processors have no code for."""
+
+ACTIVATIONS_WITH_SLOPES = ("sine", "variable sine", "gaussian", "gabor")
 """Whose slopes do not follow from their values, and are kept too."""
 
 MIXED_GRADIENT_SCALE = 1024.0
@@ -32,6 +37,8 @@ class LayerPlan:
         The name of a `Nonlinearity`; None: the last layer.
     frequency : float
         Factor on the affine output, before the activation.
+    wavelet_scale : float
+        How narrow a wavelet is.
     """
 
     fan_in: int
@@ -39,6 +46,7 @@ class LayerPlan:
     has_bias: bool
     activation: str | None
     frequency: float
+    wavelet_scale: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,9 @@ class NetworkPlan:
         In the order in which parameters lie in memory.
     levels : tuple of (int, int, int)
         Of a hash grid, see `neuralfield.kernels.grids`; its table is the first parameter.
+    complex_parts : tuple of ComplexPart
+        Of a network of complex numbers: its parameters. All else tells of the real network that
+        does the same.
     """
 
     encoding: str
@@ -65,6 +76,7 @@ class NetworkPlan:
     steepness: float
     parameter_names: tuple[str, ...]
     levels: tuple[tuple[int, int, int], ...] = ()
+    complex_parts: tuple[ComplexPart, ...] = ()
 
     @property
     def has_features(self) -> bool:
@@ -76,6 +88,16 @@ class NetworkPlan:
         """Of a hash grid: rows, and features of a row."""
         _, start, rows = self.levels[-1]
         return start + rows, self.layers[0].fan_in // len(self.levels)
+
+    @property
+    def tensor_shapes(self) -> dict[str, tuple[int, int]]:
+        """Rows and columns of each layer's weight and bias, by name, in order."""
+        return {
+            f"layers.{index}.{kind}": (rows, layer.fan_out)
+            for index, layer in enumerate(self.layers)
+            for kind, rows in (("weight", layer.fan_in), ("bias", 1))
+            if kind == "weight" or layer.has_bias
+        }
 
     @property
     def unknown_part(self) -> str | None:
@@ -93,6 +115,7 @@ class NetworkPlan:
             "ENCODING": ENCODINGS.index(self.encoding),
             "OUTPUT_SIGMOID": OUTPUTS.index(self.output),
             "STEEPNESS": float(self.steepness),
+            "WAVELET_SCALE": float(self.layers[0].wavelet_scale),
         }
 
 
