@@ -59,8 +59,8 @@ def problem(
         features.data *= 1e4  # fresh ones would hardly matter
     plan = network_plan(network)
     parameters = {name: t.data.astype(np.float32) for name, t in network.parameters.items()}
-    if plan.complex_parts:
-        parameters = real_parameters(plan.complex_parts, plan.tensor_shapes, parameters)
+    if plan.complex_tensors:
+        parameters = real_parameters(plan.complex_tensors, parameters)
     inputs = np.zeros((batch.rows, 2), np.float32)
     valid = layers.valid_rows(batch)
     inputs[valid] = generator.uniform(-1, 1, size=(len(valid), 2))

@@ -75,8 +75,8 @@ def test_the_twin_of_the_layers_has_the_gradients_of_the_tape(field, loss, point
     inputs[layers.valid_rows(batch)] = as_inputs(network, coordinates)
     plan = network_plan(network)
     parameters = {name: tensor.data for name, tensor in network.parameters.items()}
-    if plan.complex_parts:
-        parameters = real_parameters(plan.complex_parts, plan.tensor_shapes, parameters)
+    if plan.complex_tensors:
+        parameters = real_parameters(plan.complex_tensors, parameters)
     *found, by_parameter = layers.forward_and_backward(
         plan,
         batch,
@@ -86,9 +86,9 @@ def test_the_twin_of_the_layers_has_the_gradients_of_the_tape(field, loss, point
         weights,
         network.buffers.get("encoding.frequencies"),
     )
-    if plan.complex_parts:
+    if plan.complex_tensors:
         named = dict(zip(plan.parameter_names, by_parameter, strict=True))
-        by_parameter = list(complex_gradients(plan.complex_parts, named).values())
+        by_parameter = list(complex_gradients(plan.complex_tensors, named).values())
     expected = tape_results(network, batch, coordinates, targets, weights)
 
     assert found == pytest.approx(expected[:2], rel=1e-12)

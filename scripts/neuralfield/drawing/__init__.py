@@ -84,8 +84,8 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
     if dtype == "float64" or reason is not None:
         return ArrayDraw(network, device, dtype, threads)
     arrays = {name: tensor.data for name, tensor in network.parameters.items()}
-    if plan.complex_parts:
-        arrays = real_parameters(plan.complex_parts, plan.tensor_shapes, arrays)
+    if plan.complex_tensors:
+        arrays = real_parameters(plan.complex_tensors, arrays)
     parameters = device.xp.concatenate([array.ravel() for array in arrays.values()])
     starts = np.cumsum([0, *(array.size for array in arrays.values())]).tolist()
     offsets = dict(zip(arrays, starts, strict=False))

@@ -1,6 +1,7 @@
 """Passes over networks of complex numbers: those over real ones, of the real network that does the
 same. See `kernels/complex_layers.cu`."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -8,25 +9,28 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers, PartialGradient, Pass
-from neuralfield.engines.launch import Launch
-from neuralfield.kernels.complex_layers import ComplexPart
+from neuralfield.engines.dependent_launch import DependentLaunch
+from neuralfield.engines.launch import THREADS
+from neuralfield.kernels.complex_layers import ComplexTensor
 from neuralfield.kernels.plan import BatchPlan, NetworkPlan
 from neuralfield.kernels.source import compile_module
 
-_GRID_WIDTH = 128
-_ALIGNED = 4
+_ALIGNED_NUMBERS = 4
 """Gradients begin at multiples of so many numbers, which the update reads at a time."""
 
-_PART = np.dtype(
+_SUMMED_NUMBERS = 32
+"""Gradients of so many complex numbers are summed by a block."""
+
+_WORK = np.dtype(
     [
-        *((name, np.uint64) for name in ("numbers", "tensor")),
-        *((name, np.int32) for name in ("size", "columns", "row_step", "column_step")),
-        *(("first", np.int32, (2,)), ("sign", np.float32, (2,))),
-        *((name, np.int32) for name in ("parts", "part_stride")),
+        *((name, np.uint64) for name in ("real", "imaginary", "tensor", "forward", "backward")),
+        *((name, np.int32) for name in ("first", "size", "columns", "row_step", "column_step")),
+        *((name, np.int32) for name in ("row_stride", "parts", "part_stride")),
+        ("copy_factor", np.float32),
     ],
     align=True,
 )
-"""The struct ComplexPart of complex_layers.cu."""
+"""The struct Work of complex_layers.cu."""
 
 
 def make_pass(
@@ -38,7 +42,7 @@ def make_pass(
     precision: str,
 ) -> Pass:
     """A pass of that type, over complex numbers where the network has them."""
-    if network.complex_parts:
+    if network.complex_tensors:
         return ComplexPass(pass_type, device, network, batch, buffers, precision)
     return pass_type(device, network, batch, buffers, precision)
 
@@ -52,7 +56,7 @@ class ComplexPass:
         Over real numbers.
     device : Device
     network : NetworkPlan
-        With complex parts.
+        With complex tensors.
     batch : BatchPlan
     buffers : Buffers
     precision : {"mixed", "float32"}
@@ -67,40 +71,43 @@ class ComplexPass:
         buffers: Buffers,
         precision: str,
     ) -> None:
-        xp, shapes = device.xp, network.tensor_shapes
-        sizes = [rows * columns for rows, columns in shapes.values()]
-        starts = np.cumsum([0, *sizes]).tolist()
-        offsets = dict(zip(shapes, starts, strict=False))
-        parameters = xp.zeros(starts[-1], np.float32)
+        xp, tensors = device.xp, network.complex_tensors
+        offsets, count = _starts({t.name: t.size * t.row_step * t.column_step for t in tensors}, 1)
+        parameters = xp.zeros(count, np.float32)
         real_buffers = replace(buffers, parameters=parameters, offsets=offsets)
         self._pass: Pass = pass_type(device, network, batch, real_buffers, precision)
         self.name, self.loss_partials = self._pass.name, self._pass.loss_partials
-        partials = dict(zip(shapes, self._pass.partial_gradients(), strict=True))
+        partials = dict(zip(network.parameter_names, self._pass.partial_gradients(), strict=True))
 
-        parts = network.complex_parts
-        ends = np.cumsum([-(-p.rows * p.columns // _ALIGNED) * _ALIGNED for p in parts]).tolist()
-        sums = xp.zeros(ends[-1], np.float32)
+        sizes = {name: n for tensor in tensors for name, n in tensor.parameter_sizes.items()}
+        starts, count = _starts(sizes, _ALIGNED_NUMBERS)
+        sums = xp.zeros(count, np.float32)
         self._gradients = []
-        to_real, to_complex = np.zeros((2, len(parts)), _PART)
-        for index, (part, start) in enumerate(zip(parts, [0, *ends[:-1]], strict=True)):
-            own, partial = sums[start:], partials[part.tensor]
-            _place(to_real[index], part, shapes[part.tensor][1])
-            to_real[index]["numbers"] = _address(buffers.parameters, buffers.offsets[part.name])
-            to_real[index]["tensor"] = _address(parameters, offsets[part.tensor])
-            _place(to_complex[index], part, partial.row_stride)
-            to_complex[index]["numbers"] = own.data.ptr
-            to_complex[index]["tensor"] = _address(partial.array, partial.offset)
-            to_complex[index]["parts"] = partial.parts
-            to_complex[index]["part_stride"] = partial.part_stride
-            size = part.rows * part.columns
-            row_stride = part.columns if part.tensor.endswith(".weight") else size
-            self._gradients.append(PartialGradient(own, 1, size, row_stride, 0, partial.scale))
-        module, grid = compile_module("complex_layers.cu", {}), (_GRID_WIDTH, len(parts))
+        parameter_works, gradient_works = [], []
+        for tensor in tensors:
+            partial = partials[tensor.name]
+            work = _work(tensor, buffers.parameters, buffers.offsets)
+            work["tensor"] = _address(parameters, offsets[tensor.name])
+            work["row_stride"] = tensor.column_step * tensor.columns
+            if partial.copy:
+                work["forward"], work["backward"] = partial.copy.addresses
+                work["copy_factor"] = partial.copy.factor
+            parameter_works.append(_shared_out(work, THREADS))
+            work = _work(tensor, sums, starts)
+            work["tensor"] = _address(partial.array, partial.offset)
+            for name in ("row_stride", "parts", "part_stride"):
+                work[name] = getattr(partial, name)
+            gradient_works.append(_shared_out(work, _SUMMED_NUMBERS))
+            for name, size in tensor.parameter_sizes.items():
+                row = size if tensor.rows == 1 else tensor.columns
+                own = sums[starts[name] :]
+                self._gradients.append(PartialGradient(own, 1, size, row, 0, partial.scale))
+        module = compile_module("complex_layers.cu", {})
         self._make_real, self._make_complex = (
-            Launch(module.get_function(name), grid, (device.asarray(table.view(np.uint8)),))
-            for name, table in (
-                ("make_real_parameters", to_real),
-                ("make_complex_gradients", to_complex),
+            _launch(device, module.get_function(name), np.concatenate(works))
+            for name, works in (
+                ("make_real_parameters", parameter_works),
+                ("make_complex_gradients", gradient_works),
             )
         )
         self._own_bytes = parameters.nbytes + sums.nbytes
@@ -120,19 +127,39 @@ class ComplexPass:
     def launch(self) -> None:
         """Put the pass on the current stream."""
         self._make_real()
-        self._pass.prepare()
         self._pass.launch()
         self._make_complex()
 
 
-def _place(line: Any, part: ComplexPart, stride: int) -> None:
-    """Where the numbers stand in a tensor whose rows are so far apart."""
-    line["size"], line["columns"] = part.rows * part.columns, part.columns
-    line["row_step"] = part.row_step * stride + part.across
-    line["column_step"] = part.column_step
-    for index, place in enumerate(part.places):
-        line["first"][index] = place.row * stride + place.column
-        line["sign"][index] = place.sign
+def _starts(sizes: Mapping[str, int], multiple: int) -> tuple[dict[str, int], int]:
+    """Where arrays of these sizes begin in one, at multiples of a number, and where it ends."""
+    ends = np.cumsum([-(-size // multiple) * multiple for size in sizes.values()]).tolist()
+    return dict(zip(sizes, [0, *ends[:-1]], strict=True)), ends[-1]
+
+
+def _work(tensor: ComplexTensor, numbers: Array, starts: Mapping[str, int]) -> Any:
+    """For all of a tensor, whose parameters lie in `numbers`."""
+    work = np.zeros((), _WORK)
+    work["real"] = _address(numbers, starts[tensor.real])
+    if tensor.imaginary is not None:
+        start = starts[tensor.imaginary] + tensor.first_imaginary
+        work["imaginary"] = _address(numbers, start)
+    for name in ("size", "columns", "row_step", "column_step"):
+        work[name] = getattr(tensor, name)
+    return work
+
+
+def _shared_out(work: Any, numbers: int) -> np.ndarray:
+    """The work of blocks that have so many numbers each."""
+    firsts = np.arange(0, work["size"], numbers)
+    works = np.repeat(work, len(firsts))
+    works["first"] = firsts
+    return works
+
+
+def _launch(device: Device, kernel: Any, works: np.ndarray) -> DependentLaunch:
+    on_card = device.asarray(works.view(np.uint8))
+    return DependentLaunch(device, kernel, len(works), THREADS, [on_card])
 
 
 def _address(array: Array, offset: int) -> int:

@@ -108,7 +108,7 @@ class HopperNarrowPass:
         reason = reason_against(network, precision, compute_capability)
         if reason is not None:
             return reason
-        if network.complex_parts:
+        if network.complex_tensors:
             return "complex numbers"
         shape = _shape(network, 1)
         if shape.widest > _WIDEST:

@@ -43,6 +43,8 @@ def reason_against(network: NetworkPlan, precision: str, compute_capability: int
         return f"compute capability {compute_capability / 10}, not 9.0"
     if precision != "mixed":
         return f"precision {precision}, not mixed"
+    if network.reason_against_mixed is not None:
+        return network.reason_against_mixed
     if widest > _WIDEST:
         return f"a layer of {widest} values, more than {_WIDEST}"
     if not 2 <= len(network.layers) <= _MOST_LAYERS:

@@ -44,10 +44,6 @@ taken decides the result."""
 
 _BLOCK_TILES = {64: 4, 128: 3, 256: 2}
 
-_WIDEST_WAVELET = 4
-"""Frequency over scale. Arguments of wavelets are kept in 16 bits for the way back: of those with
-more waves under their bell they would be those of another wave."""
-
 
 @dataclass(frozen=True)
 class _WeightJob:
@@ -112,9 +108,6 @@ class HopperPass:
             return reason
         if network.encoding == "hashgrid":
             return "hash grids"
-        hidden = network.layers[0]
-        if _WIDEST_WAVELET * hidden.wavelet_scale < hidden.frequency and network.complex_parts:
-            return f"wavelets whose frequency is more than {_WIDEST_WAVELET} times their scale"
         shape = HopperNetwork(network, _BLOCK_TILES)
         values = sum(shape.fan_in(index) + shape.widths[index] for index in shape.matrices)
         needed_bytes = 2 * batch.rows * values

@@ -118,6 +118,8 @@ class LayerPass:
         """
         if precision not in ("float32", "mixed"):
             return f"precision {precision}"
+        if precision == "mixed" and network.reason_against_mixed is not None:
+            return network.reason_against_mixed
         reason = reason_against(network, compute_capability)
         if reason is not None:
             return reason

@@ -7,11 +7,7 @@ from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
 from neuralfield.fields.wire import ComplexLinear, Gabor
-from neuralfield.kernels.complex_layers import (
-    ComplexPart,
-    parts_of_complex_layer,
-    parts_of_real_layer,
-)
+from neuralfield.kernels.complex_layers import ComplexTensor, complex_layer, real_layer
 from neuralfield.kernels.plan import BatchPlan, LayerPlan, NetworkPlan
 from neuralfield.layers import Layer, Nonlinearity
 
@@ -34,8 +30,9 @@ def network_plan(network: CoordinateNetwork) -> NetworkPlan:
     plan = NetworkPlan(encoding, layers, output.name, output.steepness, names, levels)
     if not any(isinstance(layer, ComplexLinear) for layer in network.layers):
         return plan
-    parts = tuple(_complex_parts(network))
-    return replace(plan, parameter_names=tuple(plan.tensor_shapes), complex_parts=parts)
+    tensors = _complex_tensors(network)
+    names = tuple(tensor.name for tensor in tensors)
+    return replace(plan, parameter_names=names, complex_tensors=tuple(tensors))
 
 
 def batch_plan(problem: PictureProblem) -> BatchPlan:
@@ -65,13 +62,14 @@ def _layer_plan(layer: Layer, activation: Nonlinearity | None) -> LayerPlan:
     return LayerPlan(layer.fan_in, fan_out, has_bias, name, frequency, scale)
 
 
-def _complex_parts(network: CoordinateNetwork) -> list[ComplexPart]:
-    """One for each parameter, in order."""
-    parts: list[ComplexPart] = []
+def _complex_tensors(network: CoordinateNetwork) -> list[ComplexTensor]:
+    """Weights and biases, in order."""
+    tensors: list[ComplexTensor] = []
     for index, layer in enumerate(network.layers):
         if isinstance(layer, ComplexLinear):
-            shape, only = layer.real.shape, layer.real_part_only
-            parts += parts_of_complex_layer(index, shape[0], shape[1], real_part_only=only)
+            fan_in, fan_out = layer.real.shape
+            only = layer.real_part_only
+            tensors += complex_layer(index, fan_in, fan_out, real_part_only=only)
         else:
-            parts += parts_of_real_layer(index, layer.fan_in, layer.fan_out)
-    return parts
+            tensors += real_layer(index, layer.fan_in, layer.fan_out)
+    return tensors

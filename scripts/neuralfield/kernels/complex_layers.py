@@ -1,75 +1,77 @@
 """Layers of complex numbers as real ones of twice the width: twin of `complex_layers.cu`.
 
-(a + i b) (A + i B) is the pair (a, b) times [[A, B], [-B, A]]. The two parts of a number are
-neighbours: complex value j is real values 2 j and 2 j + 1. Kernels work on the real network, whose
-parameters are made of the complex one's, and whose gradients are taken back to these.
+A value a + i b is two neighbouring real ones, and a weight A + i B is [[A, B], [-B, A]]: of that
+the first row where values that come in are real, and the first column where real parts alone go
+out. Kernels work on the real network, whose parameters are made of the complex one's, and whose
+gradients are taken back to these.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from neuralfield.device import Array, namespace_of
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the first number of a parameter stands in a tensor of the real network.
-
-    Attributes
-    ----------
-    row, column : int
-    sign : {1, -1}
-        Of all numbers there.
-    """
-
-    row: int
-    column: int
-    sign: int = 1
-
-
-@dataclass(frozen=True)
-class ComplexPart:
-    """A parameter, and where its numbers stand in the real network.
-
-    Number (i, j) is ``row_step * i`` rows and ``across * i + column_step * j`` columns away from
-    the first, in all places. Biases are rows here.
+class ComplexTensor:
+    """A weight or a bias of complex numbers, and how a number stands in the real network's.
 
     Attributes
     ----------
     name : str
+        Of the real network's.
     rows, columns : int
-        Of the parameter.
-    tensor : str
-        Of the real network.
-    places : tuple of Place
-        One or two.
-    row_step, column_step, across : int
+        Complex numbers; a bias is one row.
+    real : str
+        The parameter that real parts are.
+    imaginary : str or None
+        The parameter that imaginary parts are; of a bias the same as `real`, which has them behind
+        all real parts. None: they are 0.
+    row_step, column_step : {1, 2}
+        Rows and columns that a number takes.
     """
 
     name: str
     rows: int
     columns: int
-    tensor: str
-    places: tuple[Place, ...]
-    row_step: int = 1
-    column_step: int = 1
-    across: int = 0
+    real: str
+    imaginary: str | None
+    row_step: int
+    column_step: int
+
+    @property
+    def size(self) -> int:
+        """Complex numbers in it."""
+        return self.rows * self.columns
+
+    @property
+    def parameter_sizes(self) -> dict[str, int]:
+        """Numbers in each of its parameters."""
+        if self.imaginary in (None, self.real):
+            return {self.real: self.size * (1 if self.imaginary is None else 2)}
+        return {self.real: self.size, self.imaginary: self.size}
+
+    @property
+    def first_imaginary(self) -> int:
+        """Where imaginary parts begin in their parameter."""
+        return self.size if self.imaginary == self.real else 0
 
 
-def parts_of_real_layer(index: int, fan_in: int, fan_out: int) -> list[ComplexPart]:
-    """Of a layer whose real outputs have an imaginary part of 0: weight and bias."""
+def real_layer(index: int, fan_in: int, fan_out: int) -> list[ComplexTensor]:
+    """Weight and bias of a layer of real numbers; imaginary parts of its values are 0."""
     weight, bias = f"layers.{index}.weight", f"layers.{index}.bias"
-    places = (Place(0, 0),)
     return [
-        ComplexPart(weight, fan_in, fan_out, weight, places, column_step=2),
-        ComplexPart(bias, 1, fan_out, bias, places, column_step=2),
+        ComplexTensor(weight, fan_in, fan_out, weight, None, 1, 2),
+        ComplexTensor(bias, 1, fan_out, bias, None, 1, 2),
     ]
 
 
-def parts_of_complex_layer(
+def complex_layer(
     index: int, fan_in: int, fan_out: int, *, real_part_only: bool
-) -> list[ComplexPart]:
-    """Of a complex layer: A, B and the bias, which is [real parts, imaginary parts].
+) -> list[ComplexTensor]:
+    """Weight and bias of a complex layer.
 
     Parameters
     ----------
@@ -77,82 +79,66 @@ def parts_of_complex_layer(
     fan_in, fan_out : int
         Complex values.
     real_part_only : bool
-        Whether imaginary parts of the outputs are left out.
+        Whether real parts alone go out.
     """
-    layer = f"layers.{index}"
-    weight, bias = f"{layer}.weight", f"{layer}.bias"
-    shape = (fan_in, fan_out, weight)
-    if real_part_only:
-        return [
-            ComplexPart(f"{layer}.real", *shape, (Place(0, 0),), row_step=2),
-            ComplexPart(f"{layer}.imaginary", *shape, (Place(1, 0, -1),), row_step=2),
-            ComplexPart(bias, 1, fan_out, bias, (Place(0, 0),)),
-        ]
-    steps = {"row_step": 2, "column_step": 2}
+    weight, bias, step = f"layers.{index}.weight", f"layers.{index}.bias", 2 - real_part_only
+    real, imaginary = f"layers.{index}.real", f"layers.{index}.imaginary"
     return [
-        ComplexPart(f"{layer}.real", *shape, (Place(0, 0), Place(1, 1)), **steps),
-        ComplexPart(f"{layer}.imaginary", *shape, (Place(0, 1), Place(1, 0, -1)), **steps),
-        ComplexPart(bias, 2, fan_out, bias, (Place(0, 0),), row_step=0, column_step=2, across=1),
+        ComplexTensor(weight, fan_in, fan_out, real, imaginary, 2, step),
+        ComplexTensor(bias, 1, fan_out, bias, None if real_part_only else bias, 1, step),
     ]
 
 
 def real_parameters(
-    parts: Sequence[ComplexPart],
-    shapes: Mapping[str, tuple[int, int]],
-    parameters: Mapping[str, Array],
+    tensors: Sequence[ComplexTensor], parameters: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Parameters of the real network.
-
-    Parameters
-    ----------
-    parts : sequence of ComplexPart
-    shapes : mapping of name to (rows, columns)
-        Of the real network's tensors.
-    parameters : mapping of name to array
-        Of the complex one.
+    """Parameters of the real network, from the complex one's.
 
     Returns
     -------
-    dict of name to array, shape (rows, columns)
-        In the order of `shapes`.
+    dict of name to array, shape (row_step * rows, column_step * columns)
+        In the order of `tensors`.
     """
-    first = parameters[parts[0].name]
-    xp = namespace_of(first)
-    tensors = {name: xp.zeros(shape, first.dtype) for name, shape in shapes.items()}
-    for part in parts:
-        numbers = parameters[part.name].reshape(part.rows, part.columns)
-        for place in part.places:
-            tensors[part.tensor][_indices(xp, part, place)] = place.sign * numbers
-    return tensors
+    made = {}
+    for tensor in tensors:
+        shape, rows, columns = (tensor.rows, tensor.columns), tensor.row_step, tensor.column_step
+        real = parameters[tensor.real].ravel()[: tensor.size].reshape(shape)
+        imaginary = namespace_of(real).zeros_like(real)
+        if tensor.imaginary is not None:
+            imaginary = parameters[tensor.imaginary].ravel()[tensor.first_imaginary :]
+        blocks = [[real, imaginary.reshape(shape)], [-imaginary.reshape(shape), real]]
+        xp = namespace_of(real)
+        whole = xp.zeros((rows * shape[0], columns * shape[1]), real.dtype)
+        for i in range(rows):
+            for j in range(columns):
+                whole[i::rows, j::columns] = blocks[i][j]
+        made[tensor.name] = whole
+    return made
 
 
 def complex_gradients(
-    parts: Sequence[ComplexPart], gradients: Mapping[str, Array]
-) -> dict[str, Array]:
+    tensors: Sequence[ComplexTensor], gradients: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     """Gradients of the complex network's parameters, from those of the real one's.
-
-    Parameters
-    ----------
-    parts : sequence of ComplexPart
-    gradients : mapping of name to array
 
     Returns
     -------
-    dict of name to array, shape (rows, columns)
+    dict of name to ndarray, shape (n,)
     """
     found = {}
-    for part in parts:
-        tensor = gradients[part.tensor]
-        tensor = tensor.reshape(-1, tensor.shape[-1])
-        xp = namespace_of(tensor)
-        found[part.name] = sum(
-            place.sign * tensor[_indices(xp, part, place)] for place in part.places
-        )
+    for tensor in tensors:
+        rows, columns = tensor.row_step, tensor.column_step
+        whole = gradients[tensor.name].reshape(rows * tensor.rows, columns * tensor.columns)
+        real, imaginary = whole[::rows, ::columns].copy(), np.zeros((tensor.rows, tensor.columns))
+        if columns == 2:
+            imaginary += whole[::rows, 1::2]
+        if rows == 2:
+            imaginary -= whole[1::2, ::columns]
+        if rows == columns == 2:
+            real += whole[1::2, 1::2]
+        parts = [real.ravel()] if tensor.imaginary is None else [real.ravel(), imaginary.ravel()]
+        if len(tensor.parameter_sizes) == 1:
+            found[tensor.real] = np.concatenate(parts)
+        else:
+            found |= dict(zip(tensor.parameter_sizes, parts, strict=True))
     return found
-
-
-def _indices(xp: Array, part: ComplexPart, place: Place) -> tuple[Array, Array]:
-    """Row and column of each number, to index a tensor with."""
-    i, j = xp.arange(part.rows)[:, None], xp.arange(part.columns)
-    rows = place.row + part.row_step * i + 0 * j
-    return rows, place.column + part.across * i + part.column_step * j

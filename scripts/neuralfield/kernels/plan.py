@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from neuralfield.kernels.complex_layers import ComplexPart
+from neuralfield.kernels.complex_layers import ComplexTensor
 
 TILE_ROWS = 64
 """Rows of the tiles that batches come in: a whole number of pixels with all their points."""
@@ -23,6 +23,10 @@ ACTIVATIONS_WITH_SLOPES = ("sine", "variable sine", "gaussian", "gabor")
 MIXED_GRADIENT_SCALE = 1024.0
 """Factor on slopes of the loss while they are stored as fp16: keeps small ones above its smallest
 number. A power of two, so that it rounds nothing."""
+
+_MOST_WAVES = 4
+"""Frequency of a wavelet over its scale, in 16 bits. At the most it is e ** (4 ** 2 / 4) then:
+where imaginary parts are negative, the wave grows before the bell ends it."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,9 @@ class NetworkPlan:
         In the order in which parameters lie in memory.
     levels : tuple of (int, int, int)
         Of a hash grid, see `neuralfield.kernels.grids`; its table is the first parameter.
-    complex_parts : tuple of ComplexPart
-        Of a network of complex numbers: its parameters. All else tells of the real network that
-        does the same.
+    complex_tensors : tuple of ComplexTensor
+        Of a network of complex numbers: its weights and biases. All else tells of the real network
+        that does the same.
     """
 
     encoding: str
@@ -76,7 +80,7 @@ class NetworkPlan:
     steepness: float
     parameter_names: tuple[str, ...]
     levels: tuple[tuple[int, int, int], ...] = ()
-    complex_parts: tuple[ComplexPart, ...] = ()
+    complex_tensors: tuple[ComplexTensor, ...] = ()
 
     @property
     def has_features(self) -> bool:
@@ -90,16 +94,6 @@ class NetworkPlan:
         return start + rows, self.layers[0].fan_in // len(self.levels)
 
     @property
-    def tensor_shapes(self) -> dict[str, tuple[int, int]]:
-        """Rows and columns of each layer's weight and bias, by name, in order."""
-        return {
-            f"layers.{index}.{kind}": (rows, layer.fan_out)
-            for index, layer in enumerate(self.layers)
-            for kind, rows in (("weight", layer.fan_in), ("bias", 1))
-            if kind == "weight" or layer.has_bias
-        }
-
-    @property
     def unknown_part(self) -> str | None:
         """A part that kernels have no code for; None: they have it for all."""
         used = [
@@ -108,6 +102,14 @@ class NetworkPlan:
             ("output", self.output, OUTPUTS),
         ]
         return next((f"the {kind} {part}" for kind, part, known in used if part not in known), None)
+
+    @property
+    def reason_against_mixed(self) -> str | None:
+        """Why it cannot be computed in 16 bits; None: it can."""
+        hidden = self.layers[:-1]
+        if any(_MOST_WAVES * h.wavelet_scale < h.frequency for h in hidden if h.wavelet_scale):
+            return f"wavelets of a frequency above {_MOST_WAVES} times their scale in 16 bits"
+        return None
 
     def constants(self) -> dict[str, Any]:
         """For the source of a kernel."""
