@@ -2,8 +2,7 @@
 #include "hopper_network.cuh"
 
 // Derivatives of a layer at the points of a thread, as they are kept from forward to backward: in
-// float16, or for relu a bit each. Of a wavelet z is kept: its derivatives are twice as many numbers
-// as there are columns.
+// float16, or for relu a bit each. Of wavelets z is kept: their derivatives are twice as many.
 template <int columns>
 struct Derivatives {
     static constexpr bool are_bits = ACTIVATION == RELU;

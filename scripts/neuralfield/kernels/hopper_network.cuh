@@ -2,8 +2,8 @@
 // the next matrix product, while weights stream past; sums and activations are in registers.
 //
 // Constants: REAL_WIDTHS (without padding), ACTIVATION (of all layers), FREQUENCIES,
-// INVERSE_FREQUENCIES, WAVELET_SCALE, FOURIER_COUNT, CHANNELS, and those of hopper_sizes.cuh, hopper_stream.cuh and
-// loss.cuh.
+// INVERSE_FREQUENCIES, WAVELET_SCALE, FOURIER_COUNT, CHANNELS, and those of hopper_sizes.cuh,
+// hopper_stream.cuh and loss.cuh.
 //
 // Thread `lane` of warp w has rows 16 w + lane / 4 (and 8 below it) of its tile, and of every 8
 // columns the two at 2 (lane % 4): sums[4 j + 2 i + e] is row i, column 8 j + e.
@@ -46,13 +46,13 @@ __device__ __forceinline__ float activation(float z, float inverse_frequency) {
     return __fdividef(1.0f, 1.0f + __expf(-z));
 }
 
-// The same of two neighbours, which are the parts of a complex z for the wavelet
-// exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
 __device__ __forceinline__ float decay_of_wavelet(float inverse_frequency) {
     const float narrowness = float(WAVELET_SCALE) * inverse_frequency;
     return narrowness * narrowness;
 }
 
+// The activations of two neighbours, which for wavelets are the parts of a complex z:
+// exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
 template <int name>
 __device__ __forceinline__ float2 activations(float low, float high, float inverse_frequency) {
     if constexpr (name == GABOR) {

@@ -1,8 +1,8 @@
 // Forward and backward of a network, layer by layer, on any card. Twin: kernels/layers.py.
 //
-// Constants: ACTIVATION, MIXED, for wavelets WAVELET_SCALE. Sizes come at run time. Arrays of activations are (rows, stride):
-// rows are whole blocks of 128, strides multiples of 64 with columns beyond a layer's width of no
-// effect, because weights are zero there. Rows beyond a batch's have no gradient.
+// Constants: those of activation.cuh. Sizes come at run time. Arrays of activations are (rows,
+// stride): rows are whole blocks of 128, strides multiples of 64 with columns beyond a layer's
+// width of no effect, because weights are zero there. Rows beyond a batch's have no gradient.
 #include "activation.cuh"
 #include "column_sums.cuh"
 #include "element.cuh"
