@@ -53,7 +53,7 @@ KERNEL_FIELDS = ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp")
 """Networks that engines have kernels for, on processors and on cards."""
 
 CARD_FIELDS = (*KERNEL_FIELDS, "wire")
-"""Networks that have kernels on cards."""
+"""Those with kernels for cards."""
 
 _ASSUMED_CLASSES = 256
 """The most there can be."""

@@ -53,8 +53,8 @@ GRIDS = {
     "width": 64,
 }
 FINER = {"type": "finer", "hidden_layers": 2, "first_omega_0": 20.0, "omega_0": 30.0}
-GAUSS = {"type": "gauss", "hidden_layers": 2}
 WIRE = {"type": "wire", "hidden_layers": 2, "width": 12}
+GAUSS = {"type": "gauss", "hidden_layers": 2}
 PASSES_AND_PRECISIONS = [
     (HopperNarrowPass, "mixed"),
     (HopperPass, "mixed"),
@@ -176,10 +176,6 @@ CASES = {
     "finer 64, colour": ({**FINER, "width": 64}, {"channels": 3}),
     "finer 100, transparent": ({**FINER, "width": 100, "hidden_layers": 1}, {"channels": 4}),
     "finer, far out": ({**FINER, "width": 40, "first_bias": 8.0}, {"batch_pixels": 65}),
-    "gauss": ({**GAUSS, "width": 24}, {}),
-    "gauss 256, footprint 3": ({**GAUSS, "width": 256}, {"channels": 3, "points": 3}),
-    "gauss 64, colour": ({**GAUSS, "width": 64}, {"channels": 3}),
-    "gauss 100, transparent": ({**GAUSS, "width": 100, "hidden_layers": 1}, {"channels": 4}),
     "wire": (WIRE, {}),
     "wire, no hidden layer": ({**WIRE, "hidden_layers": 0}, {"channels": 2}),
     "wire 128, footprint 3": ({**WIRE, "width": 128}, {"channels": 3, "points": 3}),
@@ -191,6 +187,10 @@ CASES = {
     ),
     "wire, wide bells": ({**WIRE, "width": 40, "omega_0": 30.0, "scale": 8.0}, {"channels": 3}),
     "wire, many waves": ({**WIRE, "width": 40, "omega_0": 30.0, "scale": 3.0}, {"channels": 3}),
+    "gauss": ({**GAUSS, "width": 24}, {}),
+    "gauss 256, footprint 3": ({**GAUSS, "width": 256}, {"channels": 3, "points": 3}),
+    "gauss 64, colour": ({**GAUSS, "width": 64}, {"channels": 3}),
+    "gauss 100, transparent": ({**GAUSS, "width": 100, "hidden_layers": 1}, {"channels": 4}),
     "cross-entropy": (
         {**SIREN, "output": "sigmoid"},
         {"loss": "binary_cross_entropy", "batch_pixels": 100},
@@ -313,9 +313,9 @@ def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
     [
         (SIREN, {"batch_pixels": 100, "points": 3}),
         (SIREN, {"batch_pixels": 100, "points": 3} | MUON | CLIPPED),
+        (WIRE, {"batch_pixels": 100, "points": 3} | MUON | CLIPPED),
         (GRIDS, {"batch_pixels": 100, "points": 3}),
         (GRIDS, {"width": 80, "height": 50}),
-        (WIRE, {"batch_pixels": 100, "points": 3} | MUON | CLIPPED),
     ],
 )
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
@@ -430,9 +430,9 @@ def test_the_best_network_is_kept(tmp_path, monkeypatch, gpu, precision):
         (SIREN, {"supervision": "footprint", "footprint_points": 3}),
         (SIREN, {"supervision": "footprint", "footprint_points": 3} | EVERYTHING),
         (SIREN, {"batch_pixels": 0}),
+        (WIRE, {"supervision": "footprint", "footprint_points": 3}),
         (GRIDS, {"supervision": "footprint", "footprint_points": 3}),
         (GRIDS, {"batch_pixels": 0}),
-        (WIRE, {"supervision": "footprint", "footprint_points": 3}),
     ],
 )
 def test_two_runs_and_a_resumed_one_give_the_same_bytes(

@@ -30,8 +30,8 @@ FIELDS = {
     "waves": {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64},
     "grids": {"type": "hashgrid", "levels": 5, "log2_table_size": 8, "width": 40},
     "finer": {"type": "finer", "width": 100, "hidden_layers": 2, "first_omega_0": 10.0},
-    "gauss": {"type": "gauss", "width": 100, "hidden_layers": 2},
     "wire": {"type": "wire", "width": 50, "hidden_layers": 2},
+    "gauss": {"type": "gauss", "width": 100, "hidden_layers": 2},
     "many waves": {"type": "fourier", "frequencies": 128, "hidden_layers": 2, "width": 128},
 }
 WIDE = {"type": "mlp", "widths": (300, 64), "activation": "relu"}

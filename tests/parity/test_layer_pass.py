@@ -34,8 +34,8 @@ FIELDS = [
     {"type": "fourier", "frequencies": 40, "width": 96, "activation": "relu", "scale": 3.0},
     {"type": "hashgrid", "levels": 5, "features": 4, "log2_table_size": 6, "width": 96},
     {"type": "finer", "width": 129, "hidden_layers": 2, "first_omega_0": 10.0},
-    {"type": "gauss", "width": 129, "hidden_layers": 2},
     {"type": "wire", "width": 65, "hidden_layers": 2},
+    {"type": "gauss", "width": 129, "hidden_layers": 2},
 ]
 TOLERANCE = {"float32": 2e-5, "mixed": 3e-2}
 """Of a gradient's norm."""

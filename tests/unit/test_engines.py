@@ -159,9 +159,9 @@ def test_a_field_without_kernels_goes_to_the_tape(kind, part):
     "settings",
     [
         {"field": {"type": "finer"}},
-        {"field": {"type": "gauss"}},
         {"field": {"type": "wire"}},
         {"field": {"type": "wire", "width": 200}, "optimizer": "muon"},
+        {"field": {"type": "gauss"}},
         {"optimizer": "muon"},
         {"optimizer": "muon", "gradient_clip_norm": 1.0},
         {"optimizer": "sgd", "gradient_clip_norm": 1.0},

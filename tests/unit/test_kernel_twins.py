@@ -23,9 +23,9 @@ FIELDS = [
     {"type": "fourier", "frequencies": 5, "width": 7, "activation": "relu", "scale": 2.0},
     {"type": "hashgrid", "levels": 4, "base_resolution": 3, "log2_table_size": 5, "width": 7},
     {"type": "finer", "width": 9, "hidden_layers": 2, "first_omega_0": 5.0, "omega_0": 30.0},
-    {"type": "gauss", "width": 9, "hidden_layers": 2, "scale": 3.0},
     {"type": "wire", "width": 5, "hidden_layers": 2, "omega_0": 5.0, "scale": 3.0},
     {"type": "wire", "width": 3, "hidden_layers": 0, "output": "sigmoid"},
+    {"type": "gauss", "width": 9, "hidden_layers": 2, "scale": 3.0},
 ]
 
 
