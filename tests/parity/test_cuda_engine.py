@@ -54,6 +54,7 @@ GRIDS = {
 }
 FINER = {"type": "finer", "hidden_layers": 2, "first_omega_0": 20.0, "omega_0": 30.0}
 GAUSS = {"type": "gauss", "hidden_layers": 2}
+CAFE = {"type": "cafe", "scale": 2.0}
 PASSES_AND_PRECISIONS = [
     (HopperNarrowPass, "mixed"),
     (HopperPass, "mixed"),
@@ -64,7 +65,7 @@ MUON: dict[str, Any] = {"optimizer": "muon"}
 CLIPPED: dict[str, Any] = {"gradient_clip_norm": 0.05}
 EVERYTHING: dict[str, Any] = {"optimizer": "muon", "gradient_clip_norm": 0.05, "keep_best": True}
 MOST_RELATIVE_ERROR = {"mixed": 1e-2, "float32": 2e-4}
-MOST_ERROR_BEHIND_GRIDS = {"mixed": 3e-2, "float32": 2e-4}
+MOST_ERROR_BEHIND_FEATURES = {"mixed": 3e-2, "float32": 2e-4}
 """Features rounded to fp16 open and shut some relus."""
 
 
@@ -82,7 +83,8 @@ def gradients_of(engine):
     gradients = {}
     tensors = engine._problem.network.parameters
     for (name, tensor), (partial, flat) in zip(tensors.items(), summed, strict=True):
-        rows, columns = (1, *tensor.shape)[-2:]
+        columns = partial.columns or tensor.shape[-1]
+        rows = tensor.data.size // columns
         strides = (8 * partial.part_stride, 8 * partial.row_stride, 8)
         parts = np.lib.stride_tricks.as_strided(flat, (partial.parts, rows, columns), strides)
         gradients[name] = (partial.scale * parts.sum(axis=0)).reshape(tensor.shape)
@@ -179,6 +181,16 @@ CASES = {
     "gauss 256, footprint 3": ({**GAUSS, "width": 256}, {"channels": 3, "points": 3}),
     "gauss 64, colour": ({**GAUSS, "width": 64}, {"channels": 3}),
     "gauss 100, transparent": ({**GAUSS, "width": 100, "hidden_layers": 1}, {"channels": 4}),
+    "cafe": (CAFE, {"channels": 3}),
+    "cafe, footprint 3": (CAFE, {"channels": 3, "points": 3, "batch_pixels": 100}),
+    "cafe, some pixels, transparent": (CAFE, {"channels": 4, "batch_pixels": 65}),
+    "cafe of 7 factors, odd sizes": (
+        {**CAFE, "frequencies": 9, "chebyshev_degree": 5, "factors": 7, "width": 33},
+        {"channels": 2, "batch_pixels": 63},
+    ),
+    "cafe, no polynomials": ({**CAFE, "chebyshev_degree": 0, "factors": 2, "width": 64}, {}),
+    "cafe, no layer behind": ({**CAFE, "hidden_layers": 0, "width": 40}, {"channels": 3}),
+    "cafe, three layers behind": ({**CAFE, "hidden_layers": 3, "width": 48}, {"points": 4}),
     "cross-entropy": (
         {**SIREN, "output": "sigmoid"},
         {"loss": "binary_cross_entropy", "batch_pixels": 100},
@@ -215,7 +227,8 @@ def test_gradients_are_those_of_the_tape(gpu, monkeypatch, case, pass_type, prec
         name: np.linalg.norm(gradients[name] - array) / np.linalg.norm(array)
         for name, array in expected.items()
     }
-    limits = MOST_ERROR_BEHIND_GRIDS if field["type"] == "hashgrid" else MOST_RELATIVE_ERROR
+    opens_relus = field["type"] in ("hashgrid", "cafe")
+    limits = MOST_ERROR_BEHIND_FEATURES if opens_relus else MOST_RELATIVE_ERROR
     assert max(errors.values()) < limits[precision], errors
     engine.run(0, 1)
     tolerance = MOST_RELATIVE_ERROR[precision]
@@ -244,15 +257,16 @@ def test_chunks_change_no_bit_of_the_gradient_of_grids(gpu, monkeypatch, setting
 
 @pytest.mark.parametrize(("pass_type", "precision"), PASSES_AND_PRECISIONS)
 @pytest.mark.parametrize("points", [1, 4])
-def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, pass_type, precision, points):
+@pytest.mark.parametrize("field", [SIREN, CAFE], ids=lambda field: field["type"])
+def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, field, pass_type, precision, points):
     settings: dict[str, Any] = {
         "batch_pixels": 100,
         "detail_share": 0.5,
         "points": points,
         "channels": 3,
     }
-    problem = make_problem(device=gpu, **settings)
-    twin = TapeEngine(make_problem(**settings), CPU, 1)
+    problem = make_problem(field, device=gpu, **settings)
+    twin = TapeEngine(make_problem(field, **settings), CPU, 1)
     engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
     for first in range(0, 200, 50):  # later steps differ as any two roundings do
         engine.totals.fill(0)
@@ -301,6 +315,8 @@ def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
         (SIREN, {"batch_pixels": 100, "points": 3} | MUON | CLIPPED),
         (GRIDS, {"batch_pixels": 100, "points": 3}),
         (GRIDS, {"width": 80, "height": 50}),
+        (CAFE, {"batch_pixels": 100, "points": 3} | MUON | CLIPPED),
+        (CAFE, {"width": 80, "height": 50}),
     ],
 )
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
@@ -417,6 +433,9 @@ def test_the_best_network_is_kept(tmp_path, monkeypatch, gpu, precision):
         (SIREN, {"batch_pixels": 0}),
         (GRIDS, {"supervision": "footprint", "footprint_points": 3}),
         (GRIDS, {"batch_pixels": 0}),
+        (CAFE, {"supervision": "footprint", "footprint_points": 3} | EVERYTHING),
+        (CAFE, {"batch_pixels": 0}),
+        (CAFE, {"batch_pixels": 0, "precision": "float32"}),
     ],
 )
 def test_two_runs_and_a_resumed_one_give_the_same_bytes(

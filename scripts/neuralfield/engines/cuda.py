@@ -27,7 +27,6 @@ from neuralfield.engines.update_stage import (
     working_bytes,
 )
 from neuralfield.errors import ResourceError
-from neuralfield.fields.network import FourierFeatures
 from neuralfield.kernels.plan import LOSSES, BatchPlan, NetworkPlan
 from neuralfield.optimizers import Adam, Muon, Sgd
 
@@ -339,12 +338,11 @@ def _own_bytes(problem: PictureProblem, batch: BatchPlan) -> int:
 def _make_buffers(problem: PictureProblem, batch: BatchPlan, device: Device) -> Buffers:
     xp, network = device.xp, problem.network
     flat, offsets = flatten_parameters(device, network)
-    encoding = network.encoding
     return Buffers(
         parameters=flat,
         offsets=offsets,
         inputs=xp.zeros((batch.rows, 2), dtype="float32"),
         targets=xp.zeros((batch.pixels, batch.channels), dtype="float32"),
         weights=xp.zeros(batch.pixels, dtype="float32") if batch.weighted else None,
-        frequencies=encoding.frequencies if isinstance(encoding, FourierFeatures) else None,
+        frequencies=network.buffers.get("encoding.frequencies"),
     )
