@@ -21,6 +21,7 @@ from neuralfield.engines import cuda, make_engine
 from neuralfield.engines.cuda import CudaEngine
 from neuralfield.engines.hopper_narrow_pass import HopperNarrowPass
 from neuralfield.engines.hopper_pass import HopperPass
+from neuralfield.engines.hopper_product_pass import HopperProductPass
 from neuralfield.engines.layer_pass import LayerPass
 from neuralfield.engines.plans import batch_plan, network_plan
 from neuralfield.engines.tape import TapeEngine
@@ -58,6 +59,7 @@ CAFE = {"type": "cafe", "scale": 2.0}
 PASSES_AND_PRECISIONS = [
     (HopperNarrowPass, "mixed"),
     (HopperPass, "mixed"),
+    (HopperProductPass, "mixed"),
     (LayerPass, "mixed"),
     (LayerPass, "float32"),
 ]

@@ -14,6 +14,7 @@ from neuralfield.device import Device, require_memory
 from neuralfield.engines.buffers import Buffers, Pass
 from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch, HopperNarrowPass
 from neuralfield.engines.hopper_pass import HopperPass
+from neuralfield.engines.hopper_product_pass import HopperProductPass
 from neuralfield.engines.layer_pass import LayerPass
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import batch_plan, network_plan
@@ -30,8 +31,8 @@ from neuralfield.errors import ResourceError
 from neuralfield.kernels.plan import LOSSES, BatchPlan, NetworkPlan
 from neuralfield.optimizers import Adam, Muon, Sgd
 
-_PassType = type[HopperNarrowPass] | type[HopperPass] | type[LayerPass]
-_PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, LayerPass)
+_PassType = type[HopperNarrowPass] | type[HopperPass] | type[HopperProductPass] | type[LayerPass]
+_PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, HopperProductPass, LayerPass)
 """The first that covers a problem is taken."""
 
 _BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
