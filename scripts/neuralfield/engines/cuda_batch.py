@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from neuralfield.device import Device
-from neuralfield.engines.cuda import BatchKind, CudaEngine, memory_in_words
+from neuralfield.engines.cuda import BatchKind, CudaEngine
 from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch, HopperNarrowPass
 from neuralfield.engines.hopper_network import card_limits
+from neuralfield.engines.recorded_engine import memory_in_words
 from neuralfield.engines.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.sampling_stage import SamplingBatch
 from neuralfield.engines.update_stage import UpdateBatch
