@@ -1,4 +1,4 @@
-"""What engines for cards have in common; no card is needed."""
+"""What engines for cards have in common, and batches of them; no card is needed."""
 
 import weakref
 from types import SimpleNamespace
@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from recording_card import CudaError, OutOfMemoryError, RecordingCard, Stage
 
-from neuralfield.engines import recorded_engine
+from neuralfield.device import Device
+from neuralfield.engines import cuda_batch, recorded_engine
+from neuralfield.engines.cuda_batch import CudaBatch
 from neuralfield.engines.recorded_engine import RecordedEngine, memory_in_words
 from neuralfield.errors import ResourceError
 
@@ -86,3 +88,32 @@ def test_a_card_without_memory_is_said_in_words_and_other_errors_are_left(card):
             raise used_up
     with pytest.raises(CudaError), memory_in_words(card.device, "fewer networks"):
         raise CudaError(700)
+
+
+@pytest.fixture
+def members(card, monkeypatch):
+    """Two engines, whose kernels in one launch have the same names."""
+    kernels = {"SamplingBatch": "sample", "HopperNarrowBatch": "pass", "UpdateBatch": "update"}
+    for name, kernel in kernels.items():
+        monkeypatch.setattr(cuda_batch, name, lambda _, stages, k=kernel: Stage(card, k))
+    monkeypatch.setattr(Device, "synchronize", lambda device: None)
+    engines: list[Any] = [Engine(card) for _ in range(2)]
+    card.done.clear()
+    return engines
+
+
+def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(card, members):
+    batch = CudaBatch(card.device, members)
+    begin = ["prepare pass", "prepare pass"]
+    assert card.done == ["step 0", *begin, "sample", "pass"]
+    card.done.clear()
+    batch.run(8, 17)
+    assert card.done == ["step 8", *begin, *17 * ["sample", "pass", "update"]]
+
+
+def test_a_batch_keeps_nothing_of_an_engine_that_is_closed(card, members):
+    batch = CudaBatch(card.device, members)
+    stages = [weakref.ref(stage) for stage in vars(members[0].stages).values()]
+    members[0].close()  # it has diverged, and goes back
+    assert [stage() for stage in stages] == [None] * 3
+    batch.close()

@@ -41,13 +41,14 @@ class CudaBatch:
         sampling = [engine.stages.sampling for engine in engines]
         self._is_constant = sampling[0].is_constant
         passes = [engine.stages.own_pass for engine in engines]
-        self._passes = [each for each in passes if isinstance(each, HopperNarrowPass)]
+        narrow_passes = [each for each in passes if isinstance(each, HopperNarrowPass)]
         with memory_in_words(device, _REMEDY):
             self._sampling = SamplingBatch(device, sampling)
-            self._pass = HopperNarrowBatch(device, self._passes)
+            self._pass = HopperNarrowBatch(device, narrow_passes)
             self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
             self._steps = RecordedSteps(device, self._begin, self._launch_step)
             device.synchronize()
+            self._warm_up()
             self._steps.record()
 
     def run(self, first_step: int, count: int) -> None:
@@ -58,10 +59,18 @@ class CudaBatch:
         """Wait for the steps, and let go of the graphs."""
         self._steps.close()
 
+    def _warm_up(self) -> None:
+        """Whatever kernels do once they do before the capture; no parameter is changed."""
+        with self._steps.stream as stream:
+            self._begin(0)
+            self._sampling.launch()
+            self._pass.launch()
+            stream.synchronize()
+
     def _begin(self, first_step: int) -> None:
         self._update.set_step(first_step)
-        for own_pass in self._passes:
-            own_pass.prepare()
+        for engine in self.engines:  # no pass is kept here: an engine that is closed lets it go
+            engine.stages.own_pass.prepare()
 
     def _launch_step(self) -> None:
         if not self._is_constant:
