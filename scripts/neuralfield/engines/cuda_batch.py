@@ -48,7 +48,7 @@ class CudaBatch:
             self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
             self._steps = RecordedSteps(device, self._begin, self._launch_step)
             device.synchronize()
-            self._warm_up()
+            self._steps.warm_up(self._sampling, self._pass)
             self._steps.record()
 
     def run(self, first_step: int, count: int) -> None:
@@ -58,14 +58,6 @@ class CudaBatch:
     def close(self) -> None:
         """Wait for the steps, and let go of the graphs."""
         self._steps.close()
-
-    def _warm_up(self) -> None:
-        """Whatever kernels do once they do before the capture; no parameter is changed."""
-        with self._steps.stream as stream:
-            self._begin(0)
-            self._sampling.launch()
-            self._pass.launch()
-            stream.synchronize()
 
     def _begin(self, first_step: int) -> None:
         self._update.set_step(first_step)

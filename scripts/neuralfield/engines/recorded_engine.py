@@ -84,7 +84,7 @@ class RecordedEngine(Generic[AnySampling]):
                 with named_range(self._cuda, "compile"):
                     prepare()
                 xp.cuda.get_current_stream().synchronize()
-                self._warm_up()
+                self._steps.warm_up(self._sampling, self._pass)
                 self._steps.record()
         except ResourceError:
             self.close()
@@ -145,14 +145,6 @@ class RecordedEngine(Generic[AnySampling]):
             step,
             self.precision,
         )
-
-    def _warm_up(self) -> None:
-        """Whatever kernels do once they do before the capture; no parameter is changed."""
-        with self._steps.stream as stream:
-            self._begin(0)
-            self._sampling.launch()
-            self._pass.launch()
-            stream.synchronize()
 
     def _begin(self, first_step: int) -> None:
         self._update.set_step(first_step)
