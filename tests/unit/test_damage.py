@@ -10,7 +10,7 @@ import pytest
 import test_fit
 from damaged_models import damages, require_damages_named
 
-from neuralfield.checkpoint import snapshot_path
+from neuralfield.checkpoint import load_snapshot, snapshot_path
 from neuralfield.errors import CheckpointError, NeuralfieldError
 from neuralfield.fit import Run, fit, publish_segment
 from neuralfield.images import (
@@ -22,7 +22,7 @@ from neuralfield.images import (
     write_facts,
     write_pixel_csv,
 )
-from neuralfield.model import Model, load_model, load_snapshot
+from neuralfield.model import Model, load_model
 from neuralfield.state import StateFolder
 from timelapse import main as film
 
@@ -87,11 +87,11 @@ def test_snapshots_are_named_and_taken_again(trained, tmp_path):
     for content in damages(whole, [o for o in others if o != whole], 200, seed=2):
         said.clear()
         target.write_bytes(content)
-        if not folder.whole_snapshots(partial(load_snapshot, of=own)):
+        if not folder.whole_snapshots(partial(load_snapshot, of=own, load=load_model)):
             assert target.name in said[0] and not target.exists()
         else:
-            snapshot = load_snapshot(target, step, own)
-            expected = load_snapshot(names[1], step, own)
+            snapshot = load_snapshot(target, step, own, load_model)
+            expected = load_snapshot(names[1], step, own, load_model)
             assert all(np.array_equal(snapshot.arrays[n], a) for n, a in expected.arrays.items())
 
 
