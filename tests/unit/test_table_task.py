@@ -269,8 +269,7 @@ def test_a_table_s_network_is_no_picture_s_and_the_other_way_round(trained, tmp_
 def test_numbers_are_measured_where_they_belong(tmp_path):
     table = SHIPPED / "noisy_curve.csv"
     samples = read_samples(table, ["time_s"], ["recorded"])
-    task = make_task(samples, training={"steps": 300}, held_out_share=0.2)
-    model, _ = train(task, tmp_path)
+    train(make_task(samples, training={"steps": 300}, held_out_share=0.2), tmp_path)
     evaluate_table.main(
         table,
         tmp_path / "model.safetensors",
@@ -291,8 +290,10 @@ def test_numbers_are_measured_where_they_belong(tmp_path):
     assert found["rmse_to_truth"] == pytest.approx(off, rel=1e-4)
     assert found["accuracy"] is None and found["coefficients"] is None
     assert found["parameters"] == 8 + 8 + 8 + 1
-    with pytest.raises(InputError, match="the network of another table"):
-        evaluate_table.require_taught(tmp_path / "model.safetensors", model, task.taught)
+    shorter = tmp_path / "shorter.csv"
+    shorter.write_text("".join(table.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(InputError, match=r"the network of another table than .*shorter\.csv"):
+        evaluate_table.read_taught(shorter, tmp_path / "model.safetensors")
 
 
 def test_bits_that_are_remembered():
