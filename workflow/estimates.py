@@ -52,7 +52,7 @@ GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
 KERNEL_FIELDS = ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp")
 """Networks that engines have kernels for, on processors and on cards."""
 
-CARD_FIELDS = (*KERNEL_FIELDS, "wire")
+CARD_FIELDS = (*KERNEL_FIELDS, "wire", "cafe")
 """Those with kernels for cards."""
 
 _ASSUMED_CLASSES = 256
@@ -158,6 +158,8 @@ def gpu_engine(field: Mapping[str, Any]) -> str:
     inputs, *others = layer_widths(field)
     if field["type"] == "hashgrid":  # it counts numbers in memory there
         inputs = field["levels"] * field["features"]
+    if field["type"] == "cafe":  # and all factors of a value as one
+        others = others[1:]
     fits = max(inputs, *others) <= MAX_WIDTH
     return "cuda" if fits and _has_kernels(field, "cuda") else "tape"
 

@@ -32,6 +32,7 @@ FIELDS = {
     "finer": {"type": "finer", "width": 100, "hidden_layers": 2, "first_omega_0": 10.0},
     "wire": {"type": "wire", "width": 50, "hidden_layers": 2},
     "gauss": {"type": "gauss", "width": 100, "hidden_layers": 2},
+    "cafe": {"type": "cafe", "width": 100, "scale": 2.0},
     "many waves": {"type": "fourier", "frequencies": 128, "hidden_layers": 2, "width": 128},
 }
 WIDE = {"type": "mlp", "widths": (300, 64), "activation": "relu"}
@@ -77,6 +78,7 @@ def test_the_fastest_drawer_is_taken(gpu):
     assert drawer_type(make_model(siren), gpu) is fused
     assert drawer_type(make_model(WIDE), gpu) is LayerPixels
     assert drawer_type(make_model(FIELDS["grids"]), gpu) is LayerPixels
+    assert drawer_type(make_model(FIELDS["cafe"]), gpu) is LayerPixels
     assert drawer_type(make_model(siren, precision="float32"), gpu) is LayerPixels
     assert drawer_type(make_model(siren, precision="float64"), gpu) is ArrayDraw
     assert drawer_type(make_model(siren, precision="float64"), CPU) is ArrayDraw

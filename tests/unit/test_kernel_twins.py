@@ -26,6 +26,9 @@ FIELDS = [
     {"type": "wire", "width": 5, "hidden_layers": 2, "omega_0": 5.0, "scale": 3.0},
     {"type": "wire", "width": 3, "hidden_layers": 0, "output": "sigmoid"},
     {"type": "gauss", "width": 9, "hidden_layers": 2, "scale": 3.0},
+    {"type": "cafe", "frequencies": 5, "chebyshev_degree": 4, "width": 7, "scale": 2.0},
+    {"type": "cafe", "chebyshev_degree": 0, "factors": 1, "hidden_layers": 2, "width": 6},
+    {"type": "cafe", "frequencies": 3, "factors": 8, "hidden_layers": 0, "width": 5},
 ]
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from neuralfield.kernels.cpu.layout import Layout
 
 _COVERED = {
-    "encoding": ENCODINGS,
+    "encoding": tuple(name for name in ENCODINGS if name not in FOR_CARDS_ONLY),
     "activation": tuple(name for name in ACTIVATIONS if name not in FOR_CARDS_ONLY),
     "output": OUTPUTS,
     "loss": LOSSES,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.fields import CoordinateNetwork
+from neuralfield.fields.cafe import FourierChebyshev, Product
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
 from neuralfield.fields.wire import ComplexLinear, Gabor
@@ -16,6 +17,7 @@ _ENCODINGS = {
     CornerBias: "corners",
     FourierFeatures: "fourier",
     HashEncoding: "hashgrid",
+    FourierChebyshev: "chebyshev",
 }
 
 
@@ -55,11 +57,13 @@ def _layer_plan(layer: Layer, activation: Nonlinearity | None) -> LayerPlan:
     fan_out, has_bias = layer.fan_out, layer.bias is not None
     if activation is None:
         return LayerPlan(layer.fan_in, fan_out, has_bias, None, 1.0)
-    name, frequency, scale = activation.name, float(activation.frequency), 0.0
+    factors = activation.factors if isinstance(activation, Product) else 1
+    scale = 0.0
     if isinstance(activation, Gabor):
         scale = float(activation.scale)
         fan_out *= 1 if activation.is_complex else 2
-    return LayerPlan(layer.fan_in, fan_out, has_bias, name, frequency, scale)
+    name, frequency = activation.name, float(activation.frequency)
+    return LayerPlan(layer.fan_in, fan_out, has_bias, name, frequency, factors, scale)
 
 
 def _complex_tensors(network: CoordinateNetwork) -> list[ComplexTensor]:

@@ -58,6 +58,7 @@ def forward(
     slopes : list of ndarray
         Of each layer's activation with respect to its argument; the last is that of the values.
         Those of wavelets are (n, 2 width, 2): of both parts of the value that an argument is in.
+        A product has a slope with respect to each of its factors, side by side.
     """
     x = inputs.astype(np.float64)
     if network.encoding == "corners":
@@ -66,7 +67,8 @@ def forward(
         x = grids.features(network.levels, parameters["encoding.table"], inputs)
     elif frequencies is not None:
         phase = 2 * math.pi * (x @ frequencies.astype(np.float64))
-        x = np.concatenate([np.sin(phase), np.cos(phase)], axis=1)
+        degree = network.layers[0].fan_in // 2 - frequencies.shape[1]
+        x = np.concatenate([np.sin(phase), np.cos(phase), *_chebyshev(x, degree)], axis=1)
     activations, slopes = [x], []
     for index, layer in enumerate(network.layers):
         z = activations[-1] @ parameters[f"layers.{index}.weight"].astype(np.float64)
@@ -76,7 +78,10 @@ def forward(
         if layer.activation is None:
             values, slope = _output(network, z)
             return values, activations, [*slopes, slope]
-        value, slope = _ACTIVATIONS[layer.activation](z, layer)
+        if layer.activation == "product":
+            value, slope = _product(z, layer.factors)
+        else:
+            value, slope = _ACTIVATIONS[layer.activation](z, layer)
         activations.append(value)
         slopes.append(slope)
     raise ValueError("the last layer of a plan has no activation")
@@ -127,7 +132,8 @@ def forward_and_backward(
         gradients[f"layers.{index}.bias"] = layer.frequency * gradient.sum(axis=0)
         gradient = layer.frequency * (gradient @ weight.T)
         if index:
-            gradient = _through(gradient, slopes[index - 1])
+            by_factor = np.tile(gradient, network.layers[index - 1].factors)
+            gradient = _through(by_factor, slopes[index - 1])
         elif network.encoding == "hashgrid":
             gradients["encoding.table"] = grids.gradient_of_points(
                 network.levels, network.table_shape, points, gradient
@@ -205,6 +211,20 @@ def _through(gradient: np.ndarray, slope: np.ndarray) -> np.ndarray:
         return gradient * slope
     pairs = gradient.reshape(len(gradient), -1, 1, 2)  # both arguments are given both values'
     return (pairs * slope.reshape(len(gradient), -1, 2, 2)).sum(axis=-1).reshape(gradient.shape)
+
+
+def _chebyshev(x: np.ndarray, degree: int) -> list[np.ndarray]:
+    """T_1(x) to T_degree(x)."""
+    polynomials = [np.ones_like(x), x]
+    for _ in range(degree - 1):
+        polynomials.append(2 * x * polynomials[-1] - polynomials[-2])
+    return polynomials[1 : degree + 1]
+
+
+def _product(z: np.ndarray, factors: int) -> tuple[np.ndarray, np.ndarray]:
+    parts = z.reshape(len(z), factors, -1)
+    others = [np.delete(parts, part, axis=1).prod(axis=1) for part in range(factors)]
+    return parts.prod(axis=1), np.concatenate(others, axis=1)
 
 
 def _logistic(z: np.ndarray) -> np.ndarray:

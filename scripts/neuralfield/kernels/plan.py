@@ -8,13 +8,16 @@ from neuralfield.kernels.complex_layers import ComplexTensor
 TILE_ROWS = 64
 """Rows of the tiles that batches come in: a whole number of pixels with all their points."""
 
-ENCODINGS = ("identity", "corners", "fourier", "hashgrid")
-ACTIVATIONS = ("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian", "gabor")
+ENCODINGS = ("identity", "corners", "fourier", "hashgrid", "chebyshev")
+ACTIVATIONS = (
+    *("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian"),
+    *("product", "gabor"),
+)
 OUTPUTS = ("linear", "sigmoid")
 LOSSES = ("mse", "binary_cross_entropy", "huber")
 """What kernels have code for; they know each by its place in its list."""
 
-FOR_CARDS_ONLY = ("gabor",)
+FOR_CARDS_ONLY = ("chebyshev", "product", "gabor")
 """Those among them that kernels for processors have no code for."""
 
 ACTIVATIONS_WITH_SLOPES = ("sine", "variable sine", "gaussian", "gabor")
@@ -41,6 +44,9 @@ class LayerPlan:
         The name of a `Nonlinearity`; None: the last layer.
     frequency : float
         Factor on the affine output, before the activation.
+    factors : int
+        Equal parts of the affine output, one after another, that the activation ``product``
+        multiplies; 1 for others.
     wavelet_scale : float
         How narrow a wavelet is.
     """
@@ -50,7 +56,13 @@ class LayerPlan:
     has_bias: bool
     activation: str | None
     frequency: float
+    factors: int = 1
     wavelet_scale: float = 0.0
+
+    @property
+    def values_out(self) -> int:
+        """Values after the activation."""
+        return self.fan_out // self.factors
 
 
 @dataclass(frozen=True)
@@ -61,7 +73,8 @@ class NetworkPlan:
     ----------
     encoding : str
         Of the two inputs: ``identity`` as they are, ``corners`` with a one before them, ``fourier``
-        as sines and cosines, ``hashgrid`` as features of grids; the class's name for others.
+        as sines and cosines, ``chebyshev`` with polynomials after these, ``hashgrid`` as features
+        of grids; the class's name for others.
     layers : tuple of LayerPlan
     output : {"linear", "sigmoid"}
     steepness : float
@@ -85,7 +98,7 @@ class NetworkPlan:
     @property
     def has_features(self) -> bool:
         """Whether the first layer is given more than a point's coordinates."""
-        return self.encoding in ("fourier", "hashgrid")
+        return self.encoding in ("fourier", "hashgrid", "chebyshev")
 
     @property
     def table_shape(self) -> tuple[int, int]:
