@@ -12,6 +12,8 @@ constexpr int ALL_CONSUMERS = 15;                                // name of thei
 constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;         // sums of slopes, times x, times y
 constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
 
+constexpr bool ALL_ROWS_VALID = TILE_PIXELS * POINTS == 64 && PIXELS == TILES * TILE_PIXELS;
+
 // A tile's points, as far as they belong to a thread.
 struct Points {
     int index;  // of the tile
@@ -28,7 +30,7 @@ struct Points {
     // Pixel of a row in the batch; -1: the row is not valid.
     __device__ __forceinline__ int pixel_of(int row) const {
         int pixel = index * TILE_PIXELS + row / POINTS;
-        return row < TILE_PIXELS * POINTS && pixel < PIXELS ? pixel : -1;
+        return ALL_ROWS_VALID || (row < TILE_PIXELS * POINTS && pixel < PIXELS) ? pixel : -1;
     }
 
     // What belongs to this thread's points is on its way long before it is needed.
@@ -53,6 +55,14 @@ struct Points {
 
 // ---- loss ----------------------------------------------------------------------------------
 
+// All threads that have points of the same pixels.
+__device__ __forceinline__ void pixels_sync(const Table& table) {
+    if (16 % POINTS == 0)
+        __syncwarp();
+    else
+        table.sync();
+}
+
 // Loss of the two points' pixels; z becomes its slope. Returns loss and squared error, where this
 // thread is the one to count them.
 template <typename Tile>
@@ -68,7 +78,7 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const 
             if (table.lane % 4 == 0)
                 values[16 * table.warp + 8 * i + table.lane / 4][channel] =
                     output_value(z[i][channel]);
-    table.sync();
+    pixels_sync(table);
 #endif
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -96,15 +106,17 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const 
             squared_error = difference * difference;
             slope = loss_slope(value, target);
 #endif
-            if (counts) {  // no product is contracted with the sum: every kernel gets these bits
+            // no product is contracted with a sum: every kernel gets these bits
+            if (counts) {
                 sums.x = __fadd_rn(sums.x, loss);
                 sums.y = __fadd_rn(sums.y, __fmul_rn(tile.weights[i], squared_error));
             }
-            z[i][channel] = valid ? float(GRADIENT_SCALE) * slope * output_slope(value) : 0.0f;
+            slope = __fmul_rn(float(GRADIENT_SCALE) * slope, output_slope(value));
+            z[i][channel] = valid ? slope : 0.0f;
         }
     }
 #if FOOTPRINT
-    table.sync();  // all have read before others write
+    pixels_sync(table);  // all have read before others write
 #endif
     return sums;
 }

@@ -16,6 +16,7 @@
 
 constexpr int CHAIN_TILES = UNIT_CHAINS * UNITS;  // from one tile of a chain to the next
 constexpr int CHAINS = TILES < CHAIN_TILES ? (TILES + UNITS - 1) / UNITS : UNIT_CHAINS;
+constexpr bool LONG_CHAINS = TILES > CHAIN_TILES;  // of several tiles
 constexpr int STRAND_UNITS = (UNITS + STRANDS - 1) / STRANDS;
 constexpr int PARTS = UNITS < STRANDS ? UNITS : STRANDS;
 constexpr int THREADS = 128 * (BLOCK_TILES + 2);
@@ -45,8 +46,9 @@ struct Place {
 
     __device__ __forceinline__ void advance() {
         if (tile >= TILES) return;
-        const int unit = tile % UNITS, next_chain = tile / UNITS % UNIT_CHAINS + 1;
-        if (tile + CHAIN_TILES < TILES) {
+        const int unit = CHAINS > 1 ? tile % UNITS : tile;
+        const int next_chain = CHAINS > 1 ? tile / UNITS % UNIT_CHAINS + 1 : 1;
+        if (LONG_CHAINS && tile + CHAIN_TILES < TILES) {
             tile += CHAIN_TILES;
         } else if (next_chain < CHAINS && next_chain * UNITS + unit < TILES) {
             tile = next_chain * UNITS + unit;
@@ -249,15 +251,37 @@ __device__ __forceinline__ void add_layers(Sums<summer>& chain, const Tile& tile
         add_layers<summer, layer - 1>(chain, tile, exchange, parity);
 }
 
-__device__ __forceinline__ void add_errors(Totals& totals, const Exchange& exchange,
-                                           const Table& table) {
-    if (table.lane % 4 != 0) return;
-    const float* errors = exchange.errors[table.number][threadIdx.x % 128 / 4];
+// What a worker has noted of a tile is added to a chain's totals.
+__device__ __forceinline__ void add_errors(Totals& totals, const float (*noted)[2 + CHANNELS]) {
+    if (threadIdx.x % 4 != 0) return;
+    const float* errors = noted[threadIdx.x % 128 / 4];
     totals.loss += errors[0];
     totals.squared_error += errors[1];
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; ++channel)
         totals.output_bias[channel] += errors[2 + channel];
+}
+
+// The sum of 8 lanes' numbers, as sum_lanes has it.
+template <typename Number>
+__device__ __forceinline__ Number sum_of_lanes(const float* first, int step) {
+    Number pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[i] = Number(first[i * step]) + Number(first[(i + 4) * step]);
+    return (pairs[0] + pairs[2]) + (pairs[1] + pairs[3]);
+}
+
+// The totals of a chain that is a single tile, by one warp: a thread for each sum of each warp.
+__device__ __forceinline__ void note_errors(ChainTotals& chain,
+                                            const float (*noted)[2 + CHANNELS]) {
+    constexpr int step = 2 + CHANNELS;
+    const int lane = threadIdx.x % 32, warp = lane / step, number = lane % step;
+    if (warp >= 4) return;
+    const float* first = &noted[8 * warp][number];
+    if (number < 2)
+        chain.losses[warp][number] = sum_of_lanes<double>(first, step);
+    else
+        chain.output_bias[warp][number - 2] = sum_of_lanes<float>(first, step);
 }
 
 // Sums over a unit's chains and warps, in their order; a chain without tiles has left zeros.
@@ -310,24 +334,29 @@ __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange
         Points none = {};
         const Tile tile = {none, tables, memory, shared, table_of(tables, worker), none};
         add_layers<summer, Sums<summer>::end - 1>(chain, tile, exchange, parity);
-        if (summer == 0) add_errors(totals, exchange, tile.table);
         Place next = place;
         next.advance();
         const bool is_strand_done = next.part != place.part;
         const bool is_chain_done =
-            TILES <= CHAIN_TILES || is_strand_done || next.tile != place.tile + CHAIN_TILES;
-        const int unit = place.tile % UNITS;
+            !LONG_CHAINS || is_strand_done || next.tile != place.tile + CHAIN_TILES;
+        const int unit = CHAINS > 1 ? place.tile % UNITS : place.tile;
         const bool is_unit_done = CHAINS == 1 ? is_chain_done
                                               : is_strand_done || next.tile % UNITS != unit;
+        if (summer == 0) {
+            ChainTotals& its =
+                exchange.totals[(unit - place.part) / STRANDS][place.tile / UNITS % UNIT_CHAINS];
+            const auto* noted = exchange.errors[worker];
+            if (LONG_CHAINS) add_errors(totals, noted);
+            if (LONG_CHAINS && is_chain_done) {
+                note_totals(its, totals, warp);
+                totals = {};
+            }
+            if (!LONG_CHAINS && warp == 0) note_errors(its, noted);
+        }
         wgmma_wait<0>();
         chain.finish();
         arrive_as_warp(&exchange.tables_free[worker][summer]);
         if (is_chain_done) {
-            if (summer == 0) {
-                ChainTotals(&chains)[CHAINS] = exchange.totals[(unit - place.part) / STRANDS];
-                note_totals(chains[place.tile / UNITS % UNIT_CHAINS], totals, warp);
-                totals = {};
-            }
             sums.add(chain);
             chain = {};
         }
