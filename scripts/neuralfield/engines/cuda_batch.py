@@ -38,13 +38,14 @@ class CudaBatch:
         self.engines = list(engines)
         self._cuda = device.xp.cuda
         sampling = [engine.stages.sampling for engine in engines]
-        self._is_constant = sampling[0].is_constant
+        is_constant = sampling[0].is_constant
         passes = [engine.stages.own_pass for engine in engines]
         self._passes = [each for each in passes if isinstance(each, HopperNarrowPass)]
         with memory_in_words(device, _REMEDY):
-            self._sampling = SamplingBatch(device, sampling)
+            self._sampling = None if is_constant else SamplingBatch(device, sampling)
             self._pass = HopperNarrowBatch(device, self._passes)
-            self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
+            updates = [engine.stages.update for engine in engines]
+            self._update = UpdateBatch(device, updates, self._sampling)
             self._steps = RecordedSteps(device, self._begin, self._launch_step)
             device.synchronize()
             self._steps.record()
@@ -61,14 +62,14 @@ class CudaBatch:
         self._update.set_step(first_step)
         for own_pass in self._passes:
             own_pass.prepare()
-
-    def _launch_step(self) -> None:
-        if not self._is_constant:
+        if self._sampling:
             with named_range(self._cuda, "sampling"):
                 self._sampling.launch()
+
+    def _launch_step(self) -> None:
         with named_range(self._cuda, "pass: hopper-narrow, batch"):
             self._pass.launch()
-        with named_range(self._cuda, "update"):
+        with named_range(self._cuda, "update and sampling"):
             self._update.launch()
 
 

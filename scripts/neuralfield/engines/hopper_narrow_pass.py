@@ -11,6 +11,7 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers, PartialGradient
+from neuralfield.engines.dependent_launch import DependentLaunch
 from neuralfield.engines.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.grid_gradient import TableGradient, make_table_gradient, table_partial
 from neuralfield.engines.hopper_gradients import (
@@ -238,14 +239,14 @@ class HopperNarrowBatch:
             "EXCHANGE_BYTES": _exchange_bytes(shape, alone),
         }
         module = compile_module("hopper_narrow_batch.cu", constants, _prelude(shape))
-        self._kernel = module.get_function("hopper_narrow_batch")
-        self._shared_bytes = _batch_bytes(shape, alone)
-        self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes
-        self._members = device.xp.concatenate([each.arguments for each in passes])
+        kernel = module.get_function("hopper_narrow_batch")
+        shared_bytes = _batch_bytes(shape, alone)
+        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        members = device.xp.concatenate([each.arguments for each in passes])
         strands = min(STRANDS, alone.blocks)
         blocks = _network_blocks(strands, len(passes), card_limits(device)[0])
-        self._grid = (blocks, len(passes))
-        self._threads = TILE_THREADS * (_WORKERS + _SUMMERS)
+        grid, threads = (blocks, len(passes)), TILE_THREADS * (_WORKERS + _SUMMERS)
+        self._pass = DependentLaunch(device, kernel, grid, threads, (members,), shared_bytes)
 
     @staticmethod
     def has_room(alone: HopperNarrowPass) -> bool:
@@ -268,7 +269,7 @@ class HopperNarrowBatch:
 
     def launch(self) -> None:
         """Put the pass on the current stream."""
-        self._kernel(self._grid, (self._threads,), (self._members,), shared_mem=self._shared_bytes)
+        self._pass()
 
 
 def _network_blocks(strands: int, members: int, processors: int) -> int:

@@ -11,6 +11,7 @@
 //
 // Constants: SHARED_BYTES, which the host counts on beside weights and tables, and those of
 // hopper_narrow.cuh.
+#include "dependent_launch.cuh"
 #include "hopper_narrow.cuh"
 
 static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
@@ -235,6 +236,7 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
         shared.ones[threadIdx.x] = make_uint4(two_ones, two_ones, two_ones, two_ones);
     shared_written();
     __syncthreads();
+    if (OTHERS_SUM) wait_for_earlier_kernels();
     const Arguments& arguments = shared.arguments;
     if (threadIdx.x == 0) {
         const char* source = arguments.weights;
