@@ -33,6 +33,10 @@ struct Points {
         return ALL_ROWS_VALID || (row < TILE_PIXELS * POINTS && pixel < PIXELS) ? pixel : -1;
     }
 
+    static __device__ __forceinline__ bool is_valid(int pixel) {
+        return ALL_ROWS_VALID || pixel >= 0;
+    }
+
     // What belongs to this thread's points is on its way long before it is needed.
     template <typename Arguments>
     __device__ __forceinline__ void fetch(const Arguments& arguments, const Table& table) {
@@ -40,11 +44,11 @@ struct Points {
         for (int i = 0; i < 2; ++i) {
             int row = 16 * table.warp + 8 * i + table.lane / 4, pixel = pixel_of(row);
             points[i] = arguments.inputs[index * 64 + row];
-            weights[i] = WEIGHTED && pixel >= 0 ? arguments.pixel_weights[pixel] : 1.0f;
+            weights[i] = WEIGHTED && is_valid(pixel) ? arguments.pixel_weights[pixel] : 1.0f;
 #pragma unroll
             for (int channel = 0; channel < CHANNELS; ++channel)
                 targets[i][channel] =
-                    pixel >= 0 ? arguments.targets[pixel * CHANNELS + channel] : 0.0f;
+                    is_valid(pixel) ? arguments.targets[pixel * CHANNELS + channel] : 0.0f;
         }
         if constexpr (ENCODING == HASHGRID)
 #pragma unroll
@@ -83,7 +87,7 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const 
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int row = 16 * table.warp + 8 * i + table.lane / 4;
-        bool valid = tile.pixel_of(row) >= 0;
+        bool valid = tile.is_valid(tile.pixel_of(row));
         bool counts = valid && table.lane % 4 == 0 && row % POINTS == 0;
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel) {
