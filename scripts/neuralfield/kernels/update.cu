@@ -167,10 +167,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 #endif
 
-// The column sums of the loss's parts are added to the totals, by a block of its own, which also
-// prepares the next step's scalars: nobody reads those in this step.
-__device__ void add_totals(const double* __restrict__ loss_partials, double* totals,
-                           Scalars* scalars, const Schedule* schedule, long long step) {
+// The column sums of the loss's parts are added to the totals, by a block of its own.
+__device__ void add_totals(const double* __restrict__ loss_partials, double* totals) {
     __shared__ double sums[2][THREADS];
     double loss = 0.0, squared_error = 0.0;
     for (int part = threadIdx.x; part < LOSS_PARTS; part += THREADS) {
@@ -188,7 +186,6 @@ __device__ void add_totals(const double* __restrict__ loss_partials, double* tot
     if (threadIdx.x == 0) {
         totals[0] += sums[0][0];
         totals[1] += sums[1][0];
-        scalars[(step + 1) & 1] = scalars_of(step + 1, *schedule);
     }
 }
 
@@ -261,7 +258,7 @@ __device__ __forceinline__ void count_step(long long step, long long* step_taken
     }
 }
 
-// Block 0 adds up the loss, which takes longest; the BLOCKS others move parameters. All read the
+// Block 0 adds up the loss; the BLOCKS others move parameters. All read the
 // same step: only the block that ends last counts it, and the order in which blocks end decides
 // nothing else.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -273,9 +270,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
            float* __restrict__ direction_squares) {
     long long step;
     if (blockIdx.x == 0) {
+        step = *step_taken;  // which only the update before has changed
+        // the next step's scalars, which take long: nobody reads them in this one
+        if (threadIdx.x == 0) scalars[(step + 1) & 1] = scalars_of(step + 1, *schedule);
         wait_for_earlier_kernels();
-        step = *step_taken;
-        add_totals(loss_partials, totals, scalars, schedule, step);
+        add_totals(loss_partials, totals);
     } else {
         const Elements elements = {parameters, moments1, moments2};
         const Work work = works[blockIdx.x - 1];

@@ -69,10 +69,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 5)
     update_batch(const Member* members, const SamplingMember* sampling) {
     const Member& member = members[blockIdx.y];
     const int index = (blockIdx.x - 1) * WARPS + threadIdx.x / 32;
+    const long long step = *member.step_taken;  // which only the update before has changed
+    if (blockIdx.x == 0 && threadIdx.x == 0)    // as in `update`
+        member.scalars[(step + 1) & 1] = scalars_of(step + 1, *member.schedule);
     wait_for_earlier_kernels();
-    const long long step = *member.step_taken;
     if (blockIdx.x == 0) {
-        add_totals(member.loss_partials, member.totals, member.scalars, member.schedule, step);
+        add_totals(member.loss_partials, member.totals);
     } else if (blockIdx.x <= MOVING_BLOCKS) {
         if (index < BLOCKS)
             move_elements(member.works[index], {member.parameters, member.moments1, member.moments2},
