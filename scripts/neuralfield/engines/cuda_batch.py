@@ -39,17 +39,16 @@ class CudaBatch:
         self.engines = list(engines)
         self._cuda = device.xp.cuda
         sampling = [engine.stages.sampling for engine in engines]
-        is_constant = sampling[0].is_constant
+        self._is_constant = sampling[0].is_constant
         passes = [engine.stages.own_pass for engine in engines]
         narrow_passes = [each for each in passes if isinstance(each, HopperNarrowPass)]
         with memory_in_words(device, _REMEDY):
-            self._sampling = None if is_constant else SamplingBatch(device, sampling)
+            self._sampling = SamplingBatch(device, sampling)
             self._pass = HopperNarrowBatch(device, narrow_passes)
-            updates = [engine.stages.update for engine in engines]
-            self._update = UpdateBatch(device, updates, self._sampling)
+            self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
             self._steps = RecordedSteps(device, self._begin, self._launch_step)
             device.synchronize()
-            self._steps.warm_up(self._pass)
+            self._steps.warm_up(self._sampling, self._pass)
             self._steps.record()
 
     def run(self, first_step: int, count: int) -> None:
@@ -64,14 +63,14 @@ class CudaBatch:
         self._update.set_step(first_step)
         for engine in self.engines:  # no pass is kept here: an engine that is closed lets it go
             engine.stages.own_pass.prepare()
-        if self._sampling:
-            with named_range(self._cuda, "sampling"):
-                self._sampling.launch()
 
     def _launch_step(self) -> None:
+        if not self._is_constant:
+            with named_range(self._cuda, "sampling"):
+                self._sampling.launch()
         with named_range(self._cuda, "pass: hopper-narrow, batch"):
             self._pass.launch()
-        with named_range(self._cuda, "update and sampling"):
+        with named_range(self._cuda, "update"):
             self._update.launch()
 
 

@@ -335,7 +335,7 @@ def _exchange_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
     weights_bytes = _SUMMERS * 4 * TILE_THREADS * _summer_sums(shape) if chains > 1 else 0
     totals_bytes = -(-units // STRANDS) * chains * 4 * (16 + 4 * channels)
     errors_bytes = _WORKERS * 32 * 4 * (2 + channels)
-    barriers_bytes = _WORKERS * 8 * (len(shape.hidden) + 3)
+    barriers_bytes = _WORKERS * 8 * (len(shape.hidden) + _SUMMERS)
     return weights_bytes + totals_bytes + errors_bytes + barriers_bytes + 16
 
 

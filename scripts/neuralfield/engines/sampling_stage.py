@@ -45,7 +45,6 @@ class SamplingStage:
         """Whether every step's batch is the same: the stage then has to run only once."""
         self.constants = sampling_constants(problem, network, batch)
         self._kernel = compile_module("sampling.cu", self.constants).get_function("sample")
-        self.tiles = batch.tiles
         self.blocks = -(-batch.tiles // _TILES_PER_BLOCK)
         cumulative = problem.batches.cumulative_density
         self.density: tuple[Array, ...] = ()
@@ -89,14 +88,13 @@ class SamplingBatch:
 
     def __init__(self, device: Device, stages: Sequence[SamplingStage]) -> None:
         first = stages[0]
-        self.constants, self.tiles = first.constants, first.tiles
-        self.members = member_table(device, [stage.arguments for stage in stages])
+        self._members = member_table(device, [stage.arguments for stage in stages])
         module = compile_module("sampling_batch.cu", first.constants)
         self._kernel, self._grid = module.get_function("sample_batch"), (first.blocks, len(stages))
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
-        self._kernel(self._grid, (TILE_ROWS * _TILES_PER_BLOCK,), (self.members,))
+        self._kernel(self._grid, (TILE_ROWS * _TILES_PER_BLOCK,), (self._members,))
 
 
 def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:

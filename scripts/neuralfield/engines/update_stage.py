@@ -12,8 +12,6 @@ from neuralfield.engines.dependent_launch import DependentLaunch
 from neuralfield.engines.launch import THREADS, Launch
 from neuralfield.engines.muon_stage import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.problem import Problem
-from neuralfield.engines.sampling_stage import SamplingBatch
-from neuralfield.kernels.plan import TILE_ROWS
 from neuralfield.kernels.source import compile_module
 from neuralfield.network import Network
 from neuralfield.optimizers import Adam, ClippedGradients, Muon, Optimizer, Sgd
@@ -182,13 +180,9 @@ class UpdateBatch:
     device : Device
     stages : sequence of UpdateStage
         With the same constants. Their passes leave sums of parts, see `STRANDS`.
-    sampling : SamplingBatch or None
-        Of the same trainings: the next step's samples are drawn in the same launch.
     """
 
-    def __init__(
-        self, device: Device, stages: Sequence[UpdateStage], sampling: SamplingBatch | None
-    ) -> None:
+    def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:
         tables = [stage.strands() for stage in stages]
         self._works = [device.asarray(works.view(np.uint8)) for works, _ in tables]
         self._members = member_table(
@@ -196,20 +190,12 @@ class UpdateBatch:
             [(works, *others) for works, (_, others) in zip(self._works, tables, strict=True)],
         )
         works = len(tables[0][0])
-        constants = stages[0].constants | {"BLOCKS": works, "SAMPLES": int(sampling is not None)}
-        blocks = 1 + -(-works // STRANDS)  # a warp for each
-        sampling_members = self._members  # not looked at
-        if sampling:
-            tiles_per_block = THREADS // TILE_ROWS
-            constants |= sampling.constants | {"TILES_PER_BLOCK": tiles_per_block}
-            blocks += -(-sampling.tiles // tiles_per_block)
-            sampling_members = sampling.members
-        module = compile_module("update_batch.cu", constants)
+        module = compile_module("update_batch.cu", stages[0].constants | {"BLOCKS": works})
         kernel = module.get_function("update_batch")
         self._set_steps = module.get_function("set_steps")
         self._grid = (1, len(stages))
-        arguments = self._members, sampling_members
-        self._update = DependentLaunch(device, kernel, (blocks, len(stages)), THREADS, arguments)
+        grid = (1 + -(-works // STRANDS), len(stages))  # a warp for each
+        self._update = DependentLaunch(device, kernel, grid, THREADS, (self._members,))
 
     def set_step(self, first_step: int) -> None:
         """Put on the current stream: the next step comes after `first_step` finished ones."""

@@ -121,11 +121,6 @@ struct OwnTiles {
         tile.table.sync();
     }
 
-    __device__ __forceinline__ void wait_for_last_values(const Tile&) const {}
-
-    template <int layer>
-    __device__ __forceinline__ void wait_for_slopes(const Tile&) const {}
-
     __device__ __forceinline__ void add_totals(const Tile&, float2 errors,
                                                const float (&slopes)[2][CHANNELS]) {
         totals.loss += errors.x;
@@ -159,7 +154,7 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
     const Table slopes = tile.slopes<layer>();
     if constexpr (layer > 0 || ENCODING == HASHGRID)
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
-    summing.template wait_for_slopes<layer>(tile);
+    if constexpr (OTHERS_SUM) __syncwarp();  // derivatives have been read where slopes will be
     put_operand<columns>(slopes, operand);
     summing.template add<layer>(tile, slopes);
     if constexpr (layer > 0) {
@@ -202,7 +197,6 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
     forward(tile, sums, operand);
     wgmma_wait<0>();
     finished_sums<LAST_WIDTH / 2>(sums);
-    summing.wait_for_last_values(tile);
     float z[2][CHANNELS];
     output_layer<true, true>(z, tile.table, sums, tile.shared.constants);
     float2 errors = loss_of_points(z, tile);

@@ -22,8 +22,7 @@ constexpr bool KEEPS_DERIVATIVES =
 // A tile's tables: values that go into each layer with a matrix, and into the last layer. Then
 // - where a warpgroup sums its own tiles: two more for slopes, which take the place of the last
 //   values too; derivatives, where they do not follow from values, for all layers but the last;
-// - where others sum them (STRANDS): slopes of each layer but the first, in whose place are its
-//   derivatives; the first layer's derivatives, while its slopes take the place of the last values.
+// - where others sum them (STRANDS): slopes of each layer, in whose place are its derivatives.
 constexpr int LAST_VALUES = HIDDEN - first_product;
 #ifdef STRANDS
 constexpr bool OTHERS_SUM = true;
@@ -37,13 +36,7 @@ constexpr int TABLES = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
 // with a table once all have come to the product after the next: three tables in turn need no
 // barrier of their own.
 __host__ __device__ constexpr int place_of_slopes(int layer) {
-    if (OTHERS_SUM) return LAST_VALUES + (HIDDEN > 1 ? layer : 1);
-    return LAST_VALUES + (HIDDEN - layer) % 3;
-}
-
-__host__ __device__ constexpr int place_of_derivatives(int layer) {
-    if (OTHERS_SUM) return LAST_VALUES + (layer > 0 ? layer : HIDDEN);
-    return LAST_VALUES + 3 + layer;
+    return LAST_VALUES + (OTHERS_SUM ? 1 + layer : (HIDDEN - layer) % 3);
 }
 
 struct Arguments {
@@ -102,11 +95,12 @@ struct Tile : Points {
         return table_at(place_of_slopes(layer));
     }
 
-    // This thread's derivatives that do not follow from values, of 16 columns: within its warp's
-    // part of the table.
+    // This thread's derivatives that do not follow from values, of 16 columns: where its warp's
+    // slopes will be.
     template <int columns>
     __device__ __forceinline__ uint4* kept(int layer, int column) const {
-        return reinterpret_cast<uint4*>(tables + place_of_derivatives(layer) * TILE_BYTES) +
+        const int place = OTHERS_SUM ? place_of_slopes(layer) : LAST_VALUES + 3 + layer;
+        return reinterpret_cast<uint4*>(tables + place * TILE_BYTES) +
                (table.warp * (columns / 16) + column / 16) * 32 + table.lane;
     }
 

@@ -83,8 +83,7 @@ struct Exchange : WeightSums<(CHAINS > 1)> {
     // of a tile's points, two a thread: loss, squared error, slopes of the outputs
     float errors[BLOCK_TILES][32][2 + CHANNELS];
     uint64_t slopes_here[BLOCK_TILES][HIDDEN];
-    uint64_t tables_free[BLOCK_TILES][3];  // by the first summer, and by the second but for the
-                                           // first layer, and with it
+    uint64_t tables_free[BLOCK_TILES][2];
 };
 
 static_assert(sizeof(Exchange) <= EXCHANGE_BYTES, "the host has to count more");
@@ -103,25 +102,9 @@ struct HandedOver {
     Exchange& exchange;
     int parity;  // of the worker's tiles
 
-    // Until summers have done with tables that are theirs in a tile before or in this one.
-    __device__ __forceinline__ void wait(const Tile& tile, int barrier, int its_parity) const {
-        barrier_wait(&exchange.tables_free[tile.table.number][barrier], its_parity);
-    }
-
     __device__ __forceinline__ void wait_for_tables(const Tile& tile) const {
-        if (SPLIT == 0) wait(tile, 0, parity ^ 1);
-        if (SPLIT > 1) wait(tile, 1, parity ^ 1);
-        if (SPLIT > 0 && first_product == 0) wait(tile, 2, parity ^ 1);
-    }
-
-    __device__ __forceinline__ void wait_for_last_values(const Tile& tile) const {
-        if (SPLIT > 0 && first_product > 0) wait(tile, 2, parity ^ 1);
-    }
-
-    template <int layer>
-    __device__ __forceinline__ void wait_for_slopes(const Tile& tile) const {
-        __syncwarp();  // derivatives have been read where slopes will be
-        if (layer == 0 && SPLIT > 0) wait(tile, 0, parity);  // which are now the last values
+        barrier_wait(&exchange.tables_free[tile.table.number][0], parity ^ 1);
+        if (SPLIT > 0) barrier_wait(&exchange.tables_free[tile.table.number][1], parity ^ 1);
     }
 
     __device__ __forceinline__ void add_totals(const Tile& tile, float2 errors,
@@ -264,10 +247,6 @@ __device__ __forceinline__ void add_layers(Sums<summer>& chain, const Tile& tile
                                        tile.shared.noted[tile.table.number][0]);
     start_gradients<layer>(chain, tile, tile.slopes<layer>());
     wgmma_commit();
-    if constexpr (summer == 1 && layer == 1) {
-        wgmma_wait<0>();
-        arrive_as_warp(&exchange.tables_free[tile.table.number][1]);
-    }
     if constexpr (layer > Sums<summer>::first)
         add_layers<summer, layer - 1>(chain, tile, exchange, parity);
 }
@@ -376,7 +355,7 @@ __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange
         }
         wgmma_wait<0>();
         chain.finish();
-        arrive_as_warp(&exchange.tables_free[worker][2 * summer]);
+        arrive_as_warp(&exchange.tables_free[worker][summer]);
         if (is_chain_done) {
             sums.add(chain);
             chain = {};
@@ -418,7 +397,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (int worker = 0; worker < BLOCK_TILES; ++worker) {
             for (int layer = 0; layer < HIDDEN; ++layer)
                 barrier_init(&exchange.slopes_here[worker][layer], 4);
-            for (int i = 0; i < 3; ++i) barrier_init(&exchange.tables_free[worker][i], 4);
+            for (int summer = 0; summer < 2; ++summer)
+                barrier_init(&exchange.tables_free[worker][summer], 4);
         }
         barrier_init_fence();
     }

@@ -62,8 +62,8 @@ __device__ __forceinline__ float corner_input(float coordinate, int side) {
     return __fdiv_rn(index, float(side > 1 ? side - 1 : 1));
 }
 
-// The rows of one block's tiles, for the step after `step` finished ones.
-__device__ __forceinline__ void sample_rows(int block, long long step,
+// The rows of a block's tiles, for the step after `step` finished ones.
+__device__ __forceinline__ void sample_rows(long long step,
                                             const double* __restrict__ cumulative,
                                             const int* __restrict__ part_starts,
                                             const float* __restrict__ values,
@@ -73,7 +73,7 @@ __device__ __forceinline__ void sample_rows(int block, long long step,
                                             unsigned long long seed) {
     __shared__ int pixel_of[TILES_PER_BLOCK][TILE_PIXELS];
     const int local_tile = threadIdx.x / TILE_ROWS, row = threadIdx.x % TILE_ROWS;
-    const int tile = block * TILES_PER_BLOCK + local_tile;
+    const int tile = blockIdx.x * TILES_PER_BLOCK + local_tile;
     const int local_slot = row / POINTS, point = row % POINTS;
     const int slot = tile * TILE_PIXELS + local_slot;
     const bool is_valid = tile < TILES && local_slot < TILE_PIXELS && slot < PIXELS;
@@ -144,6 +144,5 @@ extern "C" __global__ void __launch_bounds__(TILE_ROWS* TILES_PER_BLOCK)
            const int* __restrict__ part_starts, const float* __restrict__ values,
            float2* __restrict__ inputs, float* __restrict__ targets, float* __restrict__ weights,
            unsigned long long seed) {
-    sample_rows(blockIdx.x, *step_taken, cumulative, part_starts, values, inputs, targets, weights,
-                seed);
+    sample_rows(*step_taken, cumulative, part_starts, values, inputs, targets, weights, seed);
 }

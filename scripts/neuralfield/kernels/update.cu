@@ -194,17 +194,20 @@ struct Element {
     float parameter, moment1, moment2;
 };
 
+// Which products are contracted with sums is said, so that every kernel gets the same bits.
 __device__ __forceinline__ void move(Element& element, float gradient, Scalars now) {
 #if ADAM
-    element.moment1 = element.moment1 * float(BETA1) + float(ONE_MINUS_BETA1) * gradient;
-    element.moment2 = element.moment2 * float(BETA2) + float(ONE_MINUS_BETA2) * gradient * gradient;
-    float scale = sqrtf(element.moment2) * now.inverse_correction2 + float(EPSILON);
-    element.parameter -= now.rate * element.moment1 / scale;
+    element.moment1 = fmaf(float(ONE_MINUS_BETA1), gradient,
+                           __fmul_rn(element.moment1, float(BETA1)));
+    element.moment2 = fmaf(__fmul_rn(float(ONE_MINUS_BETA2), gradient), gradient,
+                           __fmul_rn(element.moment2, float(BETA2)));
+    float scale = fmaf(sqrtf(element.moment2), now.inverse_correction2, float(EPSILON));
+    element.parameter -= __fmul_rn(now.rate, element.moment1) / scale;
 #elif HAS_MOMENTUM
-    element.moment1 = element.moment1 * float(MOMENTUM) + gradient;
-    element.parameter -= now.rate * element.moment1;
+    element.moment1 = __fadd_rn(__fmul_rn(element.moment1, float(MOMENTUM)), gradient);
+    element.parameter = fmaf(-now.rate, element.moment1, element.parameter);
 #else
-    element.parameter -= now.rate * gradient;
+    element.parameter = fmaf(-now.rate, gradient, element.parameter);
 #endif
 }
 

@@ -1,20 +1,11 @@
-// The update of several networks of one shape in one launch, and beside it the sampling of their
-// next step; the second coordinate of a block is the network's number.
+// The update of several networks of one shape in one launch; the second coordinate of a block is
+// the network's number.
 //
 // Passes leave sums of parts, one for each of a block's warps alone, which are few: here a warp has
-// all that a block has alone, and adds them up in the same order. Blocks that sample are told the
-// step that comes next.
+// all that a block has alone, and adds them up in the same order.
 //
-// Constants: SAMPLES (whether there are such blocks; if so, those of sampling.cu), and those of
-// update.cu, which hold for all.
+// Constants: those of update.cu, which hold for all.
 #include "update.cu"
-#if SAMPLES
-#include "sampling_member.cuh"
-#else
-struct SamplingMember;
-#endif
-
-constexpr int MOVING_BLOCKS = (BLOCKS + WARPS - 1) / WARPS;
 
 // What `update` is given, for one network.
 struct Member {
@@ -50,39 +41,50 @@ __device__ __forceinline__ float sum_of_few_parts(const float* __restrict__ at, 
     return sum;
 }
 
-// By a warp.
-__device__ __forceinline__ void move_elements(const Work work, const Elements& elements,
+// So many elements of each of a warp's threads, from the one that is given: all loads are on their
+// way before the first is stored. Beyond the last the last is loaded again.
+template <int count>
+__device__ __forceinline__ void move_elements(const Work& work, const Elements& elements, int first,
                                               Scalars now) {
-    const int end = min(work.first + (work.is_vector ? 128 : 32), work.size);
-#pragma unroll 1  // there are many warps: few registers for each
-    for (int own = work.first + threadIdx.x % 32; own < end; own += 32) {
+    Element mine[count];
+    float gradients[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        const int own = min(first + 32 * i, work.size - 1);
         const int row = own / work.columns, column = own - row * work.columns;
         const float* at = work.partials + (long long)row * work.row_stride + column;
-        Element mine = elements.load(work, own, false);
-        const float gradient = work.scale * sum_of_few_parts(at, work.parts, work.part_stride);
-        move(mine, gradient, now);
-        elements.store(work, own, mine);
+        mine[i] = elements.load(work, own, false);
+        gradients[i] = work.scale * sum_of_few_parts(at, work.parts, work.part_stride);
     }
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+        if (first + 32 * i < work.size) {
+            move(mine[i], gradients[i], now);
+            elements.store(work, first + 32 * i, mine[i]);
+        }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 5)
-    update_batch(const Member* members, const SamplingMember* sampling) {
+extern "C" __global__ void __launch_bounds__(THREADS) update_batch(const Member* members) {
     const Member& member = members[blockIdx.y];
-    const int index = (blockIdx.x - 1) * WARPS + threadIdx.x / 32;
     const long long step = *member.step_taken;  // which only the update before has changed
-    if (blockIdx.x == 0 && threadIdx.x == 0)    // as in `update`
-        member.scalars[(step + 1) & 1] = scalars_of(step + 1, *member.schedule);
-    wait_for_earlier_kernels();
     if (blockIdx.x == 0) {
+        if (threadIdx.x == 0)  // as in `update`
+            member.scalars[(step + 1) & 1] = scalars_of(step + 1, *member.schedule);
+        wait_for_earlier_kernels();
         add_totals(member.loss_partials, member.totals);
-    } else if (blockIdx.x <= MOVING_BLOCKS) {
-        if (index < BLOCKS)
-            move_elements(member.works[index], {member.parameters, member.moments1, member.moments2},
-                          member.scalars[step & 1]);
     } else {
-#if SAMPLES
-        sample_member(sampling[blockIdx.y], blockIdx.x - 1 - MOVING_BLOCKS, step + 1);
-#endif
+        const int index = (blockIdx.x - 1) * WARPS + threadIdx.x / 32;
+        const Elements elements = {member.parameters, member.moments1, member.moments2};
+        const Work work = member.works[min(index, BLOCKS - 1)];
+        const Scalars now = member.scalars[step & 1];
+        wait_for_earlier_kernels();
+        const int first = work.first + threadIdx.x % 32;
+        if (index < BLOCKS) {
+            if (work.is_vector)
+                move_elements<4>(work, elements, first, now);
+            else
+                move_elements<1>(work, elements, first, now);
+        }
     }
     count_step(step, member.step_taken, member.blocks_done);
 }
