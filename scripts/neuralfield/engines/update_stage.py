@@ -308,7 +308,7 @@ def work_table(
     rows: list[tuple[Any, ...]] = []
     parameter_offset = moment2_offset = 0
     for (name, tensor), gradient in zip(tensors.items(), gradients, strict=True):
-        columns, size = tensor.shape[-1], tensor.data.size
+        columns, size = gradient.columns or tensor.shape[-1], tensor.data.size
         pointer = gradient.array.data.ptr + 4 * gradient.offset
         is_hidden = name in directions
         direction = directions[name].data.ptr if is_hidden else 0
