@@ -227,9 +227,13 @@ class HopperNarrowBatch:
     device : Device
     passes : sequence of HopperNarrowPass
         Of networks and batches of one shape, which there is room for: see `has_room`.
+    next_steps : array of int64, shape (n,)
+        One is added for each pass: see `sampling_stage.SamplingBatch`.
     """
 
-    def __init__(self, device: Device, passes: Sequence[HopperNarrowPass]) -> None:
+    def __init__(
+        self, device: Device, passes: Sequence[HopperNarrowPass], next_steps: Array
+    ) -> None:
         alone = passes[0]
         shape = _shape(alone.network, _WORKERS)
         constants = _constants(shape, alone.batch) | {
@@ -246,7 +250,8 @@ class HopperNarrowBatch:
         strands = min(STRANDS, alone.blocks)
         blocks = _network_blocks(strands, len(passes), card_limits(device)[0])
         grid, threads = (blocks, len(passes)), TILE_THREADS * (_WORKERS + _SUMMERS)
-        self._pass = DependentLaunch(device, kernel, grid, threads, (members,), shared_bytes)
+        arguments = members, next_steps
+        self._pass = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
 
     @staticmethod
     def has_room(alone: HopperNarrowPass) -> bool:

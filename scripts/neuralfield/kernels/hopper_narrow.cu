@@ -219,10 +219,14 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
     backward(tile, sums, operand, summing);
 }
 
-// What all warpgroups of a block need: arguments, weights and constants, behind the tables.
+// Behind the tables.
+__device__ __forceinline__ Shared& shared_of(char* memory) {
+    return *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES + BLOCK_TILES * TABLES * TILE_BYTES);
+}
+
+// What all warpgroups of a block need: arguments, weights and constants.
 __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
-    Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES +
-                                                BLOCK_TILES * TABLES * TILE_BYTES);
+    Shared& shared = shared_of(memory);
     if (threadIdx.x == 0) {
         shared.arguments = *given;
         barrier_init(&shared.weights_here, 1);

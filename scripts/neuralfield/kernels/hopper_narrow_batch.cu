@@ -84,6 +84,20 @@ struct Exchange : WeightSums<(CHAINS > 1)> {
     float errors[BLOCK_TILES][32][2 + CHANNELS];
     uint64_t slopes_here[BLOCK_TILES][HIDDEN];
     uint64_t tables_free[BLOCK_TILES][2];
+
+    // By all threads: sums are zeros, barriers are for the warps of a warpgroup.
+    __device__ __forceinline__ void begin() {
+        uint32_t* words = reinterpret_cast<uint32_t*>(this);
+        const int count = reinterpret_cast<uint32_t*>(errors) - words;
+        for (int i = threadIdx.x; i < count; i += THREADS) words[i] = 0;
+        if (threadIdx.x != 0) return;
+        for (int worker = 0; worker < BLOCK_TILES; ++worker) {
+            for (int layer = 0; layer < HIDDEN; ++layer)
+                barrier_init(&slopes_here[worker][layer], 4);
+            for (int summer = 0; summer < 2; ++summer)
+                barrier_init(&tables_free[worker][summer], 4);
+        }
+    }
 };
 
 static_assert(sizeof(Exchange) <= EXCHANGE_BYTES, "the host has to count more");
@@ -386,23 +400,11 @@ __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    hopper_narrow_batch(const Arguments* members) {
+    hopper_narrow_batch(const Arguments* members, long long* next_steps) {
     extern __shared__ __align__(128) char memory[];
+    Exchange& exchange = reinterpret_cast<Exchange&>(*(&shared_of(memory) + 1));
+    exchange.begin();
     Shared& shared = begin(memory, members + blockIdx.y);
-    Exchange& exchange = reinterpret_cast<Exchange&>(*(&shared + 1));
-    for (int i = threadIdx.x; i < int(sizeof(Exchange)) / 4; i += THREADS)
-        reinterpret_cast<uint32_t*>(&exchange)[i] = 0;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int worker = 0; worker < BLOCK_TILES; ++worker) {
-            for (int layer = 0; layer < HIDDEN; ++layer)
-                barrier_init(&exchange.slopes_here[worker][layer], 4);
-            for (int summer = 0; summer < 2; ++summer)
-                barrier_init(&exchange.tables_free[worker][summer], 4);
-        }
-        barrier_init_fence();
-    }
-    __syncthreads();
     const int warpgroup = own_warpgroup();
     if (warpgroup < BLOCK_TILES) {
         work(memory, shared, exchange, warpgroup);
@@ -410,5 +412,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         sum_tiles<0>(memory, shared, exchange);
     } else {
         if constexpr (SPLIT > 0) sum_tiles<1>(memory, shared, exchange);
+        // the next samples are drawn when all blocks have ended: see sampling_batch.cu
+        if (blockIdx.x == 0 && threadIdx.x % 128 == 0) ++next_steps[blockIdx.y];
     }
 }
