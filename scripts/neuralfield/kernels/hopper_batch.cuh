@@ -8,8 +8,8 @@
 #pragma once
 #include "hopper_network.cuh"
 
-constexpr int ALL_CONSUMERS = 15;                                // name of their barrier
-constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;         // sums of slopes, times x, times y
+constexpr int ALL_CONSUMERS = 15;                         // name of their barrier
+constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;  // sums of slopes, times x, times y
 constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
 
 constexpr bool ALL_ROWS_VALID = TILE_PIXELS * POINTS == 64 && PIXELS == TILES * TILE_PIXELS;

@@ -260,9 +260,7 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
 }
 
 // The number of this thread's warpgroup: the same for all lanes, and known to be.
-__device__ __forceinline__ int own_warpgroup() {
-    return __shfl_sync(~0u, threadIdx.x / 128, 0);
-}
+__device__ __forceinline__ int own_warpgroup() { return __shfl_sync(~0u, threadIdx.x / 128, 0); }
 
 __device__ __forceinline__ Table table_of(char* own_tables, int warpgroup) {
     return {own_tables + LAST_VALUES * TILE_BYTES, warpgroup, int(threadIdx.x) / 32 % 4,

@@ -141,8 +141,7 @@ struct HandedOver {
     }
 };
 
-__device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exchange,
-                                     int worker) {
+__device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exchange, int worker) {
     char* own_tables = memory + WEIGHTS_BYTES + worker * TABLES * TILE_BYTES;
     const Table table = table_of(own_tables, worker);
     HandedOver summing = {exchange, 0};
@@ -354,8 +353,8 @@ __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange
         const bool is_chain_done =
             !LONG_CHAINS || is_strand_done || next.tile != place.tile + CHAIN_TILES;
         const int unit = CHAINS > 1 ? place.tile % UNITS : place.tile;
-        const bool is_unit_done = CHAINS == 1 ? is_chain_done
-                                              : is_strand_done || next.tile % UNITS != unit;
+        const bool is_unit_done =
+            CHAINS == 1 ? is_chain_done : is_strand_done || next.tile % UNITS != unit;
         if (summer == 0) {
             ChainTotals& its =
                 exchange.totals[(unit - place.part) / STRANDS][place.tile / UNITS % UNIT_CHAINS];

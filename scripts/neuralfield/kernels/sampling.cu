@@ -63,14 +63,12 @@ __device__ __forceinline__ float corner_input(float coordinate, int side) {
 }
 
 // The rows of a block's tiles, for the step after `step` finished ones.
-__device__ __forceinline__ void sample_rows(long long step,
-                                            const double* __restrict__ cumulative,
+__device__ __forceinline__ void sample_rows(long long step, const double* __restrict__ cumulative,
                                             const int* __restrict__ part_starts,
                                             const float* __restrict__ values,
                                             float2* __restrict__ inputs,
                                             float* __restrict__ targets,
-                                            float* __restrict__ weights,
-                                            unsigned long long seed) {
+                                            float* __restrict__ weights, unsigned long long seed) {
     __shared__ int pixel_of[TILES_PER_BLOCK][TILE_PIXELS];
     const int local_tile = threadIdx.x / TILE_ROWS, row = threadIdx.x % TILE_ROWS;
     const int tile = blockIdx.x * TILES_PER_BLOCK + local_tile;
@@ -124,8 +122,7 @@ __device__ __forceinline__ void sample_rows(long long step,
     if (is_valid) {
         const double side = 2.0 / longer;
         double column_place = share_of_group(double(member) + uniform(word0), group);
-        double row_place =
-            share_of_group(double(row_of[local_tile][row]) + uniform(word1), group);
+        double row_place = share_of_group(double(row_of[local_tile][row]) + uniform(word1), group);
         x = float(__dadd_rn(double(x), __dmul_rn(__dsub_rn(column_place, 0.5), side)));
         y = float(__dadd_rn(double(y), __dmul_rn(__dsub_rn(row_place, 0.5), side)));
     }

@@ -197,8 +197,8 @@ struct Element {
 // Which products are contracted with sums is said, so that every kernel gets the same bits.
 __device__ __forceinline__ void move(Element& element, float gradient, Scalars now) {
 #if ADAM
-    element.moment1 = fmaf(float(ONE_MINUS_BETA1), gradient,
-                           __fmul_rn(element.moment1, float(BETA1)));
+    element.moment1 =
+        fmaf(float(ONE_MINUS_BETA1), gradient, __fmul_rn(element.moment1, float(BETA1)));
     element.moment2 = fmaf(__fmul_rn(float(ONE_MINUS_BETA2), gradient), gradient,
                            __fmul_rn(element.moment2, float(BETA2)));
     float scale = fmaf(sqrtf(element.moment2), now.inverse_correction2, float(EPSILON));
