@@ -54,7 +54,7 @@ gradients, and how many sums of them such a thread has room for."""
 
 _LAUNCH_TILES, _TILE, _STRAND_TILE = 5.0, 0.7, 0.7
 """Times on an H200, as multiples of what a tile takes that has a multiprocessor to itself: what a
-step costs beside its tiles; a tile of many, by throughput; a tile of a strand beside another."""
+step costs beside its tiles; a tile of many, by throughput; a tile of a strand, likewise."""
 
 
 class HopperNarrowPass:
