@@ -225,17 +225,9 @@ __device__ __forceinline__ float2 unpack(uint32_t pair) {
     return __half22float2(*reinterpret_cast<__half2*>(&pair));
 }
 
-// As `pack`, for numbers that are not negative, with the largest finite number in place of
-// infinity; NaN stays NaN.
-__device__ __forceinline__ uint32_t pack_capped(float low, float high) {
-    uint32_t pair = pack(low, high);
-    asm("min.NaN.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x7BFF7BFFu));
-    return pair;
-}
-
-// The same for numbers of either sign.
+// As `pack`, with the largest finite number in place of infinity; NaN stays NaN.
 __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
-    uint32_t pair = pack(low, high);
-    asm("min.NaN.xorsign.abs.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x7BFF7BFFu));  // keeps the sign
+    uint32_t pair;
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 }
