@@ -119,6 +119,9 @@ CASES = {
         {"points": 5, "batch_pixels": 100, "detail_share": 0.5, "channels": 3},
     ),
     "siren, footprint 64": (SIREN, {"points": 64, "batch_pixels": 5}),
+    # more tiles than the fused pass works on at once
+    "siren 256, rounds": ({**SIREN, "width": 256, "hidden_layers": 1}, {"points": 64}),
+    "tanh, unequal, rounds": (mlp("tanh", 128, 256, 64), {"points": 64}),
     "tanh, unequal": (mlp("tanh", 40, 17, 64), {}),
     "relu, unequal": (mlp("relu", 33, 80), {"channels": 3}),
     "sigmoid, unequal": (mlp("sigmoid", 50, 20), {}),

@@ -20,11 +20,25 @@ __host__ __device__ constexpr int stream_bytes() {
 constexpr bool KEEPS_DERIVATIVES =
     ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE || ACTIVATION == GAUSSIAN;
 
-// A tile's tables: values that go into each layer with a matrix, and into the last layer, whose
-// place slopes take afterwards; two more for slopes; derivatives, where they do not follow from
-// values, for all layers but the last.
+// A tile's tables: values that go into each layer with a matrix, and into the last layer. Then
+// - where a warpgroup sums its own tiles: two more for slopes, which take the place of the last
+//   values too; derivatives, where they do not follow from values, for all layers but the last;
+// - where others sum them (STRANDS): slopes of each layer, in whose place are its derivatives.
 constexpr int LAST_VALUES = HIDDEN - first_product;
+#ifdef STRANDS
+constexpr bool OTHERS_SUM = true;
+constexpr int TABLES = LAST_VALUES + 1 + HIDDEN;
+#else
+constexpr bool OTHERS_SUM = false;
 constexpr int TABLES = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
+#endif
+
+// Where the slopes of a layer's z are. All warps of a warpgroup that sums its own tiles have done
+// with a table once all have come to the product after the next: three tables in turn need no
+// barrier of their own.
+__host__ __device__ constexpr int place_of_slopes(int layer) {
+    return LAST_VALUES + (OTHERS_SUM ? 1 + layer : (HIDDEN - layer) % 3);
+}
 
 struct Arguments {
     const float2* inputs;
@@ -64,6 +78,10 @@ struct Tile : Points {
     Table table;   // of the last layer's values
     Points& next;  // of the tile after this one
 
+    __device__ __forceinline__ void fetch_next() const {
+        if (next.index < TILES) next.fetch(shared.arguments, table);
+    }
+
     __device__ __forceinline__ Table table_at(int place) const {
         return {tables + place * TILE_BYTES, table.number, table.warp, table.lane};
     }
@@ -73,17 +91,18 @@ struct Tile : Points {
         return table_at(layer - first_product);
     }
 
-    // Slopes of a layer's z. All warps have done with a table once all have come to the product
-    // after the next: three tables in turn need no barrier of their own.
     template <int layer>
     __device__ __forceinline__ Table slopes() const {
-        return table_at(LAST_VALUES + (HIDDEN - layer) % 3);
+        return table_at(place_of_slopes(layer));
     }
 
-    // This thread's derivatives that do not follow from values.
-    __device__ __forceinline__ uint4* kept(int layer) const {
-        return reinterpret_cast<uint4*>(tables + (LAST_VALUES + 3 + layer) * TILE_BYTES) +
-               threadIdx.x % 128;
+    // This thread's derivatives that do not follow from values, of 16 columns: where its warp's
+    // slopes will be.
+    template <int columns>
+    __device__ __forceinline__ uint4* kept(int layer, int column) const {
+        const int place = OTHERS_SUM ? place_of_slopes(layer) : LAST_VALUES + 3 + layer;
+        return reinterpret_cast<uint4*>(tables + place * TILE_BYTES) +
+               (table.warp * (columns / 16) + column / 16) * 32 + table.lane;
     }
 
     __device__ __forceinline__ uint32_t matrix(int layer) const {
@@ -137,6 +156,12 @@ struct Gradients {
     float output[4] = {};
     float coordinates[4] = {};
 
+    template <int layer>
+    __device__ __forceinline__ float* weights_of() {
+        constexpr int place = weight_sums_before(layer);
+        return weights + place;
+    }
+
     __device__ __forceinline__ void finish() {
         finished_sums<weight_sums_before(HIDDEN)>(weights);
         finished_sums<4 * HIDDEN>(&biases[0][0]);
@@ -145,19 +170,18 @@ struct Gradients {
     }
 };
 
-// gradients += (transpose of a layer's values) x slopes, between a fence and a commit. A product of
+// gradient += (transpose of a layer's values) x slopes, between a fence and a commit. A product of
 // 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
 template <int layer>
-__device__ __forceinline__ void start_gradient(Gradients& gradients, const Table& values,
+__device__ __forceinline__ void start_gradient(float* gradient, const Table& values,
                                                const Table& slopes) {
     constexpr int columns = width_after[layer];
     constexpr int value_row = fan_in(layer) / 8 * 128, slope_row = columns / 8 * 128;
-    constexpr int sums = weight_sums_before(layer);
     const uint64_t left = block_matrix(shared_address(values.tile), value_row, 128);
     const uint64_t right = block_matrix(shared_address(slopes.tile), slope_row, 128);
 #pragma unroll
     for (int k = 0; k < 4; ++k)
-        Wgmma<columns>::template add<1>(gradients.weights + sums, part_of(left, 2 * k * value_row),
+        Wgmma<columns>::template add<1>(gradient, part_of(left, 2 * k * value_row),
                                         part_of(right, 2 * k * slope_row));
 }
 

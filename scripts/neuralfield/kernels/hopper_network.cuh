@@ -75,7 +75,7 @@ __device__ __forceinline__ float2 activations(float low, float high, float inver
 
 // Values as float16. Those of relu are the only ones without a bound.
 __device__ __forceinline__ uint32_t pack_values(float low, float high) {
-    return ACTIVATION == RELU ? pack_capped(low, high) : pack(low, high);
+    return ACTIVATION == RELU ? pack_saturated(low, high) : pack(low, high);
 }
 
 // The derivative with respect to z, given z and the value.

@@ -102,7 +102,7 @@ __device__ __forceinline__ void make_values(uint32_t (&values)[OWN / 4], float (
         for (int i = 0; i < 2; ++i) {
             value[i][0] = larger_or_nan(sums[4 * block + 2 * i] + bias.x, 0.0f);
             value[i][1] = larger_or_nan(sums[4 * block + 2 * i + 1] + bias.y, 0.0f);
-            values[2 * block + i] = pack_capped(value[i][0], value[i][1]);
+            values[2 * block + i] = pack_saturated(value[i][0], value[i][1]);
         }
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel) {
