@@ -15,6 +15,7 @@ from neuralfield.fields import CoordinateNetwork, PictureShape, build_field
 from neuralfield.fields.cafe import FourierChebyshev, Product
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
+from neuralfield.fields.wire import ComplexLinear
 from neuralfield.picture_task import PictureTask
 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
@@ -172,6 +173,8 @@ class TorchSteps:
         settings, shape = task.training, task.shape
         self.device, self.peer, self._loss_name = torch_device(device), peer, settings.loss
         network = build_field(task.field, shape, settings.random_seed)
+        if any(isinstance(layer, ComplexLinear) for layer in network.layers):
+            raise NotImplementedError("peers are timed with real numbers")
         self.field = TorchField(network, self.device)
         centres = torch.from_numpy(pixel_centres(np, shape.width, shape.height)).float()
         with torch.no_grad():

@@ -12,6 +12,7 @@ from neuralfield.training import PictureTraining
 
 SIREN = {"type": "siren", "hidden_layers": 3, "width": 256}
 FINER = {"type": "finer", "hidden_layers": 3, "width": 256}
+WIRE = {"type": "wire", "hidden_layers": 3, "width": 128}
 GAUSS = {"type": "gauss", "hidden_layers": 3, "width": 256}
 FREQUENCY_4X64 = {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64}
 FREQUENCY_5X128 = {"type": "fourier", "frequencies": 20, "hidden_layers": 5, "width": 128}
@@ -122,6 +123,7 @@ STEPS = (
         learning_rate=1e-2,
     ),
     Row("finer 3x256, 768x512 rgb", FINER, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
+    Row("wire 3x128, 768x512 rgb", WIRE, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
     Row("gauss 3x256, 768x512 rgb", GAUSS, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
     Row("cafe, 768x512 rgb", CAFE, 768, 512, "rgb"),
     Row(

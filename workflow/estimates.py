@@ -52,7 +52,7 @@ GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
 KERNEL_FIELDS = ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp")
 """Networks that engines have kernels for, on processors and on cards."""
 
-CARD_FIELDS = (*KERNEL_FIELDS, "cafe")
+CARD_FIELDS = (*KERNEL_FIELDS, "wire", "cafe")
 """Those with kernels for cards."""
 
 _ASSUMED_CLASSES = 256

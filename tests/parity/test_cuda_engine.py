@@ -44,6 +44,7 @@ GRIDS = {
     "width": 64,
 }
 FINER = {"type": "finer", "hidden_layers": 2, "first_omega_0": 20.0, "omega_0": 30.0}
+WIRE = {"type": "wire", "hidden_layers": 2, "width": 12}
 GAUSS = {"type": "gauss", "hidden_layers": 2}
 CAFE = {"type": "cafe", "scale": 2.0}
 PASSES_AND_PRECISIONS = [
@@ -169,6 +170,17 @@ CASES = {
     "finer 64, colour": ({**FINER, "width": 64}, {"channels": 3}),
     "finer 100, transparent": ({**FINER, "width": 100, "hidden_layers": 1}, {"channels": 4}),
     "finer, far out": ({**FINER, "width": 40, "first_bias": 8.0}, {"batch_pixels": 65}),
+    "wire": (WIRE, {}),
+    "wire, no hidden layer": ({**WIRE, "hidden_layers": 0}, {"channels": 2}),
+    "wire 128, footprint 3": ({**WIRE, "width": 128}, {"channels": 3, "points": 3}),
+    "wire 90, colour": ({**WIRE, "width": 90, "hidden_layers": 3}, {"channels": 3}),
+    "wire 45, transparent": ({**WIRE, "width": 45, "hidden_layers": 1}, {"channels": 4}),
+    "wire, narrow bells": (
+        {**WIRE, "width": 40, "omega_0": 10.0, "scale": 30.0},
+        {"batch_pixels": 65},
+    ),
+    "wire, wide bells": ({**WIRE, "width": 40, "omega_0": 30.0, "scale": 8.0}, {"channels": 3}),
+    "wire, many waves": ({**WIRE, "width": 40, "omega_0": 30.0, "scale": 3.0}, {"channels": 3}),
     "gauss": ({**GAUSS, "width": 24}, {}),
     "gauss 256, footprint 3": ({**GAUSS, "width": 256}, {"channels": 3, "points": 3}),
     "gauss 64, colour": ({**GAUSS, "width": 64}, {"channels": 3}),

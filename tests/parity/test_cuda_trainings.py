@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import test_fit
 from make_problem import SIREN, make_problem
-from test_cuda_engine import CAFE, CPU, GRIDS, PASSES_AND_PRECISIONS, make_cuda_engine
+from test_cuda_engine import CAFE, CPU, GRIDS, PASSES_AND_PRECISIONS, WIRE, make_cuda_engine
 
 from neuralfield.device import gpu_is_present, select_device, to_host
 from neuralfield.engines import make_engine
@@ -43,7 +43,7 @@ def gpu():
 
 @pytest.mark.parametrize(("pass_type", "precision"), PASSES_AND_PRECISIONS)
 @pytest.mark.parametrize("points", [1, 4])
-@pytest.mark.parametrize("field", [SIREN, CAFE], ids=lambda field: field["type"])
+@pytest.mark.parametrize("field", [SIREN, CAFE, WIRE], ids=lambda field: field["type"])
 def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, field, pass_type, precision, points):
     settings: dict[str, Any] = {
         "batch_pixels": 100,
@@ -94,6 +94,23 @@ def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
     engine.close()
 
 
+@pytest.mark.parametrize(("pass_type", "precision"), PASSES_AND_PRECISIONS)
+def test_muon_moves_complex_matrices_as_on_the_tape(gpu, monkeypatch, pass_type, precision):
+    """To a loss that differs by hundredths where they are not moved, or by Adam."""
+    field = {**WIRE, "width": 24, "omega_0": 10.0, "scale": 5.0}
+    settings: dict[str, Any] = {"batch_pixels": 100, "points": 3, "channels": 3} | MUON
+    problem = make_problem(field, device=gpu, **settings)
+    twin = TapeEngine(make_problem(field, dtype="float64", **settings), CPU, 1)
+    engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
+    for first, count in ((0, 10), (10, 90)):
+        engine.totals.fill(0)
+        twin.totals.fill(0)
+        engine.run(first, count)
+        twin.run(first, count)
+        np.testing.assert_allclose(to_host(engine.totals), twin.totals, rtol=0.005)
+    engine.close()
+
+
 @pytest.mark.parametrize(
     ("field", "settings"),
     [
@@ -103,6 +120,7 @@ def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
         (GRIDS, {"width": 80, "height": 50}),
         (CAFE, {"batch_pixels": 100, "points": 3} | MUON | CLIPPED),
         (CAFE, {"width": 80, "height": 50}),
+        (WIRE, {"batch_pixels": 100, "points": 3} | MUON | CLIPPED),
     ],
 )
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
@@ -222,6 +240,8 @@ def test_the_best_network_is_kept(tmp_path, monkeypatch, gpu, precision):
         (CAFE, {"supervision": "footprint", "footprint_points": 3} | EVERYTHING),
         (CAFE, {"batch_pixels": 0}),
         (CAFE, {"batch_pixels": 0, "precision": "float32"}),
+        (WIRE, {"supervision": "footprint", "footprint_points": 3} | EVERYTHING),
+        (WIRE, {"batch_pixels": 0}),
     ],
 )
 def test_two_runs_and_a_resumed_one_give_the_same_bytes(

@@ -30,6 +30,7 @@ FIELDS = {
     "waves": {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64},
     "grids": {"type": "hashgrid", "levels": 5, "log2_table_size": 8, "width": 40},
     "finer": {"type": "finer", "width": 100, "hidden_layers": 2, "first_omega_0": 10.0},
+    "wire": {"type": "wire", "width": 50, "hidden_layers": 2},
     "gauss": {"type": "gauss", "width": 100, "hidden_layers": 2},
     "cafe": {"type": "cafe", "width": 100, "scale": 2.0},
     "many waves": {"type": "fourier", "frequencies": 128, "hidden_layers": 2, "width": 128},

@@ -14,6 +14,7 @@ from neuralfield.engines.layer_pass import LayerPass
 from neuralfield.engines.plans import network_plan
 from neuralfield.fields import PictureShape, field_settings
 from neuralfield.kernels import layers
+from neuralfield.kernels.complex_layers import real_parameters
 from neuralfield.kernels.plan import BatchPlan, NetworkPlan
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
@@ -33,6 +34,7 @@ FIELDS = [
     {"type": "fourier", "frequencies": 40, "width": 96, "activation": "relu", "scale": 3.0},
     {"type": "hashgrid", "levels": 5, "features": 4, "log2_table_size": 6, "width": 96},
     {"type": "finer", "width": 129, "hidden_layers": 2, "first_omega_0": 10.0},
+    {"type": "wire", "width": 65, "hidden_layers": 2},
     {"type": "gauss", "width": 129, "hidden_layers": 2},
     {"type": "cafe", "scale": 2.0},
     {"type": "cafe", "frequencies": 9, "chebyshev_degree": 7, "factors": 8, "width": 33},
@@ -61,6 +63,8 @@ def problem(
         features.data *= 1e4  # fresh ones would hardly matter
     plan = network_plan(network)
     parameters = {name: t.data.astype(np.float32) for name, t in network.parameters.items()}
+    if plan.complex_tensors:
+        parameters = real_parameters(plan.complex_tensors, parameters)
     inputs = np.zeros((batch.rows, 2), np.float32)
     valid = layers.valid_rows(batch)
     inputs[valid] = generator.uniform(-1, 1, size=(len(valid), 2))

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import test_fit
 from make_problem import make_problem
-from small_fields import SMALL_FIELDS
 
 from neuralfield.device import Device, select_device
 from neuralfield.engines import cpu, cuda, make_engine
@@ -143,14 +142,16 @@ def test_a_card_is_no_place_for_the_cpu_engine():
 
 
 @pytest.mark.parametrize(
-    ("kind", "part"),
+    ("field", "part"),
     [
-        ("wire", "the activation gabor"),
+        ({"type": "siren", "width": 513}, "a layer wider than 512"),
+        ({"type": "wire", "width": 257}, "a layer wider than 512"),
+        ({"type": "cafe", "width": 513}, "a layer wider than 512"),
     ],
 )
-def test_a_field_without_kernels_goes_to_the_tape(kind, part):
+def test_a_network_without_kernels_goes_to_the_tape(field, part):
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    engine, said = take_engine("auto", "auto", card, field={"type": kind} | SMALL_FIELDS[kind])
+    engine, said = take_engine("auto", "auto", card, field=field)
     assert engine.name == "tape"
     assert said == [f"the cuda engine does not cover {part}: training on the tape"]
 
@@ -159,6 +160,8 @@ def test_a_field_without_kernels_goes_to_the_tape(kind, part):
     "settings",
     [
         {"field": {"type": "finer"}},
+        {"field": {"type": "wire"}},
+        {"field": {"type": "wire", "width": 200}, "optimizer": "muon"},
         {"field": {"type": "gauss"}},
         {"field": {"type": "cafe"}},
         {"field": {"type": "cafe", "factors": 8, "chebyshev_degree": 208, "width": 512}},

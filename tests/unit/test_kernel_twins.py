@@ -6,6 +6,7 @@ import pytest
 from neuralfield.engines.plans import network_plan
 from neuralfield.fields import PictureShape, field_settings
 from neuralfield.kernels import layers
+from neuralfield.kernels.complex_layers import complex_gradients, real_parameters
 from neuralfield.kernels.plan import TILE_ROWS, BatchPlan
 from neuralfield.losses import make_loss, mean_squared_error, squared_error_of_means
 from neuralfield.ops import mean_axis, reshape
@@ -22,6 +23,8 @@ FIELDS = [
     {"type": "fourier", "frequencies": 5, "width": 7, "activation": "relu", "scale": 2.0},
     {"type": "hashgrid", "levels": 4, "base_resolution": 3, "log2_table_size": 5, "width": 7},
     {"type": "finer", "width": 9, "hidden_layers": 2, "first_omega_0": 5.0, "omega_0": 30.0},
+    {"type": "wire", "width": 5, "hidden_layers": 2, "omega_0": 5.0, "scale": 3.0},
+    {"type": "wire", "width": 3, "hidden_layers": 0, "output": "sigmoid"},
     {"type": "gauss", "width": 9, "hidden_layers": 2, "scale": 3.0},
     {"type": "cafe", "frequencies": 5, "chebyshev_degree": 4, "width": 7, "scale": 2.0},
     {"type": "cafe", "chebyshev_degree": 0, "factors": 1, "hidden_layers": 2, "width": 6},
@@ -73,20 +76,27 @@ def test_the_twin_of_the_layers_has_the_gradients_of_the_tape(field, loss, point
 
     inputs = np.zeros((batch.rows, 2))
     inputs[layers.valid_rows(batch)] = as_inputs(network, coordinates)
-    found = layers.forward_and_backward(
-        network_plan(network),
+    plan = network_plan(network)
+    parameters = {name: tensor.data for name, tensor in network.parameters.items()}
+    if plan.complex_tensors:
+        parameters = real_parameters(plan.complex_tensors, parameters)
+    *found, by_parameter = layers.forward_and_backward(
+        plan,
         batch,
-        {name: tensor.data for name, tensor in network.parameters.items()},
+        parameters,
         inputs,
         targets,
         weights,
         network.buffers.get("encoding.frequencies"),
     )
+    if plan.complex_tensors:
+        named = dict(zip(plan.parameter_names, by_parameter, strict=True))
+        by_parameter = list(complex_gradients(plan.complex_tensors, named).values())
     expected = tape_results(network, batch, coordinates, targets, weights)
 
-    assert found[:2] == pytest.approx(expected[:2], rel=1e-12)
-    for ours, theirs in zip(found[2], expected[2], strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+    assert found == pytest.approx(expected[:2], rel=1e-12)
+    for ours, theirs in zip(by_parameter, expected[2], strict=True):
+        np.testing.assert_allclose(ours.reshape(theirs.shape), theirs, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("pixels", "points"), [(1, 1), (64, 1), (65, 1), (5, 6), (3, 64)])

@@ -5,6 +5,7 @@ from make_problem import SIREN, make_problem
 
 from neuralfield.engines import cuda
 from neuralfield.engines import hopper_narrow_pass as narrow
+from neuralfield.engines.layer_pass import LayerPass
 from neuralfield.engines.plans import batch_plan, network_plan
 
 
@@ -14,6 +15,7 @@ def mlp(activation, *widths, **settings):
 
 WAVES = {"type": "fourier", "frequencies": 20, "width": 64}
 HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
+WIRE = {"type": "wire", "hidden_layers": 2}
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,13 @@ HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
         ({"type": "cafe"}, 80, "auto", "layers"),
         (SIREN, 90, "float32", "layers"),
         (SIREN, 80, "auto", "layers"),
+        # complex numbers are not for the narrow one, nor are large wavelets for 16 bits
+        ({**WIRE, "width": 12}, 90, "auto", "hopper"),
+        ({**WIRE, "width": 128}, 90, "auto", "hopper"),
+        ({**WIRE, "width": 129}, 90, "auto", "layers"),
+        ({**WIRE, "omega_0": 30.0, "scale": 7.0}, 90, "auto", "layers"),
+        (WIRE, 90, "float32", "layers"),
+        (WIRE, 75, "auto", "layers"),
     ],
 )
 def test_the_first_pass_that_covers_a_network_is_taken(field, capability, precision, chosen):
@@ -61,6 +70,15 @@ def test_the_first_pass_that_covers_a_network_is_taken(field, capability, precis
     found = cuda._choose_pass(*plans, precision, capability)
     assert not isinstance(found, str)
     assert found[0].name == chosen
+
+
+def test_wavelets_that_16_bits_cannot_hold_are_computed_in_float32():
+    wire = {**WIRE, "omega_0": 30.0, "scale": 7.0}
+    problem = make_problem(wire)
+    plans = network_plan(problem.network), batch_plan(problem)
+    assert cuda._choose_pass(*plans, "auto", 90) == (LayerPass, "float32")
+    found = cuda._choose_pass(*plans, "mixed", 90)
+    assert found == "wavelets of a frequency above 4 times their scale in 16 bits"
 
 
 @pytest.mark.parametrize("activation", ["sine", "relu"])

@@ -16,6 +16,7 @@ from neuralfield.engines import cpu, layer_forward
 from neuralfield.engines.plans import network_plan
 from neuralfield.errors import ConfigError
 from neuralfield.fields.upscaler import UpscalingNetwork
+from neuralfield.kernels.complex_layers import real_parameters
 from neuralfield.mosaic import Mosaic, Trained
 
 
@@ -81,10 +82,12 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
     reason = plan.unknown_part or layer_forward.reason_against(plan, capability)
     if dtype == "float64" or reason is not None:
         return ArrayDraw(network, device, dtype, threads)
-    arrays = [tensor.data for tensor in network.parameters.values()]
-    parameters = device.xp.concatenate([array.ravel() for array in arrays])
-    starts = np.cumsum([0, *(array.size for array in arrays)]).tolist()
-    offsets = dict(zip(network.parameters, starts, strict=False))
+    arrays = {name: tensor.data for name, tensor in network.parameters.items()}
+    if plan.complex_tensors:
+        arrays = real_parameters(plan.complex_tensors, arrays)
+    parameters = device.xp.concatenate([array.ravel() for array in arrays.values()])
+    starts = np.cumsum([0, *(array.size for array in arrays.values())]).tolist()
+    offsets = dict(zip(arrays, starts, strict=False))
     frequencies = network.buffers.get("encoding.frequencies")
     arguments = (device, plan, parameters, offsets, frequencies)
     is_mixed = precision == "mixed"

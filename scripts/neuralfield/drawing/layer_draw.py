@@ -6,8 +6,8 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.launch import THREADS, Launch
-from neuralfield.engines.layer_forward import LayerForward, layer_kernels, whole_blocks
-from neuralfield.kernels.plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
+from neuralfield.engines.layer_forward import LayerForward, whole_blocks
+from neuralfield.kernels.plan import TILE_ROWS, NetworkPlan
 from neuralfield.kernels.source import compile_module
 
 _CHUNK_ROWS = 1 << 17
@@ -46,8 +46,7 @@ class LayerDraw:
         is_mixed = self._forward.is_mixed
         constants = {"CHANNELS": self.channels, "MIXED": is_mixed, **network.constants()}
         self._output = compile_module("output_values.cu", constants).get_function("output_values")
-        first = network.layers[0].activation or ACTIVATIONS[0]
-        self._grid_inputs = layer_kernels(first, is_mixed).get_function("grid_inputs")
+        self._grid_inputs = self._forward.kernels(0).get_function("grid_inputs")
 
     def points(self, inputs: Array) -> Array:
         """Values at the given inputs.

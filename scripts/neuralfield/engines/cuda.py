@@ -6,6 +6,7 @@ from typing import Any
 
 from neuralfield.device import Device, require_memory
 from neuralfield.engines.buffers import Buffers, Pass
+from neuralfield.engines.complex_pass import make_pass
 from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch, HopperNarrowPass
 from neuralfield.engines.hopper_pass import HopperPass
 from neuralfield.engines.hopper_product_pass import HopperProductPass
@@ -112,7 +113,7 @@ class CudaEngine(RecordedEngine[SamplingStage]):
         device = self._device
         step = device.xp.zeros((), dtype="int64")
         buffers = _make_buffers(problem, batch, device)
-        own_pass: Pass = pass_type(device, network, batch, buffers, self.precision)
+        own_pass = make_pass(pass_type, device, network, batch, buffers, self.precision)
         sampling = SamplingStage(device, problem, network, batch, buffers, step)
         self._set_stages(sampling, own_pass, buffers.parameters, step)
         self.batch_kind = self._kind_of_batch(network, batch)

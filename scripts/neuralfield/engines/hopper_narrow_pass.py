@@ -110,6 +110,8 @@ class HopperNarrowPass:
         reason = reason_against(network, precision, compute_capability)
         if reason is not None:
             return reason
+        if network.complex_tensors:
+            return "complex numbers"
         shape = _shape(network, 1)
         if shape.widest > _WIDEST:
             return f"a layer of {shape.widest} values, more than {_WIDEST}"

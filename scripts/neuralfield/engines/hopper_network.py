@@ -45,11 +45,13 @@ def reason_against(network: NetworkPlan, precision: str, compute_capability: int
         return f"compute capability {compute_capability / 10}, not 9.0"
     if precision != "mixed":
         return f"precision {precision}, not mixed"
+    if network.reason_against_mixed is not None:
+        return network.reason_against_mixed
     if widest > _WIDEST:
         return f"a layer of {widest} values, more than {_WIDEST}"
     if not 2 <= len(network.layers) <= _MOST_LAYERS:
         return f"{len(network.layers)} layers, not 2 to {_MOST_LAYERS}"
-    if len({layer.activation for layer in network.layers[:-1]}) > 1:
+    if len({(layer.activation, layer.wavelet_scale) for layer in network.layers[:-1]}) > 1:
         return "different activations"
     if network.layers[-1].fan_out > _MOST_CHANNELS:
         return f"{network.layers[-1].fan_out} channels, more than {_MOST_CHANNELS}"

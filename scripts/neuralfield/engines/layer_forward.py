@@ -59,10 +59,16 @@ class Activations:
 
 
 @cache
-def layer_kernels(activation: str, is_mixed: bool, factors: int = 1) -> Any:
+def layer_kernels(
+    activation: str, is_mixed: bool, factors: int = 1, wavelet_scale: float = 0.0
+) -> Any:
     """The module of layers.cu for one activation; `factors` of a product."""
-    kind = ACTIVATIONS.index(activation)
-    constants = {"ACTIVATION": kind, "MIXED": is_mixed, "FACTORS": factors}
+    constants = {
+        "ACTIVATION": ACTIVATIONS.index(activation),
+        "MIXED": is_mixed,
+        "FACTORS": factors,
+        "WAVELET_SCALE": wavelet_scale,
+    }
     return compile_module("layers.cu", constants)
 
 
@@ -187,9 +193,10 @@ class LayerForward:
         return Activations(values, slopes)
 
     def kernels(self, index: int) -> Any:
-        """The module of layers.cu for a layer."""
+        """The module of layers.cu for a layer; any, where it has no activation."""
         layer = self.network.layers[index]
-        return layer_kernels(layer.activation or ACTIVATIONS[0], self.is_mixed, layer.factors)
+        name = layer.activation or ACTIVATIONS[0]
+        return layer_kernels(name, self.is_mixed, layer.factors, layer.wavelet_scale)
 
     def parameter(self, name: str) -> Array | None:
         """The parameters from `name` on, or None if there is no such one."""
@@ -246,7 +253,7 @@ class LayerForward:
     def _encoding(self, inputs: Array, present: Any, rows: int, features: Any) -> Launch:
         if self.network.encoding == "hashgrid":
             return self._grids.launch(inputs, int(present), rows, features)
-        # these two kernels have no activation in them: any module that is compiled will do
+        # these two kernels have no activation in them
         kernels = self.kernels(0)
         head, tail = (inputs, present, np.int32(rows)), (features, np.int32(self.widths[0]))
         if self._frequencies is not None:

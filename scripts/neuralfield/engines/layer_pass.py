@@ -117,6 +117,8 @@ class LayerPass:
         """
         if precision not in ("float32", "mixed"):
             return f"precision {precision}"
+        if precision == "mixed" and network.reason_against_mixed is not None:
+            return network.reason_against_mixed
         reason = reason_against(network, compute_capability)
         if reason is not None:
             return reason
@@ -273,7 +275,8 @@ class LayerPass:
         side = tile_side(inner)
         arguments = (
             *(gradient, np.int32(outer), self._forward.transposed[index]),
-            *(self._activations.kept(index), before, np.int32(inner)),
+            *(self._activations.kept(index), self._activations.values[index]),
+            *(before, np.int32(inner)),
         )
         grid = (inner // side, rows // BLOCK_ROWS)
         return Launch(self._kernel(index - 1, f"backward_{side}"), grid, arguments)

@@ -1,10 +1,14 @@
 """From a network and a problem to the plain numbers that kernels are compiled for."""
 
+from dataclasses import replace
+
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.cafe import FourierChebyshev, Product
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
+from neuralfield.fields.wire import ComplexLinear, Gabor
+from neuralfield.kernels.complex_layers import ComplexTensor, complex_layer, real_layer
 from neuralfield.kernels.plan import BatchPlan, LayerPlan, NetworkPlan
 from neuralfield.layers import Layer, Nonlinearity
 
@@ -25,14 +29,12 @@ def network_plan(network: CoordinateNetwork) -> NetworkPlan:
     grids = network.encoding.levels if isinstance(network.encoding, HashEncoding) else ()
     levels = tuple((grid.resolution, grid.start, grid.rows) for grid in grids)
     output, names = network.output, tuple(network.parameters)
-    return NetworkPlan(encoding, layers, output.name, output.steepness, names, levels)
-
-
-def _layer_plan(layer: Layer, activation: Nonlinearity | None) -> LayerPlan:
-    name, frequency = (activation.name, activation.frequency) if activation else (None, 1.0)
-    factors = activation.factors if isinstance(activation, Product) else 1
-    has_bias = layer.bias is not None
-    return LayerPlan(layer.fan_in, layer.fan_out, has_bias, name, float(frequency), factors)
+    plan = NetworkPlan(encoding, layers, output.name, output.steepness, names, levels)
+    if not any(isinstance(layer, ComplexLinear) for layer in network.layers):
+        return plan
+    tensors = _complex_tensors(network)
+    names = tuple(tensor.name for tensor in tensors)
+    return replace(plan, parameter_names=names, complex_tensors=tuple(tensors))
 
 
 def batch_plan(problem: PictureProblem) -> BatchPlan:
@@ -49,3 +51,29 @@ def batch_plan(problem: PictureProblem) -> BatchPlan:
         weighted=batches.is_weighted,
         picture=(shape.width, shape.height) if is_picture else None,
     )
+
+
+def _layer_plan(layer: Layer, activation: Nonlinearity | None) -> LayerPlan:
+    fan_out, has_bias = layer.fan_out, layer.bias is not None
+    if activation is None:
+        return LayerPlan(layer.fan_in, fan_out, has_bias, None, 1.0)
+    factors = activation.factors if isinstance(activation, Product) else 1
+    scale = 0.0
+    if isinstance(activation, Gabor):
+        scale = float(activation.scale)
+        fan_out *= 1 if activation.is_complex else 2
+    name, frequency = activation.name, float(activation.frequency)
+    return LayerPlan(layer.fan_in, fan_out, has_bias, name, frequency, factors, scale)
+
+
+def _complex_tensors(network: CoordinateNetwork) -> list[ComplexTensor]:
+    """Weights and biases, in order."""
+    tensors: list[ComplexTensor] = []
+    for index, layer in enumerate(network.layers):
+        if isinstance(layer, ComplexLinear):
+            fan_in, fan_out = layer.real.shape
+            only = layer.real_part_only
+            tensors += complex_layer(index, fan_in, fan_out, real_part_only=only)
+        else:
+            tensors += real_layer(index, layer.fan_in, layer.fan_out)
+    return tensors

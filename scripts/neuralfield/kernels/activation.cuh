@@ -1,8 +1,8 @@
 // Activations and their slopes. Twin: neuralfield/ops.py.
 //
 // Constants: ACTIVATION (0 sine, 1 tanh, 2 relu, 3 sigmoid, 4 variable sine, 5 Gaussian, 6 product:
-// see product.cuh), MIXED. A result that is stored as fp16 is made by the card's fast functions,
-// whose error is far below fp16's.
+// see product.cuh, 7 Gabor wavelet), MIXED, for wavelets WAVELET_SCALE. A result that is stored as
+// fp16 is made by the card's fast functions, whose error is far below fp16's.
 #pragma once
 
 #define SINE 0
@@ -12,12 +12,14 @@
 #define VARIABLE_SINE 4
 #define GAUSSIAN 5
 #define PRODUCT 6
+#define GABOR 7
 
-#define IS_SINE (ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE)
-#define KEEPS_SLOPES (IS_SINE || ACTIVATION == GAUSSIAN)  // others' follow from the values
-#define IS_BOUNDED (ACTIVATION != RELU)
+#define IS_WAVE (ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE || ACTIVATION == GABOR)
+#define KEEPS_SLOPES (IS_WAVE || ACTIVATION == GAUSSIAN)  // others' follow from the values
+#define IS_BOUNDED (ACTIVATION != RELU && ACTIVATION != GABOR)
+#define HAS_BOUNDED_SLOPES (ACTIVATION != VARIABLE_SINE && ACTIVATION != GABOR)
 
-#if !MIXED && IS_SINE
+#if !MIXED && IS_WAVE
 // Kept out of line: its slow path for huge arguments would be copied to every use.
 __device__ __noinline__ float2 sine_and_cosine_of_large(float x) {
     float2 result;
@@ -32,7 +34,7 @@ __device__ __forceinline__ float2 sine_and_cosine(float x) {
     const float turns = fmaf(x, 0.159154943f, 12582912.0f) - 12582912.0f;
     x = fmaf(turns, -6.283185482f, x);
     return make_float2(__sinf(x), __cosf(x));
-#elif IS_SINE
+#elif IS_WAVE
     if (fabsf(x) > 30000.0f) return sine_and_cosine_of_large(x);
     // to [-pi / 4, pi / 4] by pi / 2 in three parts, then polynomials fitted to least largest error
     const float quarters = rintf(x * 0.636619772f);
@@ -57,6 +59,14 @@ __device__ __forceinline__ float2 sine_and_cosine(float x) {
 #endif
 }
 
+__device__ __forceinline__ float exponential(float x) {
+#if MIXED
+    return __expf(x);
+#else
+    return expf(x);
+#endif
+}
+
 // The activation of z, which has the layer's frequency in it already, and its slope if that is to
 // be kept. A variable sine grows faster with z as it is without the frequency.
 __device__ __forceinline__ float activation(float z, float inverse_frequency, float& slope) {
@@ -70,11 +80,7 @@ __device__ __forceinline__ float activation(float z, float inverse_frequency, fl
     slope = both.y * fmaf(2.0f, growth, -1.0f);
     return both.x;
 #elif ACTIVATION == GAUSSIAN
-#if MIXED
-    const float value = __expf(-z * z);
-#else
-    const float value = expf(-z * z);
-#endif
+    const float value = exponential(-z * z);
     slope = -2.0f * z * value;
     return value;
 #elif ACTIVATION == TANH
@@ -104,5 +110,48 @@ __device__ __forceinline__ float activation_slope(float kept) {
     return kept > 0.0f ? 1.0f : 0.0f;
 #else
     return kept * (1.0f - kept);
+#endif
+}
+
+// The activations of neighbours in place of their z, and what is to be kept of their slopes. A pair
+// of them is a complex z for the wavelet exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
+template <int COUNT>
+__device__ __forceinline__ void activate(float (&z)[COUNT], float inverse_frequency,
+                                         float (&slope)[COUNT]) {
+#if ACTIVATION == GABOR
+    const float narrowness = float(WAVELET_SCALE) * inverse_frequency;
+    const float decay = narrowness * narrowness;
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 2) {
+        const float real = z[i], imaginary = z[i + 1];
+        const float square = fmaf(real, real, imaginary * imaginary);
+        const float size = exponential(-fmaf(decay, square, imaginary));
+        const float2 wave = sine_and_cosine(real);
+        z[i] = size * wave.y;
+        z[i + 1] = size * wave.x;
+        slope[i] = -2.0f * decay * real;
+        slope[i + 1] = fmaf(-2.0f * decay, imaginary, -1.0f);
+    }
+#else
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) z[i] = activation(z[i], inverse_frequency, slope[i]);
+#endif
+}
+
+// Slopes of neighbours' activations -> slopes of their z, from what was kept, and the values.
+template <int COUNT>
+__device__ __forceinline__ void differentiate(float (&slope)[COUNT], const float (&kept)[COUNT],
+                                              const float (&value)[COUNT]) {
+#if ACTIVATION == GABOR
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 2) {
+        const float along = slope[i] * value[i] + slope[i + 1] * value[i + 1];
+        const float across = slope[i + 1] * value[i] - slope[i] * value[i + 1];
+        slope[i] = fmaf(kept[i], along, across);
+        slope[i + 1] = kept[i + 1] * along;
+    }
+#else
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) slope[i] *= activation_slope(kept[i]);
 #endif
 }

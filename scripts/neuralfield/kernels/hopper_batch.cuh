@@ -149,28 +149,26 @@ __device__ __forceinline__ void last_slopes(uint32_t (&pairs)[4], int column,
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
         int own = column + 8 * j + own_column();
-        float slope[2][2] = {};
+        float2 slope[2] = {};
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel) {
             float2 weight = pair_at(constants.output_weight[channel], own);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                slope[i][0] += slopes[i][channel] * weight.x;
-                slope[i][1] += slopes[i][channel] * weight.y;
+                slope[i].x += slopes[i][channel] * weight.x;
+                slope[i].y += slopes[i][channel] * weight.y;
             }
         }
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-#pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                float z = sums[column / 2 + 4 * j + 2 * i + e];
-                // what output_layer has made of it is made again: there is no room to keep it
-                asm volatile("" : "+f"(z));
-                const float inverse_frequency = inverse_frequencies[HIDDEN - 1];
-                const float value = activation<ACTIVATION>(z, inverse_frequency);
-                slope[i][e] *= derivative<ACTIVATION>(z, value, inverse_frequency);
-            }
-            pairs[2 * j + i] = pack_saturated(slope[i][0], slope[i][1]);
+            const float* sum = sums + column / 2 + 4 * j + 2 * i;
+            float2 z = make_float2(sum[0], sum[1]);
+            // what output_layer has made of them is made again: there is no room to keep it
+            asm volatile("" : "+f"(z.x), "+f"(z.y));
+            const float inverse_frequency = inverse_frequencies[HIDDEN - 1];
+            const float2 value = activations<ACTIVATION>(z.x, z.y, inverse_frequency);
+            slope[i] = slopes_before<ACTIVATION>(slope[i], z, value, inverse_frequency);
+            pairs[2 * j + i] = pack_saturated(slope[i].x, slope[i].y);
         }
     }
 }

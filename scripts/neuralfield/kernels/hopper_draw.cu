@@ -48,9 +48,9 @@ __device__ __forceinline__ void activate(const Table& table, const Constants& co
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const float* sum = sums + column / 2 + 4 * j + 2 * i;
-                pairs[2 * j + i] =
-                    pack_values(activation<ACTIVATION>(sum[0] + bias.x, inverse_frequency),
-                                activation<ACTIVATION>(sum[1] + bias.y, inverse_frequency));
+                const float2 value =
+                    activations<ACTIVATION>(sum[0] + bias.x, sum[1] + bias.y, inverse_frequency);
+                pairs[2 * j + i] = pack_values(value.x, value.y);
             }
         }
         table.put<columns>(column, pairs);

@@ -2,8 +2,8 @@
 // the next matrix product, while weights stream past; sums and activations are in registers.
 //
 // Constants: REAL_WIDTHS (without padding), ACTIVATION (of all layers), FREQUENCIES,
-// INVERSE_FREQUENCIES, FOURIER_COUNT, CHANNELS, and those of hopper_sizes.cuh, hopper_stream.cuh and
-// loss.cuh.
+// INVERSE_FREQUENCIES, WAVELET_SCALE, FOURIER_COUNT, CHANNELS, and those of hopper_sizes.cuh,
+// hopper_stream.cuh and loss.cuh.
 //
 // Thread `lane` of warp w has rows 16 w + lane / 4 (and 8 below it) of its tile, and of every 8
 // columns the two at 2 (lane % 4): sums[4 j + 2 i + e] is row i, column 8 j + e.
@@ -27,6 +27,13 @@ __device__ __forceinline__ float tanh_of(float z) {
     return value;
 }
 
+// The card's own; without what __expf does for numbers that float16 has no room for.
+__device__ __forceinline__ float power_of_2(float x) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+}
+
 // Of each layer. A variable sine grows faster with z as it is without the frequency.
 __constant__ float inverse_frequencies[HIDDEN] = INVERSE_FREQUENCIES;
 
@@ -46,6 +53,26 @@ __device__ __forceinline__ float activation(float z, float inverse_frequency) {
     return __fdividef(1.0f, 1.0f + __expf(-z));
 }
 
+__device__ __forceinline__ float decay_of_wavelet(float inverse_frequency) {
+    const float narrowness = float(WAVELET_SCALE) * inverse_frequency;
+    return narrowness * narrowness;
+}
+
+// The activations of two neighbours, which for wavelets are the parts of a complex z:
+// exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
+template <int name>
+__device__ __forceinline__ float2 activations(float low, float high, float inverse_frequency) {
+    if constexpr (name == GABOR) {
+        const float log2_e = 1.442695041f, square = fmaf(low, low, high * high);
+        const float factor = -log2_e * decay_of_wavelet(inverse_frequency);
+        const float size = power_of_2(fmaf(factor, square, -log2_e * high));
+        return make_float2(size * __cosf(low), size * __sinf(low));
+    } else {
+        return make_float2(activation<name>(low, inverse_frequency),
+                           activation<name>(high, inverse_frequency));
+    }
+}
+
 // Values as float16. Those of relu are the only ones without a bound.
 __device__ __forceinline__ uint32_t pack_values(float low, float high) {
     return ACTIVATION == RELU ? pack_saturated(low, high) : pack(low, high);
@@ -63,6 +90,21 @@ __device__ __forceinline__ float derivative(float z, float value, float inverse_
     if constexpr (name == TANH) return 1.0f - value * value;
     if constexpr (name == RELU) return z > 0.0f ? 1.0f : 0.0f;
     return value * (1.0f - value);
+}
+
+// Slopes of two neighbours' values -> slopes of their z.
+template <int name>
+__device__ __forceinline__ float2 slopes_before(float2 slope, float2 z, float2 value,
+                                                float inverse_frequency) {
+    if constexpr (name == GABOR) {
+        const float along = slope.x * value.x + slope.y * value.y;
+        const float across = slope.y * value.x - slope.x * value.y;
+        const float factor = -2.0f * decay_of_wavelet(inverse_frequency);
+        return make_float2(fmaf(factor * z.x, along, across), fmaf(factor, z.y, -1.0f) * along);
+    } else {
+        return make_float2(slope.x * derivative<name>(z.x, value.x, inverse_frequency),
+                           slope.y * derivative<name>(z.y, value.y, inverse_frequency));
+    }
 }
 
 // Derivatives as float16. Those of a variable sine are the only ones without a bound.
@@ -230,17 +272,16 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tabl
         for (int j = 0; j < 2; ++j) {
             int own = column + 8 * j + own_column();
             float2 bias = pair_at(constants.bias[layer], own);
-            float value[2][2];
+            float2 value[2];
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 float* sum = sums + column / 2 + 4 * j + 2 * i;
                 float low = sum[0] + bias.x, high = sum[1] + bias.y;
-                value[i][0] = activation<ACTIVATION>(low, inverse_frequencies[layer]);
-                value[i][1] = activation<ACTIVATION>(high, inverse_frequencies[layer]);
+                value[i] = activations<ACTIVATION>(low, high, inverse_frequencies[layer]);
                 if (keep) {
                     sum[0] = low;
                     sum[1] = high;
-                    pairs[2 * j + i] = pack_values(value[i][0], value[i][1]);
+                    pairs[2 * j + i] = pack_values(value[i].x, value[i].y);
                 }
             }
 #pragma unroll
@@ -249,7 +290,7 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tabl
 #pragma unroll
                 for (int i = 0; i < 2; ++i)
                     z[i][channel] =
-                        fmaf(value[i][0], weight.x, fmaf(value[i][1], weight.y, z[i][channel]));
+                        fmaf(value[i].x, weight.x, fmaf(value[i].y, weight.y, z[i][channel]));
             }
         }
         if (keep) table.put<columns>(column, pairs);

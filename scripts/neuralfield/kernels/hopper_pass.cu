@@ -28,16 +28,15 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
-        float z[4][2], value[4][2];
+        float2 z[4], value[4];
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
             float2 bias =
                 pair_at(tile.shared.constants.bias[layer], column + 8 * (pair / 2) + own_column());
-            z[pair][0] = sums[column / 2 + 2 * pair] + bias.x;
-            z[pair][1] = sums[column / 2 + 2 * pair + 1] + bias.y;
-            value[pair][0] = activation<ACTIVATION>(z[pair][0], inverse_frequency);
-            value[pair][1] = activation<ACTIVATION>(z[pair][1], inverse_frequency);
-            pairs[pair] = pack_values(value[pair][0], value[pair][1]);
+            z[pair].x = sums[column / 2 + 2 * pair] + bias.x;
+            z[pair].y = sums[column / 2 + 2 * pair + 1] + bias.y;
+            value[pair] = activations<ACTIVATION>(z[pair].x, z[pair].y, inverse_frequency);
+            pairs[pair] = pack_values(value[pair].x, value[pair].y);
         }
         tile.table.put<columns>(column, pairs);
         derivatives.note(column, z, value, inverse_frequency);
@@ -52,9 +51,10 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
 
 // Slopes of a layer's values, in `sums` -> slopes of its z on the table.
 template <int columns>
-__device__ __forceinline__ void differentiate(const Tile& tile,
+__device__ __forceinline__ void differentiate(const Tile& tile, int layer,
                                               const Derivatives<columns>& derivatives,
                                               const float* sums) {
+    const float inverse_frequency = inverse_frequencies[layer];
     tile.table.clear();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void differentiate(const Tile& tile,
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
             const float* sum = sums + column / 2 + 2 * pair;
-            pairs[pair] = derivatives.times(column, pair, sum[0], sum[1]);
+            pairs[pair] = derivatives.times(column, pair, sum[0], sum[1], inverse_frequency);
         }
         tile.table.put<columns>(column, pairs);
     }
@@ -99,7 +99,7 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
             Derivatives<columns> derivatives;  // on their way while the product is worked on
             derivatives.load(tile.kept(layer - 1));
             multiply<rows, columns, RESIDENT, true>(sums, tile.table.tile, tile.stream, tile.place);
-            differentiate(tile, derivatives, sums);
+            differentiate(tile, layer - 1, derivatives, sums);
         });
 }
 

@@ -6,7 +6,7 @@
 #pragma once
 
 enum Encoding { IDENTITY, CORNERS, FOURIER, HASHGRID, CHEBYSHEV };
-enum ActivationName { SINE, TANH, RELU, SIGMOID, VARIABLE_SINE, GAUSSIAN };
+enum ActivationName { SINE, TANH, RELU, SIGMOID, VARIABLE_SINE, GAUSSIAN, PRODUCT, GABOR };
 
 constexpr int width_after[HIDDEN] = WIDTHS;
 constexpr bool has_features = ENCODING >= FOURIER;

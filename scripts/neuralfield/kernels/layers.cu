@@ -1,8 +1,9 @@
 // Forward and backward of a network, layer by layer, on any card. Twin: kernels/layers.py.
 //
-// Constants: ACTIVATION, MIXED, FACTORS (of a product; else 1). Sizes come at run time. Arrays of activations are (rows, stride):
-// rows are whole blocks of 128, strides multiples of 64 with columns beyond a layer's width of no
-// effect, because weights are zero there. Rows beyond a batch's have no gradient.
+// Constants: those of activation.cuh, FACTORS (of a product; else 1). Sizes come at run time. Arrays
+// of activations are (rows, stride): rows are whole blocks of 128, strides multiples of 64 with
+// columns beyond a layer's width of no effect, because weights are zero there. Rows beyond a batch's
+// have no gradient.
 #include "activation.cuh"
 #include "column_sums.cuh"
 #include "element.cuh"
@@ -115,10 +116,9 @@ struct KeepActivation {
 
     __device__ __forceinline__ void put(size_t index, float (&z)[GROUP]) const {
         float slope[GROUP];
-#pragma unroll
-        for (int i = 0; i < GROUP; ++i) z[i] = activation(z[i], inverse_frequency, slope[i]);
+        activate(z, inverse_frequency, slope);
         store_group<IS_BOUNDED>(values + index, z);
-        if (KEEPS_SLOPES && slopes) store_group<ACTIVATION != VARIABLE_SINE>(slopes + index, slope);
+        if (KEEPS_SLOPES && slopes) store_group<HAS_BOUNDED_SLOPES>(slopes + index, slope);
     }
 };
 
@@ -256,17 +256,21 @@ __device__ __forceinline__ void prefetch_tile(const element* tile, int stride) {
     }
 }
 
-// before = (gradients weight^T) * slope of the activation before, from what it kept, where there is
-// one. Grid: (fan_in / COLUMNS, rows / 128).
+// before = (gradients weight^T) * slope of the activation before, where there is one, from what it
+// kept and its values. Grid: (fan_in / COLUMNS, rows / 128).
 template <int COLUMNS, bool IS_ACTIVATED = true>
 __device__ __forceinline__ void backward(const element* gradients, int depth, const element* weight,
-                                         const element* kept, element* before, int stride) {
+                                         const element* kept, const element* values,
+                                         element* before, int stride) {
+    constexpr bool NEEDS_VALUES = ACTIVATION == GABOR;
     const size_t row0 = size_t(blockIdx.y) * BLOCK_ROWS;
     const int column0 = int(blockIdx.x) * COLUMNS;
-    if (IS_ACTIVATED)
+    if (IS_ACTIVATED) {
         for (int part = 0; part < FACTORS; ++part)
             prefetch_tile<COLUMNS>(kept + row0 * stride * FACTORS + part * stride + column0,
                                    stride * FACTORS);
+        if (NEEDS_VALUES) prefetch_tile<COLUMNS>(values + row0 * stride + column0, stride);
+    }
     auto finish = [&](int row, int column, float (&slope)[GROUP]) {
         const size_t index = (row0 + row) * stride * FACTORS + column0 + column;
 #if ACTIVATION == PRODUCT
@@ -276,10 +280,10 @@ __device__ __forceinline__ void backward(const element* gradients, int depth, co
         }
 #endif
         if (IS_ACTIVATED) {
-            float state[GROUP];
+            float state[GROUP], value[GROUP] = {};
             load_group<true>(kept + index, state);
-#pragma unroll
-            for (int i = 0; i < GROUP; ++i) slope[i] *= activation_slope(state[i]);
+            if (NEEDS_VALUES) load_group<true>(values + index, value);
+            differentiate(slope, state, value);
         }
         store_group(before + index, slope);
     };
@@ -330,8 +334,9 @@ __device__ __forceinline__ void gradient(const element* activations, int fan_in,
         forward<SIZE>(activations, depth, weight, bias, frequency, values, slopes, stride);       \
     }                                                                                             \
     KERNEL void backward_##SIZE(const element* gradients, int depth, const element* weight,       \
-                                const element* kept, element* before, int stride) {               \
-        backward<SIZE>(gradients, depth, weight, kept, before, stride);                           \
+                                const element* kept, const element* values, element* before,      \
+                                int stride) {                                                     \
+        backward<SIZE>(gradients, depth, weight, kept, values, before, stride);                   \
     }                                                                                             \
     KERNEL void gradient_##SIZE(const element* activations, int fan_in, const element* gradients, \
                                 int fan_out, int tiles, float* partials, float* bias_partials,    \
@@ -346,5 +351,5 @@ KERNELS(128)
 // The slopes of features. Grid: (fan_in / 64, rows / 128).
 KERNEL void backward_features(const element* gradients, int depth, const element* weight,
                               element* before, int stride) {
-    backward<64, false>(gradients, depth, weight, nullptr, before, stride);
+    backward<64, false>(gradients, depth, weight, nullptr, nullptr, before, stride);
 }

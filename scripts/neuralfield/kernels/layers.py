@@ -6,19 +6,20 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from neuralfield.kernels import grids
-from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
+from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, LayerPlan, NetworkPlan
 
 _PROBABILITY_MARGIN = 1e-7
 
-_ACTIVATIONS: dict[str, Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]] = {
+_ACTIVATIONS: dict[str, Callable[[np.ndarray, LayerPlan], tuple[np.ndarray, np.ndarray]]] = {
     "sine": lambda z, _: (np.sin(z), np.cos(z)),
     "tanh": lambda z, _: (np.tanh(z), 1 - np.tanh(z) ** 2),
     "relu": lambda z, _: (np.maximum(z, 0), (z > 0).astype(np.float64)),
     "sigmoid": lambda z, _: (_logistic(z), _logistic(z) * (1 - _logistic(z))),
-    "variable sine": lambda z, frequency: _variable_sine(z, np.abs(z) / frequency + 1),
+    "variable sine": lambda z, layer: _variable_sine(z, np.abs(z) / layer.frequency + 1),
     "gaussian": lambda z, _: (np.exp(-z * z), -2 * z * np.exp(-z * z)),
+    "gabor": lambda z, layer: _wavelets(z, (layer.wavelet_scale / layer.frequency) ** 2),
 }
-"""z, which has the frequency in it already, and the frequency -> the activation and its slope."""
+"""z, which has the frequency in it already, and the layer -> the activation and its slope."""
 
 
 def valid_rows(batch: BatchPlan) -> np.ndarray:
@@ -56,6 +57,7 @@ def forward(
         What goes into each layer.
     slopes : list of ndarray
         Of each layer's activation with respect to its argument; the last is that of the values.
+        Those of wavelets are (n, 2 width, 2): of both parts of the value that an argument is in.
         A product has a slope with respect to each of its factors, side by side.
     """
     x = inputs.astype(np.float64)
@@ -79,7 +81,7 @@ def forward(
         if layer.activation == "product":
             value, slope = _product(z, layer.factors)
         else:
-            value, slope = _ACTIVATIONS[layer.activation](z, layer.frequency)
+            value, slope = _ACTIVATIONS[layer.activation](z, layer)
         activations.append(value)
         slopes.append(slope)
     raise ValueError("the last layer of a plan has no activation")
@@ -130,7 +132,8 @@ def forward_and_backward(
         gradients[f"layers.{index}.bias"] = layer.frequency * gradient.sum(axis=0)
         gradient = layer.frequency * (gradient @ weight.T)
         if index:
-            gradient = np.tile(gradient, network.layers[index - 1].factors) * slopes[index - 1]
+            by_factor = np.tile(gradient, network.layers[index - 1].factors)
+            gradient = _through(by_factor, slopes[index - 1])
         elif network.encoding == "hashgrid":
             gradients["encoding.table"] = grids.gradient_of_points(
                 network.levels, network.table_shape, points, gradient
@@ -185,6 +188,29 @@ def _loss_of_values(
 
 def _variable_sine(z: np.ndarray, growth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.sin(growth * z), np.cos(growth * z) * (2 * growth - 1)
+
+
+def _wavelets(z: np.ndarray, decay: float) -> tuple[np.ndarray, np.ndarray]:
+    """exp(i z - decay |z|^2) of complex z, whose parts are neighbours."""
+    real, imaginary = z[:, 0::2], z[:, 1::2]
+    value = np.exp(1j * (real + 1j * imaginary) - decay * (real**2 + imaginary**2))
+    by_real = (1j - 2 * decay * real) * value
+    by_imaginary = (-1 - 2 * decay * imaginary) * value
+    slopes = np.stack([by_real, by_imaginary], axis=-1).reshape(z.shape)
+    return _parts(value).reshape(z.shape), _parts(slopes)
+
+
+def _parts(numbers: np.ndarray) -> np.ndarray:
+    """Complex numbers (...) as pairs (..., 2)."""
+    return np.stack([np.real(numbers), np.imag(numbers)], axis=-1)
+
+
+def _through(gradient: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """By an activation's values -> by its arguments."""
+    if slope.ndim == 2:
+        return gradient * slope
+    pairs = gradient.reshape(len(gradient), -1, 1, 2)  # both arguments are given both values'
+    return (pairs * slope.reshape(len(gradient), -1, 2, 2)).sum(axis=-1).reshape(gradient.shape)
 
 
 def _chebyshev(x: np.ndarray, degree: int) -> list[np.ndarray]:

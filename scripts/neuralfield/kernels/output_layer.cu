@@ -133,9 +133,9 @@ extern "C" __global__ __launch_bounds__(THREADS, 2) void output_layer(
                     const size_t first = (first_row + row) * width * FACTORS + at.column;
                     put_slopes_of_factors(before, kept + first, gradients + first, width);
 #else
-                    load_group(kept + index, group);
-#pragma unroll
-                    for (int i = 0; i < GROUP; ++i) before[i] *= activation_slope(group[i]);
+                    float state[GROUP];
+                    load_group(kept + index, state);
+                    differentiate(before, state, group);
                     store_group(gradients + index, before);
 #endif
                 }

@@ -3,24 +3,33 @@
 from dataclasses import dataclass
 from typing import Any
 
+from neuralfield.kernels.complex_layers import ComplexTensor
+
 TILE_ROWS = 64
 """Rows of the tiles that batches come in: a whole number of pixels with all their points."""
 
 ENCODINGS = ("identity", "corners", "fourier", "hashgrid", "chebyshev")
-ACTIVATIONS = ("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian", "product")
+ACTIVATIONS = (
+    *("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian"),
+    *("product", "gabor"),
+)
 OUTPUTS = ("linear", "sigmoid")
 LOSSES = ("mse", "binary_cross_entropy", "huber")
 """What kernels have code for; they know each by its place in its list."""
 
-FOR_CARDS_ONLY = ("chebyshev", "product")
+FOR_CARDS_ONLY = ("chebyshev", "product", "gabor")
 """Those among them that kernels for processors have no code for."""
 
-ACTIVATIONS_WITH_SLOPES = ("sine", "variable sine", "gaussian")
+ACTIVATIONS_WITH_SLOPES = ("sine", "variable sine", "gaussian", "gabor")
 """Whose slopes do not follow from their values, and are kept too."""
 
 MIXED_GRADIENT_SCALE = 1024.0
 """Factor on slopes of the loss while they are stored as fp16: keeps small ones above its smallest
 number. A power of two, so that it rounds nothing."""
+
+_MOST_WAVES = 4
+"""Frequency of a wavelet over its scale, in 16 bits. At the most it is e ** (4 ** 2 / 4) then:
+where imaginary parts are negative, the wave grows before the bell ends it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,8 @@ class LayerPlan:
     factors : int
         Equal parts of the affine output, one after another, that the activation ``product``
         multiplies; 1 for others.
+    wavelet_scale : float
+        How narrow a wavelet is.
     """
 
     fan_in: int
@@ -46,6 +57,7 @@ class LayerPlan:
     activation: str | None
     frequency: float
     factors: int = 1
+    wavelet_scale: float = 0.0
 
     @property
     def values_out(self) -> int:
@@ -70,6 +82,9 @@ class NetworkPlan:
         In the order in which parameters lie in memory.
     levels : tuple of (int, int, int)
         Of a hash grid, see `neuralfield.kernels.grids`; its table is the first parameter.
+    complex_tensors : tuple of ComplexTensor
+        Of a network of complex numbers: its weights and biases. All else tells of the real network
+        that does the same.
     """
 
     encoding: str
@@ -78,6 +93,7 @@ class NetworkPlan:
     steepness: float
     parameter_names: tuple[str, ...]
     levels: tuple[tuple[int, int, int], ...] = ()
+    complex_tensors: tuple[ComplexTensor, ...] = ()
 
     @property
     def has_features(self) -> bool:
@@ -100,12 +116,21 @@ class NetworkPlan:
         ]
         return next((f"the {kind} {part}" for kind, part, known in used if part not in known), None)
 
+    @property
+    def reason_against_mixed(self) -> str | None:
+        """Why it cannot be computed in 16 bits; None: it can."""
+        hidden = self.layers[:-1]
+        if any(_MOST_WAVES * h.wavelet_scale < h.frequency for h in hidden if h.wavelet_scale):
+            return f"wavelets of a frequency above {_MOST_WAVES} times their scale in 16 bits"
+        return None
+
     def constants(self) -> dict[str, Any]:
         """For the source of a kernel."""
         return {
             "ENCODING": ENCODINGS.index(self.encoding),
             "OUTPUT_SIGMOID": OUTPUTS.index(self.output),
             "STEEPNESS": float(self.steepness),
+            "WAVELET_SCALE": float(self.layers[0].wavelet_scale),
         }
 
 
