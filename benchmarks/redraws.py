@@ -57,7 +57,8 @@ def main() -> None:
             rows.append(_numbers(found, lesson, arguments.factor))
             _print_row(name, picture, rows[-1])
             if arguments.save is not None and found.redraw is not None:
-                drawn = Picture.from_values(found.redraw, lesson.truth.mode, 8)
+                mode = "grey" if lesson.truth.mode == "bilevel" else lesson.truth.mode
+                drawn = Picture.from_values(found.redraw, mode, 8)
                 write_picture(arguments.save / f"{name}_{picture}.png", drawn)
         _print_row(f"**{name}**", "mean", np.mean(rows, axis=0).tolist())
 
