@@ -10,8 +10,8 @@ steps, at the most and in the worst picture.
 import argparse
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
+from ours import lost_db
 
 from neuralfield.images.kind import is_line_art
 from neuralfield.images.reading import read_picture
@@ -47,7 +47,7 @@ def main() -> None:
     runs["over_bicubic_db"] = runs.upscale_psnr_db - runs.upscale_bicubic_psnr_db
     places = zip(runs.image, runs.field, strict=True)
     histories = (folder / image / field / "history.csv" for image, field in places)
-    runs["lost_db"] = [lost_db(pd.read_csv(path)) for path in histories]
+    runs["lost_db"] = [lost_db(_end_db(pd.read_csv(path))) for path in histories]
     how = dict.fromkeys(list(COLUMNS)[2:], "mean")
     how |= {"worst_over_lanczos_db": "min", "lost_db": "max"}
     table = runs.groupby(["kind", "field"], sort=False).agg(how).reset_index()
@@ -58,10 +58,9 @@ def main() -> None:
         print("| " + " | ".join(cells) + " |")
 
 
-def lost_db(history: pd.DataFrame) -> float:
-    """How far the dB falls below its best so far in the last tenth of the steps, at the most."""
-    end = history[history.step > 0.9 * history.step.max()].psnr_db
-    return float(np.max(np.maximum.accumulate(end) - end))
+def _end_db(history: pd.DataFrame) -> list[float]:
+    """The dB in the last tenth of the steps."""
+    return history[history.step > 0.9 * history.step.max()].psnr_db.tolist()
 
 
 def _kind(path: Path) -> str:

@@ -251,13 +251,7 @@ def main(arguments: argparse.Namespace) -> int:
     for part in arguments.parts.split(","):
         parts[part](report, arguments, peers)
     add_tables(report)
-    text = report.markdown(found)
-    if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(text)
-        arguments.output.with_suffix(".json").write_text(report.json(found))
-    print("\n" + text)
-    return 1 if report.failures else 0
+    return report.publish(found, arguments.output)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -26,7 +26,7 @@ from ours import TrainingSteps, fit_db
 from threadpoolctl import threadpool_limits
 
 from configuration import read_settings
-from neuralfield.device import Device, available_cores, namespace_of, select_device
+from neuralfield.device import Device, available_cores, select_device
 from neuralfield.edges import EdgeFilter
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.fields import field_settings
@@ -52,7 +52,7 @@ class DensityTask(PictureTask):
     def problem(self, *arguments: Any, **named: Any) -> PictureProblem:
         """As ever, with other batches."""
         problem = super().problem(*arguments, **named)
-        cumulative = namespace_of(problem.values).asarray(np.cumsum(self.density))
+        cumulative = problem.batches.xp.asarray(np.cumsum(self.density))
         batches = dataclasses.replace(problem.batches, cumulative_density=cumulative)
         return dataclasses.replace(problem, batches=batches)
 

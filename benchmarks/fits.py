@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from config_networks import ConfigNetworks
 from measure import synchronize_all_streams
-from ours import TrainingSteps, fit_db
+from ours import TrainingSteps, fit_db, lost_db
 from threadpoolctl import threadpool_limits
 
 from neuralfield.device import Device, available_cores, select_device
@@ -112,8 +112,7 @@ def fit(
             seconds += time.perf_counter() - started_s
             found_db.append(fit_db(steps.arrays(), task, device))
         parameters = steps.trainer.network.parameter_count
-    lost_db = float(np.max(np.maximum.accumulate(found_db) - found_db))
-    return Fit(parameters, settings.steps, seconds, found_db[-1], lost_db)
+    return Fit(parameters, settings.steps, seconds, found_db[-1], lost_db(found_db))
 
 
 def _print_row(network: str, picture: str, found: Fit) -> None:

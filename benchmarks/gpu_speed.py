@@ -61,13 +61,7 @@ def main(arguments: argparse.Namespace) -> int:
     for part in arguments.parts:
         deadline = Deadline(arguments.part_limit_s)
         measures[part](Context(device, ceilings, effort, deadline, report, quick, not reason))
-    text = report.markdown(found)
-    if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(text)
-        arguments.output.with_suffix(".json").write_text(report.json(found))
-    print("\n" + text)
-    return 1 if report.failures else 0
+    return report.publish(found, arguments.output)
 
 
 def _parts(text: str) -> list[str]:

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from neuralfield.device import Device
@@ -158,6 +159,29 @@ class Report:
             for e in self.entries
             if "left_out" in e
         ]
+
+    def publish(self, environment: dict[str, Any], output: Path | None) -> int:
+        """Print the report, and write it as Markdown with a JSON file beside it, if asked to.
+
+        Parameters
+        ----------
+        environment : dict
+            What it was measured with.
+        output : Path or None
+            The Markdown file.
+
+        Returns
+        -------
+        int
+            1 where a check of correctness was not passed, else 0: the exit status.
+        """
+        text = self.markdown(environment)
+        if output:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            output.write_text(text)
+            output.with_suffix(".json").write_text(self.json(environment))
+        print("\n" + text)
+        return 1 if self.failures else 0
 
     def markdown(self, environment: dict[str, Any]) -> str:
         """The whole report; tables last."""

@@ -1,5 +1,6 @@
 """This package's training, driven through its public interface."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,6 +106,11 @@ def fit_db(arrays: dict[str, np.ndarray], task: PictureTask, device: Device) -> 
     model = Model(task.field, task.shape, task.mode, arrays, {"precision": "float32"})
     drawn = render(model, task.shape.width, task.shape.height, device=device, samples=1)
     return psnr_db(drawn, task.values)
+
+
+def lost_db(found_db: Sequence[float]) -> float:
+    """How far the dB falls below its best so far, at the most, from the first look to the last."""
+    return float(np.max(np.maximum.accumulate(found_db) - found_db))
 
 
 def release_memory(device: Device) -> None:

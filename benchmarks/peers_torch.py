@@ -188,7 +188,7 @@ class TorchSteps:
     def __call__(self, steps: int) -> None:
         torch.set_float32_matmul_precision(self.peer.matmul_precision)
         if self.peer.compiled and self._graph is None and self.device.type == "cuda":
-            self._graph = self._captured()
+            self._graph = captured(self._step, self.optimizer)
         step = self._graph.replay if self._graph else self._step
         # the far ends of bells are numbers so small that processors are slow at them
         torch.set_flush_denormal(True)
@@ -224,20 +224,6 @@ class TorchSteps:
     def _step(self) -> None:
         self._backward()
         self.optimizer.step()
-
-    def _captured(self) -> torch.cuda.CUDAGraph:
-        """A step as a graph; its gradients live in the graph's memory and are written anew."""
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(_WARM_UP_STEPS):
-                self._step()
-        torch.cuda.current_stream().wait_stream(side)
-        self.optimizer.zero_grad(set_to_none=True)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._step()
-        return graph
 
 
 class TorchDrawing:
@@ -296,6 +282,21 @@ class TorchDrawing:
         with torch.autocast(self.device.type, torch.float16, enabled=self.peer.half):
             z = self.field(encoded)
         return self.field.values(z)
+
+
+def captured(step: Callable[[], None], optimizer: torch.optim.Optimizer) -> torch.cuda.CUDAGraph:
+    """A step as a graph; its gradients live in the graph's memory and are written anew."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(_WARM_UP_STEPS):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    optimizer.zero_grad(set_to_none=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph
 
 
 def _gradient(parameter: torch.Tensor) -> torch.Tensor:

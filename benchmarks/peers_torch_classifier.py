@@ -5,15 +5,13 @@ from functools import partial
 
 import numpy as np
 import torch
-from peers_torch import Peer, torch_device
+from peers_torch import Peer, captured, torch_device
 from torch.nn import functional
 
 from neuralfield.classifier_task import ClassifierTask
 from neuralfield.device import Device
 from neuralfield.layers import Conv2d, Linear
 from neuralfield.networks.classifier import ConvolutionalClassifier
-
-_WARM_UP_STEPS = 3
 
 
 class TorchClassifier(torch.nn.Module):
@@ -119,7 +117,8 @@ class TorchSteps:
         torch.set_float32_matmul_precision(self.peer.matmul_precision)
         torch.backends.cudnn.allow_tf32 = self.peer.matmul_precision != "highest"
         if self.peer.compiled and self._graph is None and self.device.type == "cuda":
-            self._graph = self._captured()
+            # it reads its samples from where they are copied to
+            self._graph = captured(self._step, self.optimizer)
         step = self._graph.replay if self._graph else self._step
         for _ in range(steps):
             self._samples.copy_(self._next_samples())
@@ -155,17 +154,3 @@ class TorchSteps:
     def _step(self) -> None:
         self._backward()
         self.optimizer.step()
-
-    def _captured(self) -> torch.cuda.CUDAGraph:
-        """A step as a graph, which reads its samples from where they are copied to."""
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(_WARM_UP_STEPS):
-                self._step()
-        torch.cuda.current_stream().wait_stream(side)
-        self.optimizer.zero_grad(set_to_none=True)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._step()
-        return graph

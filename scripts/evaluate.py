@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neuralfield.device import select_device
+from neuralfield.errors import InputError
 from neuralfield.files import write_atomically
 from neuralfield.images import (
     Picture,
@@ -169,6 +170,30 @@ def upscale_numbers(pictures: dict[str, Picture]) -> dict[str, Any]:
         "upscale_width": source.width,
         "upscale_height": source.height,
     }
+
+
+def require_taught(model: Path, noted: object, digest: str, others: str) -> None:
+    """Check that a network was taught just what it is asked about.
+
+    Parameters
+    ----------
+    model : Path
+        The network's file.
+    noted : str or None
+        The digest in it, of what it was taught.
+    digest : str
+        Of what it is asked about.
+    others : str
+        What it was taught where the two differ: "another table than a.csv".
+
+    Raises
+    ------
+    InputError
+    """
+    if noted != digest:
+        remedy = "remove it, and run the same command again: it is made anew"
+        found, expected = f"the network of {others}", "a network that was taught these"
+        raise InputError(str(model), found, expected, remedy)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evaluate import TRAINING_KEYS
+from evaluate import TRAINING_KEYS, require_taught
 from neuralfield.classifiers.labelled import LabelledPictures, read_labelled
 from neuralfield.classifiers.model import ClassifierModel, load_classifier
-from neuralfield.errors import InputError
 from neuralfield.files import write_atomically
 from neuralfield.json_files import read_json
 
@@ -49,7 +48,8 @@ def main(
     """
     network = load_classifier(model)
     known, others = read_labelled(*taught, checksums), read_labelled(*held_out, checksums)
-    require_taught(model, network, known)
+    others_than = f"other pictures than those of {known.where}"
+    require_taught(model, network.metadata.get("pictures"), known.digest, others_than)
     others.require_fit(network.shape, network.classes, f"as in {known.where}")
     trained = read_json(record, (*TRAINING_KEYS, "parameters"))
     answers = [Answers.of(network, some) for some in (known, others)]
@@ -92,19 +92,6 @@ class Answers:
         probabilities = network.probabilities(labelled.pictures)
         predicted = probabilities.argmax(axis=1)
         return cls(labelled.labels, predicted, probabilities.max(axis=1))
-
-
-def require_taught(path: Path, network: ClassifierModel, labelled: LabelledPictures) -> None:
-    """Check that a network was taught just these pictures.
-
-    Raises
-    ------
-    InputError
-    """
-    if network.metadata.get("pictures") != labelled.digest:
-        found = f"the network of other pictures than those of {labelled.where}"
-        remedy = "remove it, and run the same command again: it is made anew"
-        raise InputError(str(path), found, "a network that was taught these", remedy)
 
 
 def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:

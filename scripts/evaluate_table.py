@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evaluate import TRAINING_KEYS
-from neuralfield.errors import InputError
+from evaluate import TRAINING_KEYS, require_taught
 from neuralfield.files import write_atomically
 from neuralfield.json_files import read_json
 from neuralfield.tables.model import TableModel, load_table_model
@@ -50,9 +49,7 @@ def main(
     remembers : bool
         Whether to count the bits that a network remembers of targets that are 0 or 1.
     """
-    network = load_table_model(model)
-    samples = read_samples(table, network.inputs, network.targets)
-    require_taught(model, network, samples)
+    network, samples = read_taught(table, model)
     answers = predict(network, samples.input_values)
     held_out = held_out_mask(network, samples.count)
     is_accuracy = network.metadata.get("measure") == "accuracy"
@@ -92,23 +89,25 @@ def main(
     write_atomically(metrics, (json.dumps(numbers, indent=2) + "\n").encode())
 
 
-def predict(network: TableModel, values: np.ndarray) -> np.ndarray:
-    """A network's answers, in the precision that it was taught in."""
-    is_double = network.metadata.get("precision") == "float64"
-    return network.predict(values, dtype="float64" if is_double else "float32")
-
-
-def require_taught(path: Path, network: TableModel, samples: Samples) -> None:
-    """Check that a network was taught just these samples.
+def read_taught(table: Path, model: Path) -> tuple[TableModel, Samples]:
+    """A network, and the samples that it was taught.
 
     Raises
     ------
     InputError
+        It was taught others.
     """
-    if network.metadata.get("table") != samples.digest:
-        found = f"the network of another table than {samples.where}"
-        remedy = "remove it, and run the same command again: it is made anew"
-        raise InputError(str(path), found, "a network that was taught these rows", remedy)
+    network = load_table_model(model)
+    samples = read_samples(table, network.inputs, network.targets)
+    others = f"another table than {samples.where}"
+    require_taught(model, network.metadata.get("table"), samples.digest, others)
+    return network, samples
+
+
+def predict(network: TableModel, values: np.ndarray) -> np.ndarray:
+    """A network's answers, in the precision that it was taught in."""
+    is_double = network.metadata.get("precision") == "float64"
+    return network.predict(values, dtype="float64" if is_double else "float32")
 
 
 def held_out_mask(network: TableModel, count: int) -> np.ndarray:

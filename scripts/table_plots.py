@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import MaxNLocator
 
-from evaluate_table import held_out_mask, predict, require_taught
+from evaluate_table import held_out_mask, predict, read_taught
 from neuralfield.json_files import read_json
-from neuralfield.tables.model import TableModel, load_table_model
-from neuralfield.tables.samples import Samples, read_columns, read_samples
+from neuralfield.tables.model import TableModel
+from neuralfield.tables.samples import Samples, read_columns
 from plot_colours import PAPER, Colours
 from report_plots import style_axes
 
@@ -87,9 +87,7 @@ def read_view(table: Path, model: Path, truth: Sequence[str], sizes: Sequence[Pa
     sizes : sequence of Path
         ``metrics.json`` of the networks of all sizes, if there are several.
     """
-    network = load_table_model(model)
-    samples = read_samples(table, network.inputs, network.targets)
-    require_taught(model, network, samples)
+    network, samples = read_taught(table, model)
     keys = ("parameters", "measure", "rmse", "accuracy", "bits_per_parameter")
     return View(
         network,

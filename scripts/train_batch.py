@@ -1,15 +1,10 @@
 """Teach pictures to several networks at once: those of a batch of a sweep."""
 
-import logging
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from tqdm import tqdm
 
 from neuralfield.device import available_cores, require_cores, select_device
 from neuralfield.fit import Run, Training, fit_batch, publish_results
@@ -17,12 +12,10 @@ from neuralfield.heat import guard_card
 
 # they stand beside this file, which Snakemake runs from elsewhere with this folder on the path
 from train import read_task
-from training_job import SECONDS_BETWEEN_LINES, when_to_leave_s
+from training_job import ProgressBar, when_to_leave_s
 
 if TYPE_CHECKING:
     from job import snakemake
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -48,8 +41,8 @@ class Member:
     folder: Path
 
 
-class BatchProgress:
-    """How far a batch is: one line in the log for all, and one bar where somebody looks on.
+class BatchProgress(ProgressBar):
+    """How far a batch is: one line in the log for all, and one bar.
 
     Parameters
     ----------
@@ -59,17 +52,8 @@ class BatchProgress:
     """
 
     def __init__(self, name: str, steps: int) -> None:
-        self.steps = steps
+        super().__init__(name, steps)
         self.rows: dict[str, Mapping[str, float]] = {}
-        self.next_line_s = 0.0
-        self.bar = tqdm(
-            total=steps,
-            desc=name,
-            unit="step",
-            leave=False,
-            disable=not sys.stderr.isatty(),
-            dynamic_ncols=True,
-        )
 
     def add_row(self, row: Mapping[str, float], *, member: str) -> None:
         """Take note of a row of a member's history."""
@@ -77,22 +61,7 @@ class BatchProgress:
         step = int(min(row["step"] for row in self.rows.values()))
         levels_db = [row["psnr_db"] for row in self.rows.values()]
         quality = f"{min(levels_db):.2f} to {max(levels_db):.2f} dB"
-        if time.monotonic() >= self.next_line_s or step == self.steps:
-            self.next_line_s = time.monotonic() + SECONDS_BETWEEN_LINES
-            log.info(f"step {step:,} of {self.steps:,}: {len(self.rows)} networks, {quality}")
-        self.bar.set_postfix_str(quality, refresh=False)
-        self.bar.update(step - self.bar.n)
-
-    def say(self, line: str, *, member: str) -> None:
-        """Tell the user something of a member, here and in the log."""
-        log.info(f"{member}: {line}")
-        tqdm.write(f"{member}: {line}", file=sys.stderr)
-
-    def __enter__(self) -> "BatchProgress":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
+        self.show(step, quality, f"{len(self.rows)} networks, {quality}")
 
 
 def main(members: Sequence[Member], *, threads: int, name: str) -> None:
@@ -116,7 +85,7 @@ def main(members: Sequence[Member], *, threads: int, name: str) -> None:
     with BatchProgress(name, training["steps"]) as progress:
         trainings = []
         heat = guard_card(
-            training.get("max_temperature_celsius"), device, partial(progress.say, member=name)
+            training.get("max_temperature_celsius"), device, partial(progress.say, name=name)
         )
         for member in members:
             run = Run(
@@ -126,7 +95,7 @@ def main(members: Sequence[Member], *, threads: int, name: str) -> None:
                 max(1, cores // len(members)),
                 training["checkpoint_interval_s"],
                 partial(progress.add_row, member=member.name),
-                partial(progress.say, member=member.name),
+                partial(progress.say, name=member.name),
                 leave_at_s,
                 heat,
             )

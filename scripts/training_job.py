@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tqdm import tqdm
 
@@ -19,7 +19,7 @@ from neuralfield.time_limit import leaving_time_s
 
 log = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_BETWEEN_LINES = 5.0
 """In the log; the history has all rows."""
 
 HOW_AND_WHERE = (
@@ -29,8 +29,59 @@ HOW_AND_WHERE = (
 """Settings of the section `training` that are not of the training itself."""
 
 
-class Progress:
-    """How far a training is: lines in the log, and a bar where somebody looks on.
+class ProgressBar:
+    """A bar where somebody looks on, and every few seconds a line in the log.
+
+    Parameters
+    ----------
+    name : str
+    steps : int
+        All there are.
+    """
+
+    def __init__(self, name: str, steps: int) -> None:
+        self.name, self.steps = name, steps
+        self.next_line_s = 0.0
+        self.bar = tqdm(
+            total=steps,
+            desc=name,
+            unit="step",
+            leave=False,
+            disable=not sys.stderr.isatty(),
+            dynamic_ncols=True,
+        )
+
+    def show(self, step: int, measured: str, details: str) -> None:
+        """Move the bar on.
+
+        Parameters
+        ----------
+        step : int
+        measured : str
+            Beside the bar.
+        details : str
+            What the log says.
+        """
+        if time.monotonic() >= self.next_line_s or step == self.steps:
+            self.next_line_s = time.monotonic() + _SECONDS_BETWEEN_LINES
+            log.info(f"step {step:,} of {self.steps:,}: {details}")
+        self.bar.set_postfix_str(measured, refresh=False)
+        self.bar.update(step - self.bar.n)
+
+    def say(self, line: str, *, name: str | None = None) -> None:
+        """Tell the user something, here and in the log; `name` is by default the bar's."""
+        log.info(line if name is None else f"{name}: {line}")
+        tqdm.write(f"{name or self.name}: {line}", file=sys.stderr)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
+
+
+class Progress(ProgressBar):
+    """How far a training is.
 
     Parameters
     ----------
@@ -42,40 +93,14 @@ class Progress:
     """
 
     def __init__(self, name: str, steps: int, measure: Measure) -> None:
-        self.name, self.steps, self.measure = name, steps, measure
-        self.next_line_s = 0.0
-        self.bar = tqdm(
-            total=steps,
-            desc=name,
-            unit="step",
-            leave=False,
-            disable=not sys.stderr.isatty(),
-            dynamic_ncols=True,
-        )
+        super().__init__(name, steps)
+        self.measure = measure
 
     def __call__(self, row: Mapping[str, float]) -> None:
         """Take note of a row of the history."""
-        step = int(row["step"])
         measured = self.measure.format.format(row[self.measure.name])
-        if time.monotonic() >= self.next_line_s or step == self.steps:
-            self.next_line_s = time.monotonic() + SECONDS_BETWEEN_LINES
-            log.info(
-                f"step {step:,} of {self.steps:,}: loss {row['loss']:.6g}, {measured},"
-                f" {row['seconds']:.1f} s"
-            )
-        self.bar.set_postfix_str(measured, refresh=False)
-        self.bar.update(step - self.bar.n)
-
-    def say(self, line: str) -> None:
-        """Tell the user something, here and in the log."""
-        log.info(line)
-        tqdm.write(f"{self.name}: {line}", file=sys.stderr)
-
-    def __enter__(self) -> "Progress":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
+        details = f"loss {row['loss']:.6g}, {measured}, {row['seconds']:.1f} s"
+        self.show(int(row["step"]), measured, details)
 
 
 def of_the_training(training: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,10 @@ are whole, and each carries a checksum of what it holds.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError
@@ -95,7 +95,7 @@ class _UnknownFormat(ValueError):
 
 
 def require_format(found: Any, known: int) -> None:
-    """Check, within `distrusting`, that a file has the format that is read here.
+    """Check, within `load_described`, that a file has the format that is read here.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def require_format(found: Any, known: int) -> None:
 
 
 @contextmanager
-def distrusting(path: Path | str, what: str) -> Iterator[None]:
+def _distrusting(path: Path | str, what: str) -> Iterator[None]:
     """Turn whatever is wrong with a file's own words into an error that names the file.
 
     Parameters
@@ -147,18 +147,74 @@ def record_of(description: Mapping[str, Any]) -> dict[str, Any]:
     return record
 
 
-def require_snapshot(
-    path: Path, step: int, record: Mapping[str, Any], *, is_of_this_training: bool
-) -> None:
-    """Check that a snapshot is the one of a step of this training.
+class Saved(Protocol):
+    """A network as a file has it."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """How it was made, with ``step``."""
+        ...
+
+    @property
+    def provenance(self) -> tuple[Any, ...]:
+        """What networks of one training have in common, whatever their step."""
+        ...
+
+
+AnySaved = TypeVar("AnySaved", bound=Saved)
+
+
+def load_described(
+    path: Path | str,
+    what: str,
+    describe: Callable[[dict[str, np.ndarray], dict[str, Any]], AnySaved],
+) -> AnySaved:
+    """Read a network that anybody may have written.
+
+    Parameters
+    ----------
+    path : Path or str
+    what : str
+        What it should be: "a model".
+    describe : callable
+        Makes it of a file's arrays and words, and raises an error where they are not to be
+        believed.
 
     Raises
     ------
     CheckpointError
+        The file is missing, damaged, of an unknown format, or something else.
     """
-    if record.get("step") != step or not is_of_this_training:
-        found = f"the network of another training, or of step {record.get('step')!r}"
+    arrays, description = load_arrays(Path(path))
+    with _distrusting(path, what):
+        return describe(arrays, description)
+
+
+def load_snapshot(
+    path: Path, step: int, of: AnySaved, load: Callable[[Path], AnySaved]
+) -> AnySaved:
+    """Read the snapshot that was taken of a training after some step.
+
+    Parameters
+    ----------
+    path : Path
+    step : int
+    of : Saved
+        Any network of the same training; its weights are not looked at.
+    load : callable
+        Reads a network of this kind.
+
+    Raises
+    ------
+    CheckpointError
+        As `load`; or the snapshot is of another step or training.
+    """
+    snapshot = load(path)
+    found_step = snapshot.metadata.get("step")
+    if found_step != step or snapshot.provenance != of.provenance:
+        found = f"the network of another training, or of step {found_step!r}"
         raise CheckpointError(str(path), found, f"this training's after step {step}", REMEDY)
+    return snapshot
 
 
 def snapshot_path(folder: Path, step: int) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from neuralfield.checkpoint import load_snapshot
 from neuralfield.classifiers.labelled import (
     LabelledPictures,
     brightness_scaling,
@@ -15,7 +16,7 @@ from neuralfield.classifiers.labelled import (
 )
 from neuralfield.classifiers.model import (
     ClassifierModel,
-    load_classifier_snapshot,
+    load_classifier,
     save_classifier,
 )
 from neuralfield.device import Device, to_host
@@ -125,7 +126,7 @@ class ClassifierTask:
         """Arrays of this training's network after some step; see `neuralfield.classifiers`."""
         model = self.model
         of = ClassifierModel(model.settings, model.shape, model.classes, model.scaling, {}, record)
-        return load_classifier_snapshot(path, step, of).arrays
+        return load_snapshot(path, step, of, load_classifier).arrays
 
     @np.errstate(all="ignore")
     def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:

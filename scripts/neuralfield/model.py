@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.checkpoint import (
-    distrusting,
-    load_arrays,
-    record_of,
-    require_format,
-    require_snapshot,
-    save_arrays,
-)
+from neuralfield.checkpoint import load_described, record_of, require_format, save_arrays
 from neuralfield.device import Device, to_host
 from neuralfield.fields import (
     CoordinateNetwork,
@@ -84,6 +77,12 @@ class Model:
         """How many numbers were trained."""
         return build_field(self.settings, self.shape).parameter_count
 
+    @property
+    def provenance(self) -> tuple[Any, ...]:
+        """What networks of one training have in common, whatever their step."""
+        record = [self.metadata.get(key) for key in ("picture", "training", "footprint")]
+        return (self.settings, self.shape, self.mode, record)
+
     def network(
         self, device: Device, dtype: str = "float32"
     ) -> CoordinateNetwork | UpscalingNetwork:
@@ -95,10 +94,7 @@ class Model:
             The arrays are not those of the field.
         """
         network = build_field(self.settings, self.shape)
-        network.load(self.arrays, "model")
-        for tensor in network.parameters.values():
-            tensor.differentiable = False
-        return network.to(device, dtype)
+        return network.with_weights(self.arrays, device, dtype)
 
 
 def save_model(
@@ -130,30 +126,7 @@ def load_model(path: Path | str) -> Model:
     CheckpointError
         The file is missing, damaged, of an unknown format, or not a model.
     """
-    arrays, description = load_arrays(Path(path))
-    with distrusting(path, "a model"):
-        return _described(arrays, description)
-
-
-def load_snapshot(path: Path, step: int, of: Model) -> Model:
-    """Read the snapshot that was taken of a training after some step.
-
-    Parameters
-    ----------
-    path : Path
-    step : int
-    of : Model
-        Any network of the same training; its weights are not looked at.
-
-    Raises
-    ------
-    CheckpointError
-        As `load_model`; or the snapshot is of another step or training.
-    """
-    snapshot = load_model(path)
-    is_of_it = _training_of(snapshot) == _training_of(of)
-    require_snapshot(path, step, snapshot.metadata, is_of_this_training=is_of_it)
-    return snapshot
+    return load_described(path, "a model", _described)
 
 
 def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) -> Model:
@@ -174,8 +147,3 @@ def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) ->
     require_enough(arrays, settings.weight_shapes(shape) if countable else [], settings)
     build_field(settings, shape).load(arrays, "model")
     return Model(settings, shape, mode, arrays, record)
-
-
-def _training_of(model: Model) -> tuple[Any, ...]:
-    record = [model.metadata.get(key) for key in ("picture", "training", "footprint")]
-    return (model.settings, model.shape, model.mode, record)

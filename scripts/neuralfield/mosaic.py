@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from neuralfield.checkpoint import REMEDY
+from neuralfield.checkpoint import REMEDY, load_snapshot
 from neuralfield.errors import CheckpointError, NeuralfieldError
 from neuralfield.files import write_atomically
 from neuralfield.json_files import read_json
-from neuralfield.model import Model, load_model, load_snapshot
+from neuralfield.model import Model, load_model
 from neuralfield.tiling import Tile, Tiling
 
 _FORMAT = 1
@@ -156,13 +156,13 @@ def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
         As `load_trained`; or the snapshot is of another step or training.
     """
     if isinstance(of, Model):
-        return load_snapshot(path, step, of)
+        return load_snapshot(path, step, of, load_model)
     snapshot = load_trained(path)
     if not isinstance(snapshot, Mosaic) or snapshot.tiling != of.tiling:
         found, expected = "of other tiles", "a mosaic of this training's"
         raise CheckpointError(str(path), found, expected, REMEDY)
     first = of.tiling.tile(0, 0)
-    load_snapshot(snapshot.path(first), step, of.load(first))
+    load_snapshot(snapshot.path(first), step, of.load(first), load_model)
     return snapshot
 
 

@@ -89,6 +89,19 @@ class Network(Generic[AnyLayer]):
                 raise ConfigError(source, f"{name} of shape {array.shape}", expected)
             present[name][...] = namespace_of(present[name]).asarray(array)
 
+    def with_weights(self, arrays: dict[str, np.ndarray], device: Device, dtype: str) -> Self:
+        """This network with a model's arrays, to be used on a device and not trained; in place.
+
+        Raises
+        ------
+        ConfigError
+            A name or a shape is not this network's.
+        """
+        self.load(arrays, "model")
+        for tensor in self.parameters.values():
+            tensor.differentiable = False
+        return self.to(device, dtype)
+
     def to(self, device: Device, dtype: str) -> Self:
         """This network on a device, in a precision; in place."""
         for tensor in self.parameters.values():

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from neuralfield.checkpoint import load_snapshot
 from neuralfield.coordinates import pixel_centres
 from neuralfield.device import Device
 from neuralfield.engines.picture_problem import PictureProblem
@@ -22,7 +23,7 @@ from neuralfield.fields import (
     describe_field,
 )
 from neuralfield.images import picture_digest
-from neuralfield.model import Model, load_snapshot, save_model
+from neuralfield.model import Model, load_model, save_model
 from neuralfield.network import Network
 from neuralfield.optimizers import Optimizer
 from neuralfield.sampling import Batches, Footprint, detail_density
@@ -86,7 +87,7 @@ class TaughtPicture(Generic[Settings]):
     def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
         """Arrays of this training's network after some step; see `neuralfield.model`."""
         of = Model(self.field, self.shape, self.mode, {}, record)
-        return load_snapshot(path, step, of).arrays
+        return load_snapshot(path, step, of, load_model).arrays
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from neuralfield.checkpoint import load_snapshot
 from neuralfield.device import Device
 from neuralfield.engines.table_problem import TableProblem
 from neuralfield.errors import ConfigError
@@ -17,7 +18,7 @@ from neuralfield.networks.dense import Dense
 from neuralfield.optimizers import Optimizer
 from neuralfield.sampling import Batches
 from neuralfield.schedules import Schedule
-from neuralfield.tables.model import TableModel, load_table_snapshot, save_table_model
+from neuralfield.tables.model import TableModel, load_table_model, save_table_model
 from neuralfield.tables.samples import Samples, held_out_rows
 from neuralfield.tables.scaling import RULES, fit_scaling
 from neuralfield.task import ACCURACY, Measure
@@ -171,7 +172,7 @@ class TableTask:
         model = self.model
         scaling = model.input_scaling, model.target_scaling
         of = TableModel(model.settings, model.inputs, model.targets, *scaling, {}, record)
-        return load_table_snapshot(path, step, of).arrays
+        return load_snapshot(path, step, of, load_table_model).arrays
 
     @np.errstate(all="ignore")
     def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:

@@ -14,6 +14,7 @@ NAMES = (
     "docs/edges.md",
     "docs/fields.md",
     "docs/gpu.md",
+    "docs/kernels.md",
     "docs/large_pictures.md",
     "docs/presets.md",
     "docs/promises.md",
@@ -23,7 +24,7 @@ NAMES = (
     "benchmarks/README.md",
 )
 PAGES = [ROOT / name for name in NAMES]
-GPU_PAGE = (ROOT / "docs/gpu.md").read_text()
+GPU_PAGES = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("gpu", "kernels"))
 
 
 def anchor(heading: str) -> str:
@@ -42,13 +43,13 @@ def test_links_lead_somewhere(page):
             assert f"#{part}" in map(anchor, headings), target
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(\w+\.cuh?)`", GPU_PAGE))))
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(\w+\.cuh?)`", GPU_PAGES))))
 def test_kernel_files_are_where_the_page_says(name):
     assert (KERNELS / name).exists()
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(re.findall(r"`((?:tests|workflow)/[\w/]+\.\w+)`", GPU_PAGE)))
+    "name", sorted(set(re.findall(r"`((?:tests|workflow)/[\w/]+\.\w+)`", GPU_PAGES)))
 )
 def test_other_files_are_where_the_page_says(name):
     assert (ROOT / name).exists()
@@ -71,6 +72,6 @@ def test_other_files_are_where_the_page_says(name):
     ],
 )
 def test_kernels_have_the_names_that_the_page_gives_them(kernel):
-    assert kernel in GPU_PAGE
+    assert kernel in GPU_PAGES
     sources = "".join(path.read_text() for path in KERNELS.glob("*.cu"))
     assert re.search(rf"__global__[^;{{]*\b{kernel}\(", sources)

@@ -192,7 +192,7 @@ def test_steps_allocate_nothing(gpu):
         gpu.synchronize()
     assert asked_for == []
     report = engine.memory_report()
-    assert set(report) == {"parameters", "optimizer", "pictures", "batch", "pass"}
+    assert set(report) == {"parameters", "optimizer", "pictures", "labels", "batch", "pass"}
     assert report["optimizer"] == 2 * report["parameters"] > 0
     assert report["pictures"] == 60 * 5 * 6
     engine.close()

@@ -1,18 +1,17 @@
 """Small classifiers, and what they are taught."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-from test_fit import CPU
+import test_fit
 
 from neuralfield.classifier_task import ClassifierTask
 from neuralfield.classifiers.labelled import LabelledPictures
 from neuralfield.classifiers.model import load_classifier
-from neuralfield.fit import Run, fit, publish_results
 from neuralfield.networks.classifier import ConvolutionalClassifier
 from neuralfield.training import ClassifierTraining
 
+CPU = test_fit.CPU
 SHIPPED = Path(__file__).parents[2] / "workflow" / "resources" / "digits"
 SMALL = {"channels": (4,), "kernel": 3, "padding": 1, "hidden": (8,), "dropout": 0.25}
 
@@ -41,13 +40,5 @@ def make_task(labelled=None, network=None, **training):
 
 def train(task, folder, **run_settings):
     """Train to the end; gives the network, and what was said."""
-    said = []
-    run = Run(CPU, folder / "state", say=said.append, **run_settings)
-    outputs = {
-        "model": folder / "model.safetensors",
-        "history": folder / "history.csv",
-        "checkpoints": folder / "checkpoints",
-        "record": folder / "training.json",
-    }
-    fit(task, run, partial(publish_results, run=run, **outputs))
+    said = test_fit.train(task, folder, device=CPU, **run_settings)
     return load_classifier(folder / "model.safetensors"), said

@@ -6,17 +6,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from damaged_models import complaint_about, damages, require_damages_named
 from small_classifiers import SHIPPED, SMALL, bars, make_task, train
-from test_damage import damages
-from test_fit import CPU, Stopped, sha256
+from test_fit import CPU, require_same_bytes_after_a_kill, sha256
 
 import evaluate_classifier
-from neuralfield.checkpoint import load_arrays, save_arrays
 from neuralfield.classifiers.idx import write_idx
 from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT, LabelledPictures, find_files
 from neuralfield.classifiers.model import load_classifier
 from neuralfield.device import available_cores
-from neuralfield.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
+from neuralfield.errors import ConfigError, InputError, NeuralfieldError
 
 
 def test_what_is_taught_is_told_apart_in_pictures_never_seen(tmp_path):
@@ -37,21 +36,7 @@ EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.5, "keep_best": True,
 @pytest.mark.parametrize("row", [3, 30])
 def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, row):
     task = make_task(**EVERYTHING)
-    train(task, tmp_path / "alone")
-    rows = 0
-
-    def stop(_):
-        nonlocal rows
-        rows += 1
-        if rows == row:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        train(task, tmp_path / "killed", progress=stop, checkpoint_interval_s=0)
-    _, said = train(task, tmp_path / "killed", checkpoint_interval_s=0)
-    assert any("going on from the state" in line for line in said)
-    for name in ("model.safetensors", "checkpoints/step_00000060.safetensors"):
-        assert sha256(tmp_path / "killed" / name) == sha256(tmp_path / "alone" / name)
+    require_same_bytes_after_a_kill(task, tmp_path, row)
 
 
 def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path, monkeypatch):
@@ -136,16 +121,8 @@ def test_a_damaged_classifier_is_named(trained, tmp_path):
     others = [b"", *(path.read_bytes() for path in sorted((trained / "state").glob("state_*")))]
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
-    whole = load_classifier(path)
-    for damaged in damages(content, others, 120, seed=8):
-        path.write_bytes(damaged)
-        try:
-            model = load_classifier(path)
-        except CheckpointError as error:
-            assert str(error).startswith(str(path)) and "\n" not in str(error)
-        else:
-            assert model.metadata == whole.metadata and model.classes == whole.classes
-            assert all(np.array_equal(model.arrays[n], a) for n, a in whole.arrays.items())
+    damaged = damages(content, others, 120, seed=8)
+    require_damages_named(path, damaged, load_classifier, "classes")
 
 
 @pytest.mark.parametrize(
@@ -166,11 +143,8 @@ def test_a_damaged_classifier_is_named(trained, tmp_path):
     ],
 )
 def test_a_classifier_s_own_words_are_not_believed(trained, tmp_path, changes, complaint):
-    arrays, description = load_arrays(trained / "model.safetensors")
-    save_arrays(tmp_path / "model.safetensors", arrays, description | changes)
-    with pytest.raises(CheckpointError) as caught:
-        load_classifier(tmp_path / "model.safetensors")
-    assert complaint in str(caught.value) and "\n" not in str(caught.value)
+    said = complaint_about(changes, trained / "model.safetensors", tmp_path, load_classifier)
+    assert complaint in said
 
 
 def test_what_is_wrong_is_counted(tmp_path):

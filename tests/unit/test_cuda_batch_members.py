@@ -12,40 +12,13 @@ from neuralfield.engines import batch as engine_batch
 from neuralfield.engines import hopper_narrow_pass as narrow
 from neuralfield.engines.batch import EngineBatch
 from neuralfield.engines.buffers import member_table
-from neuralfield.engines.cuda import BatchKind, CudaEngine, memory_in_words
+from neuralfield.engines.cuda import BatchKind, CudaEngine
 from neuralfield.engines.cuda_batch import is_faster_together
 from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch
 from neuralfield.engines.plans import batch_plan, network_plan
 from neuralfield.engines.update_stage import STRANDS
-from neuralfield.errors import ResourceError
 
 H200_PROCESSORS = 132
-
-
-class CudaError(Exception):
-    """As CuPy raises it, with CUDA's status."""
-
-    def __init__(self, status):
-        super().__init__(f"status {status}")
-        self.status = status
-
-
-def test_a_card_without_memory_is_said_in_words_and_other_errors_are_left():
-    kinds = {
-        "memory": SimpleNamespace(OutOfMemoryError=MemoryError),
-        "runtime": SimpleNamespace(CUDARuntimeError=CudaError),
-        "driver": SimpleNamespace(CUDADriverError=CudaError),
-    }
-    xp: Any = SimpleNamespace(cuda=SimpleNamespace(**kinds))
-    card = Device("gpu", "a card", xp)
-    for used_up in (MemoryError("512 MiB"), CudaError(2)):
-        with (
-            pytest.raises(ResourceError, match="fewer networks"),
-            memory_in_words(card, "fewer networks"),
-        ):
-            raise used_up
-    with pytest.raises(CudaError), memory_in_words(card, "fewer networks"):
-        raise CudaError(700)
 
 
 WAVES = {"type": "fourier", "frequencies": 20, "width": 64}

@@ -50,10 +50,10 @@ def make_task(field=None, **training):
     return PictureTask(picture(), "grey", field_settings(field), settings)
 
 
-def train(task, folder, say=None, **run_settings):
+def train(task, folder, say=None, device=None, **run_settings):
     """Train to the end; returns what was said, unless somebody else is told."""
     said = []
-    run = Run(CPU, folder / "state", say=say or said.append, **run_settings)
+    run = Run(device or CPU, folder / "state", say=say or said.append, **run_settings)
     outputs = {
         "model": folder / "model.safetensors",
         "history": folder / "history.csv",
@@ -114,8 +114,8 @@ def jumping_task():
     return make_task(steps=60, learning_rate=0.1, schedule="constant", **EVERYTHING)
 
 
-def require_same_bytes_after_a_kill(task, folder, row):
-    """`row`: of the history, after which it is killed."""
+def require_same_bytes_after_a_kill(task, folder, row, **resumed):
+    """`row`: of the history, after which it is killed; `resumed`: settings of the next run."""
     train(task, folder / "alone")
     rows = 0
 
@@ -127,7 +127,7 @@ def require_same_bytes_after_a_kill(task, folder, row):
 
     with pytest.raises(Stopped):
         train(task, folder / "killed", progress=stop, checkpoint_interval_s=0)
-    said = train(task, folder / "killed", checkpoint_interval_s=0)
+    said = train(task, folder / "killed", checkpoint_interval_s=0, **resumed)
     assert any("going on from the state" in line for line in said)
     for name in ("model.safetensors", f"checkpoints/step_{task.training.steps:08}.safetensors"):
         assert sha256(folder / "killed" / name) == sha256(folder / "alone" / name)

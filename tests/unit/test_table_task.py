@@ -1,22 +1,21 @@
 """Networks that are taught tables: what they learn, and that they survive what pictures' do."""
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import test_fit
+from damaged_models import complaint_about, damages, require_damages_named
 from sklearn.linear_model import LogisticRegression
-from test_damage import damages
-from test_fit import CPU, Stopped, sha256
+from test_fit import require_same_bytes_after_a_kill, sha256
 
 import evaluate_table
-from neuralfield.checkpoint import load_arrays, save_arrays
+from neuralfield.checkpoint import load_arrays
 from neuralfield.device import available_cores
 from neuralfield.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
-from neuralfield.fit import Run, fit, publish_results
 from neuralfield.networks.dense import Dense
 from neuralfield.table_task import TableTask
 from neuralfield.tables.model import load_table_model
@@ -55,15 +54,7 @@ def make_task(samples=None, network=None, training=None, **settings):
 
 def train(task, folder, **run_settings):
     """Train to the end; gives the network, and what was said."""
-    said = []
-    run = Run(CPU, folder / "state", say=said.append, **run_settings)
-    outputs = {
-        "model": folder / "model.safetensors",
-        "history": folder / "history.csv",
-        "checkpoints": folder / "checkpoints",
-        "record": folder / "training.json",
-    }
-    fit(task, run, partial(publish_results, run=run, **outputs))
+    said = test_fit.train(task, folder, **run_settings)
     return load_table_model(folder / "model.safetensors"), said
 
 
@@ -155,21 +146,7 @@ EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.5, "keep_best": True,
 @pytest.mark.parametrize("row", [3, 30])
 def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, row):
     task = make_task(training=EVERYTHING, network={"widths": (8, 8)}, held_out_share=0.25)
-    train(task, tmp_path / "alone")
-    rows = 0
-
-    def stop(_):
-        nonlocal rows
-        rows += 1
-        if rows == row:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        train(task, tmp_path / "killed", progress=stop, checkpoint_interval_s=0)
-    _, said = train(task, tmp_path / "killed", checkpoint_interval_s=0)
-    assert any("going on from the state" in line for line in said)
-    for name in ("model.safetensors", "checkpoints/step_00000060.safetensors"):
-        assert sha256(tmp_path / "killed" / name) == sha256(tmp_path / "alone" / name)
+    require_same_bytes_after_a_kill(task, tmp_path, row)
 
 
 def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path, monkeypatch):
@@ -250,16 +227,8 @@ def test_a_damaged_network_is_named(trained, tmp_path):
     others = [b"", *(path.read_bytes() for path in sorted((trained / "state").glob("state_*")))]
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
-    whole = load_table_model(path)
-    for damaged in damages(content, others, 120, seed=8):
-        path.write_bytes(damaged)
-        try:
-            model = load_table_model(path)
-        except CheckpointError as error:
-            assert str(error).startswith(str(path)) and "\n" not in str(error)
-        else:
-            assert model.metadata == whole.metadata and model.inputs == whole.inputs
-            assert all(np.array_equal(model.arrays[n], a) for n, a in whole.arrays.items())
+    damaged = damages(content, others, 120, seed=8)
+    require_damages_named(path, damaged, load_table_model, "inputs")
 
 
 @pytest.mark.parametrize(
@@ -280,11 +249,8 @@ def test_a_damaged_network_is_named(trained, tmp_path):
     ],
 )
 def test_a_network_s_own_words_are_not_believed(trained, tmp_path, changes, complaint):
-    arrays, description = load_arrays(trained / "model.safetensors")
-    save_arrays(tmp_path / "model.safetensors", arrays, description | changes)
-    with pytest.raises(CheckpointError) as caught:
-        load_table_model(tmp_path / "model.safetensors")
-    assert complaint in str(caught.value) and "\n" not in str(caught.value)
+    said = complaint_about(changes, trained / "model.safetensors", tmp_path, load_table_model)
+    assert complaint in said
 
 
 def test_a_table_s_network_is_no_picture_s_and_the_other_way_round(trained, tmp_path):
@@ -303,8 +269,7 @@ def test_a_table_s_network_is_no_picture_s_and_the_other_way_round(trained, tmp_
 def test_numbers_are_measured_where_they_belong(tmp_path):
     table = SHIPPED / "noisy_curve.csv"
     samples = read_samples(table, ["time_s"], ["recorded"])
-    task = make_task(samples, training={"steps": 300}, held_out_share=0.2)
-    model, _ = train(task, tmp_path)
+    train(make_task(samples, training={"steps": 300}, held_out_share=0.2), tmp_path)
     evaluate_table.main(
         table,
         tmp_path / "model.safetensors",
@@ -325,8 +290,10 @@ def test_numbers_are_measured_where_they_belong(tmp_path):
     assert found["rmse_to_truth"] == pytest.approx(off, rel=1e-4)
     assert found["accuracy"] is None and found["coefficients"] is None
     assert found["parameters"] == 8 + 8 + 8 + 1
-    with pytest.raises(InputError, match="the network of another table"):
-        evaluate_table.require_taught(tmp_path / "model.safetensors", model, task.taught)
+    shorter = tmp_path / "shorter.csv"
+    shorter.write_text("".join(table.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(InputError, match=r"the network of another table than .*shorter\.csv"):
+        evaluate_table.read_taught(shorter, tmp_path / "model.safetensors")
 
 
 def test_bits_that_are_remembered():

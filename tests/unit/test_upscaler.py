@@ -1,13 +1,12 @@
 """An upscaler is taught, saved, resumed and drawn as a field is."""
 
-import hashlib
 import tracemalloc
 from dataclasses import replace
-from functools import partial
-from itertools import count
 
 import numpy as np
 import pytest
+import test_fit
+from test_fit import require_same_bytes_after_a_kill, sha256
 
 from neuralfield.checkpoint import load_arrays, save_arrays
 from neuralfield.device import available_cores, select_device
@@ -15,7 +14,6 @@ from neuralfield.drawing import upscaled_bands as drawing
 from neuralfield.engines.upscaling_problem import Crops, turned, turned_back
 from neuralfield.errors import CheckpointError, ConfigError
 from neuralfield.fields import Upscaler, describe_field, network_settings
-from neuralfield.fit import Run, fit, publish_results
 from neuralfield.history import read_history
 from neuralfield.images import Picture, resize_picture
 from neuralfield.metrics import psnr_db
@@ -50,19 +48,8 @@ def make_task(values=None, **settings):
 
 
 def train(task, folder, **run_settings):
-    run = Run(CPU, folder / "state", say=lambda line: None, **run_settings)
-    outputs = {
-        "model": folder / "model.safetensors",
-        "history": folder / "history.csv",
-        "checkpoints": folder / "checkpoints",
-        "record": folder / "training.json",
-    }
-    fit(task, run, partial(publish_results, run=run, **outputs))
-    return load_model(outputs["model"])
-
-
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    test_fit.train(task, folder, **run_settings)
+    return load_model(folder / "model.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -152,22 +139,8 @@ def test_a_large_redraw_needs_little_memory(taught, size, box):
 
 
 def test_the_same_bytes_with_any_number_of_threads_and_after_a_kill(tmp_path):
-    class Stopped(BaseException):
-        """Stands for a kill."""
-
-    task = make_task()
-    train(task, tmp_path / "alone")
-    rows = count()
-
-    def stop(_):
-        if next(rows) == 12:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        train(task, tmp_path / "killed", progress=stop, checkpoint_interval_s=0)
-    train(task, tmp_path / "killed", threads=min(2, available_cores()))
-    for name in ("model.safetensors", "checkpoints/step_00000030.safetensors"):
-        assert sha256(tmp_path / "killed" / name) == sha256(tmp_path / "alone" / name)
+    threads = min(2, available_cores())
+    require_same_bytes_after_a_kill(make_task(), tmp_path, 12, threads=threads)
     assert sha256(tmp_path / "alone/model.safetensors") != sha256(
         tmp_path / "alone/checkpoints/step_00000000.safetensors"
     )

@@ -1,9 +1,12 @@
 """What the tests of the workflow share."""
 
+import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
-from workspace import Workspace
+from PIL import Image
+from workspace import SETTINGS, Workspace
 
 
 @pytest.fixture
@@ -18,3 +21,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     workspace = Workspace(tmp_path_factory.mktemp("finished"))
     workspace.succeed()
     return workspace
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Valid settings, in a folder with the pictures that they name."""
+    monkeypatch.chdir(tmp_path)
+    Image.new("L", (300, 200)).save("tiny.png")
+    (tmp_path / "model.json").write_text("{}")
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+    return copy.deepcopy(SETTINGS)

@@ -72,9 +72,8 @@ def keep_settings(request):
         yield
         return
     together = request.getfixturevalue("together")
-    before = json.dumps(together.settings)
-    yield
-    together.settings = json.loads(before)
+    with together.settings_kept():
+        yield
 
 
 def test_all_files_are_those_of_networks_that_were_trained_alone(together, tmp_path):

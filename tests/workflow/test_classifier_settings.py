@@ -1,7 +1,7 @@
 """The section `classifiers` of the config: what is filled in, and what is refused."""
 
 import pytest
-from test_configuration import changed, complaints, read, written  # noqa: F401
+from complaints import changed, complaints, read
 from workspace import ROOT
 
 from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT
@@ -11,7 +11,7 @@ from training_job import HOW_AND_WHERE
 
 
 @pytest.fixture
-def settings(written, tmp_path):  # noqa: F811
+def settings(written, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "some").mkdir()
     for name in (*TAUGHT, *HELD_OUT):

@@ -28,9 +28,8 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 @pytest.fixture(autouse=True)
 def keep_settings(taught: Workspace):
     """Take back what a test changes."""
-    before = json.dumps(taught.settings)
-    yield
-    taught.settings = json.loads(before)
+    with taught.settings_kept():
+        yield
 
 
 def test_every_file_is_made_and_no_picture_of_a_field(taught):

@@ -5,46 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from complaints import changed, complaints, read
 from PIL import Image
-from workspace import ROOT, SETTINGS
+from workspace import ROOT
 
-from configuration import Problems, Run, read_schema, read_settings, runs, slug, source_namer
+from configuration import Problems, Run, read_schema, runs, slug, source_namer
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
-from neuralfield.networks.dense import Dense
-from neuralfield.training import PictureTraining, SampleTraining
+from neuralfield.training import PictureTraining
 from presets import PRESETS
 from training_job import HOW_AND_WHERE
-
-
-@pytest.fixture
-def written(tmp_path, monkeypatch):
-    """Valid settings, in a folder with the pictures that they name."""
-    monkeypatch.chdir(tmp_path)
-    Image.new("L", (300, 200)).save("tiny.png")
-    (tmp_path / "model.json").write_text("{}")
-    (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
-    return copy.deepcopy(SETTINGS)
-
-
-def read(config):
-    return read_settings(config, lambda place: "config.yaml")
-
-
-def complaints(config):
-    with pytest.raises(Problems) as caught:
-        read(config)
-    return [str(error) for error in caught.value.errors]
-
-
-def changed(config, path, value):
-    """The settings with one of them changed; the path's steps are separated by dots."""
-    *steps, last = path.split(".")
-    section = config
-    for step in steps:
-        section = section.setdefault(step, {})
-    section[last] = value
-    return config
 
 
 def test_the_shipped_config_is_valid_and_spells_out_the_defaults():
@@ -291,48 +261,6 @@ def test_complaint(written, path, value, complaint):
     assert complaint in "\n".join(complaints(changed(written, path, value)))
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "complaint"),
-    [
-        ("path", "no.csv", "tables.rows.path: no.csv: no such file; expected the path of a CSV"),
-        ("path", None, "tables.rows.path: missing; expected the path of a CSV, without { and }"),
-        ("inputs", [], "tables.rows.inputs: []; expected a list of one or more different names"),
-        ("inputs", ["a", "a"], "tables.rows.inputs: [a, a]; expected a list of one or more"),
-        ("inputs", [True], "tables.rows.inputs.0: true; expected the name of a column; in quotes"),
-        ("targets", ["a"], "tables.rows.targets: a, an input too; expected columns that are not"),
-        ("targets", None, "tables.rows.targets: missing; expected a list"),
-        ("truth", ["a", "c"], "tables.rows.truth: 2 columns; expected a column for each target: 1"),
-        ("network.widths", [0], "tables.rows.network.widths.0: 0; expected a whole number >= 1"),
-        ("network.activation", "tan", "expected tanh, relu, sigmoid or sine; did you mean tanh?"),
-        ("network.layers", 3, "tables.rows.network.layers: unknown key"),
-        ("sizes", [8], "tables.rows.sizes.0: 8; expected a list of widths"),
-        ("sizes", [[8], [8]], "tables.rows.sizes: [[8], [8]]; expected a list of different widths"),
-        ("sizes", [[32, 32]], "tables.rows.sizes: [32, 32], the widths of the network itself"),
-        ("scale_inputs", "log", "expected standard, range or none"),
-        ("held_out_share", 1, "tables.rows.held_out_share: 1; expected a number >= 0 and below 1"),
-        ("training.batch_pixels", 9, "training.batch_pixels: unknown key; expected one of device"),
-        ("training.segments", 2, "tables.rows.training.segments: unknown key"),
-        ("training.warmup_steps", 2001, "rows.training.warmup_steps: 2001; expected at most steps"),
-        (
-            "training.loss",
-            "binary_cross_entropy",
-            "tables.rows.network.output: linear; expected sigmoid, whose values are probabilities",
-        ),
-    ],
-)
-def test_complaint_of_a_table(written, path, value, complaint):
-    written["tables"] = {"rows": {"path": "rows.csv", "inputs": ["a"], "targets": ["b"]}}
-    assert read(written)["tables"]["rows"]["network"]["widths"] == [32, 32]
-    changed(written, f"tables.rows.{path}", value)
-    assert complaint in "\n".join(complaints(written))
-
-
-def test_columns_may_have_names_like_numbers(written):
-    written["tables"] = {"years": {"path": "rows.csv", "inputs": ["2024"], "targets": ["1e3"]}}
-    table = read(written)["tables"]["years"]
-    assert (table["inputs"], table["targets"]) == (["2024"], ["1e3"])
-
-
 def test_an_own_picture_does_not_take_the_folder_of_tables(written):
     Image.new("L", (20, 20)).save("Tables.png")
     written["image"] = "Tables.png"
@@ -385,16 +313,6 @@ def test_a_learning_rate_that_nobody_chose_is_the_field_s(written):
     assert found["mlp"]["training"]["learning_rate"] == 0.5
     written["training"]["minimum_learning_rate"] = 0.1
     assert "expected at most learning_rate, which is 0.00026" in complaints(written)[0]
-
-
-def test_schema_and_tables_agree(written):
-    """Keys and defaults of a table's network and training, as the package has them."""
-    written["tables"] = {"rows": {"path": "rows.csv", "inputs": ["a"], "targets": ["b"]}}
-    table = read(written)["tables"]["rows"]
-    network = table["network"] | {"widths": tuple(table["network"]["widths"])}
-    assert network == vars(Dense())
-    training = {k: v for k, v in table["training"].items() if k not in HOW_AND_WHERE}
-    assert training | {"gradient_clip_norm": None, "keep_best": False} == vars(SampleTraining())
 
 
 def test_schema_and_training_agree(written):

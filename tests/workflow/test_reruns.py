@@ -1,6 +1,5 @@
 """Everything is made once; a change makes again what depends on it, and nothing else."""
 
-import json
 import re
 import shutil
 
@@ -16,9 +15,8 @@ ALL_AGAIN = {"evaluate": 1, "render": 1, "timelapse": 1, "summarize": 1, "report
 @pytest.fixture(autouse=True)
 def keep_settings(finished: Workspace):
     """Take back what a test changes."""
-    before = json.dumps(finished.settings)
-    yield
-    finished.settings = json.loads(before)
+    with finished.settings_kept():
+        yield
 
 
 def test_every_file_is_made(finished):

@@ -1,7 +1,6 @@
 """A sweep in the real workflow: what it makes, and what another value makes again."""
 
 import csv
-import json
 import os
 from html.parser import HTMLParser
 
@@ -32,9 +31,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 @pytest.fixture(autouse=True)
 def keep_settings(swept: Workspace):
     """Take back what a test changes."""
-    before = json.dumps(swept.settings)
-    yield
-    swept.settings = json.loads(before)
+    with swept.settings_kept():
+        yield
 
 
 def table(workspace: Workspace, name: str) -> list[dict[str, str]]:

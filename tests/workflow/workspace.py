@@ -1,9 +1,12 @@
 """A folder with a tiny picture and tiny networks, in which the real workflow runs."""
 
+import copy
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +76,13 @@ class Workspace:
         training = {"steps": 40, "batch_samples": 20, "snapshots": 3, "learning_rate": 0.01}
         bars = {"path": "bars", "network": network, "training": training}
         self.settings["classifiers"] = {"bars": bars}
+
+    @contextmanager
+    def settings_kept(self) -> Iterator[None]:
+        """Take back, at the end, what has been changed of the settings."""
+        before = copy.deepcopy(self.settings)
+        yield
+        self.settings = before
 
     def command(self, *arguments: str) -> list[str]:
         """What a user would type, after writing config.yaml."""

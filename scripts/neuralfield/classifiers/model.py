@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.checkpoint import (
-    distrusting,
-    load_arrays,
-    record_of,
-    require_format,
-    require_snapshot,
-    save_arrays,
-)
+from neuralfield.checkpoint import load_described, record_of, require_format, save_arrays
 from neuralfield.classifiers.idx import MOST_SIDE_PX
 from neuralfield.classifiers.labelled import network_inputs
 from neuralfield.device import HOST, Device, to_host
@@ -56,6 +49,12 @@ class ClassifierModel:
     arrays: dict[str, np.ndarray]
     metadata: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def provenance(self) -> tuple[Any, ...]:
+        """What networks of one training have in common, whatever their step."""
+        record = [self.metadata.get(key) for key in ("pictures", "training")]
+        return (self.settings, self.shape, self.classes, record)
+
     def network(self, device: Device = HOST, dtype: str = "float32") -> Sequential:
         """The network with its weights, ready to be called on a device.
 
@@ -65,10 +64,7 @@ class ClassifierModel:
             The arrays are not those of the settings.
         """
         network = self.settings.build(self.shape, self.classes, np.random.default_rng(0))
-        network.load(self.arrays, "model")
-        for tensor in network.parameters.values():
-            tensor.differentiable = False
-        return network.to(device, dtype)
+        return network.with_weights(self.arrays, device, dtype)
 
     def probabilities(self, pictures: np.ndarray, device: Device = HOST) -> np.ndarray:
         """Of each class for each picture, in the precision that the network was taught in.
@@ -128,30 +124,7 @@ def load_classifier(path: Path | str) -> ClassifierModel:
     CheckpointError
         The file is missing, damaged, of an unknown format, or not a classifier.
     """
-    arrays, description = load_arrays(Path(path))
-    with distrusting(path, "a classifier"):
-        return _described(arrays, description)
-
-
-def load_classifier_snapshot(path: Path, step: int, of: ClassifierModel) -> ClassifierModel:
-    """Read the snapshot that was taken of a training after some step.
-
-    Parameters
-    ----------
-    path : Path
-    step : int
-    of : ClassifierModel
-        Any network of the same training; its weights are not looked at.
-
-    Raises
-    ------
-    CheckpointError
-        As `load_classifier`; or the snapshot is of another step or training.
-    """
-    snapshot = load_classifier(path)
-    is_of_it = _training_of(snapshot) == _training_of(of)
-    require_snapshot(path, step, snapshot.metadata, is_of_this_training=is_of_it)
-    return snapshot
+    return load_described(path, "a classifier", _described)
 
 
 def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) -> ClassifierModel:
@@ -172,8 +145,3 @@ def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) ->
     model = ClassifierModel(settings, shape, classes, scaling, arrays, record)
     model.network()
     return model
-
-
-def _training_of(model: ClassifierModel) -> tuple[Any, ...]:
-    record = [model.metadata.get(key) for key in ("pictures", "training")]
-    return (model.settings, model.shape, model.classes, record)

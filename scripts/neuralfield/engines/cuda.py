@@ -1,11 +1,5 @@
-"""The engine for NVIDIA cards: fused kernels, recorded once as a graph and replayed.
+"""The cuda engine for fields: fused kernels, in one of several passes."""
 
-A step is three stages: sampling, a pass (forward, loss, backward) and the update. Within a call
-nothing is allocated and nothing is copied between card and host.
-"""
-
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -18,7 +12,7 @@ from neuralfield.engines.layer_pass import LayerPass
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import batch_plan, network_plan
 from neuralfield.engines.problem import Problem
-from neuralfield.engines.recorded_steps import RecordedSteps, named_range
+from neuralfield.engines.recorded_engine import RecordedEngine
 from neuralfield.engines.sampling_stage import SamplingStage
 from neuralfield.engines.update_stage import (
     UpdateStage,
@@ -26,7 +20,6 @@ from neuralfield.engines.update_stage import (
     unclipped,
     working_bytes,
 )
-from neuralfield.errors import ResourceError
 from neuralfield.fields.network import FourierFeatures
 from neuralfield.kernels.plan import LOSSES, BatchPlan, NetworkPlan
 from neuralfield.optimizers import Adam, Muon, Sgd
@@ -42,9 +35,6 @@ _BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
 _LEAST_CAPABILITY = 75
 _MOST_NUMBERS = 1 << 31
 """Of one parameter: kernels count them in 32 bits."""
-
-_OUT_OF_MEMORY = 2
-"""The status of CUDA's own errors that says so."""
 
 _WHERE = "training"
 _REMEDY = "use smaller batches (training: batch_pixels) or a smaller picture (images: size)"
@@ -76,10 +66,8 @@ class Stages:
     update: UpdateStage
 
 
-class CudaEngine:
-    """Training steps that stay on the card.
-
-    Work goes to a stream of its own, in order with the caller's current stream.
+class CudaEngine(RecordedEngine[SamplingStage]):
+    """Training steps of a field that stay on the card.
 
     Parameters
     ----------
@@ -95,12 +83,8 @@ class CudaEngine:
         The card has too little memory.
     """
 
-    name = "cuda"
-    variant: str
-    """Which pass it is."""
     batch_kind: BatchKind | None = None
     """Of those that it can take steps with, see `CudaBatch`; None: of none."""
-    most_steps = 1 << 20
 
     def __init__(self, problem: PictureProblem, device: Device, precision: str) -> None:
         network, batch = network_plan(problem.network), batch_plan(problem)
@@ -109,62 +93,14 @@ class CudaEngine:
         pass_type, self.precision = chosen
         self.variant = pass_type.name
         require_memory(_own_bytes(problem, batch), device, _WHERE, _REMEDY)
-        self._start(device, lambda: self._prepare(problem, network, batch, pass_type), _REMEDY)
-
-    def _start(self, device: Device, prepare: Callable[[], None], remedy: str) -> None:
-        """Have the stages made, and record them; `remedy`: what to do where memory ends."""
-        xp = device.xp
-        self._device, self._cuda = device, xp.cuda
-        self._steps = RecordedSteps(device, self._begin, self._launch_step)
-        self.totals = xp.zeros(2)
-        try:
-            with memory_in_words(device, remedy):
-                with named_range(self._cuda, "compile"):
-                    prepare()
-                xp.cuda.get_current_stream().synchronize()
-                self._warm_up()
-                self._steps.record()
-        except ResourceError:
-            self.close()
-            raise
-
-    def run(self, first_step: int, count: int) -> None:
-        """Take `count` steps and add each one's loss and squared error to `totals`.
-
-        Returns at once; whatever the caller puts on its current stream waits for the steps.
-
-        Parameters
-        ----------
-        first_step : int
-            Steps taken before.
-        count : int
-        """
-        self._steps.run(first_step, count)
+        super().__init__(
+            device, problem, lambda: self._prepare(problem, network, batch, pass_type), _REMEDY
+        )
 
     @property
     def stages(self) -> Stages:
         """What a step consists of; not of an engine that is closed."""
         return Stages(self._sampling, self._pass, self._update)
-
-    def memory_report(self) -> dict[str, int]:
-        """Bytes on the card, by what they are for."""
-        buffers = self._buffers
-        batch = (buffers.inputs, buffers.targets, buffers.weights)
-        return {
-            "parameters": buffers.parameters.nbytes,
-            "optimizer": self._update.memory_bytes,
-            "picture": self._sampling.values.nbytes,
-            "density": sum(array.nbytes for array in self._sampling.density),
-            "batch": sum(array.nbytes for array in batch if array is not None),
-            "pass": self._pass.memory_bytes,
-        }
-
-    def close(self) -> None:
-        """Give the card's memory back, but for the network's and the optimizer's."""
-        self._steps.close()
-        for name in ("_pass", "_sampling", "_update", "_buffers"):
-            self.__dict__.pop(name, None)
-        self._device.xp.get_default_memory_pool().free_all_blocks()
 
     def _prepare(
         self,
@@ -175,20 +111,10 @@ class CudaEngine:
     ) -> None:
         device = self._device
         step = device.xp.zeros((), dtype="int64")
-        self._problem = problem
-        self._buffers = _make_buffers(problem, batch, device)
-        self._pass: Pass = pass_type(device, network, batch, self._buffers, self.precision)
-        self._sampling = SamplingStage(device, problem, network, batch, self._buffers, step)
-        self._update = UpdateStage(
-            device,
-            problem,
-            self._buffers.parameters,
-            self._pass.partial_gradients(),
-            self._pass.loss_partials,
-            self.totals,
-            step,
-            self.precision,
-        )
+        buffers = _make_buffers(problem, batch, device)
+        own_pass: Pass = pass_type(device, network, batch, buffers, self.precision)
+        sampling = SamplingStage(device, problem, network, batch, buffers, step)
+        self._set_stages(sampling, own_pass, buffers.parameters, step)
         self.batch_kind = self._kind_of_batch(network, batch)
 
     def _kind_of_batch(self, network: NetworkPlan, batch: BatchPlan) -> BatchKind | None:
@@ -205,55 +131,6 @@ class CudaEngine:
             return None
         constants = (*self._sampling.constants.items(), *self._update.constants.items())
         return BatchKind(network, batch, constants)
-
-    def _warm_up(self) -> None:
-        """Whatever kernels do once they do before the capture; no parameter is changed."""
-        with self._steps.stream as stream:
-            self._begin(0)
-            self._sampling.launch()
-            self._pass.launch()
-            stream.synchronize()
-
-    def _begin(self, first_step: int) -> None:
-        self._update.set_step(first_step)
-        self._pass.prepare()
-
-    def _launch_step(self) -> None:
-        if not self._sampling.is_constant:
-            with named_range(self._cuda, "sampling"):
-                self._sampling.launch()
-        with named_range(self._cuda, f"pass: {self._pass.name}"):
-            self._pass.launch()
-        with named_range(self._cuda, "update"):
-            self._update.launch()
-
-
-@contextmanager
-def memory_in_words(device: Device, remedy: str) -> Iterator[None]:
-    """Have CuPy's and CUDA's errors about used-up memory say what to do.
-
-    Raises
-    ------
-    ResourceError
-    """
-    try:
-        yield
-    except _memory_errors(device.xp) as error:
-        if getattr(error, "status", _OUT_OF_MEMORY) != _OUT_OF_MEMORY:
-            raise
-        raise ResourceError(
-            _WHERE, f"{error}", f"no more than {device.name} has free", remedy
-        ) from error
-
-
-def _memory_errors(xp: Any) -> tuple[type[Exception], ...]:
-    """What CuPy raises where the card's memory is used up, and where other things go wrong."""
-    cuda = xp.cuda
-    return (
-        cuda.memory.OutOfMemoryError,
-        cuda.runtime.CUDARuntimeError,
-        cuda.driver.CUDADriverError,
-    )
 
 
 def reason_against(problem: PictureProblem, precision: str, device: Device) -> str | None:

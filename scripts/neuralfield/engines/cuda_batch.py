@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from neuralfield.device import Device
-from neuralfield.engines.cuda import BatchKind, CudaEngine, memory_in_words
+from neuralfield.engines.cuda import BatchKind, CudaEngine
 from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch, HopperNarrowPass
 from neuralfield.engines.hopper_network import card_limits
+from neuralfield.engines.recorded_engine import memory_in_words
 from neuralfield.engines.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.sampling_stage import SamplingBatch
 from neuralfield.engines.update_stage import UpdateBatch
@@ -40,13 +41,14 @@ class CudaBatch:
         sampling = [engine.stages.sampling for engine in engines]
         self._is_constant = sampling[0].is_constant
         passes = [engine.stages.own_pass for engine in engines]
-        self._passes = [each for each in passes if isinstance(each, HopperNarrowPass)]
+        narrow_passes = [each for each in passes if isinstance(each, HopperNarrowPass)]
         with memory_in_words(device, _REMEDY):
             self._sampling = SamplingBatch(device, sampling)
-            self._pass = HopperNarrowBatch(device, self._passes)
+            self._pass = HopperNarrowBatch(device, narrow_passes)
             self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
             self._steps = RecordedSteps(device, self._begin, self._launch_step)
             device.synchronize()
+            self._steps.warm_up(self._sampling, self._pass)
             self._steps.record()
 
     def run(self, first_step: int, count: int) -> None:
@@ -59,8 +61,8 @@ class CudaBatch:
 
     def _begin(self, first_step: int) -> None:
         self._update.set_step(first_step)
-        for own_pass in self._passes:
-            own_pass.prepare()
+        for engine in self.engines:  # no pass is kept here: an engine that is closed lets it go
+            engine.stages.own_pass.prepare()
 
     def _launch_step(self) -> None:
         if not self._is_constant:

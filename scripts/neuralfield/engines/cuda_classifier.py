@@ -8,14 +8,10 @@ from neuralfield.engines.classifier_pass import (
 )
 from neuralfield.engines.classifier_plans import classifier_plan
 from neuralfield.engines.classifier_problem import ClassifierProblem
-from neuralfield.engines.cuda import CudaEngine, reason_against_card, unknown_rule
+from neuralfield.engines.cuda import reason_against_card, unknown_rule
 from neuralfield.engines.drawing_stage import DrawingStage
-from neuralfield.engines.update_stage import (
-    UpdateStage,
-    flatten_parameters,
-    unclipped,
-    working_bytes,
-)
+from neuralfield.engines.recorded_engine import RecordedEngine
+from neuralfield.engines.update_stage import flatten_parameters, unclipped, working_bytes
 from neuralfield.kernels.classifier_plan import ClassifierPlan
 from neuralfield.optimizers import Muon
 
@@ -23,7 +19,7 @@ _WHERE = "training"
 _REMEDY = "use smaller batches (training: batch_samples)"
 
 
-class ClassifierCudaEngine(CudaEngine):
+class ClassifierCudaEngine(RecordedEngine[DrawingStage]):
     """Training steps of a classifier that stay on the card, in float32.
 
     Parameters
@@ -45,45 +41,21 @@ class ClassifierCudaEngine(CudaEngine):
         self.precision, self.variant = "float32", ClassifierPass.name
         state = sum(array.nbytes for array in problem.optimizer.state.values())
         working = working_bytes(problem.optimizer, problem.network.parameters)
-        own_bytes = 4 * problem.network.parameter_count + problem.labelled.pictures.nbytes
-        needed_bytes = own_bytes + state + working + activation_bytes(plan)
+        own_bytes = 4 * (problem.network.parameter_count + len(problem.labelled.labels))
+        needed_bytes = (
+            own_bytes + problem.labelled.pictures.nbytes + state + working + activation_bytes(plan)
+        )
         require_memory(needed_bytes, device, _WHERE, _REMEDY)
-        self._start(device, lambda: self._prepare_classifier(problem, plan), _REMEDY)
+        super().__init__(device, problem, lambda: self._prepare(problem, plan), _REMEDY)
 
-    def memory_report(self) -> dict[str, int]:
-        """Bytes on the card, by what they are for."""
-        return {
-            "parameters": self._parameters.nbytes,
-            "optimizer": self._update.memory_bytes,
-            "pictures": self._sampling.pictures.nbytes,
-            "batch": self._sampling.batch_bytes,
-            "pass": self._pass.memory_bytes,
-        }
-
-    def close(self) -> None:
-        """Give the card's memory back, but for the network's and the optimizer's."""
-        super().close()
-        self.__dict__.pop("_parameters", None)
-
-    def _prepare_classifier(self, problem: ClassifierProblem, plan: ClassifierPlan) -> None:
+    def _prepare(self, problem: ClassifierProblem, plan: ClassifierPlan) -> None:
         device = self._device
         step = device.xp.zeros((), dtype="int64")
-        self._problem = problem
-        self._parameters, _ = flatten_parameters(device, problem.network)
-        self._sampling = DrawingStage(device, problem, plan, step)
-        self._pass = ClassifierPass(
-            device, plan, self._parameters, self._sampling, problem.random_seed, step
-        )
-        self._update = UpdateStage(
-            device,
-            problem,
-            self._parameters,
-            self._pass.partial_gradients(),
-            self._pass.loss_partials,
-            self.totals,
-            step,
-            self.precision,
-        )
+        parameters, _ = flatten_parameters(device, problem.network)
+        sampling = DrawingStage(device, problem, plan, step)
+        seed = problem.random_seed
+        own_pass = ClassifierPass(device, plan, parameters, sampling, seed, step)
+        self._set_stages(sampling, own_pass, parameters, step)
 
 
 def reason_against(problem: ClassifierProblem, precision: str, device: Device) -> str | None:

@@ -41,7 +41,7 @@ class DrawingStage:
         self.is_constant = problem.batches.is_everything
         """Whether every step's batch is the same: the stage then has to run only once."""
         self.pictures = device.asarray(np.ascontiguousarray(labelled.pictures))
-        all_labels = device.asarray(labelled.labels.astype(np.int32))
+        self._all_labels = device.asarray(labelled.labels.astype(np.int32))
         self.inputs = xp.zeros((plan.batch, plan.pixels), dtype="float32")
         self.samples = xp.zeros(plan.batch, dtype="int32")
         self.labels = xp.zeros(plan.batch, dtype="int32")
@@ -51,17 +51,20 @@ class DrawingStage:
         self._arguments = (
             step,
             self.pictures,
-            all_labels,
+            self._all_labels,
             brightness,
             self.inputs,
             self.samples,
             self.labels,
         )
 
-    @property
-    def batch_bytes(self) -> int:
-        """Of what belongs to a batch."""
-        return self.inputs.nbytes + self.samples.nbytes + self.labels.nbytes
+    def memory_report(self) -> dict[str, int]:
+        """Bytes on the card, by what they are for."""
+        return {
+            "pictures": self.pictures.nbytes,
+            "labels": self._all_labels.nbytes,
+            "batch": self.inputs.nbytes + self.samples.nbytes + self.labels.nbytes,
+        }
 
     def launch(self) -> None:
         """Put the stage on the current stream."""

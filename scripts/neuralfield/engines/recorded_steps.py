@@ -3,11 +3,19 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from neuralfield.device import Device
 
 _STEPS_OF_GRAPHS = (16, 1)
+
+
+class Stage(Protocol):
+    """A part of a step."""
+
+    def launch(self) -> None:
+        """Put the stage on the current stream; allocates nothing and waits for nothing."""
+        ...
 
 
 class RecordedSteps:
@@ -36,8 +44,22 @@ class RecordedSteps:
         self._is_profiled = os.environ.get("NEURALFIELD_PROFILE") == "1"
         self._graphs: list[tuple[int, Any]] = []
 
+    def warm_up(self, *stages: Stage) -> None:
+        """Launch stages that move no parameter: what kernels do only once they do before a capture.
+
+        Parameters
+        ----------
+        *stages : Stage
+            Of a step, in their order.
+        """
+        with self.stream:
+            self._begin(0)
+            for stage in stages:
+                stage.launch()
+            self.stream.synchronize()
+
     def record(self) -> None:
-        """Record the steps; what kernels do only once has been done before."""
+        """Record the steps, after `warm_up`."""
         if not self._is_profiled:
             with named_range(self._cuda, "capture"), self.stream:
                 self._graphs = [(count, self._capture(count)) for count in _STEPS_OF_GRAPHS]

@@ -50,6 +50,7 @@ class SamplingStage:
         self.density: tuple[Array, ...] = ()
         if batch.weighted and cumulative is not None:
             self.density = cumulative, part_starts(xp, cumulative, batch.pixels)
+        self._buffers = buffers  # kept: a pass may know only where they lie
         unused = step
         self.arguments = (
             step,
@@ -60,6 +61,15 @@ class SamplingStage:
             unused if buffers.weights is None else buffers.weights,
             np.uint64(problem.batches.random_seed),
         )
+
+    def memory_report(self) -> dict[str, int]:
+        """Bytes on the card, by what they are for."""
+        batch = self._buffers.inputs, self._buffers.targets, self._buffers.weights
+        return {
+            "picture": self.values.nbytes,
+            "density": sum(array.nbytes for array in self.density),
+            "batch": sum(array.nbytes for array in batch if array is not None),
+        }
 
     def launch(self) -> None:
         """Put the stage on the current stream."""

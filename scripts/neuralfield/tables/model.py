@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.checkpoint import (
-    distrusting,
-    load_arrays,
-    record_of,
-    require_format,
-    require_snapshot,
-    save_arrays,
-)
+from neuralfield.checkpoint import load_described, record_of, require_format, save_arrays
 from neuralfield.device import HOST, Device, to_host
 from neuralfield.network import Sequential
 from neuralfield.networks.dense import Dense
@@ -52,6 +45,12 @@ class TableModel:
     arrays: dict[str, np.ndarray]
     metadata: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def provenance(self) -> tuple[Any, ...]:
+        """What networks of one training have in common, whatever their step."""
+        record = [self.metadata.get(key) for key in ("table", "training")]
+        return (self.settings, self.inputs, self.targets, record)
+
     def network(self, device: Device = HOST, dtype: str = "float32") -> Sequential:
         """The network with its weights, ready to be called on a device.
 
@@ -62,10 +61,7 @@ class TableModel:
         """
         sizes = len(self.inputs), len(self.targets)
         network = self.settings.build(*sizes, np.random.default_rng(0))
-        network.load(self.arrays, "model")
-        for tensor in network.parameters.values():
-            tensor.differentiable = False
-        return network.to(device, dtype)
+        return network.with_weights(self.arrays, device, dtype)
 
     def predict(
         self, values: np.ndarray, device: Device = HOST, dtype: str = "float32"
@@ -152,30 +148,7 @@ def load_table_model(path: Path | str) -> TableModel:
     CheckpointError
         The file is missing, damaged, of an unknown format, or not a network of a table.
     """
-    arrays, description = load_arrays(Path(path))
-    with distrusting(path, "a network of a table"):
-        return _described(arrays, description)
-
-
-def load_table_snapshot(path: Path, step: int, of: TableModel) -> TableModel:
-    """Read the snapshot that was taken of a training after some step.
-
-    Parameters
-    ----------
-    path : Path
-    step : int
-    of : TableModel
-        Any network of the same training; its weights are not looked at.
-
-    Raises
-    ------
-    CheckpointError
-        As `load_table_model`; or the snapshot is of another step or training.
-    """
-    snapshot = load_table_model(path)
-    is_of_it = _training_of(snapshot) == _training_of(of)
-    require_snapshot(path, step, snapshot.metadata, is_of_this_training=is_of_it)
-    return snapshot
+    return load_described(path, "a network of a table", _described)
 
 
 def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) -> TableModel:
@@ -202,8 +175,3 @@ def _names(found: Any) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in found) or len(set(found)) < len(found):
         raise ValueError(f"columns {str(found)[:60]}")
     return tuple(found)
-
-
-def _training_of(model: TableModel) -> tuple[Any, ...]:
-    record = [model.metadata.get(key) for key in ("table", "training")]
-    return (model.settings, model.inputs, model.targets, record)

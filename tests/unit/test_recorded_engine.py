@@ -1,0 +1,119 @@
+"""What engines for cards have in common, and batches of them; no card is needed."""
+
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from recording_card import CudaError, OutOfMemoryError, RecordingCard, Stage
+
+from neuralfield.device import Device
+from neuralfield.engines import cuda_batch, recorded_engine
+from neuralfield.engines.cuda_batch import CudaBatch
+from neuralfield.engines.recorded_engine import RecordedEngine, memory_in_words
+from neuralfield.errors import ResourceError
+
+WARM_UP = ["step 0", "prepare pass", "sample", "pass"]
+
+
+class Engine(RecordedEngine[Stage]):
+    """Stages that write down when they run."""
+
+    precision, variant = "float32", "written down"
+
+    def __init__(self, card, is_constant=False, failure=None):
+        def prepare():
+            if failure:
+                raise failure
+            parameters: Any = None
+            sampling, own_pass = Stage(card, "sample", is_constant), Stage(card, "pass")
+            self._set_stages(sampling, own_pass, parameters, parameters)
+
+        weight = SimpleNamespace(data=np.zeros(3, np.float32))
+        network = SimpleNamespace(parameters={"weight": weight})
+        problem: Any = SimpleNamespace(network=network)
+        super().__init__(card.device, problem, prepare, "use smaller batches")
+
+    @property
+    def stages(self):
+        return SimpleNamespace(sampling=self._sampling, own_pass=self._pass, update=self._update)
+
+
+@pytest.fixture
+def card(monkeypatch):
+    card = RecordingCard()
+    monkeypatch.setattr(recorded_engine, "UpdateStage", lambda *arguments: Stage(card, "update"))
+    return card
+
+
+def test_before_steps_are_recorded_kernels_run_once_but_move_no_parameter(card):
+    Engine(card)
+    assert card.done == WARM_UP
+
+
+@pytest.mark.parametrize("is_profiled", [False, True])
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_each_step_has_its_stages_and_a_constant_batch_is_sampled_once(
+    card, monkeypatch, is_constant, is_profiled
+):
+    monkeypatch.setenv("NEURALFIELD_PROFILE", str(int(is_profiled)))
+    engine = Engine(card, is_constant)
+    engine.run(40, 35)
+    step = ["pass", "update"] if is_constant else ["sample", "pass", "update"]
+    assert card.done == [*WARM_UP, "step 40", "prepare pass", *35 * step]
+
+
+def test_memory_is_told_by_what_it_is_for_and_given_back(card):
+    engine = Engine(card)
+    assert engine.memory_report() == {"parameters": 12, "optimizer": 5, "batch": 7, "pass": 5}
+    stages = [weakref.ref(stage) for stage in vars(engine.stages).values()]
+    engine.close()
+    assert [stage() for stage in stages] == [None] * 3
+    assert card.freed == 1
+
+
+def test_an_engine_that_has_no_room_says_what_to_do_and_gives_all_back(card):
+    with pytest.raises(ResourceError, match=r"512 MiB.*use smaller batches"):
+        Engine(card, failure=OutOfMemoryError("512 MiB"))
+    assert card.freed == 1
+
+
+def test_a_card_without_memory_is_said_in_words_and_other_errors_are_left(card):
+    for used_up in (OutOfMemoryError("512 MiB"), CudaError(2)):
+        with (
+            pytest.raises(ResourceError, match="fewer networks"),
+            memory_in_words(card.device, "fewer networks"),
+        ):
+            raise used_up
+    with pytest.raises(CudaError), memory_in_words(card.device, "fewer networks"):
+        raise CudaError(700)
+
+
+@pytest.fixture
+def members(card, monkeypatch):
+    """Two engines, whose kernels in one launch have the same names."""
+    kernels = {"SamplingBatch": "sample", "HopperNarrowBatch": "pass", "UpdateBatch": "update"}
+    for name, kernel in kernels.items():
+        monkeypatch.setattr(cuda_batch, name, lambda _, stages, k=kernel: Stage(card, k))
+    monkeypatch.setattr(Device, "synchronize", lambda device: None)
+    engines: list[Any] = [Engine(card) for _ in range(2)]
+    card.done.clear()
+    return engines
+
+
+def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(card, members):
+    batch = CudaBatch(card.device, members)
+    begin = ["prepare pass", "prepare pass"]
+    assert card.done == ["step 0", *begin, "sample", "pass"]
+    card.done.clear()
+    batch.run(8, 17)
+    assert card.done == ["step 8", *begin, *17 * ["sample", "pass", "update"]]
+
+
+def test_a_batch_keeps_nothing_of_an_engine_that_is_closed(card, members):
+    batch = CudaBatch(card.device, members)
+    stages = [weakref.ref(stage) for stage in vars(members[0].stages).values()]
+    members[0].close()  # it has diverged, and goes back
+    assert [stage() for stage in stages] == [None] * 3
+    batch.close()

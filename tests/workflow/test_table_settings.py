@@ -1,0 +1,60 @@
+"""The section `tables` of the config: what is filled in, and what is refused."""
+
+import pytest
+from complaints import changed, complaints, read
+
+from neuralfield.networks.dense import Dense
+from neuralfield.training import SampleTraining
+from training_job import HOW_AND_WHERE
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        ("path", "no.csv", "tables.rows.path: no.csv: no such file; expected the path of a CSV"),
+        ("path", None, "tables.rows.path: missing; expected the path of a CSV, without { and }"),
+        ("inputs", [], "tables.rows.inputs: []; expected a list of one or more different names"),
+        ("inputs", ["a", "a"], "tables.rows.inputs: [a, a]; expected a list of one or more"),
+        ("inputs", [True], "tables.rows.inputs.0: true; expected the name of a column; in quotes"),
+        ("targets", ["a"], "tables.rows.targets: a, an input too; expected columns that are not"),
+        ("targets", None, "tables.rows.targets: missing; expected a list"),
+        ("truth", ["a", "c"], "tables.rows.truth: 2 columns; expected a column for each target: 1"),
+        ("network.widths", [0], "tables.rows.network.widths.0: 0; expected a whole number >= 1"),
+        ("network.activation", "tan", "expected tanh, relu, sigmoid or sine; did you mean tanh?"),
+        ("network.layers", 3, "tables.rows.network.layers: unknown key"),
+        ("sizes", [8], "tables.rows.sizes.0: 8; expected a list of widths"),
+        ("sizes", [[8], [8]], "tables.rows.sizes: [[8], [8]]; expected a list of different widths"),
+        ("sizes", [[32, 32]], "tables.rows.sizes: [32, 32], the widths of the network itself"),
+        ("scale_inputs", "log", "expected standard, range or none"),
+        ("held_out_share", 1, "tables.rows.held_out_share: 1; expected a number >= 0 and below 1"),
+        ("training.batch_pixels", 9, "training.batch_pixels: unknown key; expected one of device"),
+        ("training.segments", 2, "tables.rows.training.segments: unknown key"),
+        ("training.warmup_steps", 2001, "rows.training.warmup_steps: 2001; expected at most steps"),
+        (
+            "training.loss",
+            "binary_cross_entropy",
+            "tables.rows.network.output: linear; expected sigmoid, whose values are probabilities",
+        ),
+    ],
+)
+def test_complaint_of_a_table(written, path, value, complaint):
+    written["tables"] = {"rows": {"path": "rows.csv", "inputs": ["a"], "targets": ["b"]}}
+    assert read(written)["tables"]["rows"]["network"]["widths"] == [32, 32]
+    changed(written, f"tables.rows.{path}", value)
+    assert complaint in "\n".join(complaints(written))
+
+
+def test_columns_may_have_names_like_numbers(written):
+    written["tables"] = {"years": {"path": "rows.csv", "inputs": ["2024"], "targets": ["1e3"]}}
+    table = read(written)["tables"]["years"]
+    assert (table["inputs"], table["targets"]) == (["2024"], ["1e3"])
+
+
+def test_schema_and_tables_agree(written):
+    """Keys and defaults of a table's network and training, as the package has them."""
+    written["tables"] = {"rows": {"path": "rows.csv", "inputs": ["a"], "targets": ["b"]}}
+    table = read(written)["tables"]["rows"]
+    network = table["network"] | {"widths": tuple(table["network"]["widths"])}
+    assert network == vars(Dense())
+    training = {k: v for k, v in table["training"].items() if k not in HOW_AND_WHERE}
+    assert training | {"gradient_clip_norm": None, "keep_best": False} == vars(SampleTraining())
