@@ -7,7 +7,9 @@ what ours should.
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import torch
 from peers_torch import torch_device
 from torch import nn
@@ -193,7 +195,7 @@ def _sine_linears(channels: int, hidden_layers: int, width: int, omega_0: float)
     return linears
 
 
-def learn_as_in_paper(task: PictureTask, field: dict, device: Device) -> float:
+def learn_as_in_paper(task: PictureTask, field: dict[str, Any], device: Device) -> float:
     """Teach a field of `PAPERS` a task's pixels, all in every step; by TF32 on a card.
 
     Parameters
@@ -214,8 +216,6 @@ def learn_as_in_paper(task: PictureTask, field: dict, device: Device) -> float:
     torch.set_float32_matmul_precision("high")
     own = {name: value for name, value in field.items() if name != "type"}
     network = PAPERS[field["type"]](task.shape.channels, **own).to(where)
-    import numpy as np
-
     centres = torch.from_numpy(pixel_centres(np, task.shape.width, task.shape.height))
     points = centres.float().to(where)
     target = torch.from_numpy(task.values.reshape(-1, task.shape.channels)).to(where)
@@ -226,6 +226,7 @@ def learn_as_in_paper(task: PictureTask, field: dict, device: Device) -> float:
         settings.minimum_learning_rate,
         settings.steps,
     )
+    torch.set_flush_denormal(True)  # the far ends of bells: processors are slow at them
     for step in range(settings.steps):
         for optimizer in optimizers:
             optimizer.param_groups[0]["lr"] = schedule(step)
@@ -236,6 +237,7 @@ def learn_as_in_paper(task: PictureTask, field: dict, device: Device) -> float:
             nn.utils.clip_grad_norm_(network.parameters(), settings.gradient_clip_norm)
         for optimizer in optimizers:
             optimizer.step()
+    torch.set_flush_denormal(False)
     with torch.no_grad():
         drawn = (0.5 * network(points) + 0.5).clamp(0, 1).cpu().numpy()
     return psnr_db(drawn.reshape(task.values.shape), task.values)

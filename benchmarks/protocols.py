@@ -151,7 +151,6 @@ def _papers() -> Iterator[Protocol]:
             None,
             "its formula in PyTorch",
             training=training,
-            side_px=_PAPER_SIDE_PX,
         )
 
 
@@ -202,6 +201,15 @@ def main() -> None:
     parser.add_argument("--drawing", type=Path, help="the lion cub of 200 x 200 pixels")
     parser.add_argument("--div2k", type=Path, help="folder of pictures of 512 x 512 pixels")
     parser.add_argument("--rows", nargs="+", default=[""], help="parts of 'NAME, PICTURE'")
+    parser.add_argument(
+        "--paper-side",
+        type=int,
+        default=_PAPER_SIDE_PX,
+        help="longer side of rows 'as in the paper'",
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="of rows 'as in the paper'; the mean counts"
+    )
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
     parser.add_argument("--threads", type=int, default=available_cores())
     parser.add_argument("--quick", action="store_true", help="tiny: to see that all runs")
@@ -217,8 +225,12 @@ def main() -> None:
         title = f"{protocol.name}, {protocol.picture}"
         pictures = _pictures(protocol.picture, arguments)
         if pictures and any(part in title for part in arguments.rows):
+            seeds = 1
+            if protocol.others_db is None:
+                protocol = dataclasses.replace(protocol, side_px=arguments.paper_side)
+                seeds = arguments.seeds
             chosen = protocol.reduced() if arguments.quick else protocol
-            _measure(chosen, pictures, device, arguments.threads)
+            _measure(chosen, pictures, seeds, device, arguments.threads)
 
 
 def _pictures(name: str, arguments: argparse.Namespace) -> list[Path]:
@@ -230,15 +242,20 @@ def _pictures(name: str, arguments: argparse.Namespace) -> list[Path]:
     return [arguments.kodak / f"{name}.png"] if arguments.kodak else []
 
 
-def _measure(protocol: Protocol, paths: list[Path], device: Device, threads: int) -> None:
+def _measure(
+    protocol: Protocol, paths: list[Path], seeds: int, device: Device, threads: int
+) -> None:
     pictures = [picture_of(path, protocol.side_px) for path in paths]
-    settings = protocol.settings
-    found = Fit(
-        *np.mean([fit(p, protocol.field, settings, device, threads) for p in pictures], axis=0)
-    )
+    trainings = [
+        (picture, protocol.settings | {"random_seed": seed})
+        for picture in pictures
+        for seed in range(seeds)
+    ]
+    fits = [fit(picture, protocol.field, t, device, threads) for picture, t in trainings]
+    found = Fit(*np.mean(fits, axis=0))
     theirs = protocol.others_db
     if theirs is None and _PYTORCH_HERE:
-        theirs = float(np.mean([_in_pytorch(protocol, picture, device) for picture in pictures]))
+        theirs = float(np.mean([_in_pytorch(p, protocol.field, t, device) for p, t in trainings]))
     difference = "- | " if theirs is None else f"{theirs:.2f} | "
     first, many = pictures[0], f"{len(pictures)} of " * (len(pictures) > 1)
     print(
@@ -251,12 +268,14 @@ def _measure(protocol: Protocol, paths: list[Path], device: Device, threads: int
     )
 
 
-def _in_pytorch(protocol: Protocol, picture: Picture, device: Device) -> float:
+def _in_pytorch(
+    picture: Picture, field: dict[str, Any], training: dict[str, Any], device: Device
+) -> float:
     from peers_torch_papers import learn_as_in_paper
 
-    training = PictureTraining.from_mapping(protocol.settings)
-    task = PictureTask(picture.values(), picture.mode, field_settings(protocol.field), training)
-    return learn_as_in_paper(task, protocol.field, device)
+    settings = PictureTraining.from_mapping(training)
+    task = PictureTask(picture.values(), picture.mode, field_settings(field), settings)
+    return learn_as_in_paper(task, field, device)
 
 
 if __name__ == "__main__":
