@@ -12,6 +12,7 @@ from torch.nn import functional
 from neuralfield.coordinates import axis_centres, extent, pixel_centres
 from neuralfield.device import Device
 from neuralfield.fields import CoordinateNetwork, PictureShape, build_field
+from neuralfield.fields.cafe import FourierChebyshev, Product
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
 from neuralfield.picture_task import PictureTask
@@ -84,7 +85,7 @@ class TorchField(torch.nn.Module):
                 if layer.bias is not None:
                     linear.bias.copy_(torch.from_numpy(layer.bias.data))
             self.linears.append(linear)
-        if isinstance(self.encoding, FourierFeatures):
+        if isinstance(self.encoding, FourierFeatures | FourierChebyshev):
             self.register_buffer("frequencies", torch.from_numpy(self.encoding.frequencies).float())
         if isinstance(self.encoding, HashEncoding):
             table = torch.from_numpy(self.encoding.table.data).float()
@@ -107,7 +108,13 @@ class TorchField(torch.nn.Module):
             return torch.from_numpy(rows).to(x.device), torch.from_numpy(weights).to(x.device)
         # no matrix product: TF32 and 16 bits would round the phase
         phase = 2 * torch.pi * (x * self.frequencies[0] + y * self.frequencies[1])
-        return torch.cat([torch.sin(phase), torch.cos(phase)], dim=1)
+        features = [torch.sin(phase), torch.cos(phase)]
+        if isinstance(self.encoding, FourierChebyshev):
+            before, polynomial = torch.ones_like(coordinates), coordinates
+            for _ in range(self.encoding.degree):
+                features.append(polynomial)
+                before, polynomial = polynomial, 2 * coordinates * polynomial - before
+        return torch.cat(features, dim=1)
 
     def forward(self, encoded: Encoded) -> torch.Tensor:
         """The last layer's numbers, before the output function, in float32."""
@@ -118,7 +125,11 @@ class TorchField(torch.nn.Module):
             x = (self.table[rows] * weights[..., None]).sum(dim=2).flatten(1)
         *hidden, last = self.linears
         for linear, activation in zip(hidden, self.activations, strict=True):
-            x = _ACTIVATIONS[activation.name](linear(x), activation.frequency)
+            z = linear(x)
+            if isinstance(activation, Product):
+                x = torch.stack(z.chunk(activation.factors, dim=1)).prod(dim=0)
+            else:
+                x = _ACTIVATIONS[activation.name](z, activation.frequency)
         return last(x).float()
 
     def values(self, z: torch.Tensor) -> torch.Tensor:
@@ -205,7 +216,7 @@ class TorchSteps:
     def arrays(self) -> dict[str, np.ndarray]:
         """The network as it is now, on the host, as our models keep it."""
         arrays = self.field.named(lambda parameter: parameter)
-        if isinstance(self.field.encoding, FourierFeatures):
+        if isinstance(self.field.encoding, FourierFeatures | FourierChebyshev):
             arrays["encoding.frequencies"] = self.field.frequencies.cpu().numpy()
         return arrays
 

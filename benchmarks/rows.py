@@ -16,6 +16,7 @@ GAUSS = {"type": "gauss", "hidden_layers": 3, "width": 256}
 FREQUENCY_4X64 = {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64}
 FREQUENCY_5X128 = {"type": "fourier", "frequencies": 20, "hidden_layers": 5, "width": 128}
 ORIGINAL = {"type": "mlp", "preset": "original"}
+CAFE = {"type": "cafe"}
 HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
 HASHGRID_16 = HASHGRID | {"levels": 16, "log2_table_size": 15}
 
@@ -122,6 +123,7 @@ STEPS = (
     ),
     Row("finer 3x256, 768x512 rgb", FINER, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
     Row("gauss 3x256, 768x512 rgb", GAUSS, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
+    Row("cafe, 768x512 rgb", CAFE, 768, 512, "rgb"),
     Row(
         "siren 3x256 by muon, 768x512 rgb",
         SIREN,

@@ -52,6 +52,9 @@ GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
 KERNEL_FIELDS = ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp")
 """Networks that engines have kernels for, on processors and on cards."""
 
+CARD_FIELDS = (*KERNEL_FIELDS, "cafe")
+"""Those with kernels for cards."""
+
 _ASSUMED_CLASSES = 256
 """The most there can be."""
 
@@ -155,6 +158,8 @@ def gpu_engine(field: Mapping[str, Any]) -> str:
     inputs, *others = layer_widths(field)
     if field["type"] == "hashgrid":  # it counts numbers in memory there
         inputs = field["levels"] * field["features"]
+    if field["type"] == "cafe":  # and all factors of a value as one
+        others = others[1:]
     fits = max(inputs, *others) <= MAX_WIDTH
     return "cuda" if fits and _has_kernels(field, "cuda") else "tape"
 
@@ -164,7 +169,7 @@ def _has_kernels(field: Mapping[str, Any], engine: str) -> bool:
     training = field["training"]
     is_plain = training["optimizer"] != "muon" and "gradient_clip_norm" not in training
     return (
-        field["type"] in KERNEL_FIELDS
+        field["type"] in (CARD_FIELDS if engine == "cuda" else KERNEL_FIELDS)
         and (is_plain or engine == "cuda")
         and training["precision"] != "float64"
         and training["engine"] != "tape"

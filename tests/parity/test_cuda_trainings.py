@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import test_fit
 from make_problem import SIREN, make_problem
-from test_cuda_engine import CPU, GRIDS, PASSES_AND_PRECISIONS, make_cuda_engine
+from test_cuda_engine import CAFE, CPU, GRIDS, PASSES_AND_PRECISIONS, make_cuda_engine
 
 from neuralfield.device import gpu_is_present, select_device, to_host
 from neuralfield.engines import make_engine
@@ -43,15 +43,16 @@ def gpu():
 
 @pytest.mark.parametrize(("pass_type", "precision"), PASSES_AND_PRECISIONS)
 @pytest.mark.parametrize("points", [1, 4])
-def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, pass_type, precision, points):
+@pytest.mark.parametrize("field", [SIREN, CAFE], ids=lambda field: field["type"])
+def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, field, pass_type, precision, points):
     settings: dict[str, Any] = {
         "batch_pixels": 100,
         "detail_share": 0.5,
         "points": points,
         "channels": 3,
     }
-    problem = make_problem(device=gpu, **settings)
-    twin = TapeEngine(make_problem(**settings), CPU, 1)
+    problem = make_problem(field, device=gpu, **settings)
+    twin = TapeEngine(make_problem(field, **settings), CPU, 1)
     engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
     for first in range(0, 200, 50):  # later steps differ as any two roundings do
         engine.totals.fill(0)
@@ -100,6 +101,8 @@ def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
         (SIREN, {"batch_pixels": 100, "points": 3} | MUON | CLIPPED),
         (GRIDS, {"batch_pixels": 100, "points": 3}),
         (GRIDS, {"width": 80, "height": 50}),
+        (CAFE, {"batch_pixels": 100, "points": 3} | MUON | CLIPPED),
+        (CAFE, {"width": 80, "height": 50}),
     ],
 )
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
@@ -216,6 +219,9 @@ def test_the_best_network_is_kept(tmp_path, monkeypatch, gpu, precision):
         (SIREN, {"batch_pixels": 0}),
         (GRIDS, {"supervision": "footprint", "footprint_points": 3}),
         (GRIDS, {"batch_pixels": 0}),
+        (CAFE, {"supervision": "footprint", "footprint_points": 3} | EVERYTHING),
+        (CAFE, {"batch_pixels": 0}),
+        (CAFE, {"batch_pixels": 0, "precision": "float32"}),
     ],
 )
 def test_two_runs_and_a_resumed_one_give_the_same_bytes(

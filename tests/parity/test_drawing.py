@@ -31,6 +31,7 @@ FIELDS = {
     "grids": {"type": "hashgrid", "levels": 5, "log2_table_size": 8, "width": 40},
     "finer": {"type": "finer", "width": 100, "hidden_layers": 2, "first_omega_0": 10.0},
     "gauss": {"type": "gauss", "width": 100, "hidden_layers": 2},
+    "cafe": {"type": "cafe", "width": 100, "scale": 2.0},
     "many waves": {"type": "fourier", "frequencies": 128, "hidden_layers": 2, "width": 128},
 }
 WIDE = {"type": "mlp", "widths": (300, 64), "activation": "relu"}
@@ -76,6 +77,7 @@ def test_the_fastest_drawer_is_taken(gpu):
     assert drawer_type(make_model(siren), gpu) is fused
     assert drawer_type(make_model(WIDE), gpu) is LayerPixels
     assert drawer_type(make_model(FIELDS["grids"]), gpu) is LayerPixels
+    assert drawer_type(make_model(FIELDS["cafe"]), gpu) is LayerPixels
     assert drawer_type(make_model(siren, precision="float32"), gpu) is LayerPixels
     assert drawer_type(make_model(siren, precision="float64"), gpu) is ArrayDraw
     assert drawer_type(make_model(siren, precision="float64"), CPU) is ArrayDraw

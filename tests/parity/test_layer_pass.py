@@ -34,6 +34,10 @@ FIELDS = [
     {"type": "hashgrid", "levels": 5, "features": 4, "log2_table_size": 6, "width": 96},
     {"type": "finer", "width": 129, "hidden_layers": 2, "first_omega_0": 10.0},
     {"type": "gauss", "width": 129, "hidden_layers": 2},
+    {"type": "cafe", "scale": 2.0},
+    {"type": "cafe", "frequencies": 9, "chebyshev_degree": 7, "factors": 8, "width": 33},
+    {"type": "cafe", "chebyshev_degree": 0, "factors": 1, "hidden_layers": 0, "width": 140},
+    {"type": "cafe", "frequencies": 1, "chebyshev_degree": 40, "factors": 5, "hidden_layers": 0},
 ]
 TOLERANCE = {"float32": 2e-5, "mixed": 3e-2}
 """Of a gradient's norm."""
@@ -79,7 +83,8 @@ def on_card(gpu, parameters, inputs, targets, weights, frequencies) -> Buffers:
 
 def gradient_of(partial, shape: tuple[int, ...]) -> np.ndarray:
     """The sum of a gradient's parts."""
-    rows, columns = (1, *shape)[-2:]
+    columns = partial.columns or shape[-1]
+    rows = np.prod(shape, dtype=int) // columns
     index = partial.offset + np.arange(partial.parts)[:, None, None] * partial.part_stride
     index = index + np.arange(rows)[:, None] * partial.row_stride + np.arange(columns)
     parts = to_host(partial.array).ravel()[index].astype(np.float64)
@@ -105,7 +110,7 @@ def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu) -> None
     for _ in range(2):  # nothing is left over from a step for the next
         tested.launch()
         found = to_host(tested.loss_partials).sum(axis=0)
-        is_relu = field.get("activation") == "relu" or field["type"] == "hashgrid"
+        is_relu = field.get("activation") == "relu" or field["type"] in ("hashgrid", "cafe")
         tolerance = (RELU_TOLERANCE if is_relu else TOLERANCE)[precision]
         np.testing.assert_allclose(found, expected[:2], rtol=tolerance, atol=tolerance / 10)
         partials = tested.partial_gradients()

@@ -30,10 +30,11 @@ WAVES = {"type": "fourier", "frequencies": 20, "width": 64}
         (256, 64, True),
         (128, 64, True),
         (128, 8, True),
-        (256, 8, False),
+        (256, 8, True),
+        (256, 4, False),
         (256, 16, True),
         (16, 2, True),
-        (128, 2, False),  # each would be worked on by four multiprocessors of many
+        (128, 2, False),  # each would be worked on by eight multiprocessors of many
         (6144, 20, False),  # each keeps the card busy by itself
         (256, 1, False),
     ],

@@ -146,7 +146,6 @@ def test_a_card_is_no_place_for_the_cpu_engine():
     ("kind", "part"),
     [
         ("wire", "the activation gabor"),
-        ("cafe", "the encoding FourierChebyshev"),
     ],
 )
 def test_a_field_without_kernels_goes_to_the_tape(kind, part):
@@ -161,6 +160,8 @@ def test_a_field_without_kernels_goes_to_the_tape(kind, part):
     [
         {"field": {"type": "finer"}},
         {"field": {"type": "gauss"}},
+        {"field": {"type": "cafe"}},
+        {"field": {"type": "cafe", "factors": 8, "chebyshev_degree": 208, "width": 512}},
         {"optimizer": "muon"},
         {"optimizer": "muon", "gradient_clip_norm": 1.0},
         {"optimizer": "sgd", "gradient_clip_norm": 1.0},

@@ -23,6 +23,9 @@ FIELDS = [
     {"type": "hashgrid", "levels": 4, "base_resolution": 3, "log2_table_size": 5, "width": 7},
     {"type": "finer", "width": 9, "hidden_layers": 2, "first_omega_0": 5.0, "omega_0": 30.0},
     {"type": "gauss", "width": 9, "hidden_layers": 2, "scale": 3.0},
+    {"type": "cafe", "frequencies": 5, "chebyshev_degree": 4, "width": 7, "scale": 2.0},
+    {"type": "cafe", "chebyshev_degree": 0, "factors": 1, "hidden_layers": 2, "width": 6},
+    {"type": "cafe", "frequencies": 3, "factors": 8, "hidden_layers": 0, "width": 5},
 ]
 
 

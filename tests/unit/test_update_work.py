@@ -11,11 +11,12 @@ from neuralfield.engines.update_stage import work_table
 from neuralfield.tensor import Tensor
 
 
-def works_of(shape, size, parts=1, part_stride=None):
-    """For a gradient whose rows follow each other, in an array of so many numbers."""
+def works_of(shape, size, parts=1, part_stride=None, row_stride=None, columns=None):
+    """For a gradient in an array of so many numbers; its rows follow each other."""
     stride = part_stride or int(np.prod(shape))
     array: Any = SimpleNamespace(size=size, data=SimpleNamespace(ptr=256))
-    gradient = PartialGradient(array, parts, stride, shape[-1], 0, 1.0)
+    row_stride = row_stride or shape[-1]
+    gradient = PartialGradient(array, parts, stride, row_stride, 0, 1.0, columns=columns)
     return work_table({"table": Tensor(np.zeros(shape))}, [gradient], {})
 
 
@@ -34,3 +35,13 @@ def test_narrow_rows_are_read_four_numbers_at_a_time_where_the_array_has_them(ro
 def test_the_last_of_several_parts_is_not_read_beyond_the_array():
     assert not works_of((3, 2), 14, parts=2, part_stride=8)["is_vector"].any()
     assert works_of((3, 2), 16, parts=2, part_stride=8)["is_vector"].all()
+
+
+def test_a_row_of_a_parameter_may_be_several_rows_of_its_gradient():
+    """Factors of a product, each padded."""
+    works = works_of((5, 3 * 96), 5 * 3 * 128, row_stride=128, columns=96)
+    assert set(works["columns"]) == {96}
+    assert set(works["row_stride"]) == {128}
+    assert works["is_vector"].all()
+    assert works["first"].tolist() == list(range(0, 5 * 3 * 96, 128))
+    assert not works_of((5, 3 * 33), 5 * 3 * 64, row_stride=64, columns=33)["is_vector"].any()

@@ -54,6 +54,8 @@ def test_more_threads_work_on_more_points_and_a_card_takes_them_all(field):
         ({}, {"type": "hashgrid", "levels": 16, "features": 4}, "cpu", "cuda"),
         ({}, {"type": "hashgrid", "levels": 32, "features": 8, "width": 513}, "cpu", "tape"),
         ({}, {"type": "wire"}, "tape", "tape"),
+        ({}, {"type": "cafe", "factors": 8}, "tape", "cuda"),
+        ({}, {"type": "cafe", "width": 513}, "tape", "tape"),
         ({"optimizer": "muon"}, {}, "tape", "cuda"),
         ({"gradient_clip_norm": 1.0}, {}, "tape", "cuda"),
     ],

@@ -15,7 +15,6 @@ from neuralfield.drawing.mosaic_draw import MosaicDraw
 from neuralfield.engines import cpu, layer_forward
 from neuralfield.engines.plans import network_plan
 from neuralfield.errors import ConfigError
-from neuralfield.fields.network import FourierFeatures
 from neuralfield.fields.upscaler import UpscalingNetwork
 from neuralfield.mosaic import Mosaic, Trained
 
@@ -86,11 +85,10 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
     parameters = device.xp.concatenate([array.ravel() for array in arrays])
     starts = np.cumsum([0, *(array.size for array in arrays)]).tolist()
     offsets = dict(zip(network.parameters, starts, strict=False))
-    encoding = network.encoding
-    frequencies = encoding.frequencies if isinstance(encoding, FourierFeatures) else None
+    frequencies = network.buffers.get("encoding.frequencies")
     arguments = (device, plan, parameters, offsets, frequencies)
     is_mixed = precision == "mixed"
     if is_mixed and hopper_draw.reason_against(plan, capability) is None:
         return HopperDraw(*arguments, (model.width, model.height))
     layers = LayerDraw(*arguments, "mixed" if is_mixed else "float32")
-    return LayerPixels(device, layers, encoding)
+    return LayerPixels(device, layers, network.encoding)

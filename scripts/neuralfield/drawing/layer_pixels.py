@@ -15,7 +15,7 @@ class LayerPixels:
     ----------
     device : Device
     values : LayerDraw
-    encoding : Identity, CornerBias or FourierFeatures
+    encoding : Encoding
         Of the network that `values` are those of.
     """
 

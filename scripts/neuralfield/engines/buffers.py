@@ -76,6 +76,8 @@ class PartialGradient:
     scale : float
     copy : WeightCopy, optional
         To be kept up to date with the parameter.
+    columns : int, optional
+        Of a row, where a row of the parameter is several rows here; without a copy.
     """
 
     array: Array
@@ -85,6 +87,7 @@ class PartialGradient:
     offset: int
     scale: float
     copy: WeightCopy | None = None
+    columns: int | None = None
 
 
 class Pass(Protocol):

@@ -25,6 +25,7 @@ from neuralfield.engines.update_stage import flatten_arrays, state_keys
 from neuralfield.kernels.plan import (
     ACTIVATIONS,
     ENCODINGS,
+    FOR_CARDS_ONLY,
     LOSSES,
     OUTPUTS,
     NetworkPlan,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from neuralfield.kernels.cpu.layout import Layout
 
 _COVERED = {
-    "encoding": ENCODINGS,
-    "activation": ACTIVATIONS,
+    "encoding": tuple(name for name in ENCODINGS if name not in FOR_CARDS_ONLY),
+    "activation": tuple(name for name in ACTIVATIONS if name not in FOR_CARDS_ONLY),
     "output": OUTPUTS,
     "loss": LOSSES,
 }

@@ -8,6 +8,7 @@ from neuralfield.device import Device, require_memory
 from neuralfield.engines.buffers import Buffers, Pass
 from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch, HopperNarrowPass
 from neuralfield.engines.hopper_pass import HopperPass
+from neuralfield.engines.hopper_product_pass import HopperProductPass
 from neuralfield.engines.layer_pass import LayerPass
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.engines.plans import batch_plan, network_plan
@@ -20,12 +21,11 @@ from neuralfield.engines.update_stage import (
     unclipped,
     working_bytes,
 )
-from neuralfield.fields.network import FourierFeatures
 from neuralfield.kernels.plan import LOSSES, BatchPlan, NetworkPlan
 from neuralfield.optimizers import Adam, Muon, Sgd
 
-_PassType = type[HopperNarrowPass] | type[HopperPass] | type[LayerPass]
-_PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, LayerPass)
+_PassType = type[HopperNarrowPass] | type[HopperPass] | type[HopperProductPass] | type[LayerPass]
+_PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, HopperProductPass, LayerPass)
 """The first that covers a problem is taken."""
 
 _BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
@@ -216,12 +216,11 @@ def _own_bytes(problem: PictureProblem, batch: BatchPlan) -> int:
 def _make_buffers(problem: PictureProblem, batch: BatchPlan, device: Device) -> Buffers:
     xp, network = device.xp, problem.network
     flat, offsets = flatten_parameters(device, network)
-    encoding = network.encoding
     return Buffers(
         parameters=flat,
         offsets=offsets,
         inputs=xp.zeros((batch.rows, 2), dtype="float32"),
         targets=xp.zeros((batch.pixels, batch.channels), dtype="float32"),
         weights=xp.zeros(batch.pixels, dtype="float32") if batch.weighted else None,
-        frequencies=encoding.frequencies if isinstance(encoding, FourierFeatures) else None,
+        frequencies=network.buffers.get("encoding.frequencies"),
     )

@@ -45,8 +45,10 @@ class DependentLaunch:
     device : Device
     kernel : cupy.RawKernel
         Calls `wait_for_earlier_kernels`.
-    blocks, threads : int
-        Of the grid, and of a block.
+    blocks : int or (int, int)
+        Of the grid.
+    threads : int
+        Of a block.
     arguments : sequence of Array
         Kept; the kernel is given where they lie.
     shared_bytes : int
@@ -57,13 +59,14 @@ class DependentLaunch:
         self,
         device: Device,
         kernel: Any,
-        blocks: int,
+        blocks: int | tuple[int, int],
         threads: int,
         arguments: Sequence[Array],
         shared_bytes: int = 0,
     ) -> None:
         self._cuda = device.xp.cuda
-        self._kernel, self._blocks, self._threads = kernel, blocks, threads
+        self._kernel, self._threads = kernel, threads
+        self._grid = blocks if isinstance(blocks, tuple) else (blocks, 1)
         self._arguments, self._shared_bytes = tuple(arguments), shared_bytes
         self._overlaps = (
             int(self._cuda.Device().compute_capability) >= _LEAST_CAPABILITY
@@ -73,15 +76,15 @@ class DependentLaunch:
     def __call__(self) -> None:
         """Put the kernel on the current stream."""
         if not self._overlaps:
-            grid, block = (self._blocks,), (self._threads,)
-            self._kernel(grid, block, self._arguments, shared_mem=self._shared_bytes)
+            block = (self._threads,)
+            self._kernel(self._grid, block, self._arguments, shared_mem=self._shared_bytes)
             return
         places = [ctypes.c_void_p(array.data.ptr) for array in self._arguments]
         pointers = (ctypes.c_void_p * len(places))(*(ctypes.addressof(place) for place in places))
         attribute = _Attribute(id=_PROGRAMMATIC_STREAM_SERIALIZATION)
         attribute.value[0] = 1
         config = _Config(
-            (self._blocks, 1, 1),
+            (*self._grid, 1),
             (self._threads, 1, 1),
             self._shared_bytes,
             self._cuda.get_current_stream().ptr,

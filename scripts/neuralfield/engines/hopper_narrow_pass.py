@@ -11,6 +11,7 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers, PartialGradient
+from neuralfield.engines.dependent_launch import DependentLaunch
 from neuralfield.engines.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.grid_gradient import TableGradient, make_table_gradient, table_partial
 from neuralfield.engines.hopper_gradients import (
@@ -47,12 +48,13 @@ _MOST_SUMS = {4: 24, 3: 64, 2: 128}
 _SHARED_LIMIT_BYTES = 232_448
 """What a block may have with compute capability 9.0."""
 
-_STRAND_TILES, _MOST_STRAND_SUMS = 2, 64
-"""Of a block that works on several networks' strands: its tiles, and a thread's sums."""
+_WORKERS, _SUMMERS, _MOST_SUMMER_SUMS = 3, 2, 32
+"""Of a block that works on networks' strands: warpgroups with a tile each, those that add up
+gradients, and how many sums of them such a thread has room for."""
 
-_LAUNCH_TILES, _TILE, _STRAND_TILE = 5.0, 0.7, 2.3
+_LAUNCH_TILES, _TILE, _STRAND_TILE = 5.0, 0.7, 0.7
 """Times on an H200, as multiples of what a tile takes that has a multiprocessor to itself: what a
-step costs beside its tiles; a tile of many, by throughput; a tile of a strand beside another."""
+step costs beside its tiles; a tile of many, by throughput; a tile of a strand, likewise."""
 
 
 class HopperNarrowPass:
@@ -225,25 +227,31 @@ class HopperNarrowBatch:
     device : Device
     passes : sequence of HopperNarrowPass
         Of networks and batches of one shape, which there is room for: see `has_room`.
+    next_steps : array of int64, shape (n,)
+        One is added for each pass: see `sampling_stage.SamplingBatch`.
     """
 
-    def __init__(self, device: Device, passes: Sequence[HopperNarrowPass]) -> None:
+    def __init__(
+        self, device: Device, passes: Sequence[HopperNarrowPass], next_steps: Array
+    ) -> None:
         alone = passes[0]
-        shape = _shape(alone.network, _STRAND_TILES)
-        strand_bytes = _strand_bytes(shape, alone.batch.tiles, alone.blocks, alone.block_tiles)
+        shape = _shape(alone.network, _WORKERS)
         constants = _constants(shape, alone.batch) | {
             "UNITS": alone.blocks,
             "UNIT_CHAINS": alone.block_tiles,
             "STRANDS": STRANDS,
-            "STRAND_BYTES": strand_bytes,
+            "EXCHANGE_BYTES": _exchange_bytes(shape, alone),
         }
         module = compile_module("hopper_narrow_batch.cu", constants, _prelude(shape))
-        self._kernel = module.get_function("hopper_narrow_batch")
-        self._shared_bytes = _block_bytes(shape) + _STRAND_TILES * strand_bytes
-        self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes
-        self._members = device.xp.concatenate([each.arguments for each in passes])
-        self._grid = (-(-min(STRANDS, alone.blocks) // _STRAND_TILES), len(passes))
-        self._threads = TILE_THREADS * _STRAND_TILES
+        kernel = module.get_function("hopper_narrow_batch")
+        shared_bytes = _batch_bytes(shape, alone)
+        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        members = device.xp.concatenate([each.arguments for each in passes])
+        strands = min(STRANDS, alone.blocks)
+        blocks = _network_blocks(strands, len(passes), card_limits(device)[0])
+        grid, threads = (blocks, len(passes)), TILE_THREADS * (_WORKERS + _SUMMERS)
+        arguments = members, next_steps
+        self._pass = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
 
     @staticmethod
     def has_room(alone: HopperNarrowPass) -> bool:
@@ -253,21 +261,33 @@ class HopperNarrowBatch:
         ----------
         alone : HopperNarrowPass
         """
-        shape = _shape(alone.network, _STRAND_TILES)
-        strand_bytes = _strand_bytes(shape, alone.batch.tiles, alone.blocks, alone.block_tiles)
-        needed_bytes = _block_bytes(shape) + _STRAND_TILES * strand_bytes
-        return _sums(shape) <= _MOST_STRAND_SUMS and needed_bytes <= _SHARED_LIMIT_BYTES
+        shape = _shape(alone.network, _WORKERS)
+        fits = _batch_bytes(shape, alone) <= _SHARED_LIMIT_BYTES
+        return _summer_sums(shape) <= _MOST_SUMMER_SUMS and fits
 
     @staticmethod
     def step_tiles(tiles: int, members: int, processors: int) -> float:
         """How long a step of so many members takes, about, as in `HopperNarrowPass.step_tiles`."""
-        blocks = members * STRANDS // _STRAND_TILES
-        rounds = -(-blocks // processors)
-        return _LAUNCH_TILES + _STRAND_TILE * rounds * tiles / STRANDS
+        blocks = _network_blocks(STRANDS, members, processors)
+        rounds = -(-blocks * members // processors)
+        return _LAUNCH_TILES + _STRAND_TILE * rounds * tiles / blocks
 
     def launch(self) -> None:
         """Put the pass on the current stream."""
-        self._kernel(self._grid, (self._threads,), (self._members,), shared_mem=self._shared_bytes)
+        self._pass()
+
+
+def _network_blocks(strands: int, members: int, processors: int) -> int:
+    """Of a launch for so many networks: those that each has.
+
+    As few as take no more time than more would: the time is what the busiest multiprocessor takes
+    for its strands, one after another.
+    """
+
+    def rounds(blocks: int) -> int:
+        return -(-blocks * members // processors) * -(-strands // blocks)
+
+    return min(range(1, strands + 1), key=rounds)
 
 
 def _constants(shape: HopperNetwork, batch: BatchPlan) -> dict[str, Any]:
@@ -304,12 +324,32 @@ def _sums(shape: HopperNetwork) -> int:
     return sum(shape.widths[index] for index in shape.matrices) // 2
 
 
-def _strand_bytes(shape: HopperNetwork, tiles: int, units: int, unit_chains: int) -> int:
-    """Of the struct Strand of hopper_narrow_batch.cu."""
-    chains = min(-(-tiles // units), unit_chains)
-    weights_bytes = 4 * TILE_THREADS * _sums(shape) if chains > 1 else 0
-    totals_bytes = -(-units // STRANDS) * chains * 4 * (16 + 4 * shape.network.layers[-1].fan_out)
-    return weights_bytes + totals_bytes
+def _summer_sums(shape: HopperNetwork) -> int:
+    """The same of the summer that has more of them: see best_split of hopper_narrow_batch.cu."""
+    counts = [0] * len(shape.hidden)
+    for index in shape.matrices:
+        counts[index] = shape.widths[index] // 2
+    splits = range(len(counts))
+    return min(max(sum(counts[:split]), sum(counts[split:])) for split in splits)
+
+
+def _exchange_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
+    """Of the struct Exchange of hopper_narrow_batch.cu."""
+    units, channels = alone.blocks, shape.network.layers[-1].fan_out
+    chains = min(-(-alone.batch.tiles // units), alone.block_tiles)
+    weights_bytes = _SUMMERS * 4 * TILE_THREADS * _summer_sums(shape) if chains > 1 else 0
+    totals_bytes = -(-units // STRANDS) * chains * 4 * (16 + 4 * channels)
+    errors_bytes = _WORKERS * 32 * 4 * (2 + channels)
+    barriers_bytes = _WORKERS * 8 * (len(shape.hidden) + _SUMMERS)
+    return weights_bytes + totals_bytes + errors_bytes + barriers_bytes + 16
+
+
+def _batch_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
+    """Shared memory of a block that works on strands."""
+    tables = len(shape.matrices) + 1 + len(shape.hidden)
+    tables_bytes = _WORKERS * tables * shape.tile_bytes
+    fixed_bytes = _fixed_bytes(shape) + _exchange_bytes(shape, alone)
+    return _matrices_bytes(shape) + tables_bytes + fixed_bytes
 
 
 def _block_bytes(shape: HopperNetwork) -> int:

@@ -28,6 +28,13 @@ from neuralfield.engines.hopper_network import (
     parameter_offsets,
     reason_against,
 )
+from neuralfield.engines.hopper_rounds import (
+    SUMMED_IN_A_ROUND,
+    TileRange,
+    plan_rounds,
+    share_out,
+    share_processors,
+)
 from neuralfield.kernels.plan import (
     MIXED_GRADIENT_SCALE,
     TILE_ROWS,
@@ -58,6 +65,11 @@ class _WeightJob:
     @property
     def shape(self) -> tuple[int, int, bool]:
         return self.rows, self.columns, self.alternates
+
+    @property
+    def work(self) -> int:
+        """Of a tile, about."""
+        return self.rows + self.columns + 128
 
 
 class HopperPass:
@@ -93,6 +105,8 @@ class HopperPass:
             device, self._shape, buffers.parameters, buffers.offsets, backward=True
         )
         self._allocated.append(self._stream.array)
+        self._rounds = plan_rounds(batch.tiles, self._processors, self._shape.block_tiles)
+        self._counters = self._zeros(3, "uint32")
         self._set_up_pass(buffers)
         self._set_up_weight_gradients()
 
@@ -148,12 +162,13 @@ class HopperPass:
         )
         constants = shape.constants(stages) | batch.constants()
         constants["GRADIENT_SCALE"] = MIXED_GRADIENT_SCALE
+        constants |= {"FULL_ROUNDS": self._rounds.full, "LAST_BLOCKS": self._rounds.last_blocks}
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
         module = compile_module("hopper_pass.cu", constants, wgmma_source(products))
         kernel = module.get_function("hopper_pass")
         kernel.max_dynamic_shared_size_bytes = shared_bytes
 
-        self._blocks = min(self._processors, batch.tiles)
+        self._blocks = self._rounds.blocks
         self._values = [self._zeros(1, "float16")] * len(shape.hidden)
         self._slopes = list(self._values)
         for index in self._matrices:
@@ -183,6 +198,7 @@ class HopperPass:
             self._vectors.vectors,
             self._vectors.output_bias,
             self.loss_partials,
+            self._counters,
         ]
         numbers = parameter_offsets(network, buffers.offsets)
         table = np.concatenate(
@@ -198,35 +214,30 @@ class HopperPass:
     def _set_up_weight_gradients(self) -> None:
         """Share out the matrices over the processors, in proportion to their work."""
         self._partials: dict[int, tuple[Array, Array, int]] = {}
-        table: list[np.ndarray] = []
         if not self._matrices:
             return
-        kinds = [job for index in self._matrices for job in self._jobs_of(index)]
-        shapes = sorted({job.shape for job in kinds})
-        work = {job: job.rows + job.columns + 64 for job in kinds}
-        splits = {
-            index: max(
-                1,
-                min(
-                    self.batch.tiles,
-                    *(
-                        int(self._processors * work[job] / sum(work.values()))
-                        for job in kinds
-                        if job.layer == index
-                    ),
-                ),
-            )
-            for index in self._matrices
-        }
-        for index in self._matrices:
-            jobs = [job for job in kinds if job.layer == index]
-            parts = splits[index] * (2 if jobs[0].alternates else 1)
-            rows, columns = sum(job.rows for job in jobs), jobs[0].columns
+        rounds, jobs = self._rounds, {index: self._jobs_of(index) for index in self._matrices}
+        shapes = sorted({job.shape for layer in jobs.values() for job in layer})
+        shares = share_processors(
+            [(len(layer), max(job.work for job in layer)) for layer in jobs.values()],
+            rounds,
+            self._processors,
+        )
+        early_table: list[np.ndarray] = []
+        late_table: list[np.ndarray] = []
+        for (index, layer), (count, early) in zip(jobs.items(), shares, strict=True):
+            parts = count * (2 if layer[0].alternates else 1)
+            rows, columns = sum(job.rows for job in layer), layer[0].columns
             weight = self._zeros((parts, rows, columns), "float32")
             bias = self._zeros((parts, columns), "float32")
             self._partials[index] = weight, bias, parts
-            for job in jobs:
-                table += self._split(job, splits[index], weight, bias, shapes.index(job.shape))
+            head_start = SUMMED_IN_A_ROUND * rounds.block_tiles * self._processors / count
+            ranges = share_out(rounds, count, early, head_start)
+            for job in layer:
+                structs = self._structs(job, shapes.index(job.shape), ranges)
+                early_table += structs[:early]
+                late_table += structs[early:]
+        table = early_table + late_table
         stage_bytes = max(2 * TILE_ROWS * (rows + columns) for rows, columns, _ in shapes)
         stages = min(8, (self._shared_limit_bytes - 2048) // (stage_bytes + 16))
         shared_bytes = stages * (stage_bytes + 16) + 1024
@@ -236,12 +247,14 @@ class HopperPass:
             "SHAPE_COLUMNS": listed(shape[1] for shape in shapes),
             "SHAPE_ALTERNATES": listed(int(shape[2]) for shape in shapes),
             "WEIGHT_STAGES": stages,
+            "FULL_COUNT": rounds.blocks * rounds.block_tiles,
+            "LAST_COUNT": rounds.last_blocks * rounds.block_tiles,
         }
         columns = {shape[1] for shape in shapes}
         module = compile_module("hopper_weights.cu", constants, wgmma_source(columns))
         kernel = module.get_function("hopper_weights")
         kernel.max_dynamic_shared_size_bytes = shared_bytes
-        arguments, threads = [self._upload(np.concatenate(table))], 3 * TILE_THREADS
+        arguments, threads = [self._upload(np.concatenate(table)), self._counters], 3 * TILE_THREADS
         self._launches.append(
             DependentLaunch(self._device, kernel, len(table), threads, arguments, shared_bytes)
         )
@@ -257,14 +270,15 @@ class HopperPass:
             _WeightJob(index, half, rows - half, columns, False),
         ]
 
-    def _split(
-        self, job: _WeightJob, splits: int, weight: Array, bias: Array, shape: int
+    def _structs(
+        self, job: _WeightJob, shape: int, shares: list[tuple[TileRange, TileRange]]
     ) -> list[np.ndarray]:
-        """The job over ranges of tiles, as the structs that the kernel reads."""
+        """The job, as a struct that the kernel reads for each of its shares."""
+        weight, bias, _ = self._partials[job.layer]
         each = 2 if job.alternates else 1
         has_bias = job.first_row == 0 and self._hidden[job.layer].has_bias
         structs = []
-        for part in range(splits):
+        for part, ranges in enumerate(shares):
             pointers = addresses(
                 [
                     self._values[job.layer],
@@ -273,12 +287,12 @@ class HopperPass:
                     bias[part * each] if has_bias else None,
                 ]
             )
-            newest = self.batch.tiles - 1 - part
-            numbers = [shape, newest, newest // splits + 1, splits, weight.shape[1], job.first_row]
+            numbers = [shape, weight.shape[1], job.first_row]
+            for tiles in ranges:
+                numbers += [tiles.newest, tiles.count, tiles.step]
             structs.append(pointers.view(np.uint8))
-            structs.append(np.array(numbers, np.int32).view(np.uint8))
-        joined = np.concatenate(structs).reshape(splits, -1)
-        return list(joined)
+            structs.append(np.array([*numbers, 0], np.int32).view(np.uint8))
+        return list(np.concatenate(structs).reshape(len(shares), -1))
 
     def _matrix_gradient(self, index: int, layer: LayerPlan, scale: float) -> list[PartialGradient]:
         """Of weight and bias."""
@@ -301,7 +315,7 @@ class HopperPass:
 def _pass_fixed_bytes(shape: HopperNetwork) -> int:
     """Shared memory of hopper_pass.cu, but for its ring of weights."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
-    arguments = 8 * (10 + 2 * hidden) + 8 * (hidden + 1)
+    arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
     tile = shape.tile_bytes + 4 * vector_count(shape) * shape.widest + 2 * 3 * 8 * 72
     tile += 4 * TILE_ROWS * channels + 4 * (16 + 4 * channels)
     return arguments + shape.constants_bytes + shape.block_tiles * tile + 256

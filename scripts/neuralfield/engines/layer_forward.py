@@ -24,10 +24,13 @@ BLOCK_ROWS = 128
 MAX_WIDTH = 512
 
 _WIDTH_STEP = 64
+_FACTOR_COLUMNS = {True: 32, False: 64}
+"""Of each part in a tile of `forward_product`, in mixed precision or not."""
 _LAYER_WEIGHTS = np.dtype(
     [
         *((name, "u8") for name in ("weight", "bias", "forward", "backward", "scaled_bias")),
         *((name, "i4") for name in ("fan_in", "fan_out", "padded_in", "padded_out")),
+        *((name, "i4") for name in ("part", "padded_part")),
         ("frequency", "f4"),
     ],
     align=True,
@@ -44,7 +47,7 @@ class Activations:
     values : list of array or None
         What goes into each layer; None where that is the inputs themselves.
     slopes : list of array or None
-        Of those of `ACTIVATIONS_WITH_SLOPES` among them.
+        Of those of `ACTIVATIONS_WITH_SLOPES` among them; of products, all factors side by side.
     """
 
     values: list[Array | None]
@@ -56,9 +59,10 @@ class Activations:
 
 
 @cache
-def layer_kernels(activation: str, is_mixed: bool) -> Any:
-    """The module of layers.cu for one activation."""
-    constants = {"ACTIVATION": ACTIVATIONS.index(activation), "MIXED": is_mixed}
+def layer_kernels(activation: str, is_mixed: bool, factors: int = 1) -> Any:
+    """The module of layers.cu for one activation; `factors` of a product."""
+    kind = ACTIVATIONS.index(activation)
+    constants = {"ACTIVATION": kind, "MIXED": is_mixed, "FACTORS": factors}
     return compile_module("layers.cu", constants)
 
 
@@ -83,8 +87,11 @@ def reason_against(network: NetworkPlan, compute_capability: int) -> str | None:
     """
     if compute_capability < 75:
         return "a card with compute capability below 7.5"
-    if max(max(layer.fan_in, layer.fan_out) for layer in network.layers) > MAX_WIDTH:
+    if max(max(layer.fan_in, layer.values_out) for layer in network.layers) > MAX_WIDTH:
         return f"a layer wider than {MAX_WIDTH}"
+    first = network.layers[0]
+    if first.activation == "product" and not network.has_features:
+        return "products of linear maps of the coordinates"
     return None
 
 
@@ -127,6 +134,8 @@ class LayerForward:
         self.dtype = np.float16 if self.is_mixed else np.float32
         self.has_features = network.has_features or len(network.layers) == 1
         self.widths = [padded(layer.fan_in) for layer in network.layers]
+        hidden = zip(network.layers[:-1], self.widths[1:], strict=True)
+        self.columns = [layer.factors * width for layer, width in hidden]
         self._parameters, self._offsets = parameters, offsets
         self._frequencies = frequencies
         if network.encoding == "hashgrid":
@@ -136,7 +145,7 @@ class LayerForward:
         self._forward, self._bias = {}, {}
         self.transposed: dict[int, Array] = {}
         for index in self.matrices:
-            shape = (self.widths[index], self.widths[index + 1])
+            shape = (self.widths[index], self.columns[index])
             self._forward[index] = self.xp.zeros(shape, self.dtype)
             self._bias[index] = self.xp.zeros(shape[1], np.float32)
             if trained and (index or network.encoding == "hashgrid"):
@@ -158,7 +167,7 @@ class LayerForward:
         """What `allocate` takes for a row."""
         hidden = list(zip(self.network.layers[:-1], self.widths[1:], strict=True))
         if keep:
-            values = sum(width * (1 + _has_slopes(layer)) for layer, width in hidden)
+            values = sum(width * (1 + _kept_parts(layer)) for layer, width in hidden)
         else:
             values = 2 * max((width for _, width in hidden), default=0)
         return (values + self.has_features * self.widths[0]) * np.dtype(self.dtype).itemsize
@@ -172,9 +181,15 @@ class LayerForward:
         for index, layer in enumerate(self.network.layers[:-1]):
             shape = (rows, self.widths[index + 1])
             values.append(self.xp.zeros(shape, self.dtype) if keep else turns[index % 2])
-            is_kept = keep and _has_slopes(layer)
-            slopes.append(self.xp.zeros(shape, self.dtype) if is_kept else None)
+            kept_parts = _kept_parts(layer) if keep else 0
+            kept_shape = (rows, kept_parts * self.widths[index + 1])
+            slopes.append(self.xp.zeros(kept_shape, self.dtype) if kept_parts else None)
         return Activations(values, slopes)
+
+    def kernels(self, index: int) -> Any:
+        """The module of layers.cu for a layer."""
+        layer = self.network.layers[index]
+        return layer_kernels(layer.activation or ACTIVATIONS[0], self.is_mixed, layer.factors)
 
     def parameter(self, name: str) -> Array | None:
         """The parameters from `name` on, or None if there is no such one."""
@@ -195,10 +210,18 @@ class LayerForward:
         if self.has_features:
             launches.append(self._encoding(inputs, present, rows, activations.values[0]))
         for index, layer in enumerate(self.network.layers[:-1]):
-            kernels = layer_kernels(layer.activation or "", self.is_mixed)
+            kernels = self.kernels(index)
             width, width_after = self.widths[index], self.widths[index + 1]
             after = (activations.values[index + 1], activations.slopes[index + 1])
-            if index in self._forward:
+            if layer.activation == "product":
+                arguments = (
+                    *(activations.values[index], np.int32(width)),
+                    *(self._forward[index], self._bias[index]),
+                    *(*after, np.int32(width_after)),
+                )
+                grid = (-(-layer.values_out // _FACTOR_COLUMNS[self.is_mixed]), rows // BLOCK_ROWS)
+                launches.append(Launch(kernels.get_function("forward_product"), grid, arguments))
+            elif index in self._forward:
                 side = tile_side(width_after)
                 kernel = kernels.get_function(f"forward_{side}")
                 arguments = (
@@ -224,13 +247,13 @@ class LayerForward:
         if self.network.encoding == "hashgrid":
             return self._grids.launch(inputs, int(present), rows, features)
         # these two kernels have no activation in them: any module that is compiled will do
-        kernels = layer_kernels(self.network.layers[0].activation or ACTIVATIONS[0], self.is_mixed)
+        kernels = self.kernels(0)
         head, tail = (inputs, present, np.int32(rows)), (features, np.int32(self.widths[0]))
-        if self.network.encoding == "fourier":
-            assert self._frequencies is not None
+        if self._frequencies is not None:
             count = self._frequencies.shape[1]
-            grid = (min(-(-rows * count // THREADS), 1 << 14),)
-            middle = (self._frequencies, np.int32(count))
+            degree = self.network.layers[0].fan_in // 2 - count
+            grid = (min(-(-rows * (count + degree) // THREADS), 1 << 14),)
+            middle = (self._frequencies, np.int32(count), np.int32(degree))
             return Launch(kernels.get_function("fourier_features"), grid, (*head, *middle, *tail))
         has_ones = np.int32(self.network.encoding == "corners")
         grid = (-(-rows // THREADS),)
@@ -253,11 +276,15 @@ class LayerForward:
                 line[name] = 0 if array is None else array.data.ptr
             line["fan_in"], line["fan_out"] = layer.fan_in, layer.fan_out
             line["padded_in"], line["padded_out"] = self._forward[index].shape
+            line["part"], line["padded_part"] = layer.values_out, self.widths[index + 1]
             line["frequency"] = layer.frequency
         on_card = self.xp.asarray(table.view(np.uint8))
-        kernels = layer_kernels(self.network.layers[0].activation or "", self.is_mixed)
+        kernels = self.kernels(0)
         return Launch(kernels.get_function("prepare_weights"), (64, len(table)), (on_card,))
 
 
-def _has_slopes(layer: LayerPlan) -> bool:
-    return layer.activation in ACTIVATIONS_WITH_SLOPES
+def _kept_parts(layer: LayerPlan) -> int:
+    """How many numbers are kept for each value of a layer, for the way back."""
+    if layer.activation == "product":
+        return layer.factors
+    return int(layer.activation in ACTIVATIONS_WITH_SLOPES)

@@ -11,7 +11,6 @@ from neuralfield.engines.launch import Launch
 from neuralfield.engines.layer_forward import (
     BLOCK_ROWS,
     LayerForward,
-    layer_kernels,
     reason_against,
     tile_side,
     whole_blocks,
@@ -68,8 +67,8 @@ class LayerPass:
         self._gradient_scale = MIXED_GRADIENT_SCALE if self._forward.is_mixed else 1.0
         self._multiprocessors = device.xp.cuda.Device().attributes["MultiProcessorCount"]
         self._partials: dict[str, PartialGradient] = {}
-        widths = self._forward.widths
-        gradient_bytes = 2 * max(widths[1:], default=0) * np.dtype(self._forward.dtype).itemsize
+        widths, widest = self._forward.widths, max(self._forward.columns, default=0)
+        gradient_bytes = 2 * widest * np.dtype(self._forward.dtype).itemsize
         self._table: TableGradient | None = None
         if network.encoding == "hashgrid":
             layout = self._forward.feature_layout
@@ -81,8 +80,7 @@ class LayerPass:
         self._chunk_rows = min(max(fitting, BLOCK_ROWS), whole_blocks(batch.rows))
         self._activations = self._forward.allocate(self._chunk_rows, keep=True)
         self._gradients = [
-            device.xp.zeros(self._chunk_rows * max(widths[1:], default=0), self._forward.dtype)
-            for _ in range(2)
+            device.xp.zeros(self._chunk_rows * widest, self._forward.dtype) for _ in range(2)
         ]
         kept_rows = self._kept_slope_rows()
         self._feature_slopes = device.xp.zeros((kept_rows, widths[0]), self._forward.dtype)
@@ -158,7 +156,7 @@ class LayerPass:
         self._add_partials(f"layers.{last}.bias", output, size, channels, width * channels)
         self._splits: dict[int, int] = {}
         for index in forward.matrices:
-            inner, outer = forward.widths[index], forward.widths[index + 1]
+            inner, outer = forward.widths[index], forward.columns[index]
             side = tile_side(inner, outer)
             blocks = inner // side * (outer // side)
             filling = -(-2 * self._multiprocessors // blocks)
@@ -166,8 +164,10 @@ class LayerPass:
             self._splits[index] = splits
             weight = xp.zeros((splits, inner, outer), np.float32)
             bias = xp.zeros((splits * (inner // side), outer), np.float32)
-            self._add_partials(f"layers.{index}.weight", weight, inner * outer, outer, 0)
-            self._add_partials(f"layers.{index}.bias", bias, outer, outer, 0)
+            # a row of a product's weights is a row for each factor
+            row = forward.widths[index + 1]
+            self._add_partials(f"layers.{index}.weight", weight, inner * outer, row, 0)
+            self._add_partials(f"layers.{index}.bias", bias, outer, row, 0)
         if 0 not in forward.matrices and last:
             outer = forward.widths[1]
             sums = xp.zeros((self._row_blocks, 3, outer), np.float32)
@@ -186,17 +186,20 @@ class LayerPass:
         layer = self._network.layers[int(name.split(".")[1])]
         count = self._batch.pixels * self._batch.channels
         scale = layer.frequency / (count * self._gradient_scale)
+        columns = layer.values_out if layer.factors > 1 else None
         self._partials[name] = PartialGradient(
-            array, len(array), part_stride, row_stride, offset, scale
+            array, len(array), part_stride, row_stride, offset, scale, columns=columns
         )
 
     def _compile_output(self) -> Any:
         hidden = self._network.layers[:-1]
         before = hidden[-1].activation if hidden else None
+        factors = hidden[-1].factors if hidden else 1
         constants = {
             **self._network.constants(),
             **self._batch.constants(),
             "ACTIVATION": ACTIVATIONS.index(before or ACTIVATIONS[0]),
+            "FACTORS": factors,
             "MIXED": self._forward.is_mixed,
             "GRADIENT_SCALE": self._gradient_scale,
         }
@@ -243,7 +246,7 @@ class LayerPass:
     def _weight_gradient(
         self, index: int, rows: int, gradient: Array, accumulate: np.int32
     ) -> Launch:
-        inner, outer = self._forward.widths[index : index + 2]
+        inner, outer = self._forward.widths[index], self._forward.columns[index]
         side = tile_side(inner, outer)
         arguments = (
             *(self._activations.values[index], np.int32(inner), gradient, np.int32(outer)),
@@ -266,7 +269,7 @@ class LayerPass:
         return Launch(self._kernel(0, "first_gradient"), (self._row_blocks,), arguments)
 
     def _backward(self, index: int, rows: int, gradient: Array, before: Array) -> Launch:
-        inner, outer = self._forward.widths[index : index + 2]
+        inner, outer = self._forward.widths[index], self._forward.columns[index]
         side = tile_side(inner)
         arguments = (
             *(gradient, np.int32(outer), self._forward.transposed[index]),
@@ -276,12 +279,11 @@ class LayerPass:
         return Launch(self._kernel(index - 1, f"backward_{side}"), grid, arguments)
 
     def _backward_features(self, rows: int, gradient: Array, before: Array) -> Launch:
-        inner, outer = self._forward.widths[:2]
+        inner, outer = self._forward.widths[0], self._forward.columns[0]
         weight = self._forward.transposed[0]
         arguments = (gradient, np.int32(outer), weight, before, np.int32(inner))
         grid = (inner // 64, rows // BLOCK_ROWS)
         return Launch(self._kernel(0, "backward_features"), grid, arguments)
 
     def _kernel(self, index: int, name: str) -> Any:
-        activation = self._network.layers[index].activation or ""
-        return layer_kernels(activation, self._forward.is_mixed).get_function(name)
+        return self._forward.kernels(index).get_function(name)

@@ -7,6 +7,7 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.buffers import Buffers, member_table
+from neuralfield.engines.dependent_launch import DependentLaunch
 from neuralfield.engines.picture_problem import PictureProblem
 from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.kernels.source import compile_module
@@ -84,17 +85,20 @@ class SamplingBatch:
     device : Device
     stages : sequence of SamplingStage
         With the same constants.
+    next_steps : array of int64, shape (n,)
+        Of each, on the card: steps finished when the samples are looked at.
     """
 
-    def __init__(self, device: Device, stages: Sequence[SamplingStage]) -> None:
+    def __init__(self, device: Device, stages: Sequence[SamplingStage], next_steps: Array) -> None:
         first = stages[0]
-        self._members = member_table(device, [stage.arguments for stage in stages])
-        module = compile_module("sampling_batch.cu", first.constants)
-        self._kernel, self._grid = module.get_function("sample_batch"), (first.blocks, len(stages))
+        members = member_table(device, [stage.arguments for stage in stages])
+        kernel = compile_module("sampling_batch.cu", first.constants).get_function("sample_batch")
+        grid, threads = (first.blocks, len(stages)), TILE_ROWS * _TILES_PER_BLOCK
+        self._sampling = DependentLaunch(device, kernel, grid, threads, (members, next_steps))
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
-        self._kernel(self._grid, (TILE_ROWS * _TILES_PER_BLOCK,), (self._members,))
+        self._sampling()
 
 
 def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:

@@ -189,19 +189,21 @@ class UpdateBatch:
             device,
             [(works, *others) for works, (_, others) in zip(self._works, tables, strict=True)],
         )
-        blocks = len(tables[0][0])
-        module = compile_module("update_batch.cu", stages[0].constants | {"BLOCKS": blocks})
-        self._kernel = module.get_function("update_batch")
+        works = len(tables[0][0])
+        module = compile_module("update_batch.cu", stages[0].constants | {"BLOCKS": works})
+        kernel = module.get_function("update_batch")
         self._set_steps = module.get_function("set_steps")
-        self._grid = (blocks + 1, len(stages))
+        self._grid = (1, len(stages))
+        grid = (1 + -(-works // STRANDS), len(stages))  # a warp for each
+        self._update = DependentLaunch(device, kernel, grid, THREADS, (self._members,))
 
     def set_step(self, first_step: int) -> None:
         """Put on the current stream: the next step comes after `first_step` finished ones."""
-        self._set_steps((1, self._grid[1]), (1,), (np.int64(first_step), self._members))
+        self._set_steps(self._grid, (1,), (np.int64(first_step), self._members))
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
-        self._kernel(self._grid, (THREADS,), (self._members,))
+        self._update()
 
 
 def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:
@@ -306,7 +308,7 @@ def work_table(
     rows: list[tuple[Any, ...]] = []
     parameter_offset = moment2_offset = 0
     for (name, tensor), gradient in zip(tensors.items(), gradients, strict=True):
-        columns, size = tensor.shape[-1], tensor.data.size
+        columns, size = gradient.columns or tensor.shape[-1], tensor.data.size
         pointer = gradient.array.data.ptr + 4 * gradient.offset
         is_hidden = name in directions
         direction = directions[name].data.ptr if is_hidden else 0

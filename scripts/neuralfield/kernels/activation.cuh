@@ -1,8 +1,8 @@
 // Activations and their slopes. Twin: neuralfield/ops.py.
 //
-// Constants: ACTIVATION (0 sine, 1 tanh, 2 relu, 3 sigmoid, 4 variable sine, 5 Gaussian), MIXED. A
-// result that is stored as fp16 is made by the card's fast functions, whose error is far below
-// fp16's.
+// Constants: ACTIVATION (0 sine, 1 tanh, 2 relu, 3 sigmoid, 4 variable sine, 5 Gaussian, 6 product:
+// see product.cuh), MIXED. A result that is stored as fp16 is made by the card's fast functions,
+// whose error is far below fp16's.
 #pragma once
 
 #define SINE 0
@@ -11,6 +11,7 @@
 #define SIGMOID 3
 #define VARIABLE_SINE 4
 #define GAUSSIAN 5
+#define PRODUCT 6
 
 #define IS_SINE (ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE)
 #define KEEPS_SLOPES (IS_SINE || ACTIVATION == GAUSSIAN)  // others' follow from the values

@@ -5,6 +5,8 @@
 // Each waits before it reads what other kernels write in a step, or writes what they read; only
 // then does it let the next one start. So what comes before a kernel's wait has the kernel before
 // the last behind it. Before compute capability 9.0 there is no such thing.
+//
+// One reads before its wait: hopper_weights.cu, of what hopper_pass.cu has counted as stored.
 #pragma once
 
 __device__ __forceinline__ void wait_for_earlier_kernels() {

@@ -114,6 +114,23 @@ __device__ __forceinline__ void bulk_stores_done() {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
+// Add one to a counter in global memory: this thread's bulk stores are done.
+__device__ __forceinline__ void count_stored(unsigned* counter) {
+    asm volatile(
+        "fence.proxy.async.global;\n"
+        "red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter)
+        : "memory");
+}
+
+// Wait until so many have counted; bulk copies then see what they have stored.
+__device__ __forceinline__ void wait_for_count(const unsigned* counter, unsigned count) {
+    unsigned found;
+    do {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(found) : "l"(counter) : "memory");
+    } while (found < count);
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
 // Let bulk stores and matrix products see what this thread has written to shared memory.
 __device__ __forceinline__ void shared_written() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -208,17 +225,9 @@ __device__ __forceinline__ float2 unpack(uint32_t pair) {
     return __half22float2(*reinterpret_cast<__half2*>(&pair));
 }
 
-// As `pack`, for numbers that are not negative, with the largest finite number in place of
-// infinity; NaN stays NaN.
-__device__ __forceinline__ uint32_t pack_capped(float low, float high) {
-    uint32_t pair = pack(low, high);
-    asm("min.NaN.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x7BFF7BFFu));
-    return pair;
-}
-
-// The same for numbers of either sign.
+// As `pack`, with the largest finite number in place of infinity; NaN stays NaN.
 __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
-    uint32_t pair = pack(low, high);
-    asm("min.NaN.xorsign.abs.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x7BFF7BFFu));  // keeps the sign
+    uint32_t pair;
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 }

@@ -8,9 +8,11 @@
 #pragma once
 #include "hopper_network.cuh"
 
-constexpr int ALL_CONSUMERS = 15;                                // name of their barrier
-constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;         // sums of slopes, times x, times y
+constexpr int ALL_CONSUMERS = 15;                         // name of their barrier
+constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;  // sums of slopes, times x, times y
 constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
+
+constexpr bool ALL_ROWS_VALID = TILE_PIXELS * POINTS == 64 && PIXELS == TILES * TILE_PIXELS;
 
 // A tile's points, as far as they belong to a thread.
 struct Points {
@@ -28,7 +30,11 @@ struct Points {
     // Pixel of a row in the batch; -1: the row is not valid.
     __device__ __forceinline__ int pixel_of(int row) const {
         int pixel = index * TILE_PIXELS + row / POINTS;
-        return row < TILE_PIXELS * POINTS && pixel < PIXELS ? pixel : -1;
+        return ALL_ROWS_VALID || (row < TILE_PIXELS * POINTS && pixel < PIXELS) ? pixel : -1;
+    }
+
+    static __device__ __forceinline__ bool is_valid(int pixel) {
+        return ALL_ROWS_VALID || pixel >= 0;
     }
 
     // What belongs to this thread's points is on its way long before it is needed.
@@ -38,11 +44,11 @@ struct Points {
         for (int i = 0; i < 2; ++i) {
             int row = 16 * table.warp + 8 * i + table.lane / 4, pixel = pixel_of(row);
             points[i] = arguments.inputs[index * 64 + row];
-            weights[i] = WEIGHTED && pixel >= 0 ? arguments.pixel_weights[pixel] : 1.0f;
+            weights[i] = WEIGHTED && is_valid(pixel) ? arguments.pixel_weights[pixel] : 1.0f;
 #pragma unroll
             for (int channel = 0; channel < CHANNELS; ++channel)
                 targets[i][channel] =
-                    pixel >= 0 ? arguments.targets[pixel * CHANNELS + channel] : 0.0f;
+                    is_valid(pixel) ? arguments.targets[pixel * CHANNELS + channel] : 0.0f;
         }
         if constexpr (ENCODING == HASHGRID)
 #pragma unroll
@@ -52,6 +58,14 @@ struct Points {
 };
 
 // ---- loss ----------------------------------------------------------------------------------
+
+// All threads that have points of the same pixels.
+__device__ __forceinline__ void pixels_sync(const Table& table) {
+    if (16 % POINTS == 0)
+        __syncwarp();
+    else
+        table.sync();
+}
 
 // Loss of the two points' pixels; z becomes its slope. Returns loss and squared error, where this
 // thread is the one to count them.
@@ -68,12 +82,12 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const 
             if (table.lane % 4 == 0)
                 values[16 * table.warp + 8 * i + table.lane / 4][channel] =
                     output_value(z[i][channel]);
-    table.sync();
+    pixels_sync(table);
 #endif
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int row = 16 * table.warp + 8 * i + table.lane / 4;
-        bool valid = tile.pixel_of(row) >= 0;
+        bool valid = tile.is_valid(tile.pixel_of(row));
         bool counts = valid && table.lane % 4 == 0 && row % POINTS == 0;
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel) {
@@ -96,15 +110,17 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const 
             squared_error = difference * difference;
             slope = loss_slope(value, target);
 #endif
-            if (counts) {  // no product is contracted with the sum: every kernel gets these bits
+            // no product is contracted with a sum: every kernel gets these bits
+            if (counts) {
                 sums.x = __fadd_rn(sums.x, loss);
                 sums.y = __fadd_rn(sums.y, __fmul_rn(tile.weights[i], squared_error));
             }
-            z[i][channel] = valid ? float(GRADIENT_SCALE) * slope * output_slope(value) : 0.0f;
+            slope = __fmul_rn(float(GRADIENT_SCALE) * slope, output_slope(value));
+            z[i][channel] = valid ? slope : 0.0f;
         }
     }
 #if FOOTPRINT
-    table.sync();  // all have read before others write
+    pixels_sync(table);  // all have read before others write
 #endif
     return sums;
 }

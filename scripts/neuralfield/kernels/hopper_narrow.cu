@@ -11,6 +11,7 @@
 //
 // Constants: SHARED_BYTES, which the host counts on beside weights and tables, and those of
 // hopper_narrow.cuh.
+#include "dependent_launch.cuh"
 #include "hopper_narrow.cuh"
 
 static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
@@ -46,7 +47,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, float* sum
         }
         table.put<columns>(column, pairs);
         if (KEEPS_DERIVATIVES)
-            tile.kept(layer)[column / 16 * 128] = make_uint4(kept[0], kept[1], kept[2], kept[3]);
+            *tile.kept<columns>(layer, column) = make_uint4(kept[0], kept[1], kept[2], kept[3]);
     }
 }
 
@@ -59,7 +60,7 @@ __device__ __forceinline__ void differentiate(const Tile& tile, const float* sum
     for (int column = 0; column < columns; column += 16) {
         uint32_t kept[4];
         if (KEEPS_DERIVATIVES) {
-            uint4 four = tile.kept(layer)[column / 16 * 128];
+            uint4 four = *tile.kept<columns>(layer, column);
             kept[0] = four.x, kept[1] = four.y, kept[2] = four.z, kept[3] = four.w;
         } else {
             load_operand<columns>(kept, tile.values(layer + 1), column);
@@ -93,38 +94,76 @@ __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t*
     }
 }
 
+// Products for the gradients of a layer's parameters, whose slopes are on a table, between a fence
+// and a commit; `sums` has those of the layer.
+template <int layer, typename Sums>
+__device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile, const Table& slopes) {
+    constexpr int columns = width_after[layer];
+    if constexpr (layer >= first_product) {
+        start_sums<columns>(sums.biases[layer], slopes, tile.shared.ones, 0);
+        start_gradient<layer>(sums.template weights_of<layer>(), tile.values(layer), slopes);
+    } else {
+        const auto* noted = tile.shared.noted[slopes.number];
+        start_sums<columns>(sums.coordinates, slopes, noted[1]);
+        start_sums<columns>(sums.coordinates, slopes, noted[2]);
+    }
+}
+
+// How a warpgroup sums the gradients of its own tiles.
+struct OwnTiles {
+    static constexpr int products_under_way = 1;
+    Gradients gradients;
+    Totals totals;
+
+    // Where all have done with the tables of the tile before.
+    __device__ __forceinline__ void wait_for_tables(const Tile& tile) const {
+        wgmma_wait<first_product == 0 ? 1 : 0>();
+        tile.table.sync();
+    }
+
+    __device__ __forceinline__ void add_totals(const Tile&, float2 errors,
+                                               const float (&slopes)[2][CHANNELS]) {
+        totals.loss += errors.x;
+        totals.squared_error += errors.y;
+        if (threadIdx.x % 4 == 0)
+#pragma unroll
+            for (int channel = 0; channel < CHANNELS; ++channel)
+                totals.output_bias[channel] += slopes[0][channel] + slopes[1][channel];
+    }
+
+    template <int layer>
+    __device__ __forceinline__ void add(const Tile& tile, const Table& slopes) {
+        if constexpr (layer == 0) tile.fetch_next();
+        slopes.show();
+        wgmma_fence();
+        if constexpr (layer == HIDDEN - 1) {
+            start_sums<width_after[layer]>(gradients.output, tile.table,
+                                           tile.shared.noted[slopes.number][0]);
+            wgmma_commit();  // done with the table before slopes take its place
+        }
+        start_gradients<layer>(gradients, tile, slopes);
+        wgmma_commit();
+    }
+};
+
 // From slopes of a layer's z to the gradients of its parameters and of those before.
-template <int layer = HIDDEN - 1>
+template <int layer = HIDDEN - 1, typename Summing>
 __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t* operand,
-                                         Gradients& gradients) {
+                                         Summing& summing) {
     constexpr int rows = fan_in(layer), columns = width_after[layer];
     const Table slopes = tile.slopes<layer>();
-    const auto* noted = tile.shared.noted[slopes.number];
     if constexpr (layer > 0 || ENCODING == HASHGRID)
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
-    if (layer == 0 && tile.next.index < TILES) tile.next.fetch(tile.shared.arguments, tile.table);
+    if constexpr (OTHERS_SUM) __syncwarp();  // derivatives have been read where slopes will be
     put_operand<columns>(slopes, operand);
-    slopes.show();
-    wgmma_fence();
-    if constexpr (layer == HIDDEN - 1) {
-        start_sums<columns>(gradients.output, tile.table, noted[0]);
-        wgmma_commit();  // done with the table before slopes take its place
-    }
-    if constexpr (layer >= first_product) {
-        start_sums<columns>(gradients.biases[layer], slopes, tile.shared.ones, 0);
-        start_gradient<layer>(gradients, tile.values(layer), slopes);
-    } else {
-        start_sums<columns>(gradients.coordinates, slopes, noted[1]);
-        start_sums<columns>(gradients.coordinates, slopes, noted[2]);
-    }
-    wgmma_commit();
+    summing.template add<layer>(tile, slopes);
     if constexpr (layer > 0) {
-        wgmma_wait<1>();
+        wgmma_wait<Summing::products_under_way>();
         finished_sums<rows / 2>(sums);
         differentiate<layer - 1>(tile, sums, operand);
-        backward<layer - 1>(tile, sums, operand, gradients);
+        backward<layer - 1>(tile, sums, operand, summing);
     } else if constexpr (ENCODING == HASHGRID) {
-        wgmma_wait<1>();
+        wgmma_wait<Summing::products_under_way>();
         finished_sums<rows / 2>(sums);
 #pragma unroll
         for (int i = 0; i < rows / 4; ++i)
@@ -133,7 +172,8 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
     }
 }
 
-__device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, Totals& totals) {
+template <typename Summing>
+__device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
     float sums[WIDEST / 2];
     uint32_t operand[WIDEST / 4];
     if constexpr (ENCODING == HASHGRID) {
@@ -148,14 +188,11 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, 
             for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
         }
     }
-    if constexpr (first_product == 0) {
+    if constexpr (first_product == 0)
         start_forward<INPUT_WIDTH, width_after[0]>(sums, operand, tile.matrix(0));
-        wgmma_wait<1>();
-    } else {
+    else
         place_coordinates(tile.table, sums, tile.points, tile.shared.constants);
-        wgmma_wait<0>();
-    }
-    tile.table.sync();  // all have done with the tables of the tile before
+    summing.wait_for_tables(tile);
     if constexpr (first_product == 0) put_operand<INPUT_WIDTH>(tile.values(0), operand);
     forward(tile, sums, operand);
     wgmma_wait<0>();
@@ -163,12 +200,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, 
     float z[2][CHANNELS];
     output_layer<true, true>(z, tile.table, sums, tile.shared.constants);
     float2 errors = loss_of_points(z, tile);
-    totals.loss += errors.x;
-    totals.squared_error += errors.y;
-    if (tile.table.lane % 4 == 0)
-#pragma unroll
-        for (int channel = 0; channel < CHANNELS; ++channel)
-            totals.output_bias[channel] += z[0][channel] + z[1][channel];
+    summing.add_totals(tile, errors, z);
     uint4(*noted)[64] = tile.shared.noted[tile.table.number];
     note_numbers(noted[0], tile.table, z);
     if constexpr (first_product == 1) {
@@ -184,13 +216,17 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients, 
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
     }
-    backward(tile, sums, operand, gradients);
+    backward(tile, sums, operand, summing);
 }
 
-// What all warpgroups of a block need: arguments, weights and constants, behind the tables.
+// Behind the tables.
+__device__ __forceinline__ Shared& shared_of(char* memory) {
+    return *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES + BLOCK_TILES * TABLES * TILE_BYTES);
+}
+
+// What all warpgroups of a block need: arguments, weights and constants.
 __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
-    Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES +
-                                                BLOCK_TILES * TABLES * TILE_BYTES);
+    Shared& shared = shared_of(memory);
     if (threadIdx.x == 0) {
         shared.arguments = *given;
         barrier_init(&shared.weights_here, 1);
@@ -204,6 +240,7 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
         shared.ones[threadIdx.x] = make_uint4(two_ones, two_ones, two_ones, two_ones);
     shared_written();
     __syncthreads();
+    if (OTHERS_SUM) wait_for_earlier_kernels();
     const Arguments& arguments = shared.arguments;
     if (threadIdx.x == 0) {
         const char* source = arguments.weights;
@@ -223,9 +260,7 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
 }
 
 // The number of this thread's warpgroup: the same for all lanes, and known to be.
-__device__ __forceinline__ int own_warpgroup() {
-    return __shfl_sync(~0u, threadIdx.x / 128, 0);
-}
+__device__ __forceinline__ int own_warpgroup() { return __shfl_sync(~0u, threadIdx.x / 128, 0); }
 
 __device__ __forceinline__ Table table_of(char* own_tables, int warpgroup) {
     return {own_tables + LAST_VALUES * TILE_BYTES, warpgroup, int(threadIdx.x) / 32 % 4,
@@ -241,19 +276,19 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const A
     const int warpgroup = own_warpgroup();
     char* own_tables = tables + warpgroup * TABLES * TILE_BYTES;
     const Table table = table_of(own_tables, warpgroup);
-    Totals totals;
-    Gradients gradients;
+    OwnTiles own;
     // an incomplete last round is spread over the blocks
     Points next = {warpgroup * int(gridDim.x) + int(blockIdx.x)};
     if (next.index < TILES) next.fetch(arguments, table);
     while (next.index < TILES) {
         Tile tile = {next, own_tables, memory, shared, table, next};
         next.index += BLOCK_TILES * gridDim.x;
-        work_on(tile, gradients, totals);
+        work_on(tile, own);
     }
     wgmma_wait<0>();
+    Gradients& gradients = own.gradients;
     gradients.finish();
-    note_totals(shared, totals, threadIdx.x / 32);
+    note_totals(shared, own.totals, threadIdx.x / 32);
     float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
     put_vectors<LAST_WIDTH>(gradients.output, own_vectors, CHANNELS, table);
     put_vectors<width_after[0]>(gradients.coordinates, own_vectors + CHANNELS, COORDINATE_VECTORS,

@@ -4,6 +4,7 @@
 // Constants: those of hopper_batch.cuh.
 #pragma once
 #include "hopper_batch.cuh"
+#include "hopper_operands.cuh"
 
 constexpr int WEIGHT_BYTES = 2 * WIDEST * WIDEST;  // place of a matrix
 constexpr int WEIGHTS_BYTES = (HIDDEN - first_product) * WEIGHT_BYTES;
@@ -19,11 +20,25 @@ __host__ __device__ constexpr int stream_bytes() {
 constexpr bool KEEPS_DERIVATIVES =
     ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE || ACTIVATION == GAUSSIAN;
 
-// A tile's tables: values that go into each layer with a matrix, and into the last layer, whose
-// place slopes take afterwards; two more for slopes; derivatives, where they do not follow from
-// values, for all layers but the last.
+// A tile's tables: values that go into each layer with a matrix, and into the last layer. Then
+// - where a warpgroup sums its own tiles: two more for slopes, which take the place of the last
+//   values too; derivatives, where they do not follow from values, for all layers but the last;
+// - where others sum them (STRANDS): slopes of each layer, in whose place are its derivatives.
 constexpr int LAST_VALUES = HIDDEN - first_product;
+#ifdef STRANDS
+constexpr bool OTHERS_SUM = true;
+constexpr int TABLES = LAST_VALUES + 1 + HIDDEN;
+#else
+constexpr bool OTHERS_SUM = false;
 constexpr int TABLES = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
+#endif
+
+// Where the slopes of a layer's z are. All warps of a warpgroup that sums its own tiles have done
+// with a table once all have come to the product after the next: three tables in turn need no
+// barrier of their own.
+__host__ __device__ constexpr int place_of_slopes(int layer) {
+    return LAST_VALUES + (OTHERS_SUM ? 1 + layer : (HIDDEN - layer) % 3);
+}
 
 struct Arguments {
     const float2* inputs;
@@ -63,6 +78,10 @@ struct Tile : Points {
     Table table;   // of the last layer's values
     Points& next;  // of the tile after this one
 
+    __device__ __forceinline__ void fetch_next() const {
+        if (next.index < TILES) next.fetch(shared.arguments, table);
+    }
+
     __device__ __forceinline__ Table table_at(int place) const {
         return {tables + place * TILE_BYTES, table.number, table.warp, table.lane};
     }
@@ -72,17 +91,18 @@ struct Tile : Points {
         return table_at(layer - first_product);
     }
 
-    // Slopes of a layer's z. All warps have done with a table once all have come to the product
-    // after the next: three tables in turn need no barrier of their own.
     template <int layer>
     __device__ __forceinline__ Table slopes() const {
-        return table_at(LAST_VALUES + (HIDDEN - layer) % 3);
+        return table_at(place_of_slopes(layer));
     }
 
-    // This thread's derivatives that do not follow from values.
-    __device__ __forceinline__ uint4* kept(int layer) const {
-        return reinterpret_cast<uint4*>(tables + (LAST_VALUES + 3 + layer) * TILE_BYTES) +
-               threadIdx.x % 128;
+    // This thread's derivatives that do not follow from values, of 16 columns: where its warp's
+    // slopes will be.
+    template <int columns>
+    __device__ __forceinline__ uint4* kept(int layer, int column) const {
+        const int place = OTHERS_SUM ? place_of_slopes(layer) : LAST_VALUES + 3 + layer;
+        return reinterpret_cast<uint4*>(tables + place * TILE_BYTES) +
+               (table.warp * (columns / 16) + column / 16) * 32 + table.lane;
     }
 
     __device__ __forceinline__ uint32_t matrix(int layer) const {
@@ -91,35 +111,6 @@ struct Tile : Points {
 };
 
 // ---- products ------------------------------------------------------------------------------
-
-// What a thread has of 16 columns of its warp's rows, as left operand of a product: the four pairs
-// that Table::put has.
-template <int columns>
-__device__ __forceinline__ void load_operand(uint32_t* operand, const Table& table, int column) {
-    const int block_row = 2 * table.warp + table.lane / 8 % 2, block = table.lane / 16;
-    load_matrices(operand, shared_address(table.tile) + table.lane % 8 * 16 +
-                               (block_row * (columns / 8) + block) * 128 + column / 8 * 128);
-}
-
-// All that it has, to a table.
-template <int columns>
-__device__ __forceinline__ void put_operand(const Table& table, const uint32_t* operand) {
-#pragma unroll
-    for (int column = 0; column < columns; column += 16) {
-        const uint32_t* own = operand + column / 4;
-        table.put<columns>(column, {own[0], own[1], own[2], own[3]});
-    }
-}
-
-// A part of a matrix, so many bytes from its beginning. The upper half stays; in C++ the compiler
-// would calculate it anew.
-__device__ __forceinline__ uint64_t part_of(uint64_t matrix, int bytes) {
-    uint64_t part;
-    asm("mov.b64 %0, {%1, %2};"
-        : "=l"(part)
-        : "r"(uint32_t(matrix) + (bytes >> 4)), "r"(uint32_t(matrix >> 32)));
-    return part;
-}
 
 // sums = operand x matrix, under way when it returns.
 template <int rows, int columns>
@@ -165,6 +156,12 @@ struct Gradients {
     float output[4] = {};
     float coordinates[4] = {};
 
+    template <int layer>
+    __device__ __forceinline__ float* weights_of() {
+        constexpr int place = weight_sums_before(layer);
+        return weights + place;
+    }
+
     __device__ __forceinline__ void finish() {
         finished_sums<weight_sums_before(HIDDEN)>(weights);
         finished_sums<4 * HIDDEN>(&biases[0][0]);
@@ -173,19 +170,18 @@ struct Gradients {
     }
 };
 
-// gradients += (transpose of a layer's values) x slopes, between a fence and a commit. A product of
+// gradient += (transpose of a layer's values) x slopes, between a fence and a commit. A product of
 // 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
 template <int layer>
-__device__ __forceinline__ void start_gradient(Gradients& gradients, const Table& values,
+__device__ __forceinline__ void start_gradient(float* gradient, const Table& values,
                                                const Table& slopes) {
     constexpr int columns = width_after[layer];
     constexpr int value_row = fan_in(layer) / 8 * 128, slope_row = columns / 8 * 128;
-    constexpr int sums = weight_sums_before(layer);
     const uint64_t left = block_matrix(shared_address(values.tile), value_row, 128);
     const uint64_t right = block_matrix(shared_address(slopes.tile), slope_row, 128);
 #pragma unroll
     for (int k = 0; k < 4; ++k)
-        Wgmma<columns>::template add<1>(gradients.weights + sums, part_of(left, 2 * k * value_row),
+        Wgmma<columns>::template add<1>(gradient, part_of(left, 2 * k * value_row),
                                         part_of(right, 2 * k * slope_row));
 }
 
@@ -201,23 +197,6 @@ __device__ __forceinline__ void start_sums(float (&sums)[4], const Table& table,
 #pragma unroll
     for (int k = 0; k < 4; ++k)
         Wgmma<8>::add<1>(sums, part_of(left, 2 * k * block_row), part_of(right, k * step));
-}
-
-// Note up to 8 numbers for each of this thread's points.
-template <int count>
-__device__ __forceinline__ void note_numbers(uint4* noted, const Table& table,
-                                             const float (&numbers)[2][count]) {
-    if (table.lane % 4 == 0)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            uint32_t pairs[4] = {};
-#pragma unroll
-            for (int v = 0; v < count; v += 2)
-                pairs[v / 2] =
-                    pack_saturated(numbers[i][v], v + 1 < count ? numbers[i][v + 1] : 0.0f);
-            noted[16 * table.warp + 8 * i + table.lane / 4] =
-                make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-        }
 }
 
 // Sums of so many numbers of each point, to their places in shared memory.

@@ -3,29 +3,63 @@
 //
 // Alone, tile t belongs to block t % UNITS; its warpgroups sum over chains of tiles, the block over
 // its chains, and the update over every STRANDS-th block. The tiles and sums of these are a strand.
-// Here a warpgroup has a strand to itself, and goes through its tiles one after another: it waits
-// for nobody, weights are brought once, and STRANDS parts are left to be added up.
+// Here a block goes through a strand, tile by tile, and then through another of the network.
+// BLOCK_TILES warpgroups, the workers, take tiles in turn, forwards and backwards, and wait for
+// nobody but the two others, the summers, which add up gradients in the order of the tiles: each
+// has some of the layers. STRANDS parts are left to be added up.
 //
-// Grid: (STRANDS / BLOCK_TILES, networks).
+// Grid: (strands at a time, networks).
 //
-// Constants: UNITS (blocks alone), UNIT_CHAINS (warpgroups of such a block), STRANDS, STRAND_BYTES
-// (which the host counts on for each warpgroup), and those of hopper_narrow.cu.
+// Constants: UNITS (blocks alone), UNIT_CHAINS (warpgroups of such a block), STRANDS,
+// EXCHANGE_BYTES (which the host counts on), and those of hopper_narrow.cu.
 #include "hopper_narrow.cu"
 
-constexpr int WEIGHT_SUMS = weight_sums_before(HIDDEN);
 constexpr int CHAIN_TILES = UNIT_CHAINS * UNITS;  // from one tile of a chain to the next
 constexpr int CHAINS = TILES < CHAIN_TILES ? (TILES + UNITS - 1) / UNITS : UNIT_CHAINS;
+constexpr bool LONG_CHAINS = TILES > CHAIN_TILES;  // of several tiles
 constexpr int STRAND_UNITS = (UNITS + STRANDS - 1) / STRANDS;
+constexpr int PARTS = UNITS < STRANDS ? UNITS : STRANDS;
+constexpr int THREADS = 128 * (BLOCK_TILES + 2);
 
-// The tile after one in its strand; TILES: none.
-__device__ __forceinline__ int tile_after(int tile) {
-    const int unit = tile % UNITS;
-    if (tile + CHAIN_TILES < TILES) return tile + CHAIN_TILES;
-    const int next_chain = tile / UNITS % UNIT_CHAINS + 1;
-    if (next_chain < CHAINS && next_chain * UNITS + unit < TILES)
-        return next_chain * UNITS + unit;
-    return unit + STRANDS < UNITS ? unit + STRANDS : TILES;
+// The first summer has this layer and those behind, the second those before: so that the one with
+// more sums has as few as possible.
+__host__ __device__ constexpr int sums_of_larger(int split) {
+    const int before = weight_sums_before(split), behind = weight_sums_before(HIDDEN) - before;
+    return before > behind ? before : behind;
 }
+
+__host__ __device__ constexpr int best_split() {
+    int best = 0;
+    for (int split = 1; split < HIDDEN; ++split)
+        if (sums_of_larger(split) <= sums_of_larger(best)) best = split;
+    return best;
+}
+
+constexpr int SPLIT = best_split();
+constexpr int SUMS_BEFORE = weight_sums_before(SPLIT);
+constexpr int SUMS_BEHIND = weight_sums_before(HIDDEN) - SUMS_BEFORE;
+constexpr int MOST_SUMS = SUMS_BEFORE > SUMS_BEHIND ? SUMS_BEFORE : SUMS_BEHIND;
+
+// A tile of a strand.
+struct Place {
+    int tile, part;  // TILES: beyond the last
+
+    __device__ __forceinline__ void advance() {
+        if (tile >= TILES) return;
+        const int unit = CHAINS > 1 ? tile % UNITS : tile;
+        const int next_chain = CHAINS > 1 ? tile / UNITS % UNIT_CHAINS + 1 : 1;
+        if (LONG_CHAINS && tile + CHAIN_TILES < TILES) {
+            tile += CHAIN_TILES;
+        } else if (next_chain < CHAINS && next_chain * UNITS + unit < TILES) {
+            tile = next_chain * UNITS + unit;
+        } else if (unit + STRANDS < UNITS) {
+            tile = unit + STRANDS;
+        } else {
+            part += gridDim.x;
+            tile = part < PARTS ? part : TILES;
+        }
+    }
+};
 
 // Of a chain: a place for each warp's loss, squared error and slopes of the outputs.
 struct ChainTotals {
@@ -33,72 +67,234 @@ struct ChainTotals {
     float output_bias[4][CHANNELS];
 };
 
-// Sums of weights' gradients over units with several chains: no thread looks at another's.
+// A summer's sums of weights' gradients over units with several chains: no thread looks at
+// another's.
 template <bool has_chains>
 struct WeightSums {
-    float4 weights[WEIGHT_SUMS / 4][128];
+    float4 weights[2][MOST_SUMS / 4][128];
 };
 
 template <>
 struct WeightSums<false> {};
 
-// What a warpgroup has in shared memory beside `Shared`.
-struct Strand : WeightSums<(CHAINS > 1)> {
+// What workers and summers have in shared memory beside `Shared`.
+struct Exchange : WeightSums<(CHAINS > 1)> {
     ChainTotals totals[STRAND_UNITS][CHAINS];
+    // of a tile's points, two a thread: loss, squared error, slopes of the outputs
+    float errors[BLOCK_TILES][32][2 + CHANNELS];
+    uint64_t slopes_here[BLOCK_TILES][HIDDEN];
+    uint64_t tables_free[BLOCK_TILES][2];
+
+    // By all threads: sums are zeros, barriers are for the warps of a warpgroup.
+    __device__ __forceinline__ void begin() {
+        uint32_t* words = reinterpret_cast<uint32_t*>(this);
+        const int count = reinterpret_cast<uint32_t*>(errors) - words;
+        for (int i = threadIdx.x; i < count; i += THREADS) words[i] = 0;
+        if (threadIdx.x != 0) return;
+        for (int worker = 0; worker < BLOCK_TILES; ++worker) {
+            for (int layer = 0; layer < HIDDEN; ++layer)
+                barrier_init(&slopes_here[worker][layer], 4);
+            for (int summer = 0; summer < 2; ++summer)
+                barrier_init(&tables_free[worker][summer], 4);
+        }
+    }
 };
 
-static_assert(sizeof(Strand) <= STRAND_BYTES, "the host has to count more");
+static_assert(sizeof(Exchange) <= EXCHANGE_BYTES, "the host has to count more");
 
-// Gradients over chains or units, in their order.
+// One arrival for this warp, after what all its lanes have done.
+__device__ __forceinline__ void arrive_as_warp(uint64_t* barrier) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
+}
+
+// ---- workers -------------------------------------------------------------------------------
+
+// How a worker leaves its tiles to the summers.
+struct HandedOver {
+    static constexpr int products_under_way = 0;
+    Exchange& exchange;
+    int parity;  // of the worker's tiles
+
+    __device__ __forceinline__ void wait_for_tables(const Tile& tile) const {
+        barrier_wait(&exchange.tables_free[tile.table.number][0], parity ^ 1);
+        if (SPLIT > 0) barrier_wait(&exchange.tables_free[tile.table.number][1], parity ^ 1);
+    }
+
+    __device__ __forceinline__ void add_totals(const Tile& tile, float2 errors,
+                                               const float (&slopes)[2][CHANNELS]) const {
+        if (tile.table.lane % 4 == 0) {
+            float* own = exchange.errors[tile.table.number][threadIdx.x % 128 / 4];
+            own[0] = errors.x;
+            own[1] = errors.y;
+#pragma unroll
+            for (int channel = 0; channel < CHANNELS; ++channel)
+                own[2 + channel] = slopes[0][channel] + slopes[1][channel];
+        }
+        tile.fetch_next();
+    }
+
+    template <int layer>
+    __device__ __forceinline__ void add(const Tile& tile, const Table&) const {
+        shared_written();
+        arrive_as_warp(&exchange.slopes_here[tile.table.number][layer]);
+    }
+};
+
+__device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exchange, int worker) {
+    char* own_tables = memory + WEIGHTS_BYTES + worker * TABLES * TILE_BYTES;
+    const Table table = table_of(own_tables, worker);
+    HandedOver summing = {exchange, 0};
+    Place place = {int(blockIdx.x), int(blockIdx.x)};
+    for (int i = 0; i < worker; ++i) place.advance();
+    Points next = {place.tile};
+    if (next.index < TILES) next.fetch(shared.arguments, table);
+    while (next.index < TILES) {
+        Tile tile = {next, own_tables, memory, shared, table, next};
+#pragma unroll
+        for (int i = 0; i < BLOCK_TILES; ++i) place.advance();
+        next.index = place.tile;
+        work_on(tile, summing);
+        summing.parity ^= 1;
+    }
+}
+
+// ---- summers -------------------------------------------------------------------------------
+
+// Gradients of a summer's layers: of a chain, or over chains or units, in their order.
+template <int summer>
 struct Sums {
-    float weights[WEIGHT_SUMS] = {};
+    static constexpr int first = summer == 0 ? SPLIT : 0, end = summer == 0 ? HIDDEN : SPLIT;
+    static constexpr int count = summer == 0 ? SUMS_BEHIND : SUMS_BEFORE;
+    float weights[count > 0 ? count : 1] = {};
     float biases[HIDDEN][4] = {}, output[4] = {}, coordinates[4] = {};
 
-    template <typename Others>
-    __device__ __forceinline__ void add_vectors(const Others& others) {
+    template <int layer>
+    __device__ __forceinline__ float* weights_of() {
+        constexpr int before = weight_sums_before(layer);
+        return weights + (summer == 0 ? before - SUMS_BEFORE : before);
+    }
+
+    __device__ __forceinline__ void finish() {
+        finished_sums<count>(weights);
+        finished_sums<4 * (end - first)>(biases[first]);
+        if (summer == 0) finished_sums<4>(output);
+        if (first == 0) finished_sums<4>(coordinates);
+    }
+
+    __device__ __forceinline__ void add_vectors(const Sums& others) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
 #pragma unroll
-            for (int layer = 0; layer < HIDDEN; ++layer)
+            for (int layer = first; layer < end; ++layer)
                 biases[layer][i] += others.biases[layer][i];
-            output[i] += others.output[i];
-            coordinates[i] += others.coordinates[i];
+            if (summer == 0) output[i] += others.output[i];
+            if (first == 0) coordinates[i] += others.coordinates[i];
         }
     }
 
-    __device__ __forceinline__ void add(const Gradients& chain) {
+    __device__ __forceinline__ void add(const Sums& others) {
 #pragma unroll
-        for (int i = 0; i < WEIGHT_SUMS; ++i) weights[i] += chain.weights[i];
-        add_vectors(chain);
+        for (int i = 0; i < count; ++i) weights[i] += others.weights[i];
+        add_vectors(others);
+    }
+
+    // A unit's sums are added to those of its strand.
+    __device__ __forceinline__ void add_weights_to(float4 (*strand)[128]) const {
+#pragma unroll
+        for (int i = 0; i < count / 4; ++i) {
+            float4 sum = strand[i][threadIdx.x % 128];
+            sum.x += weights[4 * i];
+            sum.y += weights[4 * i + 1];
+            sum.z += weights[4 * i + 2];
+            sum.w += weights[4 * i + 3];
+            strand[i][threadIdx.x % 128] = sum;
+        }
+    }
+
+    // They are zeros again afterwards.
+    __device__ __forceinline__ void take_weights_of(float4 (*strand)[128]) {
+#pragma unroll
+        for (int i = 0; i < count / 4; ++i) {
+            float4 sum = strand[i][threadIdx.x % 128];
+            strand[i][threadIdx.x % 128] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            weights[4 * i] = sum.x;
+            weights[4 * i + 1] = sum.y;
+            weights[4 * i + 2] = sum.z;
+            weights[4 * i + 3] = sum.w;
+        }
+    }
+
+    template <int layer>
+    __device__ __forceinline__ void write_weights(const Arguments& arguments, int part) {
+        if constexpr (layer >= first && layer >= first_product) {
+            write_part<layer>(weights_of<layer>(), biases[layer], arguments, part);
+            write_weights<layer - 1>(arguments, part);
+        }
+    }
+
+    // All as a part of the gradient; `table` has the names of its threads.
+    __device__ __forceinline__ void write(Shared& shared, const Table& table, int part) {
+        const Arguments& arguments = shared.arguments;
+        write_weights<end - 1>(arguments, part);
+        float (*vectors)[WIDEST] = shared.vectors[0];
+        if (summer == 0) put_vectors<LAST_WIDTH>(output, vectors, CHANNELS, table);
+        if (first == 0)
+            put_vectors<width_after[0]>(coordinates, vectors + CHANNELS, COORDINATE_VECTORS, table);
+        table.sync();
+        const int from = summer == 0 ? 0 : CHANNELS, to = first == 0 ? VECTORS : CHANNELS;
+        for (int i = from * WIDEST + threadIdx.x % 128; i < to * WIDEST; i += 128)
+            arguments.vector_partials[size_t(part) * VECTORS * WIDEST + place_of_vector(i)] =
+                (&vectors[0][0])[i];
     }
 };
 
-// A unit's sums are added to those of its strand.
-template <typename Weights>
-__device__ __forceinline__ void add_unit(Weights& strand, Sums& vectors, const Sums& unit) {
-    const int thread = threadIdx.x % 128;
-#pragma unroll
-    for (int i = 0; i < WEIGHT_SUMS / 4; ++i) {
-        float4 sum = strand.weights[i][thread];
-        sum.x += unit.weights[4 * i];
-        sum.y += unit.weights[4 * i + 1];
-        sum.z += unit.weights[4 * i + 2];
-        sum.w += unit.weights[4 * i + 3];
-        strand.weights[i][thread] = sum;
-    }
-    vectors.add_vectors(unit);
+// The gradients of a summer's layers from one tile, as soon as its slopes are there.
+template <int summer, int layer>
+__device__ __forceinline__ void add_layers(Sums<summer>& chain, const Tile& tile,
+                                           Exchange& exchange, int parity) {
+    barrier_wait(&exchange.slopes_here[tile.table.number][layer], parity);
+    wgmma_fence();
+    if constexpr (layer == HIDDEN - 1)
+        start_sums<width_after[layer]>(chain.output, tile.table,
+                                       tile.shared.noted[tile.table.number][0]);
+    start_gradients<layer>(chain, tile, tile.slopes<layer>());
+    wgmma_commit();
+    if constexpr (layer > Sums<summer>::first)
+        add_layers<summer, layer - 1>(chain, tile, exchange, parity);
 }
 
-template <typename Weights>
-__device__ __forceinline__ void load_weights(Sums& sums, const Weights& strand) {
+// What a worker has noted of a tile is added to a chain's totals.
+__device__ __forceinline__ void add_errors(Totals& totals, const float (*noted)[2 + CHANNELS]) {
+    if (threadIdx.x % 4 != 0) return;
+    const float* errors = noted[threadIdx.x % 128 / 4];
+    totals.loss += errors[0];
+    totals.squared_error += errors[1];
 #pragma unroll
-    for (int i = 0; i < WEIGHT_SUMS / 4; ++i) {
-        float4 sum = strand.weights[i][threadIdx.x % 128];
-        sums.weights[4 * i] = sum.x;
-        sums.weights[4 * i + 1] = sum.y;
-        sums.weights[4 * i + 2] = sum.z;
-        sums.weights[4 * i + 3] = sum.w;
-    }
+    for (int channel = 0; channel < CHANNELS; ++channel)
+        totals.output_bias[channel] += errors[2 + channel];
+}
+
+// The sum of 8 lanes' numbers, as sum_lanes has it.
+template <typename Number>
+__device__ __forceinline__ Number sum_of_lanes(const float* first, int step) {
+    Number pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[i] = Number(first[i * step]) + Number(first[(i + 4) * step]);
+    return (pairs[0] + pairs[2]) + (pairs[1] + pairs[3]);
+}
+
+// The totals of a chain that is a single tile, by one warp: a thread for each sum of each warp.
+__device__ __forceinline__ void note_errors(ChainTotals& chain,
+                                            const float (*noted)[2 + CHANNELS]) {
+    constexpr int step = 2 + CHANNELS;
+    const int lane = threadIdx.x % 32, warp = lane / step, number = lane % step;
+    if (warp >= 4) return;
+    const float* first = &noted[8 * warp][number];
+    if (number < 2)
+        chain.losses[warp][number] = sum_of_lanes<double>(first, step);
+    else
+        chain.output_bias[warp][number - 2] = sum_of_lanes<float>(first, step);
 }
 
 // Sums over a unit's chains and warps, in their order; a chain without tiles has left zeros.
@@ -118,78 +314,104 @@ __device__ __forceinline__ void write_unit_totals(ChainTotals (&chains)[CHAINS],
         chains[0].output_bias[0][channel] = output_bias[channel];
 }
 
-template <int layer = first_product>
-__device__ __forceinline__ void write_weights(const Sums& sums, const Arguments& arguments,
-                                              int part) {
-    write_part<layer>(sums.weights + weight_sums_before(layer), sums.biases[layer], arguments,
-                      part);
-    if constexpr (layer + 1 < HIDDEN) write_weights<layer + 1>(sums, arguments, part);
-}
-
-extern "C" __global__ void __launch_bounds__(CONSUMERS, 1)
-    hopper_narrow_batch(const Arguments* members) {
-    extern __shared__ __align__(128) char memory[];
-    Shared& shared = begin(memory, members + blockIdx.y);
-    const Arguments& arguments = shared.arguments;
-    const int warpgroup = own_warpgroup(), thread = threadIdx.x % 128;
-    char* own_tables = memory + WEIGHTS_BYTES + warpgroup * TABLES * TILE_BYTES;
-    const Table table = table_of(own_tables, warpgroup);
-    Strand& strand = reinterpret_cast<Strand*>(&shared + 1)[warpgroup];
-    const int part = blockIdx.x * BLOCK_TILES + warpgroup;
-    if (part >= UNITS) return;
-
-    for (int i = thread; i < int(sizeof(Strand)) / 4; i += 128)
-        reinterpret_cast<uint32_t*>(&strand)[i] = 0;
+// Totals of a strand's units, which are zeros again afterwards.
+__device__ __forceinline__ void write_totals(Exchange& exchange, const Arguments& arguments,
+                                             const Table& table, int part) {
+    const int thread = threadIdx.x % 128;
     table.sync();
-    Totals totals;
-    Gradients gradients;
-    Sums sums, vectors;  // of the strand or, where units have several chains, of a unit
-    Points next = {part};
-    next.fetch(arguments, table);
-    while (next.index < TILES) {
-        Tile tile = {next, own_tables, memory, shared, table, next};
-        next.index = tile_after(tile.index);
-        work_on(tile, gradients, totals);
-        const bool is_chain_done =
-            TILES <= CHAIN_TILES || next.index >= TILES || next.index != tile.index + CHAIN_TILES;
-        const int unit = tile.index % UNITS;
-        if (is_chain_done) {
-            ChainTotals(&chains)[CHAINS] = strand.totals[(unit - part) / STRANDS];
-            note_totals(chains[tile.index / UNITS % UNIT_CHAINS], totals, table.warp);
-            totals = {};
-        }
-        wgmma_wait<0>();
-        gradients.finish();
-        if (!is_chain_done) continue;
-        sums.add(gradients);
-        gradients = {};
-        if constexpr (CHAINS > 1) {
-            if (next.index >= TILES || next.index % UNITS != unit) {
-                add_unit(strand, vectors, sums);
-                sums = {};
-            }
-        }
-    }
-    if constexpr (CHAINS > 1) {
-        sums = vectors;
-        load_weights(sums, strand);
-    }
-    write_weights(sums, arguments, part);
-    float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
-    put_vectors<LAST_WIDTH>(sums.output, own_vectors, CHANNELS, table);
-    put_vectors<width_after[0]>(sums.coordinates, own_vectors + CHANNELS, COORDINATE_VECTORS,
-                                table);
-    table.sync();
-    for (int i = thread; i < VECTORS * WIDEST; i += 128)
-        arguments.vector_partials[size_t(part) * VECTORS * WIDEST + place_of_vector(i)] =
-            (&own_vectors[0][0])[i];
     for (int i = thread; part + i * STRANDS < UNITS; i += 128)
-        write_unit_totals(strand.totals[i], arguments.loss_partials + part + i * STRANDS);
+        write_unit_totals(exchange.totals[i], arguments.loss_partials + part + i * STRANDS);
     table.sync();
     if (thread < CHANNELS) {
         float sum = 0.0f;
         for (int i = 0; part + i * STRANDS < UNITS; ++i)
-            sum += strand.totals[i][0].output_bias[0][thread];
+            sum += exchange.totals[i][0].output_bias[0][thread];
         arguments.output_bias_partials[part * CHANNELS + thread] = sum;
+    }
+    table.sync();
+    uint32_t* words = reinterpret_cast<uint32_t*>(exchange.totals);
+    for (int i = thread; i < int(sizeof(exchange.totals)) / 4; i += 128) words[i] = 0;
+    table.sync();
+}
+
+template <int summer, typename Exchange>  // whose `weights` are there only where units have chains
+__device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange& exchange) {
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const Table own_threads = {nullptr, BLOCK_TILES + summer, warp, lane};
+    Totals totals;
+    Sums<summer> chain, sums, vectors;  // of the strand or, where units have several chains, a unit
+    Place place = {int(blockIdx.x), int(blockIdx.x)};
+    int worker = 0, parity = 0;
+    while (place.tile < TILES) {
+        char* tables = memory + WEIGHTS_BYTES + worker * TABLES * TILE_BYTES;
+        Points none = {};
+        const Tile tile = {none, tables, memory, shared, table_of(tables, worker), none};
+        add_layers<summer, Sums<summer>::end - 1>(chain, tile, exchange, parity);
+        Place next = place;
+        next.advance();
+        const bool is_strand_done = next.part != place.part;
+        const bool is_chain_done =
+            !LONG_CHAINS || is_strand_done || next.tile != place.tile + CHAIN_TILES;
+        const int unit = CHAINS > 1 ? place.tile % UNITS : place.tile;
+        const bool is_unit_done =
+            CHAINS == 1 ? is_chain_done : is_strand_done || next.tile % UNITS != unit;
+        if (summer == 0) {
+            ChainTotals& its =
+                exchange.totals[(unit - place.part) / STRANDS][place.tile / UNITS % UNIT_CHAINS];
+            const auto* noted = exchange.errors[worker];
+            if (LONG_CHAINS) add_errors(totals, noted);
+            if (LONG_CHAINS && is_chain_done) {
+                note_totals(its, totals, warp);
+                totals = {};
+            }
+            if (!LONG_CHAINS && warp == 0) note_errors(its, noted);
+        }
+        wgmma_wait<0>();
+        chain.finish();
+        arrive_as_warp(&exchange.tables_free[worker][summer]);
+        if (is_chain_done) {
+            sums.add(chain);
+            chain = {};
+        }
+        if constexpr (CHAINS > 1)
+            if (is_unit_done) {
+                sums.add_weights_to(exchange.weights[summer]);
+                vectors.add_vectors(sums);
+                sums = {};
+            }
+        if (is_strand_done) {
+            if constexpr (CHAINS > 1) {
+                sums = vectors;
+                sums.take_weights_of(exchange.weights[summer]);
+                vectors = {};
+            }
+            sums.write(shared, own_threads, place.part);
+            sums = {};
+            if (summer == 0) write_totals(exchange, shared.arguments, own_threads, place.part);
+            own_threads.sync();
+        }
+        place = next;
+        if (++worker == BLOCK_TILES) {
+            worker = 0;
+            parity ^= 1;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    hopper_narrow_batch(const Arguments* members, long long* next_steps) {
+    extern __shared__ __align__(128) char memory[];
+    Exchange& exchange = reinterpret_cast<Exchange&>(*(&shared_of(memory) + 1));
+    exchange.begin();
+    Shared& shared = begin(memory, members + blockIdx.y);
+    const int warpgroup = own_warpgroup();
+    if (warpgroup < BLOCK_TILES) {
+        work(memory, shared, exchange, warpgroup);
+    } else if (warpgroup == BLOCK_TILES) {
+        sum_tiles<0>(memory, shared, exchange);
+    } else {
+        if constexpr (SPLIT > 0) sum_tiles<1>(memory, shared, exchange);
+        // the next samples are drawn when all blocks have ended: see sampling_batch.cu
+        if (blockIdx.x == 0 && threadIdx.x % 128 == 0) ++next_steps[blockIdx.y];
     }
 }

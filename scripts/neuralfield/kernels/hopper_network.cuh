@@ -48,7 +48,7 @@ __device__ __forceinline__ float activation(float z, float inverse_frequency) {
 
 // Values as float16. Those of relu are the only ones without a bound.
 __device__ __forceinline__ uint32_t pack_values(float low, float high) {
-    return ACTIVATION == RELU ? pack_capped(low, high) : pack(low, high);
+    return ACTIVATION == RELU ? pack_saturated(low, high) : pack(low, high);
 }
 
 // The derivative with respect to z, given z and the value.

@@ -4,8 +4,14 @@
 // each layer's inputs and the slopes of its outputs - goes to global memory in float16, in blocks
 // of 8 points x 8 columns, which is how hopper_weights.cu reads it.
 //
+// The full rounds, in which all blocks have tiles, are counted apart from the last one: meanwhile
+// other multiprocessors begin with hopper_weights.cu. See engines/hopper_rounds.py.
+//
 // Slopes are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out of
 // float16's subnormal numbers.
+//
+// Constants: FULL_ROUNDS, LAST_BLOCKS (that have tiles in the last round), and those of
+// hopper_tile.cuh.
 #include "dependent_launch.cuh"
 #include "hopper_batch.cuh"
 #include "hopper_derivatives.cuh"
@@ -186,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
     load_constants(shared.constants, arguments.parameters, arguments.frequencies,
                    arguments.offsets);
     __syncthreads();
-    const int rounds = (TILES + BLOCK_TILES * gridDim.x - 1) / (BLOCK_TILES * gridDim.x);
+    const int rounds = FULL_ROUNDS + (blockIdx.x < LAST_BLOCKS);
     if (threadIdx.x >= CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x == CONSUMERS) send_weights<true>(stream, arguments.weights, rounds);
@@ -202,8 +208,8 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
         float sums[WIDEST / 2];
         if (number == BLOCK_TILES - 1) give_turn();  // the first of all
         for (int round = 0; round < rounds; ++round) {
-            // an incomplete last round is spread over the blocks
-            int index = (round * BLOCK_TILES + number) * gridDim.x + blockIdx.x;
+            const int blocks = round < FULL_ROUNDS ? gridDim.x : LAST_BLOCKS;
+            const int index = round * BLOCK_TILES * gridDim.x + number * blocks + blockIdx.x;
             if (index < TILES) {
                 Tile tile = {{index}, table, shared, stream, place, derivatives};
                 tile.fetch(arguments, table);
@@ -211,9 +217,13 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
             } else {
                 skip_weights<true>(stream, place);
             }
+            if (round >= FULL_ROUNDS - 1 && table.is_first()) {
+                bulk_stores_done();
+                Counters* counters = arguments.counters;
+                count_stored(round < FULL_ROUNDS ? &counters->full : &counters->last);
+            }
         }
         if (number == 0) wait_for_turn();  // what the last one has given
-        if (table.is_first()) bulk_stores_done();
         note_totals(shared, totals, threadIdx.x / 32);
         named_sync<CONSUMERS>(ALL_CONSUMERS);
         write_partials(shared);

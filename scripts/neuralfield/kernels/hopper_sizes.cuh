@@ -1,15 +1,15 @@
 // Sizes of a network, known when it is compiled, and how code of a size is found for a layer.
 //
 // Constants: HIDDEN (layers with an activation), WIDTHS, INPUT_WIDTH (padded to multiples of 16),
-// ENCODING (0 identity, 1 corners, 2 fourier, 3 hashgrid), BLOCK_TILES (tiles that a block works on at once,
-// with a warpgroup each).
+// ENCODING (0 identity, 1 corners, 2 fourier, 3 hashgrid, 4 chebyshev), BLOCK_TILES (tiles that a
+// block works on at once, with a warpgroup each).
 #pragma once
 
-enum Encoding { IDENTITY, CORNERS, FOURIER, HASHGRID };
+enum Encoding { IDENTITY, CORNERS, FOURIER, HASHGRID, CHEBYSHEV };
 enum ActivationName { SINE, TANH, RELU, SIGMOID, VARIABLE_SINE, GAUSSIAN };
 
 constexpr int width_after[HIDDEN] = WIDTHS;
-constexpr bool has_features = ENCODING == FOURIER || ENCODING == HASHGRID;
+constexpr bool has_features = ENCODING >= FOURIER;
 constexpr int first_product = has_features ? 0 : 1;  // layers before have 2 inputs: no matrix
 
 __host__ __device__ constexpr int fan_in(int layer) {

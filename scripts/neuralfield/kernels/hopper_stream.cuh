@@ -39,9 +39,12 @@ __host__ __device__ constexpr bool is_resident() {
 }
 
 // Warpgroups take turns at products: while one has the tensor cores, others are at their
-// activations. The first to begin a product works through its whole matrix before the last has
+// activations. Not where layers are of different widths: they would wait for each other where there
+// is little to do. The first to begin a product works through its whole matrix before the last has
 // begun, so the ring must have room for one.
 __host__ __device__ constexpr bool has_turns() {
+    for (int layer = 0; layer < HIDDEN; ++layer)
+        if (width_after[layer] != width_after[0]) return false;
     int most = 0;
     for (int layer = first_product; layer < HIDDEN; ++layer) {
         int forward = chunk_count(fan_in(layer), width_after[layer]);

@@ -8,6 +8,12 @@
 
 constexpr bool RESIDENT = is_resident<true>();
 
+// What the pass tells hopper_weights.cu, which leaves zeros for the next step.
+struct Counters {
+    unsigned full, last;  // warpgroups whose tiles of the full rounds, or of the last, are stored
+    unsigned read;        // blocks that have seen it
+};
+
 struct Arguments {
     const float2* inputs;
     const float* targets;
@@ -22,6 +28,7 @@ struct Arguments {
                                   // and [COORDINATE_VECTORS][WIDEST] of the input
     float* output_bias_partials;  // [block][CHANNELS]
     double2* loss_partials;       // [block]
+    Counters* counters;
     Offsets offsets;
 };
 

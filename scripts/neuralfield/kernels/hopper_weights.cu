@@ -3,12 +3,16 @@
 //
 // A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles. Each of
 // its two warpgroups has 64 of the rows or, where the matrix has no more than 64, every other tile.
-// All jobs begin with the tiles that were written last, which the cache still has.
+// All jobs go from tiles that were written last, which the cache still has, towards older ones.
+//
+// It does not wait for the whole of hopper_pass.cu: of what that has counted it needs the full
+// rounds first, which it adds up while other blocks are still at the last round.
 //
 // Partial sums of the jobs are added up in a fixed order by update.cu.
 //
 // Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), SHAPE_ALTERNATES
-// (whether warpgroups share tiles out, not rows), WEIGHT_STAGES.
+// (whether warpgroups share tiles out, not rows), WEIGHT_STAGES, FULL_COUNT, LAST_COUNT
+// (what hopper_pass.cu counts up to).
 #include "dependent_launch.cuh"
 #include "hopper.cuh"
 
@@ -30,13 +34,24 @@ __host__ __device__ constexpr int largest_stage() {
 // A product of 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
 constexpr int STAGE_BYTES = largest_stage();
 
+// As in hopper_tile.cuh.
+struct Counters {
+    unsigned full, last, read;
+};
+
+// newest, newest - step, ...
+struct Tiles {
+    int newest, count, step;
+};
+
 struct Job {
     const char* values;  // tiles of the layer's input, all its columns
     const char* slopes;
     float* weight_partial;  // [rows][columns]; one for each warpgroup where these alternate
     float* bias_partial;    // [columns], likewise; null: not this job's work
-    int shape, newest_tile, tile_count, tile_step;  // towards older tiles
-    int value_columns, first_column;
+    int shape, value_columns, first_column;
+    Tiles full, last;  // those of full rounds, and of the last one
+    int padding;
 };
 
 struct Shared {
@@ -44,11 +59,11 @@ struct Shared {
 };
 
 template <int rows, int columns>
-__device__ __forceinline__ void bring(const Job& job, char* buffer, Shared& shared) {
-    RingPlace place;
+__device__ __forceinline__ void bring(const Job& job, const Tiles& tiles, char* buffer,
+                                      Shared& shared, RingPlace& place) {
     constexpr int row_bytes = rows / 8 * 128, slope_bytes = TILE_POINTS * columns * 2;
-    for (int i = 0; i < job.tile_count; ++i, place.advance(WEIGHT_STAGES)) {
-        const int tile = job.newest_tile - i * job.tile_step;
+    for (int i = 0; i < tiles.count; ++i, place.advance(WEIGHT_STAGES)) {
+        const int tile = tiles.newest - i * tiles.step;
         barrier_wait(&shared.emptied[place.stage], place.parity ^ 1);
         uint64_t* filled = &shared.filled[place.stage];
         char* stage = buffer + place.stage * STAGE_BYTES;
@@ -62,7 +77,11 @@ __device__ __forceinline__ void bring(const Job& job, char* buffer, Shared& shar
                                values + (row * job.value_columns + job.first_column) * 16,
                                row_bytes, filled);
         }
-        bulk_copy(stage, job.slopes + size_t(tile) * slope_bytes, slope_bytes, filled);
+        const char* slopes = job.slopes + size_t(tile) * slope_bytes;
+        if (job.value_columns == rows)
+            bulk_copy_once(stage, slopes, slope_bytes, filled);
+        else  // other blocks read them for their rows
+            bulk_copy(stage, slopes, slope_bytes, filled);
     }
 }
 
@@ -81,7 +100,8 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
 
     RingPlace place;
     int previous = -1;
-    for (int i = 0; i < job.tile_count; ++i, place.advance(WEIGHT_STAGES)) {
+    const int count = job.full.count + job.last.count;
+    for (int i = 0; i < count; ++i, place.advance(WEIGHT_STAGES)) {
         barrier_wait(&shared.filled[place.stage], place.parity);
         bool is_own = !alternate || i % 2 == group;
         if (is_own) {
@@ -147,12 +167,13 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
 }
 
 template <int shape>
-__device__ __forceinline__ void bring_any(const Job& job, char* buffer, Shared& shared) {
+__device__ __forceinline__ void bring_any(const Job& job, const Tiles& tiles, char* buffer,
+                                          Shared& shared, RingPlace& place) {
     if constexpr (shape < SHAPES) {
         if (job.shape == shape)
-            bring<rows_of[shape], columns_of[shape]>(job, buffer, shared);
+            bring<rows_of[shape], columns_of[shape]>(job, tiles, buffer, shared, place);
         else
-            bring_any<shape + 1>(job, buffer, shared);
+            bring_any<shape + 1>(job, tiles, buffer, shared, place);
     }
 }
 
@@ -166,7 +187,23 @@ __device__ __forceinline__ void add_up_any(const Job& job, const char* buffer, S
     }
 }
 
-extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1) hopper_weights(const Job* jobs) {
+__device__ __forceinline__ void bring_all(const Job& job, Counters* counters, char* buffer,
+                                          Shared& shared) {
+    RingPlace place;
+    if (job.full.count) {
+        wait_for_count(&counters->full, FULL_COUNT);
+        bring_any<0>(job, job.full, buffer, shared, place);
+    }
+    if (job.last.count) {
+        wait_for_count(&counters->last, LAST_COUNT);
+        bring_any<0>(job, job.last, buffer, shared, place);
+    }
+    wait_for_earlier_kernels();
+    if (atomicAdd(&counters->read, 1u) == gridDim.x - 1) *counters = {};  // for the next step
+}
+
+extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
+    hopper_weights(const Job* jobs, Counters* counters) {
     extern __shared__ __align__(128) char memory[];
     Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHT_STAGES * STAGE_BYTES + 1024);
     const Job job = jobs[blockIdx.x];
@@ -177,11 +214,10 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1) hopper_weights(
         }
         barrier_init_fence();
     }
-    wait_for_earlier_kernels();
     __syncthreads();
     if (threadIdx.x >= CONSUMERS) {
         give_registers<24>();
-        if (threadIdx.x == CONSUMERS) bring_any<0>(job, memory, shared);
+        if (threadIdx.x == CONSUMERS) bring_all(job, counters, memory, shared);
     } else {
         take_registers<240>();
         add_up_any<0>(job, memory, shared);

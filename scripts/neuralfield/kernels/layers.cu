@@ -1,11 +1,12 @@
 // Forward and backward of a network, layer by layer, on any card. Twin: kernels/layers.py.
 //
-// Constants: ACTIVATION, MIXED. Sizes come at run time. Arrays of activations are (rows, stride):
+// Constants: ACTIVATION, MIXED, FACTORS (of a product; else 1). Sizes come at run time. Arrays of activations are (rows, stride):
 // rows are whole blocks of 128, strides multiples of 64 with columns beyond a layer's width of no
 // effect, because weights are zero there. Rows beyond a batch's have no gradient.
 #include "activation.cuh"
 #include "column_sums.cuh"
 #include "element.cuh"
+#include "product.cuh"
 #if MIXED
 #include "matrix_product_half.cuh"
 #else
@@ -22,36 +23,61 @@ struct LayerWeights {
     element* backward;    // (padded_out, padded_in): its transpose, or null
     float* scaled_bias;   // (padded_out,)
     int fan_in, fan_out, padded_in, padded_out;
+    int part, padded_part;  // columns of each factor of a product; else fan_out and padded_out
     float frequency;
 };
+
+__device__ __forceinline__ int padded_column(const LayerWeights& layer, int column) {
+    return column / layer.part * layer.padded_part + column % layer.part;
+}
 
 // Grid: (any, layers).
 extern "C" __global__ void prepare_weights(const LayerWeights* layers) {
     const LayerWeights layer = layers[blockIdx.y];
     const int first = int(blockIdx.x * blockDim.x + threadIdx.x), step = gridDim.x * blockDim.x;
     for (int i = first; i < layer.fan_in * layer.fan_out; i += step) {
-        const int row = i / layer.fan_out, column = i % layer.fan_out;
+        const int row = i / layer.fan_out, column = padded_column(layer, i % layer.fan_out);
         const element value = to_element(layer.frequency * layer.weight[i]);
         layer.forward[row * layer.padded_out + weight_position(column)] = value;
         if (layer.backward) layer.backward[column * layer.padded_in + weight_position(row)] = value;
     }
     if (layer.bias)
         for (int i = first; i < layer.fan_out; i += step)
-            layer.scaled_bias[i] = layer.frequency * layer.bias[i];
+            layer.scaled_bias[padded_column(layer, i)] = layer.frequency * layer.bias[i];
 }
 
 __device__ __forceinline__ float2 input_of(const float2* inputs, int row, int valid_rows) {
     return row < valid_rows ? inputs[row] : make_float2(0.0f, 0.0f);
 }
 
-// [sin(2 pi B p), cos(2 pi B p)] for rows 0 .. rows - 1; frequencies B are (2, count).
+// T_degree, by T_k+1 = 2 x T_k - T_k-1.
+__device__ __forceinline__ float2 chebyshev_polynomials(float2 point, int degree) {
+    float2 before = make_float2(1.0f, 1.0f), polynomial = point;
+    for (int k = 1; k < degree; ++k) {
+        const float2 next = make_float2(fmaf(2.0f * point.x, polynomial.x, -before.x),
+                                        fmaf(2.0f * point.y, polynomial.y, -before.y));
+        before = polynomial;
+        polynomial = next;
+    }
+    return polynomial;
+}
+
+// [sin(2 pi B p), cos(2 pi B p)] for rows 0 .. rows - 1; frequencies B are (2, count). Behind them
+// T_k(x), T_k(y) for k = 1 .. degree.
 extern "C" __global__ void fourier_features(const float2* inputs, int valid_rows, int rows,
-                                            const float* frequencies, int count, element* features,
-                                            int stride) {
-    const int step = int(gridDim.x * blockDim.x);
-    for (int i = int(blockIdx.x * blockDim.x + threadIdx.x); i < rows * count; i += step) {
-        const int row = i / count, column = i % count;
+                                            const float* frequencies, int count, int degree,
+                                            element* features, int stride) {
+    const int step = int(gridDim.x * blockDim.x), columns = count + degree;
+    for (int i = int(blockIdx.x * blockDim.x + threadIdx.x); i < rows * columns; i += step) {
+        const int row = i / columns, column = i % columns;
         const float2 point = input_of(inputs, row, valid_rows);
+        if (column >= count) {
+            const float2 both = chebyshev_polynomials(point, column - count + 1);
+            element* pair = features + size_t(row) * stride + 2 * column;
+            pair[0] = to_element(both.x);
+            pair[1] = to_element(both.y);
+            continue;
+        }
         // in turns, and whole turns left out before anything is rounded coarsely
         const float turns =
             fmaf(point.x, frequencies[column], point.y * frequencies[count + column]);
@@ -179,6 +205,47 @@ __device__ __forceinline__ void forward(const element* activations, int depth,
         activations + row0 * depth, depth, weight + column0, stride, depth, finish);
 }
 
+#if ACTIVATION == PRODUCT
+#if MIXED
+#define FACTOR_COLUMNS 32
+#define FACTOR_ROWS 128
+#else
+#define FACTOR_COLUMNS 64
+#define FACTOR_ROWS (FACTORS > 2 ? 64 : 128)
+#endif
+
+// values = the product of the parts of (activations weight + bias), a tile of the same columns of
+// all parts at a time. Grid: (as many tiles as have values, rows / 128).
+extern "C" __global__ __launch_bounds__(PRODUCT_THREADS, FACTORS > 3 ? 1 : 2) void forward_product(
+    const element* activations, int depth, const element* weight, const float* bias,
+    element* values, element* factors, int stride) {
+    const int column0 = int(blockIdx.x) * FACTOR_COLUMNS;
+    for (int part_row = 0; part_row < BLOCK_ROWS; part_row += FACTOR_ROWS) {
+        const size_t row0 = size_t(blockIdx.y) * BLOCK_ROWS + part_row;
+        auto finish = [&](int row, int column, auto& own) {
+            float z[FACTORS][GROUP];
+#pragma unroll
+            for (int i = 0; i < FACTORS * GROUP; i += 4) {
+                const int part = i / GROUP, first = i % GROUP;
+                const float4 shift = *reinterpret_cast<const float4*>(bias + part * stride +
+                                                                      column0 + column + first);
+                const float* sums = reinterpret_cast<const float*>(&own) + i;
+                z[part][first] = sums[0] + shift.x;
+                z[part][first + 1] = sums[1] + shift.y;
+                z[part][first + 2] = sums[2] + shift.z;
+                z[part][first + 3] = sums[3] + shift.w;
+            }
+            const size_t place = column0 + column + (row0 + row) * stride;
+            const size_t first = column0 + column + (row0 + row) * stride * FACTORS;
+            put_product(z, values + place, factors ? factors + first : nullptr, stride);
+        };
+        matrix_product<FACTOR_ROWS, FACTOR_COLUMNS, false, true, false, FACTORS>(
+            activations + row0 * depth, depth, weight + column0, FACTORS * stride, depth, finish, 0,
+            1, stride);
+    }
+}
+#endif
+
 // Asks the second-level cache for a tile that is needed when the product is done.
 template <int COLUMNS>
 __device__ __forceinline__ void prefetch_tile(const element* tile, int stride) {
@@ -196,9 +263,18 @@ __device__ __forceinline__ void backward(const element* gradients, int depth, co
                                          const element* kept, element* before, int stride) {
     const size_t row0 = size_t(blockIdx.y) * BLOCK_ROWS;
     const int column0 = int(blockIdx.x) * COLUMNS;
-    if (IS_ACTIVATED) prefetch_tile<COLUMNS>(kept + row0 * stride + column0, stride);
+    if (IS_ACTIVATED)
+        for (int part = 0; part < FACTORS; ++part)
+            prefetch_tile<COLUMNS>(kept + row0 * stride * FACTORS + part * stride + column0,
+                                   stride * FACTORS);
     auto finish = [&](int row, int column, float (&slope)[GROUP]) {
-        const size_t index = (row0 + row) * stride + column0 + column;
+        const size_t index = (row0 + row) * stride * FACTORS + column0 + column;
+#if ACTIVATION == PRODUCT
+        if (IS_ACTIVATED) {
+            put_slopes_of_factors(slope, kept + index, before + index, stride);
+            return;
+        }
+#endif
         if (IS_ACTIVATED) {
             float state[GROUP];
             load_group<true>(kept + index, state);

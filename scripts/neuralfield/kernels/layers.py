@@ -56,6 +56,7 @@ def forward(
         What goes into each layer.
     slopes : list of ndarray
         Of each layer's activation with respect to its argument; the last is that of the values.
+        A product has a slope with respect to each of its factors, side by side.
     """
     x = inputs.astype(np.float64)
     if network.encoding == "corners":
@@ -64,7 +65,8 @@ def forward(
         x = grids.features(network.levels, parameters["encoding.table"], inputs)
     elif frequencies is not None:
         phase = 2 * math.pi * (x @ frequencies.astype(np.float64))
-        x = np.concatenate([np.sin(phase), np.cos(phase)], axis=1)
+        degree = network.layers[0].fan_in // 2 - frequencies.shape[1]
+        x = np.concatenate([np.sin(phase), np.cos(phase), *_chebyshev(x, degree)], axis=1)
     activations, slopes = [x], []
     for index, layer in enumerate(network.layers):
         z = activations[-1] @ parameters[f"layers.{index}.weight"].astype(np.float64)
@@ -74,7 +76,10 @@ def forward(
         if layer.activation is None:
             values, slope = _output(network, z)
             return values, activations, [*slopes, slope]
-        value, slope = _ACTIVATIONS[layer.activation](z, layer.frequency)
+        if layer.activation == "product":
+            value, slope = _product(z, layer.factors)
+        else:
+            value, slope = _ACTIVATIONS[layer.activation](z, layer.frequency)
         activations.append(value)
         slopes.append(slope)
     raise ValueError("the last layer of a plan has no activation")
@@ -125,7 +130,7 @@ def forward_and_backward(
         gradients[f"layers.{index}.bias"] = layer.frequency * gradient.sum(axis=0)
         gradient = layer.frequency * (gradient @ weight.T)
         if index:
-            gradient *= slopes[index - 1]
+            gradient = np.tile(gradient, network.layers[index - 1].factors) * slopes[index - 1]
         elif network.encoding == "hashgrid":
             gradients["encoding.table"] = grids.gradient_of_points(
                 network.levels, network.table_shape, points, gradient
@@ -180,6 +185,20 @@ def _loss_of_values(
 
 def _variable_sine(z: np.ndarray, growth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.sin(growth * z), np.cos(growth * z) * (2 * growth - 1)
+
+
+def _chebyshev(x: np.ndarray, degree: int) -> list[np.ndarray]:
+    """T_1(x) to T_degree(x)."""
+    polynomials = [np.ones_like(x), x]
+    for _ in range(degree - 1):
+        polynomials.append(2 * x * polynomials[-1] - polynomials[-2])
+    return polynomials[1 : degree + 1]
+
+
+def _product(z: np.ndarray, factors: int) -> tuple[np.ndarray, np.ndarray]:
+    parts = z.reshape(len(z), factors, -1)
+    others = [np.delete(parts, part, axis=1).prod(axis=1) for part in range(factors)]
+    return parts.prod(axis=1), np.concatenate(others, axis=1)
 
 
 def _logistic(z: np.ndarray) -> np.ndarray:

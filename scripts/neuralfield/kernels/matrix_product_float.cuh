@@ -14,19 +14,25 @@
 // finish(row, column, values) takes GROUP neighbouring results; B_ORDERED changes nothing here.
 // With SUMS, threads below COLUMNS return the sum over k of B's column threadIdx.x, over every
 // slice_step-th slice from first_slice on.
-template <int ROWS, int COLUMNS, bool A_TRANSPOSED, bool B_ORDERED, bool SUMS, typename Finish>
+// With PARTS, B is so many matrices, part_step columns apart, and finish takes values[PARTS][GROUP]:
+// results at the same place of each product.
+template <int ROWS, int COLUMNS, bool A_TRANSPOSED, bool B_ORDERED, bool SUMS, int PARTS = 1,
+          typename Finish>
 __device__ __forceinline__ float matrix_product(const float* __restrict__ a, size_t a_stride,
                                                 const float* __restrict__ b, size_t b_stride,
                                                 int depth, const Finish& finish,
-                                                int first_slice = 0, int slice_step = 1) {
+                                                int first_slice = 0, int slice_step = 1,
+                                                int part_step = 0) {
+    static_assert(PARTS == 1 || (COLUMNS == 64 && !SUMS), "parts of 64 columns, and without sums");
+    constexpr int ALL_COLUMNS = PARTS * COLUMNS;
     // of the slices that are held in shared memory: 8 and 16 differ by up to a sixth (measured)
-    constexpr int DEPTH = A_TRANSPOSED ? 8 : 16;
-    constexpr int A_SIZE = ROWS * DEPTH / 4, B_SIZE = COLUMNS * DEPTH / 4;
+    constexpr int DEPTH = A_TRANSPOSED || PARTS > 4 ? 8 : 16;
+    constexpr int A_SIZE = ROWS * DEPTH / 4, B_SIZE = ALL_COLUMNS * DEPTH / 4;
     constexpr int A_VECTORS = (A_SIZE + PRODUCT_THREADS - 1) / PRODUCT_THREADS;
     constexpr int B_VECTORS = (B_SIZE + PRODUCT_THREADS - 1) / PRODUCT_THREADS;
-    constexpr int ROW_BLOCKS = ROWS / 64, COLUMN_BLOCKS = COLUMNS / 64;
+    constexpr int ROW_BLOCKS = ROWS / 64, COLUMN_BLOCKS = ALL_COLUMNS / 64;
     __shared__ __align__(16) float a_slice[2][DEPTH][ROWS + 4];
-    __shared__ __align__(16) float b_slice[2][DEPTH][COLUMNS];
+    __shared__ __align__(16) float b_slice[2][DEPTH][ALL_COLUMNS];
     const int thread = int(threadIdx.x);
     // a warp's 4 x 8 threads read whole lines of shared memory
     const int row = (thread / 64 * 4 + thread % 32 / 8) * 4;
@@ -49,9 +55,10 @@ __device__ __forceinline__ float matrix_product(const float* __restrict__ a, siz
         for (int i = 0; i < B_VECTORS; ++i) {
             const int index = thread + i * PRODUCT_THREADS;
             if (B_SIZE % PRODUCT_THREADS && index >= B_SIZE) break;
-            const size_t k = size_t(slice) * DEPTH + index / (COLUMNS / 4);
-            next_b[i] =
-                *reinterpret_cast<const float4*>(b + k * b_stride + index % (COLUMNS / 4) * 4);
+            const size_t k = size_t(slice) * DEPTH + index / (ALL_COLUMNS / 4);
+            const int place = index % (ALL_COLUMNS / 4) * 4;
+            const float* line = b + k * b_stride + place / COLUMNS * part_step;
+            next_b[i] = *reinterpret_cast<const float4*>(line + place % COLUMNS);
         }
     };
     auto put = [&](int stage) {
@@ -75,7 +82,8 @@ __device__ __forceinline__ float matrix_product(const float* __restrict__ a, siz
             const int index = thread + i * PRODUCT_THREADS;
             if (B_SIZE % PRODUCT_THREADS && index >= B_SIZE) break;
             *reinterpret_cast<float4*>(
-                &b_slice[stage][index / (COLUMNS / 4)][index % (COLUMNS / 4) * 4]) = next_b[i];
+                &b_slice[stage][index / (ALL_COLUMNS / 4)][index % (ALL_COLUMNS / 4) * 4]) =
+                next_b[i];
         }
     };
 
@@ -117,13 +125,17 @@ __device__ __forceinline__ float matrix_product(const float* __restrict__ a, siz
         __syncthreads();
     }
 #pragma unroll
-    for (int i = 0; i < ROW_BLOCKS * 4; ++i)
+    for (int i = 0; i < ROW_BLOCKS * 4; ++i) {
+        float values[COLUMN_BLOCKS][4];
 #pragma unroll
-        for (int j = 0; j < COLUMN_BLOCKS; ++j) {
-            float values[4] = {sum[i][j * 4], sum[i][j * 4 + 1], sum[i][j * 4 + 2],
-                               sum[i][j * 4 + 3]};
-            finish(i / 4 * 64 + row + i % 4, j * 64 + column, values);
-        }
+        for (int j = 0; j < COLUMN_BLOCKS * 4; ++j) values[j / 4][j % 4] = sum[i][j];
+        if constexpr (PARTS > 1)
+            finish(i / 4 * 64 + row + i % 4, column, values);
+        else
+#pragma unroll
+            for (int j = 0; j < COLUMN_BLOCKS; ++j)
+                finish(i / 4 * 64 + row + i % 4, j * 64 + column, values[j]);
+    }
     if (SUMS) {
         float* parts = &b_slice[0][0][0];
         parts[thread] = column_sum;

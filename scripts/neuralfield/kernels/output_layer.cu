@@ -1,11 +1,12 @@
 // The last layer, the loss, and their backward: one reading of the last activations.
 //
-// Constants: those of NetworkPlan and BatchPlan, ACTIVATION (of the layer before), MIXED,
+// Constants: those of NetworkPlan and BatchPlan, ACTIVATION and FACTORS (of the layer before), MIXED,
 // GRADIENT_SCALE. Twin: kernels/layers.py.
 #include "activation.cuh"
 #include "column_sums.cuh"
 #include "loss.cuh"
 #include "output_product.cuh"
+#include "product.cuh"
 
 #define VALUES (TILE_ROWS * CHANNELS)
 
@@ -128,10 +129,15 @@ extern "C" __global__ __launch_bounds__(THREADS, 2) void output_layer(
                     }
                 }
                 if (gradients) {
+#if ACTIVATION == PRODUCT
+                    const size_t first = (first_row + row) * width * FACTORS + at.column;
+                    put_slopes_of_factors(before, kept + first, gradients + first, width);
+#else
                     load_group(kept + index, group);
 #pragma unroll
                     for (int i = 0; i < GROUP; ++i) before[i] *= activation_slope(group[i]);
                     store_group(gradients + index, before);
+#endif
                 }
             }
     }

@@ -6,11 +6,14 @@ from typing import Any
 TILE_ROWS = 64
 """Rows of the tiles that batches come in: a whole number of pixels with all their points."""
 
-ENCODINGS = ("identity", "corners", "fourier", "hashgrid")
-ACTIVATIONS = ("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian")
+ENCODINGS = ("identity", "corners", "fourier", "hashgrid", "chebyshev")
+ACTIVATIONS = ("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian", "product")
 OUTPUTS = ("linear", "sigmoid")
 LOSSES = ("mse", "binary_cross_entropy", "huber")
-"""What kernels have code for, those for processors too; they know each by its place in its list."""
+"""What kernels have code for; they know each by its place in its list."""
+
+FOR_CARDS_ONLY = ("chebyshev", "product")
+"""Those among them that kernels for processors have no code for."""
 
 ACTIVATIONS_WITH_SLOPES = ("sine", "variable sine", "gaussian")
 """Whose slopes do not follow from their values, and are kept too."""
@@ -32,6 +35,9 @@ class LayerPlan:
         The name of a `Nonlinearity`; None: the last layer.
     frequency : float
         Factor on the affine output, before the activation.
+    factors : int
+        Equal parts of the affine output, one after another, that the activation ``product``
+        multiplies; 1 for others.
     """
 
     fan_in: int
@@ -39,6 +45,12 @@ class LayerPlan:
     has_bias: bool
     activation: str | None
     frequency: float
+    factors: int = 1
+
+    @property
+    def values_out(self) -> int:
+        """Values after the activation."""
+        return self.fan_out // self.factors
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,8 @@ class NetworkPlan:
     ----------
     encoding : str
         Of the two inputs: ``identity`` as they are, ``corners`` with a one before them, ``fourier``
-        as sines and cosines, ``hashgrid`` as features of grids; the class's name for others.
+        as sines and cosines, ``chebyshev`` with polynomials after these, ``hashgrid`` as features
+        of grids; the class's name for others.
     layers : tuple of LayerPlan
     output : {"linear", "sigmoid"}
     steepness : float
@@ -69,7 +82,7 @@ class NetworkPlan:
     @property
     def has_features(self) -> bool:
         """Whether the first layer is given more than a point's coordinates."""
-        return self.encoding in ("fourier", "hashgrid")
+        return self.encoding in ("fourier", "hashgrid", "chebyshev")
 
     @property
     def table_shape(self) -> tuple[int, int]:

@@ -12,6 +12,12 @@
 #define STREAM_JITTER 1u
 #define STREAM_DENSITY 2u
 
+// a / count; by a power of two a product gives the same bits sooner.
+template <int count>
+__device__ __forceinline__ double quotient(double a) {
+    return (count & (count - 1)) == 0 ? __dmul_rn(a, 1.0 / count) : __ddiv_rn(a, double(count));
+}
+
 __device__ int pixel_of_slot(int slot, long long step, const double* __restrict__ cumulative,
                              const int* __restrict__ part_starts, unsigned long long seed) {
 #if SAMPLING == 0
@@ -21,7 +27,7 @@ __device__ int pixel_of_slot(int slot, long long step, const double* __restrict_
 #else
     // one draw from each of PIXELS equal parts of the density
     Words words = philox({(unsigned int)slot, 0u, (unsigned int)step, STREAM_DENSITY}, seed);
-    double sought = __ddiv_rn(__dadd_rn(double(slot), double(uniform(words.w0))), double(PIXELS));
+    double sought = quotient<PIXELS>(__dadd_rn(double(slot), double(uniform(words.w0))));
     int low = part_starts[slot], high = part_starts[slot + 1];
     // the first place whose sum is above what is sought
     while (low < high) {
@@ -36,10 +42,18 @@ __device__ int pixel_of_slot(int slot, long long step, const double* __restrict_
 }
 
 // The centre of pixel `index` of `count` along a side of half this length.
-__device__ __forceinline__ float axis_centre(int index, int count, double half_side) {
-    double fraction = __ddiv_rn(double(index) + 0.5, double(count));
+template <int count>
+__device__ __forceinline__ float axis_centre(int index, double half_side) {
+    double fraction = quotient<count>(double(index) + 0.5);
     return float(__dmul_rn(2.0 * fraction - 1.0, half_side));
 }
+
+#if FOOTPRINT
+// Of a group's points.
+__device__ __forceinline__ double share_of_group(double points, int group) {
+    return group ? quotient<POINTS - GROUP_0_POINTS>(points) : quotient<GROUP_0_POINTS>(points);
+}
+#endif
 
 // u or v of the original network's inputs.
 __device__ __forceinline__ float corner_input(float coordinate, int side) {
@@ -48,16 +62,14 @@ __device__ __forceinline__ float corner_input(float coordinate, int side) {
     return __fdiv_rn(index, float(side > 1 ? side - 1 : 1));
 }
 
-__device__ __forceinline__ void sample_rows(const long long* __restrict__ step_taken,
-                                            const double* __restrict__ cumulative,
+// The rows of a block's tiles, for the step after `step` finished ones.
+__device__ __forceinline__ void sample_rows(long long step, const double* __restrict__ cumulative,
                                             const int* __restrict__ part_starts,
                                             const float* __restrict__ values,
                                             float2* __restrict__ inputs,
                                             float* __restrict__ targets,
-                                            float* __restrict__ weights,
-                                            unsigned long long seed) {
+                                            float* __restrict__ weights, unsigned long long seed) {
     __shared__ int pixel_of[TILES_PER_BLOCK][TILE_PIXELS];
-    const long long step = *step_taken;
     const int local_tile = threadIdx.x / TILE_ROWS, row = threadIdx.x % TILE_ROWS;
     const int tile = blockIdx.x * TILES_PER_BLOCK + local_tile;
     const int local_slot = row / POINTS, point = row % POINTS;
@@ -79,8 +91,8 @@ __device__ __forceinline__ void sample_rows(const long long* __restrict__ step_t
     __syncthreads();
     const int pixel = is_valid ? pixel_of[local_tile][local_slot] : 0;
     const double longer = WIDTH > HEIGHT ? WIDTH : HEIGHT;
-    float x = axis_centre(pixel % WIDTH, WIDTH, double(WIDTH) / longer);
-    float y = axis_centre(pixel / WIDTH, HEIGHT, double(HEIGHT) / longer);
+    float x = axis_centre<WIDTH>(pixel % WIDTH, double(WIDTH) / longer);
+    float y = axis_centre<HEIGHT>(pixel / WIDTH, double(HEIGHT) / longer);
 
 #if FOOTPRINT
     // Each group of points is a Latin hypercube: point k is in column k, and in the row that the
@@ -109,9 +121,8 @@ __device__ __forceinline__ void sample_rows(const long long* __restrict__ step_t
     __syncthreads();
     if (is_valid) {
         const double side = 2.0 / longer;
-        double column_place = __ddiv_rn(double(member) + uniform(word0), double(members));
-        double row_place =
-            __ddiv_rn(double(row_of[local_tile][row]) + uniform(word1), double(members));
+        double column_place = share_of_group(double(member) + uniform(word0), group);
+        double row_place = share_of_group(double(row_of[local_tile][row]) + uniform(word1), group);
         x = float(__dadd_rn(double(x), __dmul_rn(__dsub_rn(column_place, 0.5), side)));
         y = float(__dadd_rn(double(y), __dmul_rn(__dsub_rn(row_place, 0.5), side)));
     }
@@ -130,5 +141,5 @@ extern "C" __global__ void __launch_bounds__(TILE_ROWS* TILES_PER_BLOCK)
            const int* __restrict__ part_starts, const float* __restrict__ values,
            float2* __restrict__ inputs, float* __restrict__ targets, float* __restrict__ weights,
            unsigned long long seed) {
-    sample_rows(step_taken, cumulative, part_starts, values, inputs, targets, weights, seed);
+    sample_rows(*step_taken, cumulative, part_starts, values, inputs, targets, weights, seed);
 }

@@ -167,10 +167,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 #endif
 
-// The column sums of the loss's parts are added to the totals, by a block of its own, which also
-// prepares the next step's scalars: nobody reads those in this step.
-__device__ void add_totals(const double* __restrict__ loss_partials, double* totals,
-                           Scalars* scalars, const Schedule* schedule, long long step) {
+// The column sums of the loss's parts are added to the totals, by a block of its own.
+__device__ void add_totals(const double* __restrict__ loss_partials, double* totals) {
     __shared__ double sums[2][THREADS];
     double loss = 0.0, squared_error = 0.0;
     for (int part = threadIdx.x; part < LOSS_PARTS; part += THREADS) {
@@ -188,7 +186,6 @@ __device__ void add_totals(const double* __restrict__ loss_partials, double* tot
     if (threadIdx.x == 0) {
         totals[0] += sums[0][0];
         totals[1] += sums[1][0];
-        scalars[(step + 1) & 1] = scalars_of(step + 1, *schedule);
     }
 }
 
@@ -197,17 +194,20 @@ struct Element {
     float parameter, moment1, moment2;
 };
 
+// Which products are contracted with sums is said, so that every kernel gets the same bits.
 __device__ __forceinline__ void move(Element& element, float gradient, Scalars now) {
 #if ADAM
-    element.moment1 = element.moment1 * float(BETA1) + float(ONE_MINUS_BETA1) * gradient;
-    element.moment2 = element.moment2 * float(BETA2) + float(ONE_MINUS_BETA2) * gradient * gradient;
-    float scale = sqrtf(element.moment2) * now.inverse_correction2 + float(EPSILON);
-    element.parameter -= now.rate * element.moment1 / scale;
+    element.moment1 =
+        fmaf(float(ONE_MINUS_BETA1), gradient, __fmul_rn(element.moment1, float(BETA1)));
+    element.moment2 = fmaf(__fmul_rn(float(ONE_MINUS_BETA2), gradient), gradient,
+                           __fmul_rn(element.moment2, float(BETA2)));
+    float scale = fmaf(sqrtf(element.moment2), now.inverse_correction2, float(EPSILON));
+    element.parameter -= __fmul_rn(now.rate, element.moment1) / scale;
 #elif HAS_MOMENTUM
-    element.moment1 = element.moment1 * float(MOMENTUM) + gradient;
-    element.parameter -= now.rate * element.moment1;
+    element.moment1 = __fadd_rn(__fmul_rn(element.moment1, float(MOMENTUM)), gradient);
+    element.parameter = fmaf(-now.rate, element.moment1, element.parameter);
 #else
-    element.parameter -= now.rate * gradient;
+    element.parameter = fmaf(-now.rate, gradient, element.parameter);
 #endif
 }
 
@@ -222,36 +222,75 @@ __device__ __forceinline__ float turn(Element& element, float gradient) {
 #endif
 }
 
-// Block 0 adds up the loss, which takes longest; the BLOCKS others move parameters. All read the
+// Where the parameters are, and what the optimizer keeps for them.
+struct Elements {
+    float *parameters, *moments1, *moments2;
+
+    __device__ __forceinline__ Element load(const Work& work, int own, bool is_hidden) const {
+        const int at = work.parameter_offset + own;
+        Element element = {};
+        if (!is_hidden) element.parameter = parameters[at];
+        if (ADAM || HAS_MOMENTUM) element.moment1 = moments1[at];
+        if (ADAM && !is_hidden) element.moment2 = moments2[work.moment2_offset + own];
+        return element;
+    }
+
+    // With the copies for matrix products.
+    __device__ __forceinline__ void store(const Work& work, int own, const Element& element) const {
+        const int at = work.parameter_offset + own;
+        parameters[at] = element.parameter;
+        if (ADAM || HAS_MOMENTUM) moments1[at] = element.moment1;
+        if (ADAM) moments2[work.moment2_offset + own] = element.moment2;
+        if (work.forward)
+            place_weight(work.copy_factor * element.parameter, own / work.columns,
+                         own % work.columns, work.size / work.columns, work.columns, work.forward,
+                         work.backward);
+    }
+};
+
+// By all threads of all blocks, at their end: the block that ends last counts the step.
+__device__ __forceinline__ void count_step(long long step, long long* step_taken,
+                                           unsigned int* blocks_done) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        if (atomicAdd(blocks_done, 1u) == gridDim.x - 1) {
+            *step_taken = step + 1;
+            *blocks_done = 0;
+        }
+    }
+}
+
+// Block 0 adds up the loss; the BLOCKS others move parameters. All read the
 // same step: only the block that ends last counts it, and the order in which blocks end decides
-// nothing else.
-__device__ __forceinline__ void end_step(
-    const Work* __restrict__ works, float* __restrict__ parameters, float* __restrict__ moments1,
-    float* __restrict__ moments2, const double* __restrict__ loss_partials, double* totals,
-    Scalars* scalars, const Schedule* schedule, long long* step_taken, unsigned int* blocks_done,
-    const float* __restrict__ gradients, const float* clip_factor,
-    float* __restrict__ direction_squares) {
+// nothing else. Many blocks at once: most of a block's time is spent waiting.
+extern "C" __global__ void __launch_bounds__(THREADS, 6)
+    update(const Work* __restrict__ works, float* __restrict__ parameters,
+           float* __restrict__ moments1, float* __restrict__ moments2,
+           const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
+           const Schedule* schedule, long long* step_taken, unsigned int* blocks_done,
+           const float* __restrict__ gradients, const float* clip_factor,
+           float* __restrict__ direction_squares) {
     long long step;
     if (blockIdx.x == 0) {
+        step = *step_taken;  // which only the update before has changed
+        // the next step's scalars, which take long: nobody reads them in this one
+        if (threadIdx.x == 0) scalars[(step + 1) & 1] = scalars_of(step + 1, *schedule);
         wait_for_earlier_kernels();
-        step = *step_taken;
-        add_totals(loss_partials, totals, scalars, schedule, step);
+        add_totals(loss_partials, totals);
     } else {
+        const Elements elements = {parameters, moments1, moments2};
         const Work work = works[blockIdx.x - 1];
         const int own = own_element(work);
         const bool has_own = own >= 0, is_hidden = MUON && work.direction;
-        const int at_own = work.parameter_offset + own, at_own2 = work.moment2_offset + own;
         Element mine = {};
-        if (has_own) {  // on their way while parts are added up
-            if (!is_hidden) mine.parameter = parameters[at_own];
-            if (ADAM || HAS_MOMENTUM) mine.moment1 = moments1[at_own];
-            if (ADAM && !is_hidden) mine.moment2 = moments2[at_own2];
-        }
+        if (has_own) mine = elements.load(work, own, is_hidden);  // while parts are added up
         wait_for_earlier_kernels();
         step = *step_taken;
         const Scalars now = scalars[step & 1];
 #if CLIPPED
-        const float gradient = has_own ? *clip_factor * gradients[at_own] : 0.0f;
+        const float gradient =
+            has_own ? *clip_factor * gradients[work.parameter_offset + own] : 0.0f;
 #else
         const float gradient = summed_gradient(work);
 #endif
@@ -259,38 +298,14 @@ __device__ __forceinline__ void end_step(
             const float direction = has_own ? turn(mine, gradient) : 0.0f;
             const float square = block_sum(direction * direction);
             if (has_own) {
-                moments1[at_own] = mine.moment1;
+                moments1[work.parameter_offset + own] = mine.moment1;
                 work.direction[own] = direction;
             }
             if (threadIdx.x == 0) direction_squares[blockIdx.x - 1] = square;
         } else if (has_own) {
             move(mine, gradient, now);
-            parameters[at_own] = mine.parameter;
-            if (ADAM || HAS_MOMENTUM) moments1[at_own] = mine.moment1;
-            if (ADAM) moments2[at_own2] = mine.moment2;
-            if (work.forward)
-                place_weight(work.copy_factor * mine.parameter, own / work.columns,
-                             own % work.columns, work.size / work.columns, work.columns,
-                             work.forward, work.backward);
+            elements.store(work, own, mine);
         }
     }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        if (atomicAdd(blocks_done, 1u) == BLOCKS) {
-            *step_taken = step + 1;
-            *blocks_done = 0;
-        }
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-    update(const Work* __restrict__ works, float* __restrict__ parameters,
-           float* __restrict__ moments1, float* __restrict__ moments2,
-           const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
-           const Schedule* schedule, long long* step_taken, unsigned int* blocks_done,
-           const float* __restrict__ gradients, const float* clip_factor,
-           float* __restrict__ direction_squares) {
-    end_step(works, parameters, moments1, moments2, loss_partials, totals, scalars, schedule,
-             step_taken, blocks_done, gradients, clip_factor, direction_squares);
+    count_step(step, step_taken, blocks_done);
 }

@@ -1,0 +1,138 @@
+"""Who works on which tiles: in the rounds of hopper_pass.cu, and in the sums of hopper_weights.cu.
+
+In the last round of the pass only some multiprocessors have tiles, as many of them at once as in
+the rounds before. Meanwhile the others begin to sum gradients, over the tiles of those rounds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SUMMED_IN_A_ROUND = 2.2
+"""Tiles whose gradients (of all layers) a multiprocessor sums in a round, for each tile that others
+work on at once in it. Measured; how well it is met decides when shares end, not what they sum."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The rounds of a batch: in each, a block works on `block_tiles` tiles at once.
+
+    Attributes
+    ----------
+    tiles, blocks, block_tiles : int
+    full : int
+        Rounds in which every block has so many.
+    last_blocks : int
+        Blocks that have tiles in the round after these, the last.
+    """
+
+    tiles: int
+    blocks: int
+    block_tiles: int
+    full: int
+    last_blocks: int
+
+    @property
+    def full_tiles(self) -> int:
+        """Of all full rounds; those of the last one come behind them."""
+        return self.full * self.blocks * self.block_tiles
+
+
+@dataclass(frozen=True)
+class TileRange:
+    """Tiles ``newest``, ``newest - step``, ..., `count` of them."""
+
+    newest: int
+    count: int
+    step: int
+
+
+def plan_rounds(tiles: int, processors: int, block_tiles: int) -> Rounds:
+    """Cut a batch into rounds.
+
+    Parameters
+    ----------
+    tiles, processors : int
+    block_tiles : int
+        Tiles that a block works on at once.
+    """
+    blocks = min(processors, tiles)
+    full = (tiles - 1) // (blocks * block_tiles)
+    left = tiles - full * blocks * block_tiles
+    return Rounds(tiles, blocks, block_tiles, full, -(-left // block_tiles) if full else blocks)
+
+
+def share_processors(
+    layers: Sequence[tuple[int, int]], rounds: Rounds, processors: int
+) -> list[tuple[int, int]]:
+    """Cut the sums over all tiles into shares, as many as there are multiprocessors for.
+
+    Parameters
+    ----------
+    layers : sequence of (int, int)
+        Of each layer: the blocks that a share of the tiles takes, and its work for a tile.
+    rounds : Rounds
+    processors : int
+
+    Returns
+    -------
+    list of (int, int)
+        For each layer: its shares, and how many of them find a multiprocessor that has no tiles in
+        the last round.
+    """
+    shares = [1] * len(layers)
+    left = processors - sum(blocks for blocks, _ in layers)
+    while fitting := [
+        i for i, (blocks, _) in enumerate(layers) if blocks <= left and shares[i] < rounds.tiles
+    ]:
+        slowest = max(fitting, key=lambda i: layers[i][1] / shares[i])
+        shares[slowest] += 1
+        left -= layers[slowest][0]
+    free = processors - rounds.last_blocks if rounds.full else 0
+    taken = processors - left
+    early = [min(count, count * free // taken) for count in shares]
+    for i, (blocks, _) in enumerate(layers):
+        if (
+            early[i] < shares[i]
+            and sum(e * b for e, (b, _) in zip(early, layers, strict=True)) + blocks <= free
+        ):
+            early[i] += 1
+    return list(zip(shares, early, strict=True))
+
+
+def share_out(
+    rounds: Rounds, shares: int, early: int, head_start: float
+) -> list[tuple[TileRange, TileRange]]:
+    """Share out all tiles so that shares end at the same time.
+
+    Parameters
+    ----------
+    rounds : Rounds
+    shares : int
+    early : int
+        How many of them, the first, begin with the last round; the others begin at its end.
+    head_start : float
+        Tiles that one of those sums meanwhile.
+
+    Returns
+    -------
+    list of (TileRange, TileRange)
+        Of each share: tiles of the full rounds, and tiles of the last one.
+    """
+    late, last_tiles = shares - early, rounds.tiles - rounds.full_tiles
+    wanted = round(early * (rounds.tiles + late * head_start) / shares)
+    early_full = min(rounds.full_tiles, wanted) if late else rounds.full_tiles
+    early_last = min(last_tiles, wanted - early_full) if late else last_tiles
+    old, middle = rounds.full_tiles - early_full, rounds.tiles - early_last
+    of_early = [(old, rounds.full_tiles), (middle, rounds.tiles)]
+    of_late = [(0, old), (rounds.full_tiles, middle)]
+    cut = [_cut(*of_early[0], early), _cut(*of_early[1], early)]
+    rest = [_cut(*of_late[0], late), _cut(*of_late[1], late)]
+    return [*zip(*cut, strict=True), *zip(*rest, strict=True)]
+
+
+def _cut(first: int, end: int, parts: int) -> list[TileRange]:
+    """Tiles from `first` up to `end`, dealt out from the newest on."""
+    return [
+        TileRange(end - 1 - part, max(0, (end - 1 - part - first) // parts + 1), parts)
+        for part in range(parts)
+    ]
