@@ -51,9 +51,8 @@ def main() -> None:
             found = [
                 teach(lesson, {"type": field} | settings, training, device) for lesson in lessons
             ]
-            fit, redraw = (
-                sum(one[key] for one in found) / len(found) for key in ("fit_db", "redraw_db")
-            )
+            fit = sum(one.fit_db for one in found) / len(found)
+            redraw = sum(one.redraw_db for one in found) / len(found)
             cells.append(f"{fit:.1f} / {redraw:.1f}")
         name = f"`{field}`" + "".join(f", {key} {value}" for key, value in settings.items())
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)

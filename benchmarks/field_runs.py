@@ -48,9 +48,35 @@ class Lesson:
 
     def filter_db(self, name: str) -> float:
         """What the taught picture reaches when it is enlarged with a filter."""
-        size = (self.truth.width, self.truth.height)
-        enlarged = resize_picture(self.taught, size, name)
-        return psnr_db(enlarged.values(), self.truth.values())
+        return psnr_db(self.enlarged(name).values(), self.truth.values())
+
+    def enlarged(self, name: str) -> Picture:
+        """The taught picture at the truth's size, by a filter."""
+        return resize_picture(self.taught, (self.truth.width, self.truth.height), name)
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What came of a lesson.
+
+    Attributes
+    ----------
+    fit_db : float
+        At pixel centres. NaN, as redraw_db, where the training diverged.
+    redraw_db : float
+        At the truth's size.
+    parameters : int
+    seconds : float
+        Of the steps alone.
+    redraw : ndarray of float32, shape (height, width, channels), or None
+        At the truth's size; None where the training diverged.
+    """
+
+    fit_db: float
+    redraw_db: float
+    parameters: int
+    seconds: float
+    redraw: np.ndarray | None
 
 
 def teach(
@@ -60,7 +86,7 @@ def teach(
     device: Device,
     engine: str = "tape",
     threads: int = 1,
-) -> dict[str, float]:
+) -> Taught:
     """Teach a field a picture and measure it.
 
     Parameters
@@ -73,12 +99,6 @@ def teach(
     device : Device
     engine : str
     threads : int
-
-    Returns
-    -------
-    dict
-        ``fit_db`` (at pixel centres), ``redraw_db`` (at the truth's size),
-        ``parameters`` and ``seconds`` (of the steps alone).
     """
     settings = PictureTraining.from_mapping(training)
     task = PictureTask(lesson.taught.values(), lesson.taught.mode, field_settings(field), settings)
@@ -89,13 +109,9 @@ def teach(
         seconds = time.perf_counter() - started_s
         arrays, parameters = steps.arrays(), steps.trainer.network.parameter_count
     if not all(np.isfinite(array).all() for array in arrays.values()):
-        return {"fit_db": float("nan"), "redraw_db": float("nan")}
+        return Taught(float("nan"), float("nan"), parameters, seconds, None)
     record = {"precision": "float32", "footprint": settings.supervision == "footprint"}
     model = Model(task.field, task.shape, task.mode, arrays, record)
     redraw = render(model, lesson.truth.width, lesson.truth.height, device=device)
-    return {
-        "fit_db": fit_db(arrays, task, device),
-        "redraw_db": psnr_db(redraw, lesson.truth.values()),
-        "parameters": parameters,
-        "seconds": seconds,
-    }
+    redraw_db = psnr_db(redraw, lesson.truth.values())
+    return Taught(fit_db(arrays, task, device), redraw_db, parameters, seconds, redraw)

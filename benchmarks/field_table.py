@@ -40,8 +40,8 @@ def main() -> None:
             }
             found = teach(lesson, {"type": field}, training, device)
             print(
-                f"| {name} | `{field}` | {found['parameters']:,} | {found['fit_db']:.1f}"
-                f" | {found['redraw_db']:.2f} | {lanczos_db:.2f} | {found['seconds']:.0f} |",
+                f"| {name} | `{field}` | {found.parameters:,} | {found.fit_db:.1f}"
+                f" | {found.redraw_db:.2f} | {lanczos_db:.2f} | {found.seconds:.0f} |",
                 flush=True,
             )
 

@@ -11,7 +11,7 @@ import argparse
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from config_networks import ConfigNetworks
@@ -32,6 +32,26 @@ _LOOKS = 10
 """In the last tenth of a training."""
 
 
+class Fit(NamedTuple):
+    """What a network reached on the pixels it was taught.
+
+    Attributes
+    ----------
+    parameters, steps : float
+    seconds : float
+        Of the steps alone.
+    db : float
+    lost_db : float
+        How far it fell below its best in the last tenth of the steps.
+    """
+
+    parameters: float
+    steps: float
+    seconds: float
+    db: float
+    lost_db: float
+
+
 def main() -> None:
     """Print a row for each network and picture, and their means."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -42,7 +62,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=available_cores())
     arguments = parser.parse_args()
     networks = ConfigNetworks.chosen(arguments)
-    pictures = {path.stem: _picture(path, arguments.side) for path in arguments.pictures}
+    pictures = {path.stem: picture_of(path, arguments.side) for path in arguments.pictures}
     device = select_device(arguments.device)
     print(f"{device.name}\n")
     print("| network | picture | parameters | steps | seconds | fit, dB | lost at the end, dB |")
@@ -51,21 +71,34 @@ def main() -> None:
         rows = []
         for picture_name, picture in pictures.items():
             field, training = networks.settings(name, picture)
-            rows.append(_fit(picture, field, training, device, arguments.threads))
+            rows.append(fit(picture, field, training, device, arguments.threads))
             _print_row(name, picture_name, rows[-1])
-        _print_row(f"**{name}**", "mean", np.mean(rows, axis=0).tolist())
+        _print_row(f"**{name}**", "mean", Fit(*np.mean(rows, axis=0).tolist()))
 
 
-def _picture(path: Path, side_px: int | None) -> Picture:
+def picture_of(path: Path, side_px: int | None) -> Picture:
+    """A picture, its longer side reduced to `side_px` if it is larger."""
     picture = read_picture(path)
     is_larger = side_px is not None and side_px < max(picture.width, picture.height)
     return resize_picture(picture, side_px) if side_px is not None and is_larger else picture
 
 
-def _fit(
+def fit(
     picture: Picture, field: dict[str, Any], training: dict[str, Any], device: Device, threads: int
-) -> list[float]:
-    """Parameters, steps, seconds, dB, and what of it was lost in the last tenth."""
+) -> Fit:
+    """Teach a field a picture, by the engine that suits it, and measure it.
+
+    Parameters
+    ----------
+    picture : Picture
+    field : dict
+        Its type and settings.
+    training : dict
+        Settings of the section `training`.
+    device : Device
+    threads : int
+        Cores to use, on the CPU.
+    """
     settings = PictureTraining.from_mapping(training)
     task = PictureTask(picture.values(), picture.mode, field_settings(field), settings)
     seconds, found_db = 0.0, []
@@ -79,14 +112,13 @@ def _fit(
             seconds += time.perf_counter() - started_s
             found_db.append(fit_db(steps.arrays(), task, device))
         parameters = steps.trainer.network.parameter_count
-    return [parameters, settings.steps, seconds, found_db[-1], lost_db(found_db)]
+    return Fit(parameters, settings.steps, seconds, found_db[-1], lost_db(found_db))
 
 
-def _print_row(network: str, picture: str, numbers: list[float]) -> None:
-    parameters, steps, seconds, db, lost = numbers
+def _print_row(network: str, picture: str, found: Fit) -> None:
     print(
-        f"| {network} | {picture} | {parameters:,.0f} | {steps:,.0f} | {seconds:.1f} | {db:.2f}"
-        f" | {lost:.2f} |",
+        f"| {network} | {picture} | {found.parameters:,.0f} | {found.steps:,.0f}"
+        f" | {found.seconds:.1f} | {found.db:.2f} | {found.lost_db:.2f} |",
         flush=True,
     )
 

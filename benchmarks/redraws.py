@@ -5,6 +5,8 @@
 
 A picture of `side` times `factor` pixels is the truth; a network is taught the reduced one and
 drawn at the truth's size. Networks are those of a config: `--config FILE --fields NAME ...`.
+Specks and ringing are those of artefacts.py, in levels of 255, and after the stroke what Lanczos
+has of them. `--save FOLDER` keeps all redraws, to be looked at.
 """
 
 import argparse
@@ -12,8 +14,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from artefacts import Artefacts
 from config_networks import ConfigNetworks
-from field_runs import Lesson, teach
+from field_runs import Lesson, Taught, teach
 from line_drawings import DRAWINGS, line_drawing
 from threadpoolctl import threadpool_limits
 
@@ -21,6 +24,7 @@ from neuralfield.device import available_cores, select_device
 from neuralfield.images import Picture
 from neuralfield.images.reading import read_picture
 from neuralfield.images.resizing import resize_picture
+from neuralfield.images.writing import write_picture
 
 CONFIG = Path(__file__).resolve().parents[1] / "config.yaml"
 
@@ -35,22 +39,42 @@ def main() -> None:
     parser.add_argument("--factor", type=int, default=5, help="of the redraw")
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
     parser.add_argument("--threads", type=int, default=available_cores())
+    parser.add_argument("--save", type=Path, metavar="FOLDER", help="where redraws are kept")
     arguments = parser.parse_args()
     networks = ConfigNetworks.chosen(arguments)
     lessons = _lessons(arguments)
     device = select_device(arguments.device)
+    if arguments.save is not None:
+        arguments.save.mkdir(parents=True, exist_ok=True)
     print(f"{device.name}, {arguments.threads} threads; {arguments.side} px x {arguments.factor}\n")
-    print("| network | picture | redraw, dB | over Lanczos | over bicubic | fit, dB | seconds |")
-    print("|---" * 7 + "|")
+    print("| network | picture | redraw, dB | over Lanczos | over bicubic", end="")
+    print(" | specks | ringing | fit, dB | seconds |\n" + "|---" * 9 + "|")
     for name in networks.names:
         rows = []
         for picture, lesson in lessons.items():
             field, training = networks.settings(name, lesson.taught)
             found = teach(lesson, field, training, device, "auto", arguments.threads)
-            over = [found["redraw_db"] - lesson.filter_db(f) for f in ("lanczos", "bicubic")]
-            rows.append([found["redraw_db"], *over, found["fit_db"], found["seconds"]])
+            rows.append(_numbers(found, lesson, arguments.factor))
             _print_row(name, picture, rows[-1])
+            if arguments.save is not None and found.redraw is not None:
+                mode = "grey" if lesson.truth.mode == "bilevel" else lesson.truth.mode
+                drawn = Picture.from_values(found.redraw, mode, 8)
+                write_picture(arguments.save / f"{name}_{picture}.png", drawn)
         _print_row(f"**{name}**", "mean", np.mean(rows, axis=0).tolist())
+
+
+def _numbers(found: Taught, lesson: Lesson, factor: int) -> list[float]:
+    """Redraw, its gains, artefacts of both, fit, seconds."""
+    over = [found.redraw_db - lesson.filter_db(name) for name in ("lanczos", "bicubic")]
+    redraws = (found.redraw, lesson.enlarged("lanczos").values())
+    artefacts: list[float] = []
+    for redraw in redraws:
+        if redraw is None:
+            artefacts += [np.nan, np.nan]
+        else:
+            seen = Artefacts.of(redraw, lesson.truth.values(), factor)
+            artefacts += [seen.specks, seen.ringing]
+    return [found.redraw_db, *over, *artefacts, found.fit_db, found.seconds]
 
 
 def _lessons(arguments: argparse.Namespace) -> dict[str, Lesson]:
@@ -71,10 +95,11 @@ def _lessons(arguments: argparse.Namespace) -> dict[str, Lesson]:
 
 
 def _print_row(network: str, picture: str, numbers: list[float]) -> None:
-    redraw, lanczos, bicubic, fit, seconds = numbers
+    redraw, lanczos, bicubic, specks, ringing, *of_lanczos, fit, seconds = numbers
     print(
-        f"| {network} | {picture} | {redraw:.2f} | {lanczos:+.2f} | {bicubic:+.2f} | {fit:.1f}"
-        f" | {seconds:.1f} |",
+        f"| {network} | {picture} | {redraw:.2f} | {lanczos:+.2f} | {bicubic:+.2f}"
+        f" | {specks:.0f} / {of_lanczos[0]:.0f} | {ringing:.0f} / {of_lanczos[1]:.0f}"
+        f" | {fit:.1f} | {seconds:.1f} |",
         flush=True,
     )
 

@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+from artefacts import Artefacts
 from workspace import ROOT, clean_environment
 
 OPTIONS = ("--quick", "--device", "cpu", "--no-peers", "--parts", "steps")
@@ -71,3 +74,39 @@ def test_the_benchmark_of_classifiers_measures_an_epoch_and_blocks(tmp_path: Pat
     entries = json.loads(report.with_suffix(".json").read_text())["entries"]
     assert {e["part"] for e in entries} == {"epoch", "blocks"}
     assert all(e["seconds"] > 0 for e in entries)
+
+
+def test_the_benchmark_of_protocols_measures_every_row_whose_pictures_are_given():
+    resources = ROOT / "workflow" / "resources"
+    pictures = ("--div2k", str(resources), "--drawing", str(resources / "lion_cub.png"))
+    options = ("--quick", "--device", "cpu", "--threads", "1", "--rows", "siren", "hashgrid")
+    command = [sys.executable, "benchmarks/protocols.py", *pictures, *options]
+    environment = clean_environment() | {"PYTHONPATH": "scripts:workflow"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    _, _, *rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("|")]
+    count = len(list(resources.glob("*.png")))
+    assert [(row[1].strip(), row[2].strip()) for row in rows] == [
+        ("siren", "drawing, 24x24"),
+        ("hashgrid 16 x 2^12", "drawing, 24x24"),
+        ("siren", f"{count} of div2k, 24x24"),
+    ]
+    for row in rows:
+        theirs, ours, difference = (float(row[column]) for column in (6, 8, 9))
+        assert difference == pytest.approx(ours - theirs, abs=0.02)
+
+
+def test_specks_and_ringing_are_found_where_they_are():
+    truth = np.zeros((40, 40, 1), np.float32)
+    truth[:, 20:] = 1
+    clean = Artefacts.of(truth, truth, factor=2)
+    assert (clean.specks, clean.ringing) == (0, 0)
+    speck, ringing = truth.copy(), truth.copy()
+    speck[10, 8] = 0.2
+    assert Artefacts.of(speck, truth, factor=2).specks == pytest.approx(51)
+    ringing[:, 17] = -0.1  # dark beside the dark side's end: within reach of white, but below black
+    found = Artefacts.of(ringing, truth, factor=2)
+    assert found.ringing == pytest.approx(25.5)
+    assert found.specks == 0  # it is beside an edge, where the truth is not flat

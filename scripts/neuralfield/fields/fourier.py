@@ -9,12 +9,24 @@ import numpy as np
 from neuralfield.errors import ConfigError
 from neuralfield.fields.network import CoordinateNetwork, FourierFeatures, Output
 from neuralfield.fields.shape import PictureShape, require_positive, require_whole
-from neuralfield.layers import ACTIVATIONS, INITIALIZERS, Activation, make_linear
+from neuralfield.layers import (
+    ACTIVATIONS,
+    INITIALIZERS,
+    Activation,
+    make_linear,
+    plain_weights,
+)
+
+_INITIALIZERS = INITIALIZERS | {"relu": plain_weights}
+"""For relu smaller ones than elsewhere: with He's, what a network starts with, made of many waves,
+stands in the way of what it learns."""
 
 
 @dataclass(frozen=True)
 class Fourier:
     """[sin(2 pi B p), cos(2 pi B p)], then layers with one activation.
+
+    Under relu, weights and biases start uniform in [-1, 1] / sqrt(fan_in).
 
     Attributes
     ----------
@@ -57,7 +69,7 @@ class Fourier:
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         encoding = FourierFeatures(generator.normal(0, self.scale, size=(2, self.frequencies)))
-        initializer = INITIALIZERS[self.activation]
+        initializer = _INITIALIZERS[self.activation]
         layers = [
             make_linear(fan_in, fan_out, initializer, generator)
             for fan_in, fan_out in self.weight_shapes(shape)
