@@ -66,7 +66,7 @@ def array_at(address: int) -> Any:
 def test_a_card_or_a_driver_that_cannot_gets_a_plain_launch(capability, driver):
     kernel, arguments = Kernel(), (array_at(5), array_at(6))
     DependentLaunch(device_of(capability, driver), kernel, 3, 128, arguments, 64)()
-    assert kernel.calls == [(((3,), (128,), arguments), {"shared_mem": 64})]
+    assert kernel.calls == [(((3, 1), (128,), arguments), {"shared_mem": 64})]
 
 
 def test_the_driver_is_given_grid_arguments_and_leave_to_overlap(monkeypatch):
