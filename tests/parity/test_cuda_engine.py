@@ -56,7 +56,8 @@ PASSES_AND_PRECISIONS = [
 ]
 MOST_RELATIVE_ERROR = {"mixed": 1e-2, "float32": 2e-4}
 MOST_ERROR_BEHIND_FEATURES = {"mixed": 3e-2, "float32": 2e-4}
-"""Features rounded to fp16 open and shut some relus."""
+"""Features, weights and values rounded to fp16 open and shut some relus: the very same in NumPy makes
+errors of 1 to 2 hundredths."""
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +232,7 @@ def test_gradients_are_those_of_the_tape(gpu, monkeypatch, case, pass_type, prec
         name: np.linalg.norm(gradients[name] - array) / np.linalg.norm(array)
         for name, array in expected.items()
     }
-    opens_relus = field["type"] in ("hashgrid", "cafe")
+    opens_relus = field["type"] in ("fourier", "hashgrid", "cafe")
     limits = MOST_ERROR_BEHIND_FEATURES if opens_relus else MOST_RELATIVE_ERROR
     assert max(errors.values()) < limits[precision], errors
     engine.run(0, 1)
