@@ -56,8 +56,8 @@ PASSES_AND_PRECISIONS = [
 ]
 MOST_RELATIVE_ERROR = {"mixed": 1e-2, "float32": 2e-4}
 MOST_ERROR_BEHIND_FEATURES = {"mixed": 3e-2, "float32": 2e-4}
-"""Features, weights and values rounded to fp16 open and shut some relus: the very same in NumPy makes
-errors of 1 to 2 hundredths."""
+"""What is rounded to fp16 opens and shuts some relus: in NumPy, too, that makes errors of 1 to 2
+hundredths."""
 
 
 @pytest.fixture(scope="module")
