@@ -11,6 +11,7 @@ data/div2k/test_data of their repository.
 
 import argparse
 import dataclasses
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -235,8 +236,11 @@ def main() -> None:
 
 def _pictures(name: str, arguments: argparse.Namespace) -> list[Path]:
     """The files of a protocol's pictures; none where they are not given."""
+    if name == "div2k" and arguments.div2k:
+        found = sorted(arguments.div2k.glob("*.png"))
+        return found or sys.exit(f"{arguments.div2k}: no *.png; expected the pictures of DIV2K")
     if name == "div2k":
-        return sorted(arguments.div2k.glob("*.png")) if arguments.div2k else []
+        return []
     if name == "drawing":
         return [arguments.drawing] if arguments.drawing else []
     return [arguments.kodak / f"{name}.png"] if arguments.kodak else []
@@ -256,12 +260,12 @@ def _measure(
     theirs = protocol.others_db
     if theirs is None and _PYTORCH_HERE:
         theirs = float(np.mean([_in_pytorch(p, protocol.field, t, device) for p, t in trainings]))
-    difference = "- | " if theirs is None else f"{theirs:.2f} | "
+    reference = "- | " if theirs is None else f"{theirs:.2f} | "
     first, many = pictures[0], f"{len(pictures)} of " * (len(pictures) > 1)
     print(
         f"| {protocol.name} | {many}{protocol.picture}, {first.width}x{first.height}"
         f" | {found.parameters:,.0f} | {protocol.steps:,} | {protocol.training_in_words}"
-        f" | {difference}{protocol.source} | {found.db:.2f}"
+        f" | {reference}{protocol.source} | {found.db:.2f}"
         f" | {'-' if theirs is None else f'{found.db - theirs:+.2f}'}"
         f" | {found.lost_db:.2f} | {found.seconds:.1f} |",
         flush=True,

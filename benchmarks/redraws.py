@@ -60,7 +60,7 @@ def main() -> None:
                 mode = "grey" if lesson.truth.mode == "bilevel" else lesson.truth.mode
                 drawn = Picture.from_values(found.redraw, mode, 8)
                 write_picture(arguments.save / f"{name}_{picture}.png", drawn)
-        _print_row(f"**{name}**", "mean", np.mean(rows, axis=0).tolist())
+        _print_row(f"**{name}**", "mean", np.nanmean(rows, axis=0).tolist())
 
 
 def _numbers(found: Taught, lesson: Lesson, factor: int) -> list[float]:
@@ -95,10 +95,11 @@ def _lessons(arguments: argparse.Namespace) -> dict[str, Lesson]:
 
 
 def _print_row(network: str, picture: str, numbers: list[float]) -> None:
-    redraw, lanczos, bicubic, specks, ringing, *of_lanczos, fit, seconds = numbers
+    redraw, lanczos, bicubic, *_, fit, seconds = numbers
+    specks, ringing, *of_lanczos = ("-" if np.isnan(n) else f"{n:.0f}" for n in numbers[3:7])
     print(
         f"| {network} | {picture} | {redraw:.2f} | {lanczos:+.2f} | {bicubic:+.2f}"
-        f" | {specks:.0f} / {of_lanczos[0]:.0f} | {ringing:.0f} / {of_lanczos[1]:.0f}"
+        f" | {specks} / {of_lanczos[0]} | {ringing} / {of_lanczos[1]}"
         f" | {fit:.1f} | {seconds:.1f} |",
         flush=True,
     )

@@ -94,6 +94,6 @@ class EngineBatch:
         batch = self._together.get(kind)
         if batch is None or batch.engines != engines:
             if batch is not None:
-                batch.close()
+                self._together.pop(kind).close()
             batch = self._together[kind] = CudaBatch(self._device, engines)
         return batch

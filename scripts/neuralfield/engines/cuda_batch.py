@@ -61,10 +61,10 @@ class CudaBatch:
         self._steps.close()
 
     def _begin(self, first_step: int) -> None:
+        self._next_steps.fill(first_step)  # first: sampling reads it before its wait
         self._update.set_step(first_step)
         for engine in self.engines:  # no pass is kept here: an engine that is closed lets it go
             engine.stages.own_pass.prepare()
-        self._next_steps.fill(first_step)
         if not self._is_constant:
             self._sampling.launch()
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from neuralfield.device import Device
@@ -95,8 +95,13 @@ class RecordedSteps:
 
     def _capture(self, count: int) -> Any:
         self.stream.begin_capture()
-        for _ in range(count):
-            self._launch()
+        try:
+            for _ in range(count):
+                self._launch()
+        except BaseException:
+            with suppress(Exception):  # the first error says more
+                self.stream.end_capture()
+            raise
         return self.stream.end_capture()
 
 

@@ -211,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1)
     wgmma_wait<0>();
     finished_sums<INPUT_WIDTH / 64 * OWN_FACTORS / 2>(&first_gradient.sums[0][0]);
     sum_lanes(totals);
-    if (threadIdx.x % 128 % 32 == 0 && warpgroup == 0) {
+    if (values.lane == 0 && warpgroup == 0) {
         shared.losses[values.warp][0] = totals.loss;
         shared.losses[values.warp][1] = totals.squared_error;
         for (int channel = 0; channel < CHANNELS; ++channel)

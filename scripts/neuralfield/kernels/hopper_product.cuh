@@ -91,7 +91,7 @@ __device__ __forceinline__ int own_place(int column) {
     return column / (UNIT * FACTORS) * UNIT + column % UNIT;
 }
 
-// Whether the place of a matrix of so many rows is one of them.
+// Row of a thread's i-th sum: a column of the transposed table.
 __device__ __forceinline__ int row_of(const Table& table, int chunk, int i) {
     return CHUNK_ROWS * chunk + 16 * table.warp + 8 * i + table.lane / 4;
 }

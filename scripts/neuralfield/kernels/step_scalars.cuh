@@ -6,3 +6,9 @@ struct Scalars {
     float inverse_correction2;
     float learning_rate;
 };
+
+// Of a step, as the kernel before the last has written them.
+__device__ __forceinline__ Scalars load_scalars(const Scalars* scalars) {
+    return {__ldcg(&scalars->rate), __ldcg(&scalars->inverse_correction2),
+            __ldcg(&scalars->learning_rate)};
+}

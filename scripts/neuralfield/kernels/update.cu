@@ -229,9 +229,9 @@ struct Elements {
     __device__ __forceinline__ Element load(const Work& work, int own, bool is_hidden) const {
         const int at = work.parameter_offset + own;
         Element element = {};
-        if (!is_hidden) element.parameter = parameters[at];
-        if (ADAM || HAS_MOMENTUM) element.moment1 = moments1[at];
-        if (ADAM && !is_hidden) element.moment2 = moments2[work.moment2_offset + own];
+        if (!is_hidden) element.parameter = __ldcg(parameters + at);
+        if (ADAM || HAS_MOMENTUM) element.moment1 = __ldcg(moments1 + at);
+        if (ADAM && !is_hidden) element.moment2 = __ldcg(moments2 + work.moment2_offset + own);
         return element;
     }
 
@@ -273,7 +273,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 6)
            float* __restrict__ direction_squares) {
     long long step;
     if (blockIdx.x == 0) {
-        step = *step_taken;  // which only the update before has changed
+        step = __ldcg(step_taken);  // which only the update before has changed
         // the next step's scalars, which take long: nobody reads them in this one
         if (threadIdx.x == 0) scalars[(step + 1) & 1] = scalars_of(step + 1, *schedule);
         wait_for_earlier_kernels();

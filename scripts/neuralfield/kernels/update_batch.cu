@@ -66,7 +66,7 @@ __device__ __forceinline__ void move_elements(const Work& work, const Elements& 
 
 extern "C" __global__ void __launch_bounds__(THREADS) update_batch(const Member* members) {
     const Member& member = members[blockIdx.y];
-    const long long step = *member.step_taken;  // which only the update before has changed
+    const long long step = __ldcg(member.step_taken);  // which only the update before has changed
     if (blockIdx.x == 0) {
         if (threadIdx.x == 0)  // as in `update`
             member.scalars[(step + 1) & 1] = scalars_of(step + 1, *member.schedule);
@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) update_batch(const Member*
         const int index = (blockIdx.x - 1) * WARPS + threadIdx.x / 32;
         const Elements elements = {member.parameters, member.moments1, member.moments2};
         const Work work = member.works[min(index, BLOCKS - 1)];
-        const Scalars now = member.scalars[step & 1];
+        const Scalars now = load_scalars(member.scalars + (step & 1));
         wait_for_earlier_kernels();
         const int first = work.first + threadIdx.x % 32;
         if (index < BLOCKS) {
