@@ -94,11 +94,7 @@ def siren(
         for linear in linears[:-1]:
             linear.weight *= weight_scale
     omegas = [first_omega_0] + [omega_0] * hidden_layers
-    sines = [
-        Activated(linear, lambda z, w=w: torch.sin(w * z))
-        for linear, w in zip(linears[:-1], omegas, strict=True)
-    ]
-    return nn.Sequential(*sines, linears[-1])
+    return _with_sines(linears, omegas, lambda z, omega: torch.sin(omega * z))
 
 
 def finer(
@@ -113,11 +109,9 @@ def finer(
     linears = _sine_linears(channels, hidden_layers, width, omega_0)
     nn.init.uniform_(linears[0].bias, -first_bias, first_bias)
     omegas = [first_omega_0] + [omega_0] * hidden_layers
-    sines = [
-        Activated(linear, lambda z, w=w: torch.sin(w * (z.abs() + 1).detach() * z))
-        for linear, w in zip(linears[:-1], omegas, strict=True)
-    ]
-    return nn.Sequential(*sines, linears[-1])
+    return _with_sines(
+        linears, omegas, lambda z, omega: torch.sin(omega * (z.abs() + 1).detach() * z)
+    )
 
 
 def wire(
@@ -193,6 +187,19 @@ def _sine_linears(channels: int, hidden_layers: int, width: int, omega_0: float)
         bound = (6 / linear.in_features) ** 0.5 / omega_0
         nn.init.uniform_(linear.weight, -bound, bound)
     return linears
+
+
+def _with_sines(
+    linears: list[nn.Linear],
+    omegas: list[float],
+    sine: Callable[..., torch.Tensor],
+) -> nn.Module:
+    """The layers, each but the last with a sine of its own frequency."""
+    sines = [
+        Activated(linear, partial(sine, omega=omega))
+        for linear, omega in zip(linears[:-1], omegas, strict=True)
+    ]
+    return nn.Sequential(*sines, linears[-1])
 
 
 def learn_as_in_paper(task: PictureTask, field: dict[str, Any], device: Device) -> float:

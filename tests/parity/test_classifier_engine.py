@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import small_classifiers
+from allocations import allocations
 from small_classifiers import SHIPPED, SMALL, bars, make_task, train
 from test_fit import sha256
 
@@ -179,15 +180,7 @@ def test_how_steps_are_cut_into_calls_changes_nothing(gpu, monkeypatch):
 def test_steps_allocate_nothing(gpu):
     engine = trainer_of(bars(), SMALL, gpu, "cuda", batch_samples=24).engine
     engine.run(0, 20)
-    asked_for = []
-
-    class Watch(gpu.xp.cuda.MemoryHook):
-        name = "watch"
-
-        def malloc_preprocess(self, **details):
-            asked_for.append(details)
-
-    with Watch():
+    with allocations(gpu) as asked_for:
         engine.run(20, 1000)
         gpu.synchronize()
     assert asked_for == []

@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import test_fit
+from allocations import allocations
 from make_problem import SIREN, make_problem
 from test_cuda_engine import CAFE, CPU, GRIDS, PASSES_AND_PRECISIONS, WIRE, make_cuda_engine
 
@@ -167,15 +168,7 @@ def test_steps_allocate_nothing(gpu, settings):
     problem = make_problem(device=gpu, batch_pixels=100, points=4, **settings)
     engine = CudaEngine(problem, gpu, "auto")
     engine.run(0, 20)
-    asked_for = []
-
-    class Watch(gpu.xp.cuda.MemoryHook):
-        name = "watch"
-
-        def malloc_preprocess(self, **details):
-            asked_for.append(details)
-
-    with Watch():
+    with allocations(gpu) as asked_for:
         engine.run(20, 1000)
         gpu.synchronize()
     assert asked_for == []

@@ -15,7 +15,7 @@ from neuralfield.engines.hopper_network import card_limits
 from neuralfield.engines.recorded_engine import memory_in_words
 from neuralfield.engines.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.sampling_stage import SamplingBatch
-from neuralfield.engines.update_stage import UpdateBatch
+from neuralfield.engines.update_batch import UpdateBatch
 
 _REMEDY = "train fewer networks in a job (sweeps: batch)"
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.buffers import PartialGradient, WeightCopy, member_table
+from neuralfield.engines.buffers import PartialGradient, WeightCopy
 from neuralfield.engines.dependent_launch import DependentLaunch
 from neuralfield.engines.launch import THREADS, Launch
 from neuralfield.engines.muon_stage import HiddenMatrix, MuonStage, largest_bytes
@@ -170,40 +170,6 @@ class UpdateStage:
         what its blocks have to do, and all that comes after it."""
         strands = [replace(g, parts=min(g.parts, STRANDS)) for g in self._gradients]
         return work_table(self._tensors, strands, {}), self._arguments[1:]
-
-
-class UpdateBatch:
-    """The same for several trainings in one launch, each with its own schedule and step.
-
-    Parameters
-    ----------
-    device : Device
-    stages : sequence of UpdateStage
-        With the same constants. Their passes leave sums of parts, see `STRANDS`.
-    """
-
-    def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:
-        tables = [stage.strands() for stage in stages]
-        self._works = [device.asarray(works.view(np.uint8)) for works, _ in tables]
-        self._members = member_table(
-            device,
-            [(works, *others) for works, (_, others) in zip(self._works, tables, strict=True)],
-        )
-        works = len(tables[0][0])
-        module = compile_module("update_batch.cu", stages[0].constants | {"BLOCKS": works})
-        kernel = module.get_function("update_batch")
-        self._set_steps = module.get_function("set_steps")
-        self._grid = (1, len(stages))
-        grid = (1 + -(-works // STRANDS), len(stages))  # a warp for each
-        self._update = DependentLaunch(device, kernel, grid, THREADS, (self._members,))
-
-    def set_step(self, first_step: int) -> None:
-        """Put on the current stream: the next step comes after `first_step` finished ones."""
-        self._set_steps(self._grid, (1,), (np.int64(first_step), self._members))
-
-    def launch(self) -> None:
-        """Put the stage on the current stream."""
-        self._update()
 
 
 def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:
