@@ -1,6 +1,7 @@
 """What is killed: a training, and Snakemake with the jobs it has started."""
 
 import csv
+import fnmatch
 import hashlib
 import io
 import os
@@ -85,7 +86,7 @@ class Training:
         return folder
 
     def states(self, folder: Path) -> list[Path]:
-        return list(folder.glob("state/**/state_*_*.safetensors"))
+        return files_below(folder / "state", "state_*_*.safetensors")
 
     def checkpoints(self, folder: Path) -> Path:
         return folder / "checkpoints"
@@ -140,7 +141,8 @@ class Workflow:
         return folder / "results"
 
     def states(self, folder: Path) -> list[Path]:
-        return list(folder.glob("results/tiny/*/.state/**/state_*_*.safetensors"))
+        found = files_below(folder / "results/tiny", "state_*_*.safetensors")
+        return [path for path in found if ".state" in path.parts]
 
     def checkpoints(self, folder: Path) -> Path:
         return folder / "results/tiny/siren/checkpoints"
@@ -155,7 +157,19 @@ class Workflow:
 
 def unfinished_files(folder: Path) -> set[Path]:
     """Temporary files: begun, and not yet under their final names."""
-    return set(folder.rglob(".*.tmp"))
+    return set(files_below(folder, ".*.tmp"))
+
+
+def files_below(folder: Path, pattern: str) -> list[Path]:
+    """Files of such names, in a folder that others change meanwhile.
+
+    `Path.glob` fails where a folder goes while it looks; `os.walk` passes over it.
+    """
+    return [
+        Path(where, name)
+        for where, _, names in os.walk(folder)
+        for name in fnmatch.filter(names, pattern)
+    ]
 
 
 def digests(results: Path) -> dict[str, str]:
