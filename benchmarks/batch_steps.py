@@ -25,7 +25,7 @@ from rows import Row, random_values, training_multiply_adds
 
 from neuralfield.device import Device, select_device, to_host
 from neuralfield.engines.batch import EngineBatch
-from neuralfield.engines.picture_problem import PictureProblem
+from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.fields import field_settings
 from neuralfield.picture_task import PictureTask
 from neuralfield.trainer import Trainer

@@ -96,7 +96,7 @@ def measure_blocks(report: Report, device: Device, arguments: argparse.Namespace
     for threads in sorted({1, arguments.threads}):
         for block in BLOCKS:
             sizes = {device.kind: block}
-            with patch("neuralfield.engines.classifier_problem.BLOCK_PICTURES", sizes):
+            with patch("neuralfield.engines.problems.classifier.BLOCK_PICTURES", sizes):
                 name = f"{block} at once, {threads} thread{'s' if threads > 1 else ''}"
                 steps = 1 if arguments.quick else BLOCK_STEPS
                 works[name] = OurSteps(task, device, TAPE, threads, steps)

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from configuration import read_settings
 from neuralfield.device import Device, available_cores, select_device
 from neuralfield.edges import EdgeFilter
-from neuralfield.engines.picture_problem import PictureProblem
+from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.fields import field_settings
 from neuralfield.images import read_picture, resize_picture
 from neuralfield.metrics import as_seen, wrong_pixels

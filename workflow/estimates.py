@@ -11,11 +11,11 @@ from PIL import Image
 
 from neuralfield.classifiers.idx import read_idx_shape
 from neuralfield.classifiers.labelled import TAUGHT, find_files
-from neuralfield.engines.classifier_problem import BLOCK_PICTURES, BLOCK_VALUES
-from neuralfield.engines.cpu_cut import MOST_SHARDS
-from neuralfield.engines.layer_forward import MAX_WIDTH
-from neuralfield.engines.picture_problem import BLOCK_POINTS
-from neuralfield.engines.table_problem import BLOCK_ROWS
+from neuralfield.engines.cpu.cut import MOST_SHARDS
+from neuralfield.engines.cuda.portable.layer_forward import MAX_WIDTH
+from neuralfield.engines.problems.classifier import BLOCK_PICTURES, BLOCK_VALUES
+from neuralfield.engines.problems.picture import BLOCK_POINTS
+from neuralfield.engines.problems.table import BLOCK_ROWS
 from neuralfield.errors import ConfigError, NeuralfieldError
 from neuralfield.fields.mlp import PRESETS
 from neuralfield.fields.shape import PictureShape

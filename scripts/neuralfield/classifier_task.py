@@ -20,7 +20,7 @@ from neuralfield.classifiers.model import (
     save_classifier,
 )
 from neuralfield.device import Device, to_host
-from neuralfield.engines.classifier_problem import ClassifierProblem
+from neuralfield.engines.problems.classifier import ClassifierProblem
 from neuralfield.errors import InputError
 from neuralfield.losses import softmax
 from neuralfield.network import Sequential

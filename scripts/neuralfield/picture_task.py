@@ -12,7 +12,7 @@ import numpy as np
 from neuralfield.checkpoint import load_snapshot
 from neuralfield.coordinates import pixel_centres
 from neuralfield.device import Device
-from neuralfield.engines.picture_problem import PictureProblem
+from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.errors import ConfigError
 from neuralfield.fields import (
     CoordinateNetwork,

@@ -11,7 +11,7 @@ import numpy as np
 
 from neuralfield.checkpoint import load_snapshot
 from neuralfield.device import Device
-from neuralfield.engines.table_problem import TableProblem
+from neuralfield.engines.problems.table import TableProblem
 from neuralfield.errors import ConfigError
 from neuralfield.network import Sequential
 from neuralfield.networks.dense import Dense

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from neuralfield.device import Device
-from neuralfield.engines.problem import Problem
+from neuralfield.engines.problems.problem import Problem
 from neuralfield.network import Network
 from neuralfield.optimizers import Optimizer
 from neuralfield.schedules import Schedule

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.device import Device
-from neuralfield.engines.upscaling_problem import Crops, UpscalingProblem
+from neuralfield.engines.problems.upscaling import Crops, UpscalingProblem
 from neuralfield.errors import ConfigError
 from neuralfield.fields import FieldSettings, Upscaler, UpscalingNetwork, build_field
 from neuralfield.optimizers import Optimizer

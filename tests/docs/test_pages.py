@@ -5,12 +5,13 @@ import re
 import pytest
 from workspace import ROOT
 
-from neuralfield.kernels.source import KERNELS
+from neuralfield.kernels.source import source_files
 
 NAMES = (
     "CONTRIBUTING.md",
     "docs/classifier.md",
     "docs/cluster.md",
+    "docs/cpu.md",
     "docs/edges.md",
     "docs/fields.md",
     "docs/gpu.md",
@@ -24,6 +25,7 @@ NAMES = (
     "benchmarks/README.md",
 )
 PAGES = [ROOT / name for name in NAMES]
+PAGE_TEXTS = "".join(page.read_text() for page in PAGES)
 GPU_PAGES = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("gpu", "kernels"))
 
 
@@ -45,7 +47,7 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`(\w+\.cuh?)`", GPU_PAGES))))
 def test_kernel_files_are_where_the_page_says(name):
-    assert (KERNELS / name).exists()
+    assert name in source_files()
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,13 @@ def test_kernel_files_are_where_the_page_says(name):
 )
 def test_other_files_are_where_the_page_says(name):
     assert (ROOT / name).exists()
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(re.findall(r"`((?:engines|kernels|drawing|fields)/[\w/.]*)`", PAGE_TEXTS)))
+)
+def test_parts_of_the_package_are_where_the_pages_say(name):
+    assert (ROOT / "scripts" / "neuralfield" / name).exists()
 
 
 @pytest.mark.parametrize(
@@ -73,5 +82,5 @@ def test_other_files_are_where_the_page_says(name):
 )
 def test_kernels_have_the_names_that_the_page_gives_them(kernel):
     assert kernel in GPU_PAGES
-    sources = "".join(path.read_text() for path in KERNELS.glob("*.cu"))
+    sources = "".join(path.read_text() for path in source_files().values())
     assert re.search(rf"__global__[^;{{]*\b{kernel}\(", sources)

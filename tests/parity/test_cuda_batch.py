@@ -15,11 +15,11 @@ from test_divergence import content
 
 from neuralfield.device import gpu_is_present, select_device, to_host
 from neuralfield.engines import batch as engine_batch
-from neuralfield.engines import cuda_batch
 from neuralfield.engines.batch import EngineBatch
-from neuralfield.engines.cuda import CudaEngine
-from neuralfield.engines.cuda_batch import CudaBatch
-from neuralfield.engines.hopper_narrow_pass import HopperNarrowPass
+from neuralfield.engines.cuda import batch as cuda_batch
+from neuralfield.engines.cuda.batch import CudaBatch
+from neuralfield.engines.cuda.engine import CudaEngine
+from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
 from neuralfield.errors import DivergenceError
 from neuralfield.interruption import Interrupted
 from neuralfield.schedules import Schedule

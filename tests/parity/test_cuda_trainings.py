@@ -20,7 +20,7 @@ from test_cuda_engine import CAFE, CPU, GRIDS, PASSES_AND_PRECISIONS, WIRE, make
 
 from neuralfield.device import gpu_is_present, select_device, to_host
 from neuralfield.engines import make_engine
-from neuralfield.engines.cuda import CudaEngine
+from neuralfield.engines.cuda.engine import CudaEngine
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.errors import ResourceError
 from neuralfield.metrics import psnr_db

@@ -11,8 +11,8 @@ import test_grids
 
 from neuralfield.coordinates import grid
 from neuralfield.device import gpu_is_present, select_device, to_host
-from neuralfield.engines.grid_features import FeatureLayout, GridFeatures
-from neuralfield.engines.grid_gradient import make_table_gradient
+from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
+from neuralfield.engines.cuda.portable.grid_gradient import make_table_gradient
 from neuralfield.kernels import grids
 from neuralfield.kernels.plan import BatchPlan
 

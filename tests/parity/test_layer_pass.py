@@ -9,8 +9,8 @@ import pytest
 
 from neuralfield.device import gpu_is_present, select_device, to_host
 from neuralfield.drawing.layer_draw import LayerDraw
-from neuralfield.engines.buffers import Buffers
-from neuralfield.engines.layer_pass import LayerPass
+from neuralfield.engines.cuda.buffers import Buffers
+from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.plans import network_plan
 from neuralfield.fields import PictureShape, field_settings
 from neuralfield.kernels import layers

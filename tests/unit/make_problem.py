@@ -3,7 +3,7 @@
 import numpy as np
 
 from neuralfield.device import Device, select_device
-from neuralfield.engines.picture_problem import PictureProblem
+from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.optimizers import make_optimizer
 from neuralfield.sampling import Batches, Footprint, detail_density

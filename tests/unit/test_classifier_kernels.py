@@ -12,11 +12,12 @@ from test_engines import CardWithNumpy
 from neuralfield import ops
 from neuralfield.classifiers.labelled import LabelledPictures, network_inputs
 from neuralfield.device import Device, select_device
-from neuralfield.engines import cuda_classifier, make_engine
-from neuralfield.engines.classifier_pass import head_constants, reason_against_plan
-from neuralfield.engines.classifier_plans import classifier_plan
-from neuralfield.engines.classifier_problem import ClassifierProblem
-from neuralfield.engines.drawing_stage import brightness_table, drawing_constants
+from neuralfield.engines import make_engine
+from neuralfield.engines.cuda.classifier import engine as cuda_classifier
+from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, reason_against_plan
+from neuralfield.engines.cuda.classifier.drawing_stage import brightness_table, drawing_constants
+from neuralfield.engines.cuda.classifier.plans import classifier_plan
+from neuralfield.engines.problems.classifier import ClassifierProblem
 from neuralfield.errors import ConfigError
 from neuralfield.kernels import convolution_plan
 from neuralfield.kernels.convolution_plan import ConvolutionShape

@@ -40,7 +40,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, row):
 
 
 def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralfield.engines.classifier_problem.BLOCK_PICTURES", {"cpu": 7})
+    monkeypatch.setattr("neuralfield.engines.problems.classifier.BLOCK_PICTURES", {"cpu": 7})
     threads = min(2, available_cores())
     for name, seed, count in (("a", 0, 1), ("b", 0, threads), ("c", 1, 1)):
         train(make_task(random_seed=seed), tmp_path / name, threads=count)
@@ -70,7 +70,9 @@ def test_a_block_at_a_time_it_is_the_gradient_of_the_whole_batch(monkeypatch, dt
 
     found = []
     for block in (5, 64):
-        monkeypatch.setattr("neuralfield.engines.classifier_problem.BLOCK_PICTURES", {"cpu": block})
+        monkeypatch.setattr(
+            "neuralfield.engines.problems.classifier.BLOCK_PICTURES", {"cpu": block}
+        )
         precision = "float64" if dtype == "float64" else "auto"
         trainer = Trainer(make_task(precision=precision), CPU, "auto", 1, print)
         trainer.engine.run(0, 1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from neuralfield.engines import complex_pass
+from neuralfield.engines.cuda.portable import complex_pass
 from neuralfield.engines.plans import network_plan
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.kernels.complex_layers import complex_layer, real_parameters

@@ -13,8 +13,10 @@ from neuralfield.device import select_device
 from neuralfield.drawing import make_drawer
 from neuralfield.drawing.array_draw import ArrayDraw
 from neuralfield.drawing.cpu_draw import CpuDraw
-from neuralfield.engines import cpu, cpu_cut, crew
-from neuralfield.engines.cpu import CpuEngine
+from neuralfield.engines import crew
+from neuralfield.engines.cpu import cut as cpu_cut
+from neuralfield.engines.cpu import engine as cpu
+from neuralfield.engines.cpu.engine import CpuEngine
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.errors import ResourceError
 from neuralfield.fields import CoordinateNetwork, PictureShape, build_field, field_settings

@@ -9,14 +9,14 @@ from make_problem import SIREN, make_problem
 
 from neuralfield.device import Device
 from neuralfield.engines import batch as engine_batch
-from neuralfield.engines import hopper_narrow_pass as narrow
 from neuralfield.engines.batch import EngineBatch
-from neuralfield.engines.buffers import member_table
-from neuralfield.engines.cuda import BatchKind, CudaEngine
-from neuralfield.engines.cuda_batch import is_faster_together
-from neuralfield.engines.hopper_narrow_pass import HopperNarrowBatch
+from neuralfield.engines.cuda.batch import is_faster_together
+from neuralfield.engines.cuda.buffers import member_table
+from neuralfield.engines.cuda.engine import BatchKind, CudaEngine
+from neuralfield.engines.cuda.hopper import narrow_pass as narrow
+from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowBatch
+from neuralfield.engines.cuda.stages.update import STRANDS
 from neuralfield.engines.plans import batch_plan, network_plan
-from neuralfield.engines.update_stage import STRANDS
 
 H200_PROCESSORS = 132
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from neuralfield.device import Device
-from neuralfield.engines import dependent_launch
-from neuralfield.engines.dependent_launch import DependentLaunch
+from neuralfield.engines.cuda import dependent_launch
+from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 
 
 class Kernel:

@@ -12,10 +12,12 @@ import test_fit
 from make_problem import make_problem
 
 from neuralfield.device import Device, select_device
-from neuralfield.engines import cpu, cuda, make_engine
+from neuralfield.engines import make_engine
 from neuralfield.engines.batch import EngineBatch
-from neuralfield.engines.cpu import CpuEngine
-from neuralfield.engines.hopper_network import HopperNetwork
+from neuralfield.engines.cpu import engine as cpu
+from neuralfield.engines.cpu.engine import CpuEngine
+from neuralfield.engines.cuda import engine as cuda
+from neuralfield.engines.cuda.hopper.network import HopperNetwork
 from neuralfield.engines.plans import network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.errors import ConfigError

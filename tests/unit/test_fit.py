@@ -211,7 +211,7 @@ def test_two_runs_give_the_same_bytes_and_another_seed_others(tmp_path):
 
 @pytest.mark.skipif(available_cores() < 2, reason="needs 2 cores")
 def test_the_number_of_threads_does_not_change_a_byte(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralfield.engines.picture_problem.BLOCK_POINTS", {"cpu": 50})
+    monkeypatch.setattr("neuralfield.engines.problems.picture.BLOCK_POINTS", {"cpu": 50})
     for name, threads in (("one", 1), ("two", 2)):
         train(make_task(batch_pixels=0), tmp_path / name, threads=threads)
     assert sha256(tmp_path / "one/model.safetensors") == sha256(tmp_path / "two/model.safetensors")
@@ -278,7 +278,7 @@ import sys, time
 sys.path[:0] = [{scripts!r}, {tests!r}]
 import test_fit
 from pathlib import Path
-from neuralfield.engines.cpu import CpuEngine
+from neuralfield.engines.cpu.engine import CpuEngine
 from neuralfield.interruption import Interrupted
 take_steps = CpuEngine.run
 def run_slowly(self, first_step, count):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from neuralfield.engines.hopper_rounds import plan_rounds, share_out, share_processors
+from neuralfield.engines.cuda.hopper.rounds import plan_rounds, share_out, share_processors
 
 ORIGINAL = [(1, 320), (1, 448), (2, 320), (1, 256), (1, 192), (1, 192)]
 

@@ -8,16 +8,16 @@ import pytest
 from make_problem import SIREN, make_problem
 
 from neuralfield.device import select_device
-from neuralfield.engines.buffers import PartialGradient
-from neuralfield.engines.plans import batch_plan, network_plan
-from neuralfield.engines.sampling_stage import part_starts, sampling_constants
-from neuralfield.engines.update_stage import (
+from neuralfield.engines.cuda.buffers import PartialGradient
+from neuralfield.engines.cuda.stages.sampling import part_starts, sampling_constants
+from neuralfield.engines.cuda.stages.update import (
     flatten_arrays,
     schedule_struct,
     state_keys,
     update_constants,
     work_table,
 )
+from neuralfield.engines.plans import batch_plan, network_plan
 from neuralfield.kernels import source
 from neuralfield.kernels.plan import BatchPlan
 from neuralfield.schedules import Schedule
@@ -25,17 +25,22 @@ from neuralfield.schedules import Schedule
 CPU = select_device("cpu")
 
 
-def test_included_files_are_put_in_place_once(tmp_path, monkeypatch):
+def test_included_files_of_any_folder_are_put_in_place_once(tmp_path, monkeypatch):
     (tmp_path / "a.cu").write_text('#include "b.cuh"\n#include "c.cuh"\n#include <x.h>\nlast\n')
-    (tmp_path / "b.cuh").write_text('#pragma once\n#include "c.cuh"\nb\n')
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "b.cuh").write_text('#pragma once\n#include "c.cuh"\nb\n')
     (tmp_path / "c.cuh").write_text("// c\n#pragma once\nc\n")
     monkeypatch.setattr(source, "KERNELS", tmp_path)
     assert source.read_source("a.cu") == "// c\nc\nb\n#include <x.h>\nlast\n"
 
 
-@pytest.mark.parametrize("path", sorted(source.KERNELS.glob("*.cu")), ids=lambda path: path.name)
-def test_every_kernel_finds_what_it_includes(path):
-    assert '#include "' not in source.read_source(path.name)
+def test_no_two_kernel_files_have_one_name():
+    assert len(source.source_files()) == len(list(source.KERNELS.rglob("*.cu*")))
+
+
+@pytest.mark.parametrize("name", sorted(source.source_files()))
+def test_every_kernel_finds_what_it_includes(name):
+    assert '#include "' not in source.read_source(name)
 
 
 def test_constants_are_written_so_that_they_read_back():

@@ -3,9 +3,9 @@
 import pytest
 from make_problem import SIREN, make_problem
 
-from neuralfield.engines import cuda
-from neuralfield.engines import hopper_narrow_pass as narrow
-from neuralfield.engines.layer_pass import LayerPass
+from neuralfield.engines.cuda import engine as cuda
+from neuralfield.engines.cuda.hopper import narrow_pass as narrow
+from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.plans import batch_plan, network_plan
 
 

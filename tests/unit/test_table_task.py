@@ -150,7 +150,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, row):
 
 
 def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralfield.engines.table_problem.BLOCK_ROWS", {"cpu": 7})
+    monkeypatch.setattr("neuralfield.engines.problems.table.BLOCK_ROWS", {"cpu": 7})
     threads = min(2, available_cores())
     for name, seed, count in (("a", 0, 1), ("b", 0, threads), ("c", 1, 1)):
         task = make_task(training={"random_seed": seed, "batch_samples": 0})

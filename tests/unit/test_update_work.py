@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neuralfield.engines.buffers import PartialGradient
-from neuralfield.engines.update_stage import work_table
+from neuralfield.engines.cuda.buffers import PartialGradient
+from neuralfield.engines.cuda.stages.update import work_table
 from neuralfield.tensor import Tensor
 
 

@@ -11,7 +11,7 @@ from test_fit import require_same_bytes_after_a_kill, sha256
 from neuralfield.checkpoint import load_arrays, save_arrays
 from neuralfield.device import available_cores, select_device
 from neuralfield.drawing import upscaled_bands as drawing
-from neuralfield.engines.upscaling_problem import Crops, turned, turned_back
+from neuralfield.engines.problems.upscaling import Crops, turned, turned_back
 from neuralfield.errors import CheckpointError, ConfigError
 from neuralfield.fields import Upscaler, describe_field, network_settings
 from neuralfield.history import read_history

@@ -7,7 +7,7 @@ from workspace import SETTINGS
 import estimates
 from compare_estimates import Job, table
 from configuration import read_settings
-from neuralfield.engines import cpu
+from neuralfield.engines.cpu import engine as cpu
 from neuralfield.engines.plans import network_plan
 from neuralfield.fields import FIELDS, PictureShape, build_field, field_settings
 

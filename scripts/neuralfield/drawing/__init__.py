@@ -12,7 +12,8 @@ from neuralfield.drawing.hopper_draw import HopperDraw
 from neuralfield.drawing.layer_draw import LayerDraw
 from neuralfield.drawing.layer_pixels import LayerPixels
 from neuralfield.drawing.mosaic_draw import MosaicDraw
-from neuralfield.engines import cpu, layer_forward
+from neuralfield.engines.cpu import engine as cpu
+from neuralfield.engines.cuda.portable import layer_forward
 from neuralfield.engines.plans import network_plan
 from neuralfield.errors import ConfigError
 from neuralfield.fields.upscaler import UpscalingNetwork

@@ -3,7 +3,7 @@
 import numpy as np
 
 from neuralfield.device import Array
-from neuralfield.engines.cpu_encoding import encoding_numbers
+from neuralfield.engines.cpu.encoding import encoding_numbers
 from neuralfield.engines.crew import Crew
 from neuralfield.engines.plans import network_plan
 from neuralfield.fields import CoordinateNetwork
@@ -19,7 +19,8 @@ class CpuDraw:
     Parameters
     ----------
     network : CoordinateNetwork
-        One that `neuralfield.engines.cpu.reason_against_network` has nothing against, in float32.
+        One that `reason_against_network` of `neuralfield.engines.cpu.engine` has nothing against,
+        in float32.
     threads : int
     """
 

@@ -1,6 +1,6 @@
 """Drawing pixels on cards of compute capability 9.0, from coordinates to means in one kernel.
 
-See `kernels/hopper_draw.cu`.
+See `hopper_draw.cu`.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.hopper_network import (
+from neuralfield.engines.cuda.hopper.network import (
     TILE_THREADS,
     HopperNetwork,
     WeightStream,
@@ -16,7 +16,7 @@ from neuralfield.engines.hopper_network import (
     listed,
     parameter_offsets,
 )
-from neuralfield.engines.hopper_network import reason_against as reason_against_network
+from neuralfield.engines.cuda.hopper.network import reason_against as reason_against_network
 from neuralfield.kernels.plan import TILE_ROWS, NetworkPlan
 from neuralfield.kernels.source import compile_module
 from neuralfield.kernels.wgmma import wgmma_source

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.launch import THREADS, Launch
-from neuralfield.engines.layer_forward import LayerForward, whole_blocks
+from neuralfield.engines.cuda.launch import THREADS, Launch
+from neuralfield.engines.cuda.portable.layer_forward import LayerForward, whole_blocks
 from neuralfield.kernels.plan import TILE_ROWS, NetworkPlan
 from neuralfield.kernels.source import compile_module
 

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from neuralfield.coordinates import Box
 from neuralfield.device import Device, to_host
-from neuralfield.engines.upscaling_problem import ENLARGING, resized, turned, turned_back
+from neuralfield.engines.problems.upscaling import ENLARGING, resized, turned, turned_back
 from neuralfield.fields.upscaler import (
     Upscaler,
     UpscalingNetwork,

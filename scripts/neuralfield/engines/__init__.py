@@ -4,13 +4,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from neuralfield.device import Array, Device, require_memory
-from neuralfield.engines import cpu, cuda, cuda_classifier
-from neuralfield.engines.classifier_problem import ClassifierProblem
-from neuralfield.engines.cpu import CpuEngine
-from neuralfield.engines.cuda import CudaEngine
-from neuralfield.engines.cuda_classifier import ClassifierCudaEngine
-from neuralfield.engines.picture_problem import PictureProblem
-from neuralfield.engines.problem import Problem
+from neuralfield.engines.cpu import engine as cpu
+from neuralfield.engines.cpu.engine import CpuEngine
+from neuralfield.engines.cuda import engine as cuda
+from neuralfield.engines.cuda.classifier import engine as cuda_classifier
+from neuralfield.engines.cuda.classifier.engine import ClassifierCudaEngine
+from neuralfield.engines.cuda.engine import CudaEngine
+from neuralfield.engines.problems.classifier import ClassifierProblem
+from neuralfield.engines.problems.picture import PictureProblem
+from neuralfield.engines.problems.problem import Problem
 from neuralfield.engines.tape import TapeEngine, memory_bytes
 from neuralfield.errors import ConfigError
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from neuralfield.device import Device
 from neuralfield.engines import Engine
 from neuralfield.engines.crew import Crew
-from neuralfield.engines.cuda import BatchKind, CudaEngine
-from neuralfield.engines.cuda_batch import CudaBatch, groups_of
+from neuralfield.engines.cuda.batch import CudaBatch, groups_of
+from neuralfield.engines.cuda.engine import BatchKind, CudaEngine
 
 
 class EngineBatch:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from neuralfield.engines.picture_problem import PictureProblem
+from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.cafe import FourierChebyshev, Product
 from neuralfield.fields.hashgrid import HashEncoding

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from neuralfield.device import Array, Device
-from neuralfield.engines.problem import Problem
+from neuralfield.engines.problems.problem import Problem
 from neuralfield.tensor import gradients
 
 MOST_STEPS = {"cpu": 1, "gpu": 64}

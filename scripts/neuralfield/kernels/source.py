@@ -11,10 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-KERNELS = Path(__file__).parent
+KERNELS = Path(__file__).parent / "cuda"
 
 _LOCAL_INCLUDE = re.compile(r'^[ \t]*#include "([^"]+)"[ \t]*\n', re.MULTILINE)
 _ONCE = re.compile(r"^[ \t]*#pragma once[ \t]*\n", re.MULTILINE)
+
+
+def source_files() -> dict[str, Path]:
+    """Where each kernel file is. A name stands once, whatever the folder, as kernels' names do."""
+    return {path.name: path for path in KERNELS.rglob("*.cu*")}
 
 
 def read_source(name: str) -> str:
@@ -23,15 +28,16 @@ def read_source(name: str) -> str:
     Parameters
     ----------
     name : str
-        Such as ``update.cu``, in this folder.
+        Such as ``update.cu``, without its folder; so it is in the files' own includes.
     """
+    files = source_files()
     included: set[str] = set()
 
     def text_of(name: str) -> str:
         if name in included:
             return ""
         included.add(name)
-        text = _ONCE.sub("", (KERNELS / name).read_text(encoding="utf-8"))
+        text = _ONCE.sub("", files[name].read_text(encoding="utf-8"))
         return _LOCAL_INCLUDE.sub(lambda match: text_of(match[1]), text)
 
     return text_of(name)

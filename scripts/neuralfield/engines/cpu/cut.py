@@ -1,0 +1,89 @@
+"""How the cpu engine cuts its work into pieces: on every machine alike, whatever the threads."""
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from neuralfield.engines.problems.picture import PictureProblem
+
+if TYPE_CHECKING:
+    from neuralfield.kernels.cpu.layout import Layout
+
+MOST_SHARDS = 32
+"""More than most machines have cores; each has a gradient of its own."""
+
+_MOST_SHARD_NUMBERS = 1 << 25
+"""Of all their gradients: 128 MiB."""
+
+_MOST_CHUNK_NUMBERS = 1 << 21
+"""Points, and slopes of their encoded values, that are kept at a time: 8 MiB."""
+
+_PART_PARAMETERS = 1 << 13
+"""Parameters that are moved together, about."""
+
+
+class Cut:
+    """How batches and parameters are cut.
+
+    Parameters
+    ----------
+    problem : PictureProblem
+    layout : Layout
+
+    Attributes
+    ----------
+    block_pixels : int
+        Pixels that pass through the network together.
+    chunks : list of list of (int, int)
+        The batch in chunks, after each of which an encoding's gradient is added to; one, if nothing
+        of the encoding is trained. Each is a list of shards: their first pixel of the batch, and
+        their end.
+    shards : int
+        Most of them in a chunk.
+    chunk_points : int
+        Most points of a chunk.
+    encoding_numbers : int
+        Trained parameters of the encoding.
+    encoding_parts : list of (int, int)
+        First of these that are moved together, and end.
+    layer_parts : list of (int, int, int)
+        Layer, first and end of rows of its weights that are moved together.
+    """
+
+    def __init__(self, problem: PictureProblem, layout: "Layout") -> None:
+        network = problem.network
+        tables = network.encoding.parameters.values()
+        self.encoding_numbers = sum(table.data.size for table in tables)
+        points = problem.points
+        self.block_pixels = layout.block_rows // points
+        pixels = problem.batches.size
+        blocks = -(-pixels // self.block_pixels)
+        most_blocks = blocks
+        if self.encoding_numbers:
+            block_numbers = self.block_pixels * points * (2 + network.encoding.size)
+            most_blocks = max(1, _MOST_CHUNK_NUMBERS // block_numbers)
+        chunks = -(-blocks // most_blocks)
+        size = network.parameter_count - self.encoding_numbers
+        self.shards = min(blocks // chunks, MOST_SHARDS, max(1, _MOST_SHARD_NUMBERS // size))
+        self.chunks = [
+            [
+                (min(pixels, start * self.block_pixels), min(pixels, end * self.block_pixels))
+                for start, end in pairwise(_ends(first, last, self.shards))
+            ]
+            for first, last in pairwise(_ends(0, blocks, chunks))
+        ]
+        self.chunk_points = max(chunk[-1][1] - chunk[0][0] for chunk in self.chunks) * points
+        self.encoding_parts = [
+            (first, min(first + _PART_PARAMETERS, self.encoding_numbers))
+            for first in range(0, self.encoding_numbers, _PART_PARAMETERS)
+        ]
+        self.layer_parts: list[tuple[int, int, int]] = []
+        for layer, linear in enumerate(network.layers):
+            rows = linear.fan_in + (linear.bias is not None)
+            step = max(1, _PART_PARAMETERS // linear.fan_out)
+            for first in range(0, rows, step):
+                self.layer_parts.append((layer, first, min(rows, first + step)))
+
+
+def _ends(first: int, end: int, parts: int) -> list[int]:
+    """Where parts of a range begin, and where the last one ends: as even as possible."""
+    return [first + (end - first) * i // parts for i in range(parts + 1)]

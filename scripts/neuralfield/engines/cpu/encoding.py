@@ -1,0 +1,83 @@
+"""Encodings as the cpu engine's kernels are given them, and the gradient of one that is trained."""
+
+from typing import Any
+
+import numpy as np
+
+from neuralfield.engines.cpu.cut import Cut
+from neuralfield.engines.crew import Crew
+from neuralfield.fields import CoordinateNetwork
+from neuralfield.fields.hashgrid import HashEncoding
+from neuralfield.fields.network import CornerBias, Encoding, FourierFeatures
+from neuralfield.kernels.plan import ENCODINGS, NetworkPlan
+
+
+def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any, ...]:
+    """What `kernels.cpu.encodings.encode` has to know of a network's encoding.
+
+    Returns
+    -------
+    kind, width, height : int
+    frequencies : array of float32, shape (2, F)
+    levels : array of int64, shape (L, 3)
+    table : array of float32, shape (rows, features)
+        The network's own, not a copy.
+    """
+    encoding = network.encoding
+    width = height = 0
+    frequencies = np.empty((2, 0), np.float32)
+    table = np.empty((0, 1), np.float32)
+    if isinstance(encoding, CornerBias):
+        width, height = encoding.width, encoding.height
+    elif isinstance(encoding, FourierFeatures):
+        frequencies = encoding.frequencies
+    elif isinstance(encoding, HashEncoding):
+        table = encoding.table.data
+    kind = ENCODINGS.index(plan.encoding)
+    return kind, width, height, frequencies, _levels(encoding), table
+
+
+def _levels(encoding: Encoding) -> np.ndarray:
+    """Of a hash grid, see `kernels.cpu.grids`; none for other encodings."""
+    levels = encoding.levels if isinstance(encoding, HashEncoding) else ()
+    numbers = [(level.resolution, level.start, level.rows) for level in levels]
+    return np.array(numbers, np.int64).reshape(-1, 3)
+
+
+class GridGradient:
+    """The gradient of a hash grid's table, a level a piece of work.
+
+    A corner's gradient is a sum over the points around it, in their order: a level is added up by
+    one thread, from slopes that the pass has left. For other encodings there is nothing to do.
+
+    Parameters
+    ----------
+    encoding : Encoding
+    cut : Cut
+    """
+
+    def __init__(self, encoding: Encoding, cut: Cut) -> None:
+        # imported here, because Numba takes a moment to start
+        from neuralfield.kernels.cpu import grids
+
+        self._add, self._levels = grids.add_level_gradient, _levels(encoding)
+        values = encoding.size if len(self._levels) else 0
+        self._points = np.zeros((2, cut.chunk_points if values else 0), np.float32)
+        self._slopes = np.zeros((values, self._points.shape[1]), np.float32)
+        self.numbers = np.zeros(cut.encoding_numbers, np.float32)
+        """The gradient, in one piece."""
+
+    def kept(self, place: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """Where the pass leaves points and slopes, see `kernels.cpu.block.train_blocks`."""
+        return self._points, self._slopes, place
+
+    def add_chunk(self, crew: Crew, points: int, *, is_first: bool) -> None:
+        """Add what the points of a chunk contribute; the first chunk of a step begins anew."""
+        if not len(self._levels):
+            return
+        gradient = self.numbers.reshape(-1, len(self._slopes) // len(self._levels))
+
+        def add(level: int, member: int) -> None:
+            self._add(self._levels, level, self._points, self._slopes, points, gradient, is_first)
+
+        crew.run(add, len(self._levels))

@@ -1,0 +1,123 @@
+"""Steps of several cuda engines in one launch of each kernel: many small networks on one card.
+
+Every engine keeps its own arrays, and its own way to take steps alone. Here are tables of where
+they lie. A step has the same stages, and sums are cut as they are alone, so that it makes no
+difference to a network's bytes who goes with it, or how often.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from neuralfield.device import Device
+from neuralfield.engines.cuda.engine import BatchKind, CudaEngine
+from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowBatch, HopperNarrowPass
+from neuralfield.engines.cuda.hopper.network import card_limits
+from neuralfield.engines.cuda.recorded_engine import memory_in_words
+from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
+from neuralfield.engines.cuda.stages.sampling import SamplingBatch
+from neuralfield.engines.cuda.stages.update_batch import UpdateBatch
+
+_REMEDY = "train fewer networks in a job (sweeps: batch)"
+
+
+class CudaBatch:
+    """Steps of engines of one kind.
+
+    Parameters
+    ----------
+    device : Device
+    engines : sequence of CudaEngine
+        With the same `batch_kind`, none of them closed.
+
+    Raises
+    ------
+    ResourceError
+        The card has too little memory.
+    """
+
+    def __init__(self, device: Device, engines: Sequence[CudaEngine]) -> None:
+        self.engines = list(engines)
+        self._cuda = device.xp.cuda
+        sampling = [engine.stages.sampling for engine in engines]
+        self._is_constant = sampling[0].is_constant
+        passes = [engine.stages.own_pass for engine in engines]
+        narrow_passes = [each for each in passes if isinstance(each, HopperNarrowPass)]
+        with memory_in_words(device, _REMEDY):
+            self._next_steps = device.xp.zeros(len(engines), dtype="int64")
+            self._sampling = SamplingBatch(device, sampling, self._next_steps)
+            self._pass = HopperNarrowBatch(device, narrow_passes, self._next_steps)
+            self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
+            self._steps = RecordedSteps(device, self._begin, self._launch_step)
+            device.synchronize()
+            self._steps.warm_up(self._pass)
+            self._steps.record()
+
+    def run(self, first_step: int, count: int) -> None:
+        """Take steps with all; see `CudaEngine.run`."""
+        self._steps.run(first_step, count)
+
+    def close(self) -> None:
+        """Wait for the steps, and let go of the graphs."""
+        self._steps.close()
+
+    def _begin(self, first_step: int) -> None:
+        self._next_steps.fill(first_step)  # first: sampling reads it before its wait
+        self._update.set_step(first_step)
+        for engine in self.engines:  # no pass is kept here: an engine that is closed lets it go
+            engine.stages.own_pass.prepare()
+        if not self._is_constant:
+            self._sampling.launch()
+
+    def _launch_step(self) -> None:
+        with named_range(self._cuda, "pass: hopper-narrow, batch"):
+            self._pass.launch()
+        with named_range(self._cuda, "update"):
+            self._update.launch()
+        if not self._is_constant:
+            with named_range(self._cuda, "sampling of the next step"):
+                self._sampling.launch()
+
+
+def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict[int, CudaEngine]]:
+    """Which engines take their steps together; those in no group take turns.
+
+    Parameters
+    ----------
+    engines : sequence of Engine
+    device : Device
+
+    Returns
+    -------
+    dict of kind to (dict of int to CudaEngine)
+        By their places in `engines`.
+    """
+    groups: dict[BatchKind, dict[int, CudaEngine]] = defaultdict(dict)
+    for place, engine in enumerate(engines):
+        if isinstance(engine, CudaEngine) and engine.batch_kind is not None:
+            groups[engine.batch_kind][place] = engine
+    if not groups:
+        return {}
+    processors, _ = card_limits(device)
+    return {
+        kind: group
+        for kind, group in groups.items()
+        if is_faster_together(kind.batch.tiles, len(group), processors)
+    }
+
+
+def is_faster_together(tiles: int, members: int, processors: int) -> bool:
+    """Whether a step of all takes less time than theirs one after another, about.
+
+    A network whose batch keeps the whole card busy has nothing to gain; nor have a few networks,
+    each of which is worked on by few multiprocessors here.
+
+    Parameters
+    ----------
+    tiles : int
+        Of a network's batch.
+    members : int
+    processors : int
+        Multiprocessors of the card.
+    """
+    in_turns = members * HopperNarrowPass.step_tiles(tiles, processors)
+    return HopperNarrowBatch.step_tiles(tiles, members, processors) < in_turns

@@ -1,0 +1,132 @@
+"""What the parts of the cuda engine share: arrays on the card, and what a pass gives back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from neuralfield.device import Array, Device
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Arrays on the card that outlive a step; float32.
+
+    Attributes
+    ----------
+    parameters : array, shape (n,)
+        All parameters one after another, weights row by row.
+    offsets : mapping of name to int
+        Where each parameter begins.
+    inputs : array, shape (rows, 2)
+        x, y of every row; u, v for corners.
+    targets : array, shape (pixels, channels)
+        Slot by slot.
+    weights : array, shape (pixels,), or None
+        None: all slots alike.
+    frequencies : array, shape (2, F), or None
+        Of Fourier features.
+    """
+
+    parameters: Array
+    offsets: Mapping[str, int]
+    inputs: Array
+    targets: Array
+    weights: Array | None
+    frequencies: Array | None
+
+
+@dataclass(frozen=True)
+class WeightCopy:
+    """A weight as matrix products want it, see `weight_blocks.cuh`.
+
+    Attributes
+    ----------
+    forward : array of float16
+    backward : array of float16, or None
+        The transpose.
+    factor : float
+        The copy is so many times the weight.
+    """
+
+    forward: Array
+    backward: Array | None
+    factor: float
+
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Where the two lie on the card; 0 for None."""
+        return self.forward.data.ptr, 0 if self.backward is None else self.backward.data.ptr
+
+
+@dataclass(frozen=True)
+class PartialGradient:
+    """The gradient of one parameter tensor, as parts still to be added up.
+
+    Element (part, row, column) is at ``part * part_stride + row * row_stride + column`` of
+    `array`, from `offset` on; a bias has one row. The gradient is `scale` times the sum over
+    parts in increasing order.
+
+    Attributes
+    ----------
+    array : array of float32
+    parts, part_stride, row_stride, offset : int
+        In elements.
+    scale : float
+    copy : WeightCopy, optional
+        To be kept up to date with the parameter.
+    columns : int, optional
+        Of a row, where a row of the parameter is several rows here; without a copy.
+    """
+
+    array: Array
+    parts: int
+    part_stride: int
+    row_stride: int
+    offset: int
+    scale: float
+    copy: WeightCopy | None = None
+    columns: int | None = None
+
+
+class Pass(Protocol):
+    """Forward, loss and backward for one batch."""
+
+    name: str
+    loss_partials: Array
+    """float64, shape (n, 2): their column sums are the batch's mean loss and squared error."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it has allocated."""
+        ...
+
+    def partial_gradients(self) -> list[PartialGradient]:
+        """One for each parameter tensor, in order."""
+        ...
+
+    def prepare(self) -> None:
+        """Put on the current stream what is due when others than the update set parameters."""
+        ...
+
+    def launch(self) -> None:
+        """Put the pass on the current stream; allocates nothing and waits for nothing."""
+        ...
+
+
+def member_table(device: Device, members: Sequence[Sequence[Any]]) -> Array:
+    """What a kernel is given, as an array of structs, one for each member of a batch.
+
+    Parameters
+    ----------
+    device : Device
+    members : sequence of sequence
+        Arrays on the card, whose addresses are taken, and numbers of 64 bits.
+
+    Returns
+    -------
+    array of uint64
+    """
+    rows = [[int(a) if isinstance(a, np.integer) else a.data.ptr for a in m] for m in members]
+    return device.asarray(np.array(rows, np.uint64))

@@ -1,0 +1,1 @@
+"""The engine for classifiers: its plan, its pass, and the pictures of a batch."""

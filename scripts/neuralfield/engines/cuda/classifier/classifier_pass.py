@@ -1,0 +1,255 @@
+"""The pass of classifiers: forward, loss and backward of a batch of pictures, layer by layer."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from neuralfield.device import Array, Device
+from neuralfield.engines.cuda.buffers import PartialGradient
+from neuralfield.engines.cuda.classifier.drawing_stage import DrawingStage
+from neuralfield.engines.cuda.hopper.network import card_limits
+from neuralfield.engines.cuda.launch import Launch
+from neuralfield.kernels.classifier_plan import ClassifierPlan
+from neuralfield.kernels.convolution_plan import (
+    SHARED_LIMIT_BYTES,
+    ConvolutionShape,
+    KernelPlan,
+    backward_plan,
+    forward_plan,
+    gradient_plan,
+    reason_against,
+)
+from neuralfield.kernels.source import compile_module
+
+_HEAD_THREADS = 512
+_HEAD_PICTURES = (4, 2, 1)
+_HEAD_OWN_BYTES = 64
+"""Of shared memory, for the loss; more than it takes."""
+
+_GRADIENT_TILE = (32, 64)
+_LEAST_SHARE = 32
+_DROPOUT_WORDS = 1 << 32
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A convolution's arrays.
+
+    Attributes
+    ----------
+    values, winners, slopes : array, shape (batch, values out)
+        After pooling and relu; see `convolution.cu`.
+    parts : array of float32, shape (parts, parameters)
+        Of the gradient.
+    """
+
+    shape: ConvolutionShape
+    values: Array
+    winners: Array
+    slopes: Array
+    parts: Array
+
+
+class ClassifierPass:
+    """Forward, loss and backward for one batch; see `neuralfield.engines.cuda.buffers.Pass`.
+
+    A kernel for each layer and direction; linear layers are worked on by one, forward and back.
+
+    Parameters
+    ----------
+    device : Device
+    plan : ClassifierPlan
+        One that `reason_against_plan` has nothing against.
+    parameters : array of float32, shape (n,)
+        All parameters one after another.
+    drawn : DrawingStage
+        What gives the batch.
+    random_seed : int
+        Of dropout.
+    step : array of int64, shape ()
+        Steps finished so far, on the card.
+    """
+
+    name = "classifier"
+
+    def __init__(
+        self,
+        device: Device,
+        plan: ClassifierPlan,
+        parameters: Array,
+        drawn: DrawingStage,
+        random_seed: int,
+        step: Array,
+    ) -> None:
+        self._device, self._plan, self._drawn = device, plan, drawn
+        self._multiprocessors, self._shared_limit_bytes = card_limits(device)
+        self._arrays: list[Array] = []
+        self._stages: list[_Stage] = []
+        self._forward: list[Launch] = []
+        self._backward: list[Launch] = []
+        offset, values = 0, drawn.inputs
+        for shape in plan.convolutions:
+            offset, values = self._add_convolution(shape, parameters, offset, values)
+        self._add_head(parameters[offset:], values, random_seed, step)
+        self._launches = [*self._forward, *self._backward]
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it has allocated."""
+        return sum(array.nbytes for array in self._arrays)
+
+    def partial_gradients(self) -> list[PartialGradient]:
+        """One for each parameter tensor, in order."""
+        found = []
+        for stage in self._stages:
+            columns, stride = stage.shape.channels_out, stage.shape.parameters
+            weights = PartialGradient(stage.parts, len(stage.parts), stride, columns, 0, 1.0)
+            found += [weights, _bias_after(weights, stride - columns)]
+        offsets = self._plan.part_offsets
+        for layer, (into, out) in enumerate(pairwise(self._plan.sizes)):
+            parts, start = self._dense_parts, offsets[layer]
+            weights = PartialGradient(parts, len(parts), offsets[-1], out, start, 1.0)
+            found += [weights, _bias_after(weights, start + into * out)]
+        return found
+
+    def prepare(self) -> None:
+        """Nothing: kernels read the parameters themselves."""
+
+    def launch(self) -> None:
+        """Put the pass on the current stream."""
+        for launch in self._launches:
+            launch()
+
+    def _array(self, *shape: int, dtype: str = "float32") -> Array:
+        self._arrays.append(self._device.xp.zeros(shape, dtype=dtype))
+        return self._arrays[-1]
+
+    def _add_convolution(
+        self, shape: ConvolutionShape, parameters: Array, offset: int, pictures: Array
+    ) -> tuple[int, Array]:
+        """Launches of one convolution; gives where the next one's parameters begin, and values."""
+        batch = self._plan.batch
+        forward, backward, gradient = (
+            _existing(plan(shape, batch, self._multiprocessors))
+            for plan in (forward_plan, backward_plan, gradient_plan)
+        )
+        constants = shape.constants(batch)
+        for plan in (forward, backward, gradient):
+            constants |= plan.constants
+        module = compile_module("convolution.cu", constants)
+        stage = _Stage(
+            shape,
+            values=self._array(batch, shape.values_out),
+            winners=self._array(batch, shape.values_out, dtype="uint16"),
+            slopes=self._array(batch, shape.values_out),
+            parts=self._array(gradient.grid[0], shape.parameters),
+        )
+        weights, bias_at = parameters[offset:], offset + shape.parameters - shape.channels_out
+        bias = parameters[bias_at:]
+        arguments = (pictures, weights, bias, stage.values, stage.winners)
+        self._forward.append(self._launch_of(module, "convolve", forward, arguments))
+        arguments = (pictures, stage.slopes, stage.winners, stage.parts)
+        own = [self._launch_of(module, "gradient", gradient, arguments)]
+        if self._stages:
+            arguments = (stage.slopes, stage.winners, weights, self._stages[-1].slopes)
+            own.append(self._launch_of(module, "slopes_back", backward, arguments))
+        self._backward = own + self._backward
+        self._stages.append(stage)
+        return offset + shape.parameters, stage.values
+
+    def _launch_of(
+        self, module: Any, name: str, plan: KernelPlan, arguments: tuple[Any, ...]
+    ) -> Launch:
+        kernel = module.get_function(name)
+        kernel.max_dynamic_shared_size_bytes = plan.shared_bytes
+        return Launch(kernel, plan.grid, arguments, plan.threads, plan.shared_bytes)
+
+    def _add_head(self, parameters: Array, flat: Array, random_seed: int, step: Array) -> None:
+        """Launches of the linear layers; they come between forward and backward."""
+        plan, batch, sizes = self._plan, self._plan.batch, self._plan.sizes
+        pictures = next(
+            p for p in _HEAD_PICTURES if p == 1 or _head_bytes(plan, p) <= self._shared_limit_bytes
+        )
+        blocks = -(-batch // pictures)
+        self.loss_partials = self._array(blocks, 2, dtype="float64")
+        hidden = self._array(max(1, batch * sum(sizes[1:-1])))
+        slopes = self._array(batch * sum(sizes[1:]))
+        flat_slopes = self._stages[-1].slopes if self._stages else self._array(*flat.shape)
+        tiles = sum(
+            -(-(into + 1) // _GRADIENT_TILE[0]) * -(-out // _GRADIENT_TILE[1])
+            for into, out in pairwise(sizes)
+        )
+        shares = min(-(-2 * self._multiprocessors // tiles), -(-batch // _LEAST_SHARE))
+        share = -(-batch // shares)
+        shares = -(-batch // share)
+        self._dense_parts = self._array(shares, plan.part_offsets[-1])
+
+        constants = plan.head_constants()
+        head = compile_module(
+            "dense_head.cu", constants | head_constants(plan, pictures, random_seed)
+        ).get_function("dense_head")
+        shared_bytes = _head_bytes(plan, pictures)
+        head.max_dynamic_shared_size_bytes = shared_bytes
+        drawn = self._drawn
+        arguments = (
+            *(step, drawn.samples, drawn.labels, flat, parameters),
+            *(hidden, slopes, flat_slopes, self.loss_partials),
+        )
+        self._forward.append(Launch(head, (blocks,), arguments, _HEAD_THREADS, shared_bytes))
+        gradient = compile_module("dense_gradient.cu", constants | {"SHARE": share}).get_function(
+            "dense_gradient"
+        )
+        arguments = (flat, hidden, slopes, self._dense_parts)
+        self._forward.append(Launch(gradient, (tiles, shares), arguments))
+
+
+def head_constants(plan: ClassifierPlan, pictures: int, random_seed: int) -> dict[str, Any]:
+    """What the kernel `dense_head` is compiled with, beside the sizes of its layers."""
+    return {
+        "PICTURES": pictures,
+        "HAS_DROPOUT": int(plan.dropout > 0),
+        "THRESHOLD": f"{min(round(plan.dropout * _DROPOUT_WORDS), _DROPOUT_WORDS - 1)}u",
+        "KEPT_FACTOR": 1 / (1 - plan.dropout),
+        "SEED": f"{random_seed}ull",
+        "THREADS": _HEAD_THREADS,
+    }
+
+
+def reason_against_plan(plan: ClassifierPlan) -> str | None:
+    """Why the pass cannot do it; None: it can."""
+    for shape in plan.convolutions:
+        reason = reason_against(shape)
+        if reason is not None:
+            return reason
+    if _head_bytes(plan, 1) > SHARED_LIMIT_BYTES:
+        return f"linear layers of {sum(plan.sizes):,} values for a picture, all together"
+    return None
+
+
+def activation_bytes(plan: ClassifierPlan) -> int:
+    """What a batch needs, but for parts of gradients."""
+    values = plan.pixels + sum(10 * shape.values_out for shape in plan.convolutions) // 4
+    return 4 * plan.batch * (values + 2 * sum(plan.sizes))
+
+
+def _head_bytes(plan: ClassifierPlan, pictures: int) -> int:
+    """Shared memory of the kernel `dense_head`."""
+    numbers = sum(plan.sizes) + 2 * max(plan.sizes) + _HEAD_THREADS
+    return 4 * pictures * numbers + _HEAD_OWN_BYTES
+
+
+def _bias_after(weights: PartialGradient, offset: int) -> PartialGradient:
+    """Of the biases, which lie behind the weights."""
+    return PartialGradient(
+        weights.array,
+        weights.parts,
+        weights.part_stride,
+        weights.row_stride,
+        offset,
+        weights.scale,
+    )
+
+
+def _existing(plan: KernelPlan | None) -> KernelPlan:
+    assert plan is not None  # `reason_against_plan` would have said so
+    return plan

@@ -1,0 +1,194 @@
+"""One batch forwards and backwards, with all gradients, in one kernel: for products of linear maps.
+
+On cards of compute capability 9.0, in 16-bit products. Nothing of a tile of 64 points goes to
+global memory; see `kernels/hopper_product.cu`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from neuralfield.device import Array, Device
+from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
+from neuralfield.engines.cuda.hopper.network import (
+    addresses,
+    card_limits,
+    listed,
+    parameter_offsets,
+)
+from neuralfield.engines.cuda.launch import Launch
+from neuralfield.kernels.plan import (
+    ACTIVATIONS,
+    MIXED_GRADIENT_SCALE,
+    TILE_ROWS,
+    BatchPlan,
+    NetworkPlan,
+)
+from neuralfield.kernels.source import compile_module
+from neuralfield.kernels.wgmma import operand_wgmma_source, wgmma_source
+
+_WARPGROUPS = 2
+_UNIT = 16
+"""Columns of each factor that are made at a time."""
+
+_MOST_FEATURES, _MOST_SUMS, _MOST_UNIT_SUMS = 128, 144, 32
+"""Sums that a thread has room for: of the first weight's gradient, and of a unit's factors."""
+
+_SHARED_LIMIT_BYTES = 232_448
+"""What a block may have with compute capability 9.0."""
+
+
+class HopperProductPass:
+    """Forward, loss and backward for one batch; see `neuralfield.engines.buffers.Pass`.
+
+    Parameters
+    ----------
+    device : Device
+    network : NetworkPlan
+    batch : BatchPlan
+    buffers : Buffers
+    precision : {"mixed"}
+    """
+
+    name = "hopper-product"
+
+    def __init__(
+        self,
+        device: Device,
+        network: NetworkPlan,
+        batch: BatchPlan,
+        buffers: Buffers,
+        precision: str,
+    ) -> None:
+        self._network, self._batch, self._xp = network, batch, device.xp
+        blocks = min(card_limits(device)[0], batch.tiles)
+        self._allocated: list[Array] = []
+        first, _, last = network.layers
+        padded, channels = _padded(network), last.fan_out
+        self._gradients = {
+            "layers.0.weight": self._zeros(blocks, first.fan_in, first.factors, padded),
+            "layers.0.bias": self._zeros(blocks, first.factors, padded),
+            "layers.1.weight": self._zeros(blocks, padded, padded),
+            "layers.1.bias": self._zeros(blocks, padded),
+            "layers.2.weight": self._zeros(blocks, padded, channels),
+            "layers.2.bias": self._zeros(blocks, channels),
+        }
+        self.loss_partials = self._zeros(blocks, 2, dtype="float64")
+        pointers = [
+            *(buffers.inputs, buffers.targets, buffers.weights, buffers.parameters),
+            *(buffers.frequencies, *self._gradients.values(), self.loss_partials),
+        ]
+        numbers = np.array(parameter_offsets(network, buffers.offsets), np.int32)
+        table = np.concatenate([addresses(pointers).view(np.uint8), numbers.view(np.uint8)])
+        arguments = self._xp.asarray(table)
+        self._allocated.append(arguments)
+        assert buffers.frequencies is not None
+        constants = _constants(network, batch, buffers.frequencies.shape[1])
+        module = compile_module("hopper_product.cu", constants, _prelude(network))
+        kernel = module.get_function("hopper_product")
+        kernel.max_dynamic_shared_size_bytes = _SHARED_LIMIT_BYTES
+        threads = _WARPGROUPS * 128
+        self._launch = Launch(kernel, (blocks,), (arguments,), threads, _SHARED_LIMIT_BYTES)
+
+    @staticmethod
+    def reason_against(
+        network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
+    ) -> str | None:
+        """Why this pass cannot do it; None: it can."""
+        if compute_capability != 90:
+            return f"compute capability {compute_capability / 10}, not 9.0"
+        if precision != "mixed":
+            return f"precision {precision}, not mixed"
+        if batch.points > TILE_ROWS:
+            return f"{batch.points} points a pixel, more than {TILE_ROWS}"
+        if network.encoding != "chebyshev":
+            return "other features than waves and polynomials"
+        if [layer.activation for layer in network.layers] != ["product", "relu", None]:
+            return "other layers than a product and one relu layer"
+        first, second, last = network.layers
+        if second.fan_out != second.fan_in or last.fan_out > 4:
+            return "layers of unequal widths, or more than 4 channels"
+        padded = _padded(network)
+        sums = -(-first.fan_in // 64) * first.factors * padded // 4
+        unit_sums = first.factors * _UNIT // 2
+        if first.fan_in > _MOST_FEATURES or sums > _MOST_SUMS or unit_sums > _MOST_UNIT_SUMS:
+            return "gradients that have no room on a multiprocessor"
+        if _shared_bytes(network) > _SHARED_LIMIT_BYTES:
+            return "layers that have no room on a multiprocessor"
+        return None
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it has allocated."""
+        return sum(array.nbytes for array in self._allocated)
+
+    def partial_gradients(self) -> list[PartialGradient]:
+        """One for each parameter tensor, in order."""
+        scale = 1 / (MIXED_GRADIENT_SCALE * self._batch.pixels * self._batch.channels)
+        return [self._partial(name, scale) for name in self._network.parameter_names]
+
+    def prepare(self) -> None:
+        """Nothing: each `launch` begins with the parameters as they are."""
+
+    def launch(self) -> None:
+        """Put the pass on the current stream."""
+        self._launch()
+
+    def _partial(self, name: str, scale: float) -> PartialGradient:
+        array = self._gradients[name]
+        layer = self._network.layers[int(name.split(".")[1])]
+        stride = array.size // len(array)
+        columns = layer.values_out
+        return PartialGradient(
+            array, len(array), stride, array.shape[-1], 0, scale, columns=columns
+        )
+
+    def _zeros(self, *shape: int, dtype: str = "float32") -> Array:
+        self._allocated.append(self._xp.zeros(shape, dtype=dtype))
+        return self._allocated[-1]
+
+
+def _padded(network: NetworkPlan) -> int:
+    """Columns of each factor, for two warpgroups with whole units."""
+    step = _WARPGROUPS * _UNIT
+    return -(-network.layers[0].values_out // step) * step
+
+
+def _shared_bytes(network: NetworkPlan) -> int:
+    """At least the shared memory of a block."""
+    first, channels = network.layers[0], network.layers[-1].fan_out
+    features, padded = -(-first.fan_in // 64) * 64, _padded(network)
+    weights = 2 * features * first.factors * padded + (2 + 4) * padded**2
+    tables = 2 * TILE_ROWS * (2 * features + (first.factors + 2) * padded)
+    numbers = 2 * features + padded * (2 * first.factors + 2 * channels + 2)
+    return weights + tables + 4 * numbers + 1024
+
+
+def _constants(network: NetworkPlan, batch: BatchPlan, waves: int) -> dict[str, Any]:
+    first, padded = network.layers[0], _padded(network)
+    frequencies = listed(["1.0f"] * 2)
+    return {
+        **network.constants(),
+        **batch.constants(),
+        "HIDDEN": 2,
+        "WIDTHS": listed([padded] * 2),
+        "REAL_WIDTHS": listed([first.values_out] * 2),
+        "FOURIER_COUNT": waves,
+        "INPUT_WIDTH": -(-first.fan_in // 64) * 64,
+        "ACTIVATION": ACTIVATIONS.index("relu"),
+        "FREQUENCIES": frequencies,
+        "INVERSE_FREQUENCIES": frequencies,
+        "BLOCK_TILES": _WARPGROUPS,
+        "STAGES": 1,
+        "STAGE_BYTES": 16384,
+        "GRADIENT_SCALE": MIXED_GRADIENT_SCALE,
+        "FACTORS": first.factors,
+        "FEATURES": first.fan_in,
+        "WIDTH": first.values_out,
+        "SHARED_BYTES": _SHARED_LIMIT_BYTES,
+    }
+
+
+def _prelude(network: NetworkPlan) -> str:
+    own, factors = _padded(network) // _WARPGROUPS, network.layers[0].factors
+    return wgmma_source({8, own, factors * _UNIT, factors * own}) + operand_wgmma_source({own})

@@ -1,0 +1,1 @@
+"""The pass for any card, layer by layer, and what goes before and behind every pass."""

@@ -1,0 +1,114 @@
+"""Features of hash grids for the passes of the cuda engine; see `grid_features.cu`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from neuralfield.device import Array
+from neuralfield.engines.cuda.launch import THREADS, Launch
+from neuralfield.kernels import grids
+from neuralfield.kernels.plan import NetworkPlan
+from neuralfield.kernels.source import compile_module
+
+_SECTOR_BYTES = 32
+"""What a card reads or writes at the least."""
+
+
+@dataclass(frozen=True)
+class FeatureLayout:
+    """How features of rows, or their slopes, lie in memory.
+
+    Number c of row r is at ``r * row_stride + c // 2 * pair_stride + c % 2``.
+
+    Attributes
+    ----------
+    row_stride, pair_stride : int
+        In numbers, even.
+    is_mixed : bool
+        Whether numbers are fp16, not float32.
+    """
+
+    row_stride: int
+    pair_stride: int
+    is_mixed: bool
+
+    @classmethod
+    def of_rows(cls, width: int, *, is_mixed: bool) -> "FeatureLayout":
+        """Rows of so many numbers, one after another."""
+        return cls(width, 2, is_mixed)
+
+    @classmethod
+    def of_pairs(cls, rows: int) -> "FeatureLayout":
+        """Pairs of fp16 numbers: the first of all rows, then the second."""
+        return cls(2, 2 * rows, True)
+
+
+def grid_constants(network: NetworkPlan, layout: FeatureLayout) -> dict[str, Any]:
+    """For a kernel that includes grid_corners.cuh."""
+    structs = [(*level, (level[2] - 1) * grids.is_hashed(level)) for level in network.levels]
+    return {
+        "LEVELS": len(structs),
+        "GRID_LEVELS": struct_list(structs),
+        "FEATURES": network.table_shape[1],
+        "MIXED": layout.is_mixed,
+        "ROW_STRIDE": layout.row_stride,
+        "PAIR_STRIDE": f"{layout.pair_stride}ll",
+    }
+
+
+def struct_list(structs: list[tuple[int, ...]]) -> str:
+    """Structs as C++ writes an array of them."""
+    return "{" + ", ".join(f"{{{', '.join(map(str, struct))}}}" for struct in structs) + "}"
+
+
+class GridFeatures:
+    """Features of points, from the table as it is at each launch.
+
+    Parameters
+    ----------
+    network : NetworkPlan
+    parameters : array of float32, shape (n,)
+    offsets : mapping of name to int
+        Where each parameter begins.
+    layout : FeatureLayout
+        Of the features.
+    """
+
+    def __init__(
+        self,
+        network: NetworkPlan,
+        parameters: Array,
+        offsets: Mapping[str, int],
+        layout: FeatureLayout,
+    ) -> None:
+        self._table = parameters[offsets["encoding.table"] :]
+        levels_abreast = _levels_abreast(network, layout)
+        self._levels = levels_abreast, -(-len(network.levels) // levels_abreast)
+        constants = grid_constants(network, layout) | {"LEVELS_ABREAST": levels_abreast}
+        module = compile_module("grid_features.cu", constants)
+        self._kernel = module.get_function("grid_features")
+
+    def launch(self, inputs: Array, valid_rows: int, rows: int, features: Array) -> Launch:
+        """The features of rows, of which those beyond the valid ones are computed as for (0, 0).
+
+        Parameters
+        ----------
+        inputs : array of float32, shape (valid_rows or more, 2)
+        valid_rows, rows : int
+        features : array
+            Written; its first number is the first row's.
+        """
+        arguments = (inputs, np.int32(valid_rows), np.int32(rows), self._table, features)
+        levels_abreast, groups = self._levels
+        grid = (-(-rows * levels_abreast // THREADS), groups)
+        return Launch(self._kernel, grid, arguments)
+
+
+def _levels_abreast(network: NetworkPlan, layout: FeatureLayout) -> int:
+    """How many levels of a row lie in as much memory as a card writes at a time."""
+    if layout.pair_stride != 2:
+        return 1
+    level_bytes = network.table_shape[1] * (2 if layout.is_mixed else 4)
+    return min(len(network.levels), max(1, _SECTOR_BYTES // level_bytes))

@@ -1,0 +1,203 @@
+"""The gradient of a hash grid's table, from slopes of points' features, on a card.
+
+Where each step sees all pixels of a picture, sums go along its lines and then down; see
+`grid_picture.cu`. Any other points add their shares up in whole numbers; see
+`grid_points.cu`. Both give the same bytes each time.
+"""
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from neuralfield.coordinates import axis_centres, extent
+from neuralfield.device import Array, Device
+from neuralfield.engines.cuda.buffers import PartialGradient
+from neuralfield.engines.cuda.launch import THREADS, Launch
+from neuralfield.engines.cuda.portable.grid_features import (
+    FeatureLayout,
+    grid_constants,
+    struct_list,
+)
+from neuralfield.kernels import grids
+from neuralfield.kernels.plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPlan
+from neuralfield.kernels.source import compile_module
+
+_MOST_PICTURE_ROWS = 1 << 24
+"""Of batches whose slopes, and the sums along lines, lie in memory at once. Part of the result."""
+
+_LARGEST_SLOPE = 64.0
+"""Of the loss with respect to a feature, summed over the batch and not yet divided by its size;
+what is beyond counts as that much. The largest number that fp16 has room for, scaled."""
+
+_WHOLE_BITS = 62
+"""Of a sum in 64 bits: one is its sign, and one is left free."""
+
+
+class TableGradient(Protocol):
+    """Makes the gradient of a table out of slopes that a pass leaves, chunk by chunk."""
+
+    keeps_all: bool
+    """Whether slopes of all chunks are to be kept until the last, not each in the place of the one
+    before."""
+
+    array: Array
+    """float32, shape (table's rows * features,) and up to three more: the gradient, as many times
+    as large as the slopes."""
+
+    memory_bytes: int
+
+    def launches(self, slopes: Array, inputs: Array, rows: int, *, is_last: bool) -> list[Launch]:
+        """What is due after a chunk.
+
+        Parameters
+        ----------
+        slopes : array
+            Its first number is that of the chunk's first row, or the batch's where all are kept.
+        inputs : array of float32, shape (n, 2)
+            From the chunk's first row on.
+        rows : int
+            Of the chunk; those beyond the inputs have no slopes.
+        is_last : bool
+            Whether it is the batch's last chunk.
+        """
+        ...
+
+
+def make_table_gradient(
+    device: Device, network: NetworkPlan, batch: BatchPlan, layout: FeatureLayout
+) -> TableGradient:
+    """The one that suits the batch.
+
+    Parameters
+    ----------
+    device : Device
+    network : NetworkPlan
+    batch : BatchPlan
+    layout : FeatureLayout
+        Of the slopes.
+    """
+    if batch.picture and batch.rows <= _MOST_PICTURE_ROWS:
+        return _PictureGradient(device, network, batch.picture, layout)
+    return _PointGradient(device, network, batch, layout)
+
+
+def table_partial(network: NetworkPlan, gradient: Array, scale: float) -> PartialGradient:
+    """The gradient for the update, as a part of which there is one."""
+    return PartialGradient(gradient, 1, gradient.size, network.table_shape[1], 0, scale)
+
+
+class _PictureGradient:
+    keeps_all = True
+
+    def __init__(
+        self, device: Device, network: NetworkPlan, picture: tuple[int, int], layout: FeatureLayout
+    ) -> None:
+        centres = [
+            axis_centres(np, pixels, half_side).astype(np.float32)
+            for pixels, half_side in zip(picture, extent(*picture), strict=True)
+        ]
+        across, down = (
+            [grids.axis_corners(axis, level[0]) for level in network.levels] for axis in centres
+        )
+        # sums along lines, and rows of the table, of each level
+        sums = [picture[1] * len(level.corners) for level in across]
+        works = sums, [rows for _, _, rows in network.levels]
+        ends = [np.cumsum([-(-work // THREADS) for work in level_works]) for level_works in works]
+        self._blocks = [int(level_ends[-1]) for level_ends in ends]
+        constants = grid_constants(network, layout) | {
+            "WIDTH": picture[0],
+            "HEIGHT": picture[1],
+            "PICTURE_LEVELS": struct_list(_picture_levels(across, down, sums, ends)),
+        }
+        module = compile_module("grid_picture.cu", constants)
+        self._kernels = [module.get_function(n) for n in ("grid_line_sums", "grid_row_sums")]
+        asarray = device.xp.asarray
+        self._across, self._down = (
+            (asarray(_joined(axis, "spans")), asarray(_joined(axis, "parts")))
+            for axis in (across, down)
+        )
+        starts, corners = _corners_of_all_rows(network, across, down)
+        self._corners = asarray(starts), asarray(corners)
+        self._sums = device.xp.zeros(sum(sums) * network.table_shape[1], np.float32)
+        self.array = _zeros_for_gradient(device, network)
+        arrays = (*self._across, *self._down, *self._corners, self._sums, self.array)
+        self.memory_bytes = sum(array.nbytes for array in arrays)
+
+    def launches(self, slopes: Array, inputs: Array, rows: int, *, is_last: bool) -> list[Launch]:
+        """After the last chunk, everything."""
+        if not is_last:
+            return []
+        arguments = (
+            (slopes, *self._across, self._sums),
+            (self._sums, *self._down, *self._corners, self.array),
+        )
+        return [
+            Launch(kernel, (blocks,), given)
+            for kernel, blocks, given in zip(self._kernels, self._blocks, arguments, strict=True)
+        ]
+
+
+def _picture_levels(
+    across: list[grids.AxisCorners],
+    down: list[grids.AxisCorners],
+    sums: list[int],
+    ends: list[np.ndarray],
+) -> list[tuple[int, ...]]:
+    """The structs PictureLevel of grid_picture.cu."""
+    columns, lines = ([len(level.corners) for level in axis] for axis in (across, down))
+    firsts = [np.cumsum([0, *counts])[:-1] for counts in (columns, lines, sums)]
+    return [tuple(map(int, struct)) for struct in zip(columns, *firsts, *ends, strict=True)]
+
+
+def _corners_of_all_rows(
+    network: NetworkPlan, across: list[grids.AxisCorners], down: list[grids.AxisCorners]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where each row's corners begin, int32, shape (rows + 1,), and all of them one after another;
+    see `grids.corners_of_rows`."""
+    levels = [
+        grids.corners_of_rows(level, columns.corners, lines.corners)
+        for level, columns, lines in zip(network.levels, across, down, strict=True)
+    ]
+    counts, corners = (np.concatenate(parts) for parts in zip(*levels, strict=True))
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), corners
+
+
+def _joined(axis: list[grids.AxisCorners], name: str) -> np.ndarray:
+    return np.concatenate([getattr(level, name) for level in axis])
+
+
+class _PointGradient:
+    keeps_all = False
+
+    def __init__(
+        self, device: Device, network: NetworkPlan, batch: BatchPlan, layout: FeatureLayout
+    ) -> None:
+        scale = MIXED_GRADIENT_SCALE if layout.is_mixed else 1.0
+        largest = _LARGEST_SLOPE * scale
+        bits = _WHOLE_BITS - math.ceil(math.log2(batch.rows * largest))
+        constants = grid_constants(network, layout) | {
+            "UNITS": f"{1 << bits}ll",
+            "LARGEST": largest,
+        }
+        module = compile_module("grid_points.cu", constants)
+        self._add, self._take = map(module.get_function, ("grid_add_points", "grid_take_sums"))
+        self._levels, self._count = len(network.levels), math.prod(network.table_shape)
+        self._sums = device.xp.zeros(self._count, np.int64)
+        self.array = _zeros_for_gradient(device, network)
+        self.memory_bytes = self._sums.nbytes + self.array.nbytes
+
+    def launches(self, slopes: Array, inputs: Array, rows: int, *, is_last: bool) -> list[Launch]:
+        """The chunk's shares; after the last chunk their sums."""
+        valid_rows = np.int32(min(rows, len(inputs)))
+        grid = (-(-rows // THREADS), self._levels)
+        launches = [Launch(self._add, grid, (inputs, valid_rows, slopes, self._sums))]
+        if is_last:
+            arguments = (self._sums, self.array, np.int32(self._count))
+            launches.append(Launch(self._take, (-(-self._count // THREADS),), arguments))
+        return launches
+
+
+def _zeros_for_gradient(device: Device, network: NetworkPlan) -> Array:
+    """With room to read it four numbers at a time."""
+    return device.xp.zeros(-(-math.prod(network.table_shape) // 4) * 4, np.float32)

@@ -1,0 +1,297 @@
+"""The forward half of the portable kernels: what training and drawing share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from neuralfield.device import Array, Device
+from neuralfield.engines.cuda.launch import THREADS, Launch
+from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
+from neuralfield.kernels.plan import (
+    ACTIVATIONS,
+    ACTIVATIONS_WITH_SLOPES,
+    LayerPlan,
+    NetworkPlan,
+)
+from neuralfield.kernels.source import compile_module
+
+BLOCK_ROWS = 128
+"""Rows of a block of the kernels: arrays of activations have a whole number of blocks."""
+
+MAX_WIDTH = 512
+
+_WIDTH_STEP = 64
+_FACTOR_COLUMNS = {True: 32, False: 64}
+"""Of each part in a tile of `forward_product`, in mixed precision or not."""
+_LAYER_WEIGHTS = np.dtype(
+    [
+        *((name, "u8") for name in ("weight", "bias", "forward", "backward", "scaled_bias")),
+        *((name, "i4") for name in ("fan_in", "fan_out", "padded_in", "padded_out")),
+        *((name, "i4") for name in ("part", "padded_part")),
+        ("frequency", "f4"),
+    ],
+    align=True,
+)
+"""The struct LayerWeights of layers.cu."""
+
+
+@dataclass(frozen=True)
+class Activations:
+    """Arrays that a chunk of rows passes through.
+
+    Attributes
+    ----------
+    values : list of array or None
+        What goes into each layer; None where that is the inputs themselves.
+    slopes : list of array or None
+        Of those of `ACTIVATIONS_WITH_SLOPES` among them; of products, all factors side by side.
+    """
+
+    values: list[Array | None]
+    slopes: list[Array | None]
+
+    def kept(self, index: int) -> Array | None:
+        """What the slope of the activation that goes into layer `index` is made from."""
+        return self.values[index] if self.slopes[index] is None else self.slopes[index]
+
+
+@cache
+def layer_kernels(
+    activation: str, is_mixed: bool, factors: int = 1, wavelet_scale: float = 0.0
+) -> Any:
+    """The module of layers.cu for one activation; `factors` of a product."""
+    constants = {
+        "ACTIVATION": ACTIVATIONS.index(activation),
+        "MIXED": is_mixed,
+        "FACTORS": factors,
+        "WAVELET_SCALE": wavelet_scale,
+    }
+    return compile_module("layers.cu", constants)
+
+
+def padded(width: int) -> int:
+    """A width that the kernels' tiles divide."""
+    return -(-width // _WIDTH_STEP) * _WIDTH_STEP
+
+
+def tile_side(*widths: int) -> int:
+    """The side of tiles that divide padded widths."""
+    return 64 if any(width % 128 for width in widths) else 128
+
+
+def reason_against(network: NetworkPlan, compute_capability: int) -> str | None:
+    """Why the portable kernels cannot work on a network; None: they can.
+
+    Parameters
+    ----------
+    network : NetworkPlan
+    compute_capability : int
+        75 is 7.5.
+    """
+    if compute_capability < 75:
+        return "a card with compute capability below 7.5"
+    if max(max(layer.fan_in, layer.values_out) for layer in network.layers) > MAX_WIDTH:
+        return f"a layer wider than {MAX_WIDTH}"
+    first = network.layers[0]
+    if first.activation == "product" and not network.has_features:
+        return "products of linear maps of the coordinates"
+    return None
+
+
+def whole_blocks(rows: int) -> int:
+    """That many rows, or a few more."""
+    return -(-rows // BLOCK_ROWS) * BLOCK_ROWS
+
+
+class LayerForward:
+    """A network's weights, made ready for the kernels, and its layers but the last.
+
+    Parameters
+    ----------
+    device : Device
+    network : NetworkPlan
+    parameters : array of float32, shape (n,)
+        Read anew by each `prepare`.
+    offsets : mapping of name to int
+    frequencies : array of float32, shape (2, F), or None
+    precision : {"float32", "mixed"}
+        A network of one layer is always float32: there is nothing to gain, and its inputs are
+        coordinates, which fp16 would round to whole pixels.
+    trained : bool
+        Whether transposed weights are needed, too.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        network: NetworkPlan,
+        parameters: Array,
+        offsets: Mapping[str, int],
+        frequencies: Array | None,
+        precision: str,
+        *,
+        trained: bool,
+    ) -> None:
+        self.xp, self.network = device.xp, network
+        self.is_mixed = precision == "mixed" and len(network.layers) > 1
+        self.dtype = np.float16 if self.is_mixed else np.float32
+        self.has_features = network.has_features or len(network.layers) == 1
+        self.widths = [padded(layer.fan_in) for layer in network.layers]
+        hidden = zip(network.layers[:-1], self.widths[1:], strict=True)
+        self.columns = [layer.factors * width for layer, width in hidden]
+        self._parameters, self._offsets = parameters, offsets
+        self._frequencies = frequencies
+        if network.encoding == "hashgrid":
+            layout = self.feature_layout
+            self._grids = GridFeatures(network, parameters, offsets, layout)
+        self.matrices = list(range(0 if self.has_features else 1, len(network.layers) - 1))
+        self._forward, self._bias = {}, {}
+        self.transposed: dict[int, Array] = {}
+        for index in self.matrices:
+            shape = (self.widths[index], self.columns[index])
+            self._forward[index] = self.xp.zeros(shape, self.dtype)
+            self._bias[index] = self.xp.zeros(shape[1], np.float32)
+            if trained and (index or network.encoding == "hashgrid"):
+                self.transposed[index] = self.xp.zeros(shape[::-1], self.dtype)
+        self.prepare = self._preparation()
+
+    @property
+    def feature_layout(self) -> FeatureLayout:
+        """Of what goes into the first layer, where that is features."""
+        return FeatureLayout.of_rows(self.widths[0], is_mixed=self.is_mixed)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the weights' copies."""
+        copies = (self._forward, self._bias, self.transposed)
+        return sum(array.nbytes for group in copies for array in group.values())
+
+    def row_bytes(self, *, keep: bool) -> int:
+        """What `allocate` takes for a row."""
+        hidden = list(zip(self.network.layers[:-1], self.widths[1:], strict=True))
+        if keep:
+            values = sum(width * (1 + _kept_parts(layer)) for layer, width in hidden)
+        else:
+            values = 2 * max((width for _, width in hidden), default=0)
+        return (values + self.has_features * self.widths[0]) * np.dtype(self.dtype).itemsize
+
+    def allocate(self, rows: int, *, keep: bool) -> Activations:
+        """Arrays for so many rows; without `keep`, layers take turns with two of them."""
+        widest = max(self.widths[1:], default=0)
+        turns = [] if keep else [self.xp.zeros(rows * widest, self.dtype) for _ in range(2)]
+        features = self.xp.zeros((rows, self.widths[0]), self.dtype) if self.has_features else None
+        values, slopes = [features], [None]
+        for index, layer in enumerate(self.network.layers[:-1]):
+            shape = (rows, self.widths[index + 1])
+            values.append(self.xp.zeros(shape, self.dtype) if keep else turns[index % 2])
+            kept_parts = _kept_parts(layer) if keep else 0
+            kept_shape = (rows, kept_parts * self.widths[index + 1])
+            slopes.append(self.xp.zeros(kept_shape, self.dtype) if kept_parts else None)
+        return Activations(values, slopes)
+
+    def kernels(self, index: int) -> Any:
+        """The module of layers.cu for a layer; any, where it has no activation."""
+        layer = self.network.layers[index]
+        name = layer.activation or ACTIVATIONS[0]
+        return layer_kernels(name, self.is_mixed, layer.factors, layer.wavelet_scale)
+
+    def parameter(self, name: str) -> Array | None:
+        """The parameters from `name` on, or None if there is no such one."""
+        return self._parameters[self._offsets[name] :] if name in self._offsets else None
+
+    def launches(self, inputs: Array, rows: int, activations: Activations) -> list[Launch]:
+        """From inputs to what goes into the last layer.
+
+        Parameters
+        ----------
+        inputs : array of float32, shape (n, 2)
+        rows : int
+            Whole blocks. Rows beyond the inputs' are computed as for (0, 0).
+        activations : Activations
+        """
+        launches = []
+        present = np.int32(min(rows, len(inputs)))
+        if self.has_features:
+            launches.append(self._encoding(inputs, present, rows, activations.values[0]))
+        for index, layer in enumerate(self.network.layers[:-1]):
+            kernels = self.kernels(index)
+            width, width_after = self.widths[index], self.widths[index + 1]
+            after = (activations.values[index + 1], activations.slopes[index + 1])
+            if layer.activation == "product":
+                arguments = (
+                    *(activations.values[index], np.int32(width)),
+                    *(self._forward[index], self._bias[index]),
+                    *(*after, np.int32(width_after)),
+                )
+                grid = (-(-layer.values_out // _FACTOR_COLUMNS[self.is_mixed]), rows // BLOCK_ROWS)
+                launches.append(Launch(kernels.get_function("forward_product"), grid, arguments))
+            elif index in self._forward:
+                side = tile_side(width_after)
+                kernel = kernels.get_function(f"forward_{side}")
+                arguments = (
+                    *(activations.values[index], np.int32(width)),
+                    *(self._forward[index], self._bias[index], np.float32(layer.frequency)),
+                    *(*after, np.int32(width_after)),
+                )
+                grid = (width_after // side, rows // BLOCK_ROWS)
+                launches.append(Launch(kernel, grid, arguments))
+            else:
+                arguments = (inputs, present, *self._first_parameters(layer), *after)
+                kernel = kernels.get_function("first_forward")
+                grid = (rows // BLOCK_ROWS,)
+                launches.append(Launch(kernel, grid, (*arguments, np.int32(width_after))))
+        return launches
+
+    def _first_parameters(self, layer: LayerPlan) -> tuple[Any, ...]:
+        weight, bias = self.parameter("layers.0.weight"), self.parameter("layers.0.bias")
+        has_ones = np.int32(self.network.encoding == "corners")
+        return weight, bias, has_ones, np.int32(layer.fan_out), np.float32(layer.frequency)
+
+    def _encoding(self, inputs: Array, present: Any, rows: int, features: Any) -> Launch:
+        if self.network.encoding == "hashgrid":
+            return self._grids.launch(inputs, int(present), rows, features)
+        # these two kernels have no activation in them
+        kernels = self.kernels(0)
+        head, tail = (inputs, present, np.int32(rows)), (features, np.int32(self.widths[0]))
+        if self._frequencies is not None:
+            count = self._frequencies.shape[1]
+            degree = self.network.layers[0].fan_in // 2 - count
+            grid = (min(-(-rows * (count + degree) // THREADS), 1 << 14),)
+            middle = (self._frequencies, np.int32(count), np.int32(degree))
+            return Launch(kernels.get_function("fourier_features"), grid, (*head, *middle, *tail))
+        has_ones = np.int32(self.network.encoding == "corners")
+        grid = (-(-rows // THREADS),)
+        return Launch(kernels.get_function("plain_inputs"), grid, (*head, has_ones, *tail))
+
+    def _preparation(self) -> Launch | None:
+        if not self.matrices:
+            return None
+        table = np.zeros(len(self.matrices), _LAYER_WEIGHTS)
+        for line, index in zip(table, self.matrices, strict=True):
+            layer = self.network.layers[index]
+            arrays = {
+                "weight": self.parameter(f"layers.{index}.weight"),
+                "bias": self.parameter(f"layers.{index}.bias"),
+                "forward": self._forward[index],
+                "backward": self.transposed.get(index),
+                "scaled_bias": self._bias[index],
+            }
+            for name, array in arrays.items():
+                line[name] = 0 if array is None else array.data.ptr
+            line["fan_in"], line["fan_out"] = layer.fan_in, layer.fan_out
+            line["padded_in"], line["padded_out"] = self._forward[index].shape
+            line["part"], line["padded_part"] = layer.values_out, self.widths[index + 1]
+            line["frequency"] = layer.frequency
+        on_card = self.xp.asarray(table.view(np.uint8))
+        kernels = self.kernels(0)
+        return Launch(kernels.get_function("prepare_weights"), (64, len(table)), (on_card,))
+
+
+def _kept_parts(layer: LayerPlan) -> int:
+    """How many numbers are kept for each value of a layer, for the way back."""
+    if layer.activation == "product":
+        return layer.factors
+    return int(layer.activation in ACTIVATIONS_WITH_SLOPES)

@@ -1,0 +1,145 @@
+"""The part of the update stage that moves hidden matrices under Muon."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from neuralfield.device import Array, Device
+from neuralfield.engines.cuda.buffers import WeightCopy
+from neuralfield.engines.cuda.launch import THREADS
+from neuralfield.kernels.source import compile_module
+
+_SIDE = 64
+"""Of the tiles that matrices are padded for."""
+
+_NORMALISING_BLOCKS = 32
+_NEWTON_SCHULZ_STEPS = 5
+_MATRIX = np.dtype(
+    [
+        *((name, "u8") for name in ("direction", "squares", "weight", "forward", "backward")),
+        ("x", "u8", (2,)),
+        *((name, "u8") for name in ("square", "polynomial")),
+        *((name, "i4") for name in ("parts", "rows", "columns", "length", "width")),
+        ("is_transposed", "i4"),
+        *((name, "f4") for name in ("copy_factor", "step_length")),
+    ],
+    align=True,
+)
+"""The struct Matrix of muon.cu."""
+
+
+@dataclass(frozen=True)
+class HiddenMatrix:
+    """A matrix between two hidden layers, and where its direction lies.
+
+    Attributes
+    ----------
+    weight : array of float32
+        Begins with the matrix.
+    direction : array of float32, shape (rows, columns)
+    squares : array of float32, shape (n,)
+        Their sum is the squared norm of the direction.
+    copy : WeightCopy, optional
+        To be kept up to date with the weight.
+    """
+
+    weight: Array
+    direction: Array
+    squares: Array
+    copy: WeightCopy | None
+
+
+class MuonStage:
+    """Orthogonalises directions and moves the matrices along them; see `muon.cu`.
+
+    Parameters
+    ----------
+    device : Device
+    matrices : sequence of HiddenMatrix
+    scalars : array of float32
+        The struct Scalars of two steps, of `step_scalars.cuh`.
+    step : array of int64, shape ()
+        Steps finished so far, this one included.
+    precision : {"mixed", "float32"}
+        mixed: products are of fp16 matrices, sums float32.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        matrices: Sequence[HiddenMatrix],
+        scalars: Array,
+        step: Array,
+        precision: str,
+    ) -> None:
+        is_mixed = precision == "mixed"
+        dtype = np.float16 if is_mixed else np.float32
+        table = np.zeros(len(matrices), _MATRIX)
+        self._arrays: list[Array] = []
+        for line, matrix in zip(table, matrices, strict=True):
+            length, width = _padded(matrix.direction.shape)
+            shapes = [(length, width)] * 2 + [(width, width)] * 2
+            arrays = [device.xp.zeros(shape, dtype) for shape in shapes]
+            self._arrays += arrays
+            _fill(line, matrix, [array.data.ptr for array in arrays])
+        self._matrices = device.asarray(table.view(np.uint8))
+        self._scalars, self._step = scalars, step
+        sides = [[side // _SIDE for side in _padded(m.direction.shape)] for m in matrices]
+        longest, widest = (max(lengths) for lengths in zip(*sides, strict=True))
+        self._square_grid = (widest, widest, len(matrices))
+        self._grid = (widest, longest, len(matrices))
+        module = compile_module("muon.cu", {"MIXED": is_mixed})
+        self._normalise = module.get_function("normalise")
+        self._multiply_by_itself = module.get_function("multiply_by_itself")
+        self._make_polynomial = module.get_function("make_polynomial")
+        self._take_step = module.get_function("take_step")
+        self._move_weights = module.get_function("move_weights")
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it has allocated."""
+        return sum(array.nbytes for array in self._arrays)
+
+    def launch(self) -> None:
+        """Put the stage on the current stream, behind the kernel that leaves the directions."""
+        matrices, threads = self._matrices, (THREADS,)
+        self._normalise((_NORMALISING_BLOCKS, self._grid[2]), threads, (matrices,))
+        for number in range(_NEWTON_SCHULZ_STEPS):
+            arguments = (matrices, np.int32(number))
+            self._multiply_by_itself(self._square_grid, threads, arguments)
+            self._make_polynomial(self._square_grid, threads, (matrices,))
+            if number < _NEWTON_SCHULZ_STEPS - 1:
+                self._take_step(self._grid, threads, arguments)
+            else:
+                arguments += (self._scalars, self._step)
+                self._move_weights(self._grid, threads, arguments)
+
+
+def largest_bytes(shapes: Sequence[tuple[int, int]]) -> int:
+    """At most what `MuonStage` and the directions take for matrices of these shapes."""
+    padded = [_padded(shape) for shape in shapes]
+    return 4 * sum(3 * length * width + 2 * width * width for length, width in padded)
+
+
+def _padded(shape: tuple[int, int]) -> tuple[int, int]:
+    """The longer side and the shorter one, in whole tiles."""
+    shorter, longer = sorted(-(-side // _SIDE) * _SIDE for side in shape)
+    return longer, shorter
+
+
+def _fill(line: Any, matrix: HiddenMatrix, work: Sequence[int]) -> None:
+    """The numbers of one matrix, and where its working arrays lie."""
+    for name in ("direction", "squares", "weight"):
+        line[name] = getattr(matrix, name).data.ptr
+    line["forward"], line["backward"] = matrix.copy.addresses if matrix.copy else (0, 0)
+    line["x"], (line["square"], line["polynomial"]) = work[:2], work[2:]
+    rows, columns = matrix.direction.shape
+    line["parts"], line["rows"], line["columns"] = matrix.squares.size, rows, columns
+    line["length"], line["width"] = _padded((rows, columns))
+    line["is_transposed"] = rows < columns
+    line["copy_factor"] = matrix.copy.factor if matrix.copy else 0.0
+    # what gives steps the root mean square that Adam's have
+    line["step_length"] = 0.2 * math.sqrt(max(rows, columns))

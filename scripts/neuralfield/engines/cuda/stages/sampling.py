@@ -1,0 +1,130 @@
+"""The stage of the cuda engine that draws a step's pixels and points."""
+
+from collections.abc import Sequence
+from types import ModuleType
+
+import numpy as np
+
+from neuralfield.device import Array, Device
+from neuralfield.engines.cuda.buffers import Buffers, member_table
+from neuralfield.engines.cuda.dependent_launch import DependentLaunch
+from neuralfield.engines.problems.picture import PictureProblem
+from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
+from neuralfield.kernels.source import compile_module
+from neuralfield.rng import half_bits_of
+
+_TILES_PER_BLOCK = 2
+_ALL_IN_ORDER, _RANDOM_ORDER, _BY_DENSITY = range(3)
+
+
+class SamplingStage:
+    """Fills inputs, targets and weights for a step that is read from the card's memory.
+
+    Parameters
+    ----------
+    device : Device
+    problem : PictureProblem
+    network : NetworkPlan
+    batch : BatchPlan
+    buffers : Buffers
+    step : array of int64, shape ()
+        Steps finished so far, on the card.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        problem: PictureProblem,
+        network: NetworkPlan,
+        batch: BatchPlan,
+        buffers: Buffers,
+        step: Array,
+    ) -> None:
+        xp = device.xp
+        self.values = xp.ascontiguousarray(device.asarray(problem.values))
+        self.is_constant = not batch.footprint and problem.batches.is_everything
+        """Whether every step's batch is the same: the stage then has to run only once."""
+        self.constants = sampling_constants(problem, network, batch)
+        self._kernel = compile_module("sampling.cu", self.constants).get_function("sample")
+        self.blocks = -(-batch.tiles // _TILES_PER_BLOCK)
+        cumulative = problem.batches.cumulative_density
+        self.density: tuple[Array, ...] = ()
+        if batch.weighted and cumulative is not None:
+            self.density = cumulative, part_starts(xp, cumulative, batch.pixels)
+        self._buffers = buffers  # kept: a pass may know only where they lie
+        unused = step
+        self.arguments = (
+            step,
+            *(self.density or (unused, unused)),
+            self.values,
+            buffers.inputs,
+            buffers.targets,
+            unused if buffers.weights is None else buffers.weights,
+            np.uint64(problem.batches.random_seed),
+        )
+
+    def memory_report(self) -> dict[str, int]:
+        """Bytes on the card, by what they are for."""
+        batch = self._buffers.inputs, self._buffers.targets, self._buffers.weights
+        return {
+            "picture": self.values.nbytes,
+            "density": sum(array.nbytes for array in self.density),
+            "batch": sum(array.nbytes for array in batch if array is not None),
+        }
+
+    def launch(self) -> None:
+        """Put the stage on the current stream."""
+        self._kernel((self.blocks,), (TILE_ROWS * _TILES_PER_BLOCK,), self.arguments)
+
+
+class SamplingBatch:
+    """The same for several trainings in one launch, each with its own picture, seed and step.
+
+    Parameters
+    ----------
+    device : Device
+    stages : sequence of SamplingStage
+        With the same constants.
+    next_steps : array of int64, shape (n,)
+        Of each, on the card: steps finished when the samples are looked at.
+    """
+
+    def __init__(self, device: Device, stages: Sequence[SamplingStage], next_steps: Array) -> None:
+        first = stages[0]
+        members = member_table(device, [stage.arguments for stage in stages])
+        kernel = compile_module("sampling_batch.cu", first.constants).get_function("sample_batch")
+        grid, threads = (first.blocks, len(stages)), TILE_ROWS * _TILES_PER_BLOCK
+        self._sampling = DependentLaunch(device, kernel, grid, threads, (members, next_steps))
+
+    def launch(self) -> None:
+        """Put the stage on the current stream."""
+        self._sampling()
+
+
+def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
+    """Where equal parts of a density begin: a draw from one part is sought only there.
+
+    Returns
+    -------
+    array of int32, shape (parts + 1,)
+    """
+    return xp.searchsorted(cumulative, xp.arange(parts + 1) / parts, side="right").astype("int32")
+
+
+def sampling_constants(
+    problem: PictureProblem, network: NetworkPlan, batch: BatchPlan
+) -> dict[str, int | float | str]:
+    """What the kernel is compiled with."""
+    batches, shape = problem.batches, problem.shape
+    sampling = _ALL_IN_ORDER if batches.is_everything else _RANDOM_ORDER
+    if batch.weighted:
+        sampling = _BY_DENSITY
+    return batch.constants() | {
+        "ENCODING": network.constants()["ENCODING"],
+        "WIDTH": shape.width,
+        "HEIGHT": shape.height,
+        "SAMPLING": sampling,
+        "HALF_BITS": half_bits_of(batches.sample_count),
+        "TILE_ROWS": TILE_ROWS,
+        "TILES_PER_BLOCK": _TILES_PER_BLOCK,
+    }

@@ -1,0 +1,368 @@
+"""The stage of the cuda engine that moves the parameters and counts the step."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from neuralfield.device import Array, Device
+from neuralfield.engines.cuda.buffers import PartialGradient, WeightCopy
+from neuralfield.engines.cuda.dependent_launch import DependentLaunch
+from neuralfield.engines.cuda.launch import THREADS, Launch
+from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage, largest_bytes
+from neuralfield.engines.problems.problem import Problem
+from neuralfield.kernels.source import compile_module
+from neuralfield.network import Network
+from neuralfield.optimizers import Adam, ClippedGradients, Muon, Optimizer, Sgd
+from neuralfield.schedules import Schedule
+from neuralfield.tensor import Tensor
+
+_WORK = np.dtype(
+    [
+        ("partials", np.uint64),
+        ("direction", np.uint64),
+        ("forward", np.uint64),
+        ("backward", np.uint64),
+        ("parts", np.int32),
+        ("part_stride", np.int32),
+        ("row_stride", np.int32),
+        ("columns", np.int32),
+        ("first", np.int32),
+        ("size", np.int32),
+        ("parameter_offset", np.int32),
+        ("moment2_offset", np.int32),
+        ("is_vector", np.int32),
+        ("scale", np.float32),
+        ("copy_factor", np.float32),
+    ],
+    align=True,
+)
+"""The struct Work of update.cu."""
+
+_SCHEDULE = np.dtype(
+    [
+        ("learning_rate", np.float64),
+        ("minimum_learning_rate", np.float64),
+        ("period", np.int64),
+        ("warmup_steps", np.int64),
+        ("is_cosine", np.int64),
+    ]
+)
+"""The struct Schedule of update.cu."""
+
+STRANDS = 8
+"""Sums that the kernel, with a warp for each, takes of the parts before it adds these sums up: part
+``p`` belongs to sum ``p % STRANDS``. Who leaves the sums as parts leaves the same gradient."""
+
+
+class UpdateStage:
+    """Adds up partial gradients, moves the parameters, adds up the loss, and counts the step.
+
+    Parameters
+    ----------
+    device : Device
+    problem : Problem
+        The optimizer's state is put into flat arrays here, of which it keeps views.
+    parameters : array of float32, shape (n,)
+        All parameters one after another.
+    gradients : sequence of PartialGradient
+        One for each parameter tensor, in order.
+    loss_partials, totals : array of float64
+        See `neuralfield.engines.cuda.buffers.Pass` and `neuralfield.engines.Engine`.
+    step : array of int64, shape ()
+        Steps finished so far, on the card.
+    precision : {"mixed", "float32"}
+        Of the products that orthogonalise hidden matrices.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        problem: Problem,
+        parameters: Array,
+        gradients: Sequence[PartialGradient],
+        loss_partials: Array,
+        totals: Array,
+        step: Array,
+        precision: str,
+    ) -> None:
+        xp, optimizer = device.xp, problem.optimizer
+        tensors = problem.network.parameters
+        self._moments = [
+            flatten_arrays(device, [(optimizer.state, key) for key in keys])
+            for keys in state_keys(optimizer, list(tensors))
+        ]
+        directions = {
+            name: xp.zeros_like(tensors[name].data) for name in hidden_matrices(optimizer, tensors)
+        }
+        self._tensors, self._gradients = tensors, gradients
+        works = work_table(tensors, gradients, directions)
+        works_on_card = device.asarray(works.view(np.uint8))
+        schedule = device.asarray(schedule_struct(problem.schedule).view(np.uint8))
+        scalars = xp.zeros((2, 3), dtype=xp.float32)
+        blocks_done = xp.zeros((), dtype=xp.uint32)
+        self._step_arguments = step, scalars, schedule
+        self.constants = update_constants(optimizer) | {
+            "BLOCKS": len(works),
+            "LOSS_PARTS": loss_partials.shape[0],
+        }
+        module = compile_module("update.cu", self.constants)
+        self._set_step = module.get_function("set_step")
+        self._working = list(directions.values())
+        # what an optimizer does not have is not looked at
+        moment1, moment2 = (*self._moments, parameters, parameters)[:2]
+        summed = clip_factor = direction_squares = parameters
+        self._sum_gradients = self._muon = None
+        if isinstance(optimizer, ClippedGradients):
+            summed, clip_factor = xp.zeros_like(parameters), xp.zeros((), dtype=xp.float32)
+            summing = (works_on_card, summed, xp.zeros(len(works)), clip_factor, blocks_done)
+            kernel = module.get_function("sum_gradients")
+            self._sum_gradients = Launch(kernel, (len(works),), summing)
+            self._working.append(summed)
+        if directions:
+            direction_squares = xp.zeros(len(works), dtype=xp.float32)
+            copies = dict(zip(tensors, (gradient.copy for gradient in gradients), strict=True))
+            matrices = [
+                _hidden_matrix(parameters, works, direction, direction_squares, copies[name])
+                for name, direction in directions.items()
+            ]
+            self._muon = MuonStage(device, matrices, scalars, step, precision)
+        self._arguments = (
+            works_on_card,
+            parameters,
+            moment1,
+            moment2,
+            loss_partials,
+            totals,
+            scalars,
+            schedule,
+            step,
+            blocks_done,
+            summed,
+            clip_factor,
+            direction_squares,
+        )
+        kernel = module.get_function("update")
+        blocks = len(works) + 1
+        self._update = DependentLaunch(device, kernel, blocks, THREADS, self._arguments)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the optimizer's state, and of what it works on."""
+        muon = self._muon.memory_bytes if self._muon else 0
+        return muon + sum(array.nbytes for array in (*self._moments, *self._working))
+
+    def set_step(self, first_step: int) -> None:
+        """Put on the current stream: the next step comes after `first_step` finished ones."""
+        self._set_step((1,), (1,), (np.int64(first_step), *self._step_arguments))
+
+    def launch(self) -> None:
+        """Put the stage on the current stream."""
+        if self._sum_gradients:
+            self._sum_gradients()
+        self._update()
+        if self._muon:
+            self._muon.launch()
+
+    def strands(self) -> tuple[np.ndarray, tuple[Array, ...]]:
+        """What the kernel is given where a pass leaves sums of parts, see `STRANDS`: the table of
+        what its blocks have to do, and all that comes after it."""
+        strands = [replace(g, parts=min(g.parts, STRANDS)) for g in self._gradients]
+        return work_table(self._tensors, strands, {}), self._arguments[1:]
+
+
+def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:
+    """Move arrays into one flat one, and leave views of it in their places.
+
+    Parameters
+    ----------
+    device : Device
+    places : sequence of (dict, key)
+
+    Returns
+    -------
+    array of float32, shape (n,)
+    """
+    arrays = [mapping[key] for mapping, key in places]
+    flat = device.xp.concatenate([array.ravel() for array in arrays])
+    start = 0
+    for (mapping, key), array in zip(places, arrays, strict=True):
+        mapping[key] = flat[start : start + array.size].reshape(array.shape)
+        start += array.size
+    return flat
+
+
+def flatten_parameters(device: Device, network: Network) -> tuple[Array, dict[str, int]]:
+    """Move a network's parameters into one flat array, of which they become views.
+
+    Returns
+    -------
+    flat : array of float32, shape (n,)
+    offsets : dict of str to int
+        Where each begins, in numbers.
+    """
+    tensors = network.parameters
+    arrays: dict[str, Array] = {name: tensor.data for name, tensor in tensors.items()}
+    flat = flatten_arrays(device, [(arrays, name) for name in arrays])
+    offsets, offset = {}, 0
+    for name, tensor in tensors.items():
+        tensor.data = arrays[name]
+        offsets[name] = offset
+        offset += tensor.data.size
+    return flat, offsets
+
+
+def unclipped(optimizer: Optimizer) -> Optimizer:
+    """The optimizer that is given gradients, clipped or not."""
+    return optimizer.optimizer if isinstance(optimizer, ClippedGradients) else optimizer
+
+
+def state_keys(optimizer: Optimizer, names: Sequence[str]) -> list[list[str]]:
+    """What an optimizer keeps for parameters of these names, by names in its state.
+
+    Returns
+    -------
+    list of at most two lists of str
+        The first has a name for every parameter, in order; the second for those that have another
+        moment.
+    """
+    optimizer = unclipped(optimizer)
+    if isinstance(optimizer, Muon):
+        rest = [name for name in names if name not in optimizer.hidden_matrices]
+        first = [f"moment1.{name}" if name in rest else f"momentum.{name}" for name in names]
+        return [first, [f"moment2.{name}" for name in rest]]
+    prefixes = ("moment1", "moment2") if isinstance(optimizer, Adam) else ("velocity",)
+    return [[f"{p}.{name}" for name in names] for p in prefixes] if optimizer.state else []
+
+
+def hidden_matrices(optimizer: Optimizer, names: Iterable[str]) -> list[str]:
+    """Those parameters that Muon orthogonalises the directions of; none for other optimizers."""
+    optimizer = unclipped(optimizer)
+    hidden = optimizer.hidden_matrices if isinstance(optimizer, Muon) else ()
+    return [name for name in names if name in hidden]
+
+
+def working_bytes(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> int:
+    """At most what the stage takes beside the optimizer's state."""
+    summed = 4 * sum(tensor.data.size for tensor in tensors.values())
+    shapes = [tensors[name].shape for name in hidden_matrices(optimizer, tensors)]
+    clipped = isinstance(optimizer, ClippedGradients)
+    return largest_bytes([(s[0], s[1]) for s in shapes]) + clipped * summed
+
+
+def work_table(
+    tensors: Mapping[str, Tensor],
+    gradients: Sequence[PartialGradient],
+    directions: Mapping[str, Array],
+) -> np.ndarray:
+    """What each block of the kernel has to do.
+
+    Parameters
+    ----------
+    tensors : mapping of name to Tensor
+    gradients : sequence of PartialGradient
+        One for each tensor.
+    directions : mapping of name to array
+        Of the hidden matrices under Muon, which the kernel does not move: where their directions
+        go.
+
+    Returns
+    -------
+    ndarray of a structured dtype, shape (blocks,)
+    """
+    rows: list[tuple[Any, ...]] = []
+    parameter_offset = moment2_offset = 0
+    for (name, tensor), gradient in zip(tensors.items(), gradients, strict=True):
+        columns, size = gradient.columns or tensor.shape[-1], tensor.data.size
+        pointer = gradient.array.data.ptr + 4 * gradient.offset
+        is_hidden = name in directions
+        direction = directions[name].data.ptr if is_hidden else 0
+        copy = None if is_hidden else gradient.copy
+        copies = copy.addresses if copy else (0, 0)
+        whole = -(-size // 4) * 4
+        end = gradient.offset + (gradient.parts - 1) * gradient.part_stride + whole
+        row_stride = gradient.row_stride
+        if copy is None and row_stride == columns and end <= gradient.array.size:
+            columns = row_stride = whole  # rows without gaps are one row
+        strides = (columns, gradient.part_stride, row_stride)
+        is_vector = pointer % 16 == 0 and all(stride % 4 == 0 for stride in strides)
+        for first in range(0, size, 128 if is_vector else 32):
+            rows.append(
+                (
+                    pointer,
+                    direction,
+                    *copies,
+                    gradient.parts,
+                    gradient.part_stride,
+                    row_stride,
+                    columns,
+                    first,
+                    size,
+                    parameter_offset,
+                    moment2_offset,
+                    is_vector,
+                    gradient.scale,
+                    copy.factor if copy else 0.0,
+                )
+            )
+        parameter_offset += size
+        moment2_offset += 0 if is_hidden else size
+    return np.array(rows, dtype=_WORK)
+
+
+def schedule_struct(schedule: Schedule) -> np.ndarray:
+    """The learning rate at every step, as the kernel reads it.
+
+    Returns
+    -------
+    ndarray of a structured dtype, shape (1,)
+    """
+    is_cosine = schedule.name == "cosine"
+    rates = schedule.learning_rate, schedule.minimum_learning_rate
+    return np.array([(*rates, schedule.period, schedule.warmup_steps, is_cosine)], _SCHEDULE)
+
+
+def update_constants(optimizer: Optimizer) -> dict[str, int | float]:
+    """What the kernel is compiled with, of the optimizer."""
+    clip_norm = optimizer.limit if isinstance(optimizer, ClippedGradients) else None
+    optimizer = unclipped(optimizer)
+    muon = optimizer if isinstance(optimizer, Muon) else None
+    optimizer = muon.adam if muon else optimizer
+    constants: dict[str, int | float] = {
+        "ADAM": int(isinstance(optimizer, Adam)),
+        "CLIPPED": int(clip_norm is not None),
+        "MUON": int(muon is not None),
+    }
+    if clip_norm is not None:
+        constants["CLIP_NORM"] = float(clip_norm)
+    if muon:
+        constants["MUON_MOMENTUM"] = muon.momentum
+        constants["ONE_MINUS_MUON_MOMENTUM"] = 1 - muon.momentum
+    if isinstance(optimizer, Adam):
+        return constants | {
+            "BETA1": float(optimizer.beta1),
+            "BETA2": float(optimizer.beta2),
+            "ONE_MINUS_BETA1": 1 - optimizer.beta1,
+            "ONE_MINUS_BETA2": 1 - optimizer.beta2,
+            "EPSILON": optimizer.epsilon,
+            "HAS_MOMENTUM": 0,
+        }
+    assert isinstance(optimizer, Sgd)
+    return constants | {
+        "HAS_MOMENTUM": int(optimizer.momentum != 0),
+        "MOMENTUM": float(optimizer.momentum),
+    }
+
+
+def _hidden_matrix(
+    parameters: Array,
+    works: np.ndarray,
+    direction: Array,
+    squares: Array,
+    copy: WeightCopy | None,
+) -> HiddenMatrix:
+    """What the blocks of one direction leave behind; `squares` has a number of each block."""
+    blocks = np.flatnonzero(works["direction"] == direction.data.ptr)
+    weight = parameters[works["parameter_offset"][blocks[0]] :]
+    return HiddenMatrix(weight, direction, squares[blocks[0] : blocks[-1] + 1], copy)

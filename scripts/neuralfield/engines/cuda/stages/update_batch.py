@@ -1,0 +1,46 @@
+"""The update of several networks of one shape in one launch."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from neuralfield.device import Device
+from neuralfield.engines.cuda.buffers import member_table
+from neuralfield.engines.cuda.dependent_launch import DependentLaunch
+from neuralfield.engines.cuda.launch import THREADS
+from neuralfield.engines.cuda.stages.update import STRANDS, UpdateStage
+from neuralfield.kernels.source import compile_module
+
+
+class UpdateBatch:
+    """What `UpdateStage` does, for several trainings: each has its own schedule and step.
+
+    Parameters
+    ----------
+    device : Device
+    stages : sequence of UpdateStage
+        With the same constants. Their passes leave sums of parts, see `STRANDS`.
+    """
+
+    def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:
+        tables = [stage.strands() for stage in stages]
+        self._works = [device.asarray(works.view(np.uint8)) for works, _ in tables]
+        self._members = member_table(
+            device,
+            [(works, *others) for works, (_, others) in zip(self._works, tables, strict=True)],
+        )
+        works = len(tables[0][0])
+        module = compile_module("update_batch.cu", stages[0].constants | {"BLOCKS": works})
+        kernel = module.get_function("update_batch")
+        self._set_steps = module.get_function("set_steps")
+        self._grid = (1, len(stages))
+        grid = (1 + -(-works // STRANDS), len(stages))  # a warp for each
+        self._update = DependentLaunch(device, kernel, grid, THREADS, (self._members,))
+
+    def set_step(self, first_step: int) -> None:
+        """Put on the current stream: the next step comes after `first_step` finished ones."""
+        self._set_steps(self._grid, (1,), (np.int64(first_step), self._members))
+
+    def launch(self) -> None:
+        """Put the stage on the current stream."""
+        self._update()

@@ -1,0 +1,24 @@
+// How kernels that are launched one after another overlap (programmatic dependent launch): one may
+// start while the one before it ends, as far as multiprocessors have room; host side:
+// engines/cuda/dependent_launch.py.
+//
+// Each waits before it reads what the kernel before it writes, or writes what that one reads; only
+// then does it let the next one start. So what comes before a kernel's wait has the kernel before
+// the last behind it, and may read what that one wrote: past the first-level cache (`__ldcg`), which
+// is not told. Before compute capability 9.0 there is no such thing.
+//
+// Before their wait
+//   update.cu and update_batch.cu read what the update before them wrote, which has a pass behind it;
+//   sampling_batch.cu reads the number of its step, from the pass before the update, and fills the
+//     batch, which that pass has read;
+//   hopper_weights.cu sums what hopper_pass.cu has counted as stored.
+#pragma once
+
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "griddepcontrol.wait;\n"
+        "griddepcontrol.launch_dependents;\n" ::
+            : "memory");
+#endif
+}
