@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from make_problem import SIREN, make_problem
 
 from neuralfield.device import gpu_is_present, select_device, to_host
-from neuralfield.engines.cuda import engine as cuda
+from neuralfield.engines.cuda import engine as cuda_engine
 from neuralfield.engines.cuda.engine import CudaEngine
 from neuralfield.engines.cuda.hopper.hopper_pass import HopperPass
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
@@ -99,7 +99,7 @@ def make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem):
     reason = pass_type.reason_against(*plans, precision, capability)
     if reason:
         pytest.skip(reason)
-    monkeypatch.setattr(cuda, "_PASSES", (pass_type,))
+    monkeypatch.setattr(cuda_engine, "_PASSES", (pass_type,))
     return CudaEngine(problem, gpu, precision)
 
 

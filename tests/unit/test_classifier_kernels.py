@@ -13,7 +13,7 @@ from neuralfield import ops
 from neuralfield.classifiers.labelled import LabelledPictures, network_inputs
 from neuralfield.device import Device, select_device
 from neuralfield.engines import make_engine
-from neuralfield.engines.cuda.classifier import engine as cuda_classifier
+from neuralfield.engines.cuda.classifier import engine as classifier_engine
 from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, reason_against_plan
 from neuralfield.engines.cuda.classifier.drawing_stage import brightness_table, drawing_constants
 from neuralfield.engines.cuda.classifier.plans import classifier_plan
@@ -108,7 +108,7 @@ def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
 )
 def test_where_the_engine_cannot_work_it_says_why(card, precision, reason):
     problem = problem_of(precision="float64" if precision == "float64" else "float32")
-    assert cuda_classifier.reason_against(problem, precision, card) == reason
+    assert classifier_engine.reason_against(problem, precision, card) == reason
     with pytest.raises(ConfigError, match=reason):
         engine_for(problem, "cuda", precision, card)
 
@@ -127,7 +127,7 @@ def test_a_processor_trains_on_the_tape_and_says_nothing_of_it():
 
 def test_all_that_the_shipped_settings_need_is_covered():
     for settings in (LENET, {"kernel": 3, "padding": 1}, {"channels": (), "hidden": ()}):
-        assert cuda_classifier.reason_against(problem_of(MNIST, settings), "auto", CARD) is None
+        assert classifier_engine.reason_against(problem_of(MNIST, settings), "auto", CARD) is None
 
 
 SHAPES = [

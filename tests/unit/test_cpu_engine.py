@@ -15,7 +15,7 @@ from neuralfield.drawing.array_draw import ArrayDraw
 from neuralfield.drawing.cpu_draw import CpuDraw
 from neuralfield.engines import crew
 from neuralfield.engines.cpu import cut as cpu_cut
-from neuralfield.engines.cpu import engine as cpu
+from neuralfield.engines.cpu import engine as cpu_engine
 from neuralfield.engines.cpu.engine import CpuEngine
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.errors import ResourceError
@@ -124,7 +124,7 @@ def test_gradients_of_grids_are_those_of_the_tape_chunk_by_chunk(batch, monkeypa
 
 @pytest.mark.parametrize("kind", fields.FIELDS)
 def test_every_kind_of_field_is_among_the_networks_or_left_to_the_tape(kind):
-    reason = cpu.reason_against(make_problem(field={"type": kind}), "float32", CPU)
+    reason = cpu_engine.reason_against(make_problem(field={"type": kind}), "float32", CPU)
     assert (reason is None) == any(network["type"] == kind for network in NETWORKS.values())
 
 
@@ -212,7 +212,7 @@ def test_an_error_in_a_thread_reaches_the_caller():
 
 
 def test_all_activations_that_there_is_code_for_are_taken():
-    assert tuple(functions.ACTIVATIONS) == cpu._COVERED["activation"]
+    assert tuple(functions.ACTIVATIONS) == cpu_engine._COVERED["activation"]
 
 
 EXACT = ACTIVATIONS | {

@@ -14,9 +14,9 @@ from make_problem import make_problem
 from neuralfield.device import Device, select_device
 from neuralfield.engines import make_engine
 from neuralfield.engines.batch import EngineBatch
-from neuralfield.engines.cpu import engine as cpu
+from neuralfield.engines.cpu import engine as cpu_engine
 from neuralfield.engines.cpu.engine import CpuEngine
-from neuralfield.engines.cuda import engine as cuda
+from neuralfield.engines.cuda import engine as cuda_engine
 from neuralfield.engines.cuda.hopper.network import HopperNetwork
 from neuralfield.engines.plans import network_plan
 from neuralfield.engines.tape import TapeEngine
@@ -174,7 +174,7 @@ def test_a_network_without_kernels_goes_to_the_tape(field, part):
 )
 def test_a_card_has_kernels_for_fields_and_optimizers(settings):
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    assert cuda.reason_against(make_problem(**settings), "auto", card) is None
+    assert cuda_engine.reason_against(make_problem(**settings), "auto", card) is None
 
 
 @pytest.mark.parametrize(
@@ -211,12 +211,12 @@ class Waves(Fixed):
 def test_what_kernels_have_no_code_for_is_named(change, named):
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
     problem = make_problem()
-    assert cuda.reason_against(problem, "auto", card) is None
-    assert cpu.reason_against(problem, "auto", CPU) is None
+    assert cuda_engine.reason_against(problem, "auto", card) is None
+    assert cpu_engine.reason_against(problem, "auto", CPU) is None
     changed = change(problem) or problem
-    reason = cuda.reason_against(changed, "auto", card)
+    reason = cuda_engine.reason_against(changed, "auto", card)
     assert reason == f"the cuda engine does not cover {named}"
-    reason = cpu.reason_against(changed, "auto", CPU)
+    reason = cpu_engine.reason_against(changed, "auto", CPU)
     # any learning rate will do on a processor
     expected = None if "schedule" in named else f"the cpu engine does not cover {named}"
     assert reason == expected

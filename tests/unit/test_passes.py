@@ -3,7 +3,7 @@
 import pytest
 from make_problem import SIREN, make_problem
 
-from neuralfield.engines.cuda import engine as cuda
+from neuralfield.engines.cuda import engine as cuda_engine
 from neuralfield.engines.cuda.hopper import narrow_pass as narrow
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.plans import batch_plan, network_plan
@@ -67,7 +67,7 @@ WIRE = {"type": "wire", "hidden_layers": 2}
 def test_the_first_pass_that_covers_a_network_is_taken(field, capability, precision, chosen):
     problem = make_problem(field)
     plans = network_plan(problem.network), batch_plan(problem)
-    found = cuda._choose_pass(*plans, precision, capability)
+    found = cuda_engine._choose_pass(*plans, precision, capability)
     assert not isinstance(found, str)
     assert found[0].name == chosen
 
@@ -76,8 +76,8 @@ def test_wavelets_that_16_bits_cannot_hold_are_computed_in_float32():
     wire = {**WIRE, "omega_0": 30.0, "scale": 7.0}
     problem = make_problem(wire)
     plans = network_plan(problem.network), batch_plan(problem)
-    assert cuda._choose_pass(*plans, "auto", 90) == (LayerPass, "float32")
-    found = cuda._choose_pass(*plans, "mixed", 90)
+    assert cuda_engine._choose_pass(*plans, "auto", 90) == (LayerPass, "float32")
+    found = cuda_engine._choose_pass(*plans, "mixed", 90)
     assert found == "wavelets of a frequency above 4 times their scale in 16 bits"
 
 

@@ -7,7 +7,7 @@ from workspace import SETTINGS
 import estimates
 from compare_estimates import Job, table
 from configuration import read_settings
-from neuralfield.engines.cpu import engine as cpu
+from neuralfield.engines.cpu import engine as cpu_engine
 from neuralfield.engines.plans import network_plan
 from neuralfield.fields import FIELDS, PictureShape, build_field, field_settings
 
@@ -72,7 +72,7 @@ def test_the_engine_is_the_one_that_covers_the_training(
 @pytest.mark.parametrize("kind", FIELDS)
 def test_networks_with_kernels_are_those_that_the_engines_cover(kind):
     network = build_field(field_settings({"type": kind}), PictureShape(8, 8, 1))
-    is_covered = cpu.reason_against_network(network_plan(network)) is None
+    is_covered = cpu_engine.reason_against_network(network_plan(network)) is None
     assert is_covered == (kind in estimates.KERNEL_FIELDS)
     is_covered = network_plan(network).unknown_part is None
     assert is_covered == (kind in estimates.CARD_FIELDS)

@@ -12,7 +12,7 @@ from neuralfield.drawing.hopper_draw import HopperDraw
 from neuralfield.drawing.layer_draw import LayerDraw
 from neuralfield.drawing.layer_pixels import LayerPixels
 from neuralfield.drawing.mosaic_draw import MosaicDraw
-from neuralfield.engines.cpu import engine as cpu
+from neuralfield.engines.cpu import engine as cpu_engine
 from neuralfield.engines.cuda.portable import layer_forward
 from neuralfield.engines.plans import network_plan
 from neuralfield.errors import ConfigError
@@ -77,7 +77,11 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
         found, expected = "an upscaler among the tiles of a mosaic", "networks of positions"
         raise ConfigError("model", found, expected, "teach it the picture as a whole")
     plan = network_plan(network)
-    if device.kind == "cpu" and dtype == "float32" and cpu.reason_against_network(plan) is None:
+    if (
+        device.kind == "cpu"
+        and dtype == "float32"
+        and cpu_engine.reason_against_network(plan) is None
+    ):
         return CpuDraw(network, threads)
     capability = int(device.xp.cuda.Device().compute_capability) if device.kind == "gpu" else 0
     reason = plan.unknown_part or layer_forward.reason_against(plan, capability)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from neuralfield.device import Array, Device, require_memory
-from neuralfield.engines.cpu import engine as cpu
+from neuralfield.engines.cpu import engine as cpu_engine
 from neuralfield.engines.cpu.engine import CpuEngine
-from neuralfield.engines.cuda import engine as cuda
-from neuralfield.engines.cuda.classifier import engine as cuda_classifier
+from neuralfield.engines.cuda import engine as cuda_engine
+from neuralfield.engines.cuda.classifier import engine as classifier_engine
 from neuralfield.engines.cuda.classifier.engine import ClassifierCudaEngine
 from neuralfield.engines.cuda.engine import CudaEngine
 from neuralfield.engines.problems.classifier import ClassifierProblem
@@ -106,10 +106,12 @@ def _with_kernels(
     taught = "fields and classifiers" if wanted == "cuda" else "fields"
     reason: str | None = f"{wanted} is for {taught}"
     if isinstance(problem, ClassifierProblem) and wanted == "cuda":
-        reason = cuda_classifier.reason_against(problem, precision, device)
+        reason = classifier_engine.reason_against(problem, precision, device)
         return reason or ClassifierCudaEngine(problem, device)
     if isinstance(problem, PictureProblem):
-        reason = (cuda if wanted == "cuda" else cpu).reason_against(problem, precision, device)
+        reason = (cuda_engine if wanted == "cuda" else cpu_engine).reason_against(
+            problem, precision, device
+        )
         if reason is None and wanted == "cuda":
             return CudaEngine(problem, device, precision)
         if reason is None:
