@@ -17,10 +17,10 @@ from neuralfield.network import Sequential
 from neuralfield.networks.dense import Dense
 from neuralfield.optimizers import Optimizer
 from neuralfield.sampling import Batches
+from neuralfield.scaling import RULES, fit_scaling
 from neuralfield.schedules import Schedule
 from neuralfield.tables.model import TableModel, load_table_model, save_table_model
 from neuralfield.tables.samples import Samples, held_out_rows
-from neuralfield.tables.scaling import RULES, fit_scaling
 from neuralfield.task import ACCURACY, Measure
 from neuralfield.training import SampleTraining
 from neuralfield.weights import require_memory_for
@@ -47,7 +47,7 @@ class TableTask:
     network : Dense
     training : SampleTraining
     scale_inputs : {"standard", "range", "none"}
-        See `neuralfield.tables.scaling.fit_scaling`. Of the rows that are taught.
+        See `neuralfield.scaling.fit_scaling`. Of the rows that are taught.
     scale_targets : {"auto", "standard", "range", "none"}
         ``auto``: as they are for a sigmoid output, and standard for a linear one.
     held_out_share : float

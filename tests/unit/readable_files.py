@@ -29,8 +29,8 @@ from neuralfield.images import Picture, write_facts, write_pixel_csv
 from neuralfield.model import save_model
 from neuralfield.networks.classifier import ConvolutionalClassifier
 from neuralfield.networks.dense import Dense
+from neuralfield.scaling import Scaling
 from neuralfield.tables.model import TableModel, save_table_model
-from neuralfield.tables.scaling import Scaling
 
 RNG = np.random.default_rng(0)
 

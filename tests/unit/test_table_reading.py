@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from neuralfield.errors import ConfigError, InputError
+from neuralfield.scaling import Scaling, fit_scaling
 from neuralfield.tables import samples
 from neuralfield.tables.samples import held_out_rows, read_columns, read_samples
-from neuralfield.tables.scaling import Scaling, fit_scaling
 
 
 @pytest.fixture

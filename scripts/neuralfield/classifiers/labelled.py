@@ -13,7 +13,7 @@ from neuralfield.classifiers.idx import read_idx
 from neuralfield.device import Array
 from neuralfield.errors import InputError
 from neuralfield.fields.shape import PictureShape
-from neuralfield.tables.scaling import Scaling
+from neuralfield.scaling import Scaling
 
 TAUGHT = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 HELD_OUT = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")

@@ -15,7 +15,7 @@ from neuralfield.fields.shape import PictureShape
 from neuralfield.losses import softmax
 from neuralfield.network import Sequential
 from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.tables.scaling import Scaling
+from neuralfield.scaling import Scaling
 from neuralfield.weights import require_enough, require_numbers
 
 _FORMAT = 1

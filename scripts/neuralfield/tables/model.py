@@ -11,8 +11,8 @@ from neuralfield.checkpoint import load_described, record_of, require_format, sa
 from neuralfield.device import HOST, Device, to_host
 from neuralfield.network import Sequential
 from neuralfield.networks.dense import Dense
+from neuralfield.scaling import Scaling
 from neuralfield.tables.samples import MOST_COLUMNS
-from neuralfield.tables.scaling import Scaling
 from neuralfield.weights import require_enough, require_numbers
 
 _FORMAT = 1

@@ -9,7 +9,7 @@ from neuralfield.engines.problems.problem import Problem
 from neuralfield.losses import softmax_cross_entropy
 from neuralfield.network import Sequential
 from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.tables.scaling import Scaling
+from neuralfield.scaling import Scaling
 from neuralfield.tensor import Tensor
 
 BLOCK_PICTURES = {"cpu": 64, "gpu": 1 << 12}

@@ -24,11 +24,11 @@ class Scaling:
     spread: np.ndarray
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """From a table's units to a network's."""
+        """From the units of a table or a picture to a network's."""
         return (values - self.centre) / self.spread
 
     def undo(self, values: np.ndarray) -> np.ndarray:
-        """From a network's units to a table's."""
+        """From a network's units to those of a table or a picture."""
         return values * self.spread + self.centre
 
     def described(self) -> dict[str, list[float]]:
