@@ -18,10 +18,10 @@ from neuralfield.engines.problems.picture import BLOCK_POINTS
 from neuralfield.engines.problems.table import BLOCK_ROWS
 from neuralfield.errors import ConfigError, NeuralfieldError
 from neuralfield.fields.mlp import PRESETS
-from neuralfield.fields.shape import PictureShape
 from neuralfield.fields.upscaler import KERNEL_PX
 from neuralfield.images.bands import Header
 from neuralfield.networks.classifier import ConvolutionalClassifier
+from neuralfield.picture_shape import PictureShape
 from neuralfield.tiling import Tile
 
 BASE_MEMORY_MB = 1000

@@ -7,10 +7,10 @@ from finite_differences import numerical_gradient
 from neuralfield.device import HOST
 from neuralfield.dropout import TrainingCall
 from neuralfield.errors import ConfigError
-from neuralfield.fields.shape import PictureShape
 from neuralfield.losses import softmax_cross_entropy
 from neuralfield.networks.classifier import ConvolutionalClassifier
 from neuralfield.optimizers import make_optimizer
+from neuralfield.picture_shape import PictureShape
 from neuralfield.tensor import Tensor, gradients
 
 LARGE, SMALL = PictureShape(28, 28, 1), PictureShape(8, 8, 1)

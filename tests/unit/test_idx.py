@@ -19,7 +19,7 @@ from neuralfield.classifiers.labelled import (
     read_labelled,
 )
 from neuralfield.errors import InputError
-from neuralfield.fields.shape import PictureShape
+from neuralfield.picture_shape import PictureShape
 
 RNG = np.random.default_rng(0)
 PICTURES = RNG.integers(0, 256, (7, 5, 4), dtype=np.uint8)

@@ -12,7 +12,7 @@ import numpy as np
 from neuralfield.classifiers.idx import read_idx
 from neuralfield.device import Array
 from neuralfield.errors import InputError
-from neuralfield.fields.shape import PictureShape
+from neuralfield.picture_shape import PictureShape
 from neuralfield.scaling import Scaling
 
 TAUGHT = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")

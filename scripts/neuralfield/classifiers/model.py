@@ -11,10 +11,10 @@ from neuralfield.checkpoint import load_described, record_of, require_format, sa
 from neuralfield.classifiers.idx import MOST_SIDE_PX
 from neuralfield.classifiers.labelled import network_inputs
 from neuralfield.device import HOST, Device, to_host
-from neuralfield.fields.shape import PictureShape
 from neuralfield.losses import softmax
 from neuralfield.network import Sequential
 from neuralfield.networks.classifier import ConvolutionalClassifier
+from neuralfield.picture_shape import PictureShape
 from neuralfield.scaling import Scaling
 from neuralfield.weights import require_enough, require_numbers
 

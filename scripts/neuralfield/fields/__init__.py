@@ -15,10 +15,10 @@ from neuralfield.fields.hashgrid import Hashgrid
 from neuralfield.fields.mlp import PRESETS, Mlp
 from neuralfield.fields.network import CoordinateNetwork
 from neuralfield.fields.settings import FieldSettings
-from neuralfield.fields.shape import PictureShape
 from neuralfield.fields.siren import Siren
 from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork
 from neuralfield.fields.wire import Wire
+from neuralfield.picture_shape import PictureShape
 from neuralfield.weights import require_memory_for
 
 FIELDS: dict[str, type[FieldSettings]] = {

@@ -10,8 +10,9 @@ import numpy as np
 from neuralfield import ops
 from neuralfield.device import Array, namespace_of
 from neuralfield.fields.network import CoordinateNetwork, Fixed, FourierFeatures, Output
-from neuralfield.fields.shape import PictureShape, require_positive, require_whole
 from neuralfield.layers import Activation, Layer, Nonlinearity, make_linear, plain_weights
+from neuralfield.picture_shape import PictureShape
+from neuralfield.setting_checks import require_positive, require_whole
 from neuralfield.tensor import Tensor
 
 _MOST_FACTORS = 8

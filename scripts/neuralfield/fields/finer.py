@@ -8,9 +8,10 @@ import numpy as np
 
 from neuralfield import ops
 from neuralfield.fields.network import CoordinateNetwork, Identity, Output
-from neuralfield.fields.shape import PictureShape, require_positive, require_whole
 from neuralfield.fields.siren import make_sine_layers
 from neuralfield.layers import Layer
+from neuralfield.picture_shape import PictureShape
+from neuralfield.setting_checks import require_positive, require_whole
 from neuralfield.tensor import Tensor
 
 

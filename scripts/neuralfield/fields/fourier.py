@@ -8,7 +8,6 @@ import numpy as np
 
 from neuralfield.errors import ConfigError
 from neuralfield.fields.network import CoordinateNetwork, FourierFeatures, Output
-from neuralfield.fields.shape import PictureShape, require_positive, require_whole
 from neuralfield.layers import (
     ACTIVATIONS,
     INITIALIZERS,
@@ -16,6 +15,8 @@ from neuralfield.layers import (
     make_linear,
     plain_weights,
 )
+from neuralfield.picture_shape import PictureShape
+from neuralfield.setting_checks import require_positive, require_whole
 
 _INITIALIZERS = INITIALIZERS | {"relu": plain_weights}
 """For relu smaller ones than elsewhere: with He's, what a network starts with, made of many waves,

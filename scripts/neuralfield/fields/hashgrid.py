@@ -11,8 +11,9 @@ import numpy as np
 from neuralfield import ops
 from neuralfield.device import Array, namespace_of
 from neuralfield.fields.network import CoordinateNetwork, Output
-from neuralfield.fields.shape import PictureShape, require_positive, require_whole
 from neuralfield.layers import Activation, he_weights, make_linear
+from neuralfield.picture_shape import PictureShape
+from neuralfield.setting_checks import require_positive, require_whole
 from neuralfield.tensor import Tensor
 
 _PRIME = 2654435761

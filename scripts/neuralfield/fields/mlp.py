@@ -7,8 +7,9 @@ import numpy as np
 
 from neuralfield.errors import ConfigError
 from neuralfield.fields.network import CoordinateNetwork, CornerBias, Identity, Output
-from neuralfield.fields.shape import PictureShape, require_positive, require_whole
 from neuralfield.layers import ACTIVATIONS, INITIALIZERS, Activation, make_linear
+from neuralfield.picture_shape import PictureShape
+from neuralfield.setting_checks import require_positive, require_whole
 
 
 @dataclass(frozen=True)

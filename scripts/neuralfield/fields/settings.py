@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from neuralfield.fields.network import CoordinateNetwork
-from neuralfield.fields.shape import PictureShape
+from neuralfield.picture_shape import PictureShape
 
 
 class FieldSettings(Protocol):

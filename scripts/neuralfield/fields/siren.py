@@ -9,8 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from neuralfield.fields.network import CoordinateNetwork, Identity, Output
-from neuralfield.fields.shape import PictureShape, require_positive, require_whole
 from neuralfield.layers import Activation, Linear, make_linear, siren_weights
+from neuralfield.picture_shape import PictureShape
+from neuralfield.setting_checks import require_positive, require_whole
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import numpy as np
 from neuralfield import ops
 from neuralfield.device import Array, Device
 from neuralfield.errors import ConfigError
-from neuralfield.fields.shape import PictureShape, require_whole
 from neuralfield.layers import Conv2d, he_weights, make_conv2d
 from neuralfield.network import Network
+from neuralfield.picture_shape import PictureShape
+from neuralfield.setting_checks import require_whole
 from neuralfield.tensor import Tensor
 
 KERNEL_PX = 3

@@ -11,8 +11,9 @@ import numpy as np
 
 from neuralfield import ops
 from neuralfield.fields.network import CoordinateNetwork, Identity, Output
-from neuralfield.fields.shape import PictureShape, require_positive, require_whole
 from neuralfield.layers import Initializer, Layer, make_linear, siren_weights
+from neuralfield.picture_shape import PictureShape
+from neuralfield.setting_checks import require_positive, require_whole
 from neuralfield.tensor import Tensor
 
 

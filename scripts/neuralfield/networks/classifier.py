@@ -11,10 +11,11 @@ import numpy as np
 
 from neuralfield import ops
 from neuralfield.dropout import Dropout
-from neuralfield.fields.shape import PictureShape, require_whole
 from neuralfield.layers import he_weights, make_conv2d, make_linear, plain_weights
 from neuralfield.network import Sequential, Stage
+from neuralfield.picture_shape import PictureShape
 from neuralfield.pooling import max_pool2d
+from neuralfield.setting_checks import require_whole
 from neuralfield.windows import window_places
 
 _SECTION = "classifier"

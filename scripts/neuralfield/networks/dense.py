@@ -8,9 +8,9 @@ import numpy as np
 
 from neuralfield import ops
 from neuralfield.errors import ConfigError
-from neuralfield.fields.shape import require_whole
 from neuralfield.layers import ACTIVATIONS, INITIALIZERS, make_linear
 from neuralfield.network import Sequential, Stage
+from neuralfield.setting_checks import require_whole
 
 _SECTION = "network"
 _MOST_LAYERS = 1000

@@ -1,6 +1,5 @@
-"""What a field is told of the picture, and the check that all field settings share."""
+"""Checks of numbers that the settings of all networks share."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from neuralfield.errors import ConfigError
@@ -9,17 +8,8 @@ _LARGEST_NUMBER = 1e30
 """Still finite in float32, with some room for what it is multiplied by."""
 
 
-@dataclass(frozen=True)
-class PictureShape:
-    """Sides of the training picture in pixels, and values for each pixel (1 to 4)."""
-
-    width: int
-    height: int
-    channels: int
-
-
 def require_positive(settings: Any, *names: str) -> None:
-    """Check that some of a field's settings are finite numbers above 0.
+    """Check that some of a network's settings are finite numbers above 0.
 
     Raises
     ------
