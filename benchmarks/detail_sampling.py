@@ -11,7 +11,6 @@ absolute value of a Laplacian of a Gaussian, see `neuralfield.edges`).
 
 import argparse
 import dataclasses
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import yaml
-from measure import synchronize_all_streams
 from ours import TrainingSteps, fit_db
 from threadpoolctl import threadpool_limits
 
@@ -149,10 +147,7 @@ def learn(
     first, seconds, until_first_s, wrong = None, 0.0, float("inf"), 0
     with TrainingSteps(task, device, "auto", threads) as steps:
         while steps.taken < task.training.steps:
-            started_s = time.perf_counter()
-            steps(min(look_every, task.training.steps - steps.taken))
-            synchronize_all_streams(device)
-            seconds += time.perf_counter() - started_s
+            seconds += steps.timed_s(min(look_every, task.training.steps - steps.taken))
             model = Model(task.field, task.shape, task.mode, steps.arrays(), {})
             drawn = render(
                 model, task.shape.width, task.shape.height, device=device, threads=threads

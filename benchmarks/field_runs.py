@@ -1,11 +1,9 @@
 """A field taught a picture and redrawn: what the benchmarks of fields and redraws share."""
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from measure import synchronize_all_streams
 from ours import TrainingSteps, fit_db
 from pictures import DRAWING, PHOTO
 
@@ -103,10 +101,7 @@ def teach(
     settings = PictureTraining.from_mapping(training)
     task = PictureTask(lesson.taught.values(), lesson.taught.mode, field_settings(field), settings)
     with np.errstate(all="ignore"), TrainingSteps(task, device, engine, threads) as steps:
-        started_s = time.perf_counter()
-        steps(settings.steps)
-        synchronize_all_streams(device)
-        seconds = time.perf_counter() - started_s
+        seconds = steps.timed_s(settings.steps)
         arrays, parameters = steps.arrays(), steps.trainer.network.parameter_count
     if not all(np.isfinite(array).all() for array in arrays.values()):
         return Taught(float("nan"), float("nan"), parameters, seconds, None)

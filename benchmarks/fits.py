@@ -8,14 +8,12 @@ are of the steps alone.
 """
 
 import argparse
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from config_networks import ConfigNetworks
-from measure import synchronize_all_streams
 from ours import TrainingSteps, fit_db, lost_db
 from threadpoolctl import threadpool_limits
 
@@ -106,10 +104,7 @@ def fit(
         shares = [0.0, *np.linspace(0.9, 1, _LOOKS)]
         ends = [round(share * settings.steps) for share in shares]
         for start, end in pairwise(ends):
-            started_s = time.perf_counter()
-            steps(end - start)
-            synchronize_all_streams(device)
-            seconds += time.perf_counter() - started_s
+            seconds += steps.timed_s(end - start)
             found_db.append(fit_db(steps.arrays(), task, device))
         parameters = steps.trainer.network.parameter_count
     return Fit(parameters, settings.steps, seconds, found_db[-1], lost_db(found_db))

@@ -1,5 +1,6 @@
 """This package's training, driven through its public interface."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -68,6 +69,13 @@ class TrainingSteps:
             count = min(engine.most_steps, end - self.taken)
             engine.run(self.taken, count)
             self.taken += count
+
+    def timed_s(self, steps: int) -> float:
+        """Take steps, and wait until they are done: seconds."""
+        started_s = time.perf_counter()
+        self(steps)
+        synchronize_all_streams(self._device)
+        return time.perf_counter() - started_s
 
     def __enter__(self) -> "TrainingSteps":
         return self
