@@ -174,6 +174,29 @@ class ClippedGradients:
         self.optimizer.update(shortened, learning_rate, step)
 
 
+def unclipped(optimizer: Optimizer) -> Optimizer:
+    """The optimizer that is given gradients, clipped or not."""
+    return optimizer.optimizer if isinstance(optimizer, ClippedGradients) else optimizer
+
+
+def state_keys(optimizer: Optimizer, names: Sequence[str]) -> list[list[str]]:
+    """What an optimizer keeps for parameters of these names, by names in its state.
+
+    Returns
+    -------
+    list of at most two lists of str
+        The first has a name for every parameter, in order; the second for those that have another
+        moment.
+    """
+    optimizer = unclipped(optimizer)
+    if isinstance(optimizer, Muon):
+        rest = [name for name in names if name not in optimizer.hidden_matrices]
+        first = [f"moment1.{name}" if name in rest else f"momentum.{name}" for name in names]
+        return [first, [f"moment2.{name}" for name in rest]]
+    prefixes = ("moment1", "moment2") if isinstance(optimizer, Adam) else ("velocity",)
+    return [[f"{p}.{name}" for name in names] for p in prefixes] if optimizer.state else []
+
+
 def make_optimizer(
     name: str,
     parameters: Mapping[str, Tensor],

@@ -14,7 +14,8 @@ from neuralfield.coordinates import pixel_centres
 from neuralfield.device import gpu_is_present, select_device, to_host
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
-from neuralfield.engines.cuda.stages.update import UpdateStage, flatten_arrays
+from neuralfield.engines.cuda.stages.update import UpdateStage
+from neuralfield.engines.flat_arrays import flatten_arrays
 from neuralfield.engines.plans import batch_plan, network_plan
 from neuralfield.fields.network import CornerBias
 from neuralfield.schedules import Schedule

@@ -11,15 +11,15 @@ from neuralfield.device import select_device
 from neuralfield.engines.cuda.buffers import PartialGradient
 from neuralfield.engines.cuda.stages.sampling import part_starts, sampling_constants
 from neuralfield.engines.cuda.stages.update import (
-    flatten_arrays,
     schedule_struct,
-    state_keys,
     update_constants,
     work_table,
 )
+from neuralfield.engines.flat_arrays import flatten_arrays
 from neuralfield.engines.plans import batch_plan, network_plan
 from neuralfield.kernels import source
 from neuralfield.kernels.plan import BatchPlan
+from neuralfield.optimizers import state_keys
 from neuralfield.schedules import Schedule
 
 CPU = select_device("cpu")

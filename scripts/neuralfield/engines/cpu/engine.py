@@ -19,7 +19,7 @@ from neuralfield.device import Array, Device, require_memory
 from neuralfield.engines.cpu.cut import Cut
 from neuralfield.engines.cpu.encoding import GridGradient, encoding_numbers
 from neuralfield.engines.crew import Crew
-from neuralfield.engines.cuda.stages.update import flatten_arrays, state_keys
+from neuralfield.engines.flat_arrays import flatten_arrays, flatten_parameters
 from neuralfield.engines.plans import network_plan
 from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.kernels.plan import (
@@ -30,7 +30,7 @@ from neuralfield.kernels.plan import (
     OUTPUTS,
     NetworkPlan,
 )
-from neuralfield.optimizers import Adam, Sgd
+from neuralfield.optimizers import Adam, Sgd, state_keys
 
 if TYPE_CHECKING:
     from neuralfield.kernels.cpu.layout import Layout
@@ -90,7 +90,8 @@ class CpuEngine:
         if footprint := problem.footprint:
             self._footprint = (footprint.points, footprint.pixel_side, footprint.random_seed)
         self._objective = _objective_numbers(problem, plan)
-        parameters, moments = _flat_parameters(problem, device), _flat_moments(problem, device)
+        parameters, _ = flatten_parameters(device, problem.network)
+        moments = _flat_moments(problem, device)
         # the encoding's parameters come first
         split = self._cut.encoding_numbers
         self._of_encoding = (*(array[:split] for array in moments), parameters[:split])
@@ -270,16 +271,6 @@ def _optimizer_numbers(problem: PictureProblem, step: int) -> np.ndarray:
         return np.array([rate / correction1, *numbers], np.float32)
     assert isinstance(optimizer, Sgd)
     return np.array([rate, optimizer.momentum], np.float32)
-
-
-def _flat_parameters(problem: PictureProblem, device: Device) -> np.ndarray:
-    """All parameters one after another; the network's become views of them."""
-    tensors = problem.network.parameters
-    arrays = {name: tensor.data for name, tensor in tensors.items()}
-    flat = flatten_arrays(device, [(arrays, name) for name in arrays])
-    for name, tensor in tensors.items():
-        tensor.data = arrays[name]
-    return flat
 
 
 def _flat_moments(problem: PictureProblem, device: Device) -> tuple[np.ndarray, np.ndarray]:

@@ -13,17 +13,13 @@ from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.cuda.recorded_engine import RecordedEngine
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
-from neuralfield.engines.cuda.stages.update import (
-    UpdateStage,
-    flatten_parameters,
-    unclipped,
-    working_bytes,
-)
+from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
+from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.engines.plans import batch_plan, network_plan
 from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.engines.problems.problem import Problem
 from neuralfield.kernels.plan import LOSSES, BatchPlan, NetworkPlan
-from neuralfield.optimizers import Adam, Muon, Sgd
+from neuralfield.optimizers import Adam, Muon, Sgd, unclipped
 
 _PassType = type[HopperNarrowPass] | type[HopperPass] | type[HopperProductPass] | type[LayerPass]
 _PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, HopperProductPass, LayerPass)

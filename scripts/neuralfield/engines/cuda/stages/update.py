@@ -11,10 +11,18 @@ from neuralfield.engines.cuda.buffers import PartialGradient, WeightCopy
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage, largest_bytes
+from neuralfield.engines.flat_arrays import flatten_arrays
 from neuralfield.engines.problems.problem import Problem
 from neuralfield.kernels.source import compile_module
-from neuralfield.network import Network
-from neuralfield.optimizers import Adam, ClippedGradients, Muon, Optimizer, Sgd
+from neuralfield.optimizers import (
+    Adam,
+    ClippedGradients,
+    Muon,
+    Optimizer,
+    Sgd,
+    state_keys,
+    unclipped,
+)
 from neuralfield.schedules import Schedule
 from neuralfield.tensor import Tensor
 
@@ -170,70 +178,6 @@ class UpdateStage:
         what its blocks have to do, and all that comes after it."""
         strands = [replace(g, parts=min(g.parts, STRANDS)) for g in self._gradients]
         return work_table(self._tensors, strands, {}), self._arguments[1:]
-
-
-def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:
-    """Move arrays into one flat one, and leave views of it in their places.
-
-    Parameters
-    ----------
-    device : Device
-    places : sequence of (dict, key)
-
-    Returns
-    -------
-    array of float32, shape (n,)
-    """
-    arrays = [mapping[key] for mapping, key in places]
-    flat = device.xp.concatenate([array.ravel() for array in arrays])
-    start = 0
-    for (mapping, key), array in zip(places, arrays, strict=True):
-        mapping[key] = flat[start : start + array.size].reshape(array.shape)
-        start += array.size
-    return flat
-
-
-def flatten_parameters(device: Device, network: Network) -> tuple[Array, dict[str, int]]:
-    """Move a network's parameters into one flat array, of which they become views.
-
-    Returns
-    -------
-    flat : array of float32, shape (n,)
-    offsets : dict of str to int
-        Where each begins, in numbers.
-    """
-    tensors = network.parameters
-    arrays: dict[str, Array] = {name: tensor.data for name, tensor in tensors.items()}
-    flat = flatten_arrays(device, [(arrays, name) for name in arrays])
-    offsets, offset = {}, 0
-    for name, tensor in tensors.items():
-        tensor.data = arrays[name]
-        offsets[name] = offset
-        offset += tensor.data.size
-    return flat, offsets
-
-
-def unclipped(optimizer: Optimizer) -> Optimizer:
-    """The optimizer that is given gradients, clipped or not."""
-    return optimizer.optimizer if isinstance(optimizer, ClippedGradients) else optimizer
-
-
-def state_keys(optimizer: Optimizer, names: Sequence[str]) -> list[list[str]]:
-    """What an optimizer keeps for parameters of these names, by names in its state.
-
-    Returns
-    -------
-    list of at most two lists of str
-        The first has a name for every parameter, in order; the second for those that have another
-        moment.
-    """
-    optimizer = unclipped(optimizer)
-    if isinstance(optimizer, Muon):
-        rest = [name for name in names if name not in optimizer.hidden_matrices]
-        first = [f"moment1.{name}" if name in rest else f"momentum.{name}" for name in names]
-        return [first, [f"moment2.{name}" for name in rest]]
-    prefixes = ("moment1", "moment2") if isinstance(optimizer, Adam) else ("velocity",)
-    return [[f"{p}.{name}" for name in names] for p in prefixes] if optimizer.state else []
 
 
 def hidden_matrices(optimizer: Optimizer, names: Iterable[str]) -> list[str]:

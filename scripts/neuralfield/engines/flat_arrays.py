@@ -1,0 +1,47 @@
+"""Arrays of a training moved into flat ones, which kernels are given whole."""
+
+from collections.abc import Sequence
+
+from neuralfield.device import Array, Device
+from neuralfield.network import Network
+
+
+def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:
+    """Move arrays into one flat one, and leave views of it in their places.
+
+    Parameters
+    ----------
+    device : Device
+    places : sequence of (dict, key)
+
+    Returns
+    -------
+    array of float32, shape (n,)
+    """
+    arrays = [mapping[key] for mapping, key in places]
+    flat = device.xp.concatenate([array.ravel() for array in arrays])
+    start = 0
+    for (mapping, key), array in zip(places, arrays, strict=True):
+        mapping[key] = flat[start : start + array.size].reshape(array.shape)
+        start += array.size
+    return flat
+
+
+def flatten_parameters(device: Device, network: Network) -> tuple[Array, dict[str, int]]:
+    """Move a network's parameters into one flat array, of which they become views.
+
+    Returns
+    -------
+    flat : array of float32, shape (n,)
+    offsets : dict of str to int
+        Where each begins, in numbers.
+    """
+    tensors = network.parameters
+    arrays: dict[str, Array] = {name: tensor.data for name, tensor in tensors.items()}
+    flat = flatten_arrays(device, [(arrays, name) for name in arrays])
+    offsets, offset = {}, 0
+    for name, tensor in tensors.items():
+        tensor.data = arrays[name]
+        offsets[name] = offset
+        offset += tensor.data.size
+    return flat, offsets
