@@ -11,15 +11,19 @@ from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowBatch, Hoppe
 from neuralfield.engines.cuda.hopper.product_pass import HopperProductPass
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.cuda.recorded_engine import RecordedEngine
+from neuralfield.engines.cuda.recorded_engine import (
+    RecordedEngine,
+    compute_capability,
+    reason_against_card,
+    unknown_rule,
+)
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.engines.plans import batch_plan, network_plan
 from neuralfield.engines.problems.picture import PictureProblem
-from neuralfield.engines.problems.problem import Problem
 from neuralfield.kernels.plan import LOSSES, BatchPlan, NetworkPlan
-from neuralfield.optimizers import Adam, Muon, Sgd, unclipped
+from neuralfield.optimizers import Adam, Sgd
 
 _PassType = type[HopperNarrowPass] | type[HopperPass] | type[HopperProductPass] | type[LayerPass]
 _PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, HopperProductPass, LayerPass)
@@ -29,7 +33,6 @@ _BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
 _BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
 """Of networks that take their steps together in one launch."""
 
-_LEAST_CAPABILITY = 75
 _MOST_NUMBERS = 1 << 31
 """Of one parameter: kernels count them in 32 bits."""
 
@@ -85,7 +88,7 @@ class CudaEngine(RecordedEngine[SamplingStage]):
 
     def __init__(self, problem: PictureProblem, device: Device, precision: str) -> None:
         network, batch = network_plan(problem.network), batch_plan(problem)
-        chosen = _choose_pass(network, batch, precision, _compute_capability(device))
+        chosen = _choose_pass(network, batch, precision, compute_capability(device))
         assert not isinstance(chosen, str), chosen
         pass_type, self.precision = chosen
         self.variant = pass_type.name
@@ -145,22 +148,9 @@ def reason_against(problem: PictureProblem, precision: str, device: Device) -> s
     network, batch = network_plan(problem.network), batch_plan(problem)
     found = _unknown_part(problem, network, batch)
     if found is None:
-        chosen = _choose_pass(network, batch, precision, _compute_capability(device))
+        chosen = _choose_pass(network, batch, precision, compute_capability(device))
         found = chosen if isinstance(chosen, str) else None
     return None if found is None else f"the cuda engine does not cover {found}"
-
-
-def reason_against_card(precision: str, device: Device) -> str | None:
-    """Why the cuda engine cannot work here, whatever the problem; None where it can."""
-    if device.kind != "gpu":
-        return "the cuda engine needs a GPU"
-    if precision == "float64":
-        return "the cuda engine computes in mixed precision or float32, not in float64"
-    capability = _compute_capability(device)
-    if capability < _LEAST_CAPABILITY:
-        found = f"{capability // 10}.{capability % 10}"
-        return f"the cuda engine needs compute capability 7.5, this card has {found}"
-    return None
 
 
 def _unknown_part(problem: PictureProblem, network: NetworkPlan, batch: BatchPlan) -> str | None:
@@ -170,16 +160,6 @@ def _unknown_part(problem: PictureProblem, network: NetworkPlan, batch: BatchPla
     if network.levels and prod(network.table_shape) >= _MOST_NUMBERS:
         return f"grids of {prod(network.table_shape):,} numbers"
     return unknown_rule(problem) or network.unknown_part
-
-
-def unknown_rule(problem: Problem) -> str | None:
-    """Of how parameters are moved, what the update has no code for; None: it has it for all."""
-    optimizer = unclipped(problem.optimizer)
-    if not isinstance(optimizer, Adam | Muon | Sgd):
-        return f"the optimizer {type(optimizer).__name__}"
-    if problem.schedule.name not in ("cosine", "constant"):
-        return f"the schedule {problem.schedule.name}"
-    return None
 
 
 def _choose_pass(
@@ -194,11 +174,6 @@ def _choose_pass(
                 return pass_type, candidate
             reasons.append(reason)
     return reasons[-1]
-
-
-def _compute_capability(device: Device) -> int:
-    """Of the current card; 90 is 9.0."""
-    return int(device.xp.cuda.Device().compute_capability)
 
 
 def _own_bytes(problem: PictureProblem, batch: BatchPlan) -> int:

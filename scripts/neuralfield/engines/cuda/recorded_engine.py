@@ -14,7 +14,9 @@ from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.problems.problem import Problem
 from neuralfield.errors import ResourceError
+from neuralfield.optimizers import Adam, Muon, Sgd, unclipped
 
+_LEAST_CAPABILITY = 75
 _OUT_OF_MEMORY = 2
 """The status of CUDA's own errors that says so."""
 
@@ -158,6 +160,34 @@ class RecordedEngine(Generic[AnySampling]):
             self._pass.launch()
         with named_range(self._cuda, "update"):
             self._update.launch()
+
+
+def reason_against_card(precision: str, device: Device) -> str | None:
+    """Why the cuda engine cannot work here, whatever the problem; None where it can."""
+    if device.kind != "gpu":
+        return "the cuda engine needs a GPU"
+    if precision == "float64":
+        return "the cuda engine computes in mixed precision or float32, not in float64"
+    capability = compute_capability(device)
+    if capability < _LEAST_CAPABILITY:
+        found = f"{capability // 10}.{capability % 10}"
+        return f"the cuda engine needs compute capability 7.5, this card has {found}"
+    return None
+
+
+def unknown_rule(problem: Problem) -> str | None:
+    """Of how parameters are moved, what the update has no code for; None: it has it for all."""
+    optimizer = unclipped(problem.optimizer)
+    if not isinstance(optimizer, Adam | Muon | Sgd):
+        return f"the optimizer {type(optimizer).__name__}"
+    if problem.schedule.name not in ("cosine", "constant"):
+        return f"the schedule {problem.schedule.name}"
+    return None
+
+
+def compute_capability(device: Device) -> int:
+    """Of the current card; 90 is 9.0."""
+    return int(device.xp.cuda.Device().compute_capability)
 
 
 @contextmanager

@@ -8,8 +8,11 @@ from neuralfield.engines.cuda.classifier.classifier_pass import (
 )
 from neuralfield.engines.cuda.classifier.drawing_stage import DrawingStage
 from neuralfield.engines.cuda.classifier.plans import classifier_plan
-from neuralfield.engines.cuda.engine import reason_against_card, unknown_rule
-from neuralfield.engines.cuda.recorded_engine import RecordedEngine
+from neuralfield.engines.cuda.recorded_engine import (
+    RecordedEngine,
+    reason_against_card,
+    unknown_rule,
+)
 from neuralfield.engines.cuda.stages.update import working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.engines.problems.classifier import ClassifierProblem
