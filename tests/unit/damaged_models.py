@@ -63,6 +63,17 @@ def require_damages_named(
             assert all(np.array_equal(model.arrays[n], a) for n, a in whole.arrays.items())
 
 
+def require_damages_of_training_named(
+    trained: Path, folder: Path, load: Callable[[Path], Any], fact: str
+) -> None:
+    """The same of a training's model, in whose place its states are put, too."""
+    content = (trained / "model.safetensors").read_bytes()
+    others = [b"", *(path.read_bytes() for path in sorted((trained / "state").glob("state_*")))]
+    path = folder / "model.safetensors"
+    path.write_bytes(content)
+    require_damages_named(path, damages(content, others, 120, seed=8), load, fact)
+
+
 def complaint_about(
     changes: dict[str, Any], source: Path, folder: Path, load: Callable[[Path], Any]
 ) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from damaged_models import complaint_about, damages, require_damages_named
+from damaged_models import complaint_about, require_damages_of_training_named
 from small_classifiers import SHIPPED, SMALL, bars, make_task, train
 from test_fit import CPU, require_same_bytes_after_a_kill, sha256
 
@@ -119,12 +119,7 @@ def trained(tmp_path_factory):
 
 
 def test_a_damaged_classifier_is_named(trained, tmp_path):
-    content = (trained / "model.safetensors").read_bytes()
-    others = [b"", *(path.read_bytes() for path in sorted((trained / "state").glob("state_*")))]
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(content)
-    damaged = damages(content, others, 120, seed=8)
-    require_damages_named(path, damaged, load_classifier, "classes")
+    require_damages_of_training_named(trained, tmp_path, load_classifier, "classes")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import test_fit
-from damaged_models import complaint_about, damages, require_damages_named
+from damaged_models import complaint_about, require_damages_of_training_named
 from sklearn.linear_model import LogisticRegression
 from test_fit import require_same_bytes_after_a_kill, sha256
 
@@ -223,12 +223,7 @@ def trained(tmp_path_factory):
 
 
 def test_a_damaged_network_is_named(trained, tmp_path):
-    content = (trained / "model.safetensors").read_bytes()
-    others = [b"", *(path.read_bytes() for path in sorted((trained / "state").glob("state_*")))]
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(content)
-    damaged = damages(content, others, 120, seed=8)
-    require_damages_named(path, damaged, load_table_model, "inputs")
+    require_damages_of_training_named(trained, tmp_path, load_table_model, "inputs")
 
 
 @pytest.mark.parametrize(
