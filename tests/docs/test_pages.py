@@ -64,6 +64,16 @@ def test_parts_of_the_package_are_where_the_pages_say(name):
     assert (ROOT / "scripts" / "neuralfield" / name).exists()
 
 
+def test_files_that_sources_name_are_there():
+    package = ROOT / "scripts" / "neuralfield"
+    sources = [*package.rglob("*.py"), *source_files().values()]
+    folders = "|".join(path.name for path in package.iterdir() if path.is_dir())
+    named = rf"(?<![\w/])(?:{folders})/[\w/]+\.(?:py|cuh?)\b"
+    found = {(path.name, name) for path in sources for name in re.findall(named, path.read_text())}
+    assert found
+    assert [(path, name) for path, name in found if not (package / name).exists()] == []
+
+
 @pytest.mark.parametrize(
     "kernel",
     [

@@ -1,7 +1,7 @@
 """Launches of kernels that may start while the kernel before them ends.
 
 CUDA calls it programmatic dependent launch; graphs that are captured keep it. CuPy has no words for
-it, so the driver is asked. The device side is `kernels/dependent_launch.cuh`.
+it, so the driver is asked. The device side is `dependent_launch.cuh`.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """One batch forwards and backwards, with all gradients, in one kernel: for narrow networks.
 
 On cards of compute capability 9.0, in 16-bit products. Nothing of a tile of 64 points goes to
-global memory, but for features of hash grids and their slopes; see `kernels/hopper_narrow.cu`.
+global memory, but for features of hash grids and their slopes; see `hopper_narrow.cu`.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ step costs beside its tiles; a tile of many, by throughput; a tile of a strand, 
 
 
 class HopperNarrowPass:
-    """Forward, loss and backward for one batch; see `neuralfield.engines.buffers.Pass`.
+    """Forward, loss and backward for one batch; see `neuralfield.engines.cuda.buffers.Pass`.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """One batch forwards and backwards, with all gradients, in one kernel: for products of linear maps.
 
 On cards of compute capability 9.0, in 16-bit products. Nothing of a tile of 64 points goes to
-global memory; see `kernels/hopper_product.cu`.
+global memory; see `hopper_product.cu`.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ _SHARED_LIMIT_BYTES = 232_448
 
 
 class HopperProductPass:
-    """Forward, loss and backward for one batch; see `neuralfield.engines.buffers.Pass`.
+    """Forward, loss and backward for one batch; see `neuralfield.engines.cuda.buffers.Pass`.
 
     Parameters
     ----------
