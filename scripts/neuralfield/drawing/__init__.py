@@ -13,6 +13,7 @@ from neuralfield.drawing.layer_draw import LayerDraw
 from neuralfield.drawing.layer_pixels import LayerPixels
 from neuralfield.drawing.mosaic_draw import MosaicDraw
 from neuralfield.engines.cpu import engine as cpu_engine
+from neuralfield.engines.cuda.card import compute_capability
 from neuralfield.engines.cuda.portable import layer_forward
 from neuralfield.engines.plans import network_plan
 from neuralfield.errors import ConfigError
@@ -83,7 +84,7 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
         and cpu_engine.reason_against_network(plan) is None
     ):
         return CpuDraw(network, threads)
-    capability = int(device.xp.cuda.Device().compute_capability) if device.kind == "gpu" else 0
+    capability = compute_capability(device) if device.kind == "gpu" else 0
     reason = plan.unknown_part or layer_forward.reason_against(plan, capability)
     if dtype == "float64" or reason is not None:
         return ArrayDraw(network, device, dtype, threads)

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from neuralfield.device import Array, Device
+from neuralfield.engines.cuda.card import card_limits
 from neuralfield.engines.cuda.hopper.network import (
     TILE_THREADS,
     HopperNetwork,
     WeightStream,
-    card_limits,
     listed,
     parameter_offsets,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from neuralfield.device import Device, require_memory
 from neuralfield.engines.cuda.buffers import Buffers, Pass
+from neuralfield.engines.cuda.card import compute_capability
 from neuralfield.engines.cuda.hopper.hopper_pass import HopperPass
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowBatch, HopperNarrowPass
 from neuralfield.engines.cuda.hopper.product_pass import HopperProductPass
@@ -13,7 +14,6 @@ from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,
-    compute_capability,
     reason_against_card,
     unknown_rule,
 )

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Pass
+from neuralfield.engines.cuda.card import compute_capability
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.problems.problem import Problem
@@ -183,11 +184,6 @@ def unknown_rule(problem: Problem) -> str | None:
     if problem.schedule.name not in ("cosine", "constant"):
         return f"the schedule {problem.schedule.name}"
     return None
-
-
-def compute_capability(device: Device) -> int:
-    """Of the current card; 90 is 9.0."""
-    return int(device.xp.cuda.Device().compute_capability)
 
 
 @contextmanager

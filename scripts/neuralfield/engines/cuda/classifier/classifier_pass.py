@@ -6,8 +6,8 @@ from typing import Any
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import PartialGradient
+from neuralfield.engines.cuda.card import card_limits
 from neuralfield.engines.cuda.classifier.drawing_stage import DrawingStage
-from neuralfield.engines.cuda.hopper.network import card_limits
 from neuralfield.engines.cuda.launch import Launch
 from neuralfield.kernels.classifier_plan import ClassifierPlan
 from neuralfield.kernels.convolution_plan import (

@@ -11,6 +11,7 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
+from neuralfield.engines.cuda.card import card_limits
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.hopper.gradients import (
     VectorGradients,
@@ -22,7 +23,6 @@ from neuralfield.engines.cuda.hopper.network import (
     HopperNetwork,
     WeightStream,
     addresses,
-    card_limits,
     listed,
     padded,
     parameter_offsets,

@@ -240,12 +240,6 @@ def addresses(arrays: Sequence[Array | None]) -> np.ndarray:
     return np.array([0 if array is None else array.data.ptr for array in arrays], np.uint64)
 
 
-def card_limits(device: Device) -> tuple[int, int]:
-    """The current card's multiprocessors, and the bytes of shared memory that a block may have."""
-    properties = device.xp.cuda.runtime.getDeviceProperties(device.xp.cuda.Device().id)
-    return int(properties["multiProcessorCount"]), int(properties["sharedMemPerBlockOptin"])
-
-
 def _chunks(rows: int, columns: int) -> int:
     """Copies of at most a stage that bring a matrix."""
     fitting = _STAGE_BYTES // (2 * columns) // 16 * 16

@@ -10,9 +10,9 @@ import numpy as np
 
 from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
+from neuralfield.engines.cuda.card import card_limits
 from neuralfield.engines.cuda.hopper.network import (
     addresses,
-    card_limits,
     listed,
     parameter_offsets,
 )
