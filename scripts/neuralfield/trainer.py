@@ -24,14 +24,15 @@ _HISTORY_ROWS = 200
 
 @dataclass(frozen=True)
 class Best:
-    """The best network seen, as far as rows of the history can tell.
+    """The best of the networks that were looked at: those before the last step of each row.
 
     Attributes
     ----------
     step : int
-        Of the row that it was kept at.
+        The steps that it had taken.
     loss : float
-        Mean of the steps that led there, since the row before.
+        Of the row's last step, where steps look at all samples: that is this network's own, however
+        much the loss jumps. Else the mean of the row's steps, as each batch has a loss of its own.
     arrays : dict of name to ndarray
         The network's.
     """
@@ -132,13 +133,18 @@ class Trainer:
         self.engine = self._make_engine(problem=self.problem, note=note)
         self.rollback: Rollback | None = None
         self.best: Best | None = None
+        self._candidate: Best | None = None
         self.steps_taken = 0
         self.seconds = 0.0
         self.history: list[tuple[float, ...]] = []
         self.snapshot_steps = set(log_spaced_steps(settings.steps, settings.snapshots))
         self._row_steps = set(log_spaced_steps(settings.steps, _HISTORY_ROWS)) - {0}
-        self._stops = sorted(self._row_steps | self.snapshot_steps)
+        stops = self._row_steps | self.snapshot_steps
+        if settings.keep_best:
+            stops |= {step - 1 for step in self._row_steps}
+        self._stops = sorted(stops)
         self._steps_since_row = 0
+        self._note_candidate()
 
     @property
     def schedule(self) -> Schedule:
@@ -183,19 +189,26 @@ class Trainer:
         self.seconds += seconds
         self._steps_since_row += count
         self._require_finite()
-        return self.steps_taken in self._row_steps
+        is_row = self.steps_taken in self._row_steps
+        if not is_row:  # else the row before has to be closed first
+            self._note_candidate()
+        return is_row
 
     def add_history_row(self) -> dict[str, float]:
         """Close the stretch since the row before, and say how it went."""
-        loss, error = (to_host(self.engine.totals) / self._steps_since_row).tolist()
+        total, _ = totals = to_host(self.engine.totals)
+        loss, error = (totals / self._steps_since_row).tolist()
         measured = self.task.measure.of_mean_error(error)
         rate = self.schedule(self.steps_taken - 1)
         self.history.append((self.steps_taken, self.seconds, loss, measured, rate))
+        if self._candidate is not None:
+            sees_all = self.problem.batches.is_everything
+            own_loss = float(total) - self._candidate.loss if sees_all else loss
+            if self.best is None or own_loss < self.best.loss:
+                self.best = replace(self._candidate, loss=own_loss)
         self._steps_since_row = 0
         self.engine.totals.fill(0)
-        if self.task.training.keep_best and (self.best is None or loss < self.best.loss):
-            arrays = {n: to_host(a).copy() for n, a in self.network.arrays.items()}
-            self.best = Best(self.steps_taken, loss, arrays)
+        self._note_candidate()
         return dict(zip(self.history_columns, self.history[-1], strict=True))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -240,6 +253,7 @@ class Trainer:
         self._steps_since_row = metadata["steps_since_row"]
         totals = [metadata["loss_since_row"], metadata["error_since_row"]]
         self.engine.totals[...] = self.device.asarray(totals)
+        self._note_candidate()
 
     def roll_back(self, arrays: dict[str, np.ndarray], rollback: Rollback) -> None:
         """Go on from a snapshot, with a lower learning rate and an optimizer without memory.
@@ -260,6 +274,14 @@ class Trainer:
         self.steps_taken, self._steps_since_row = rollback.to_step, 0
         self.best = None  # whether it is of before depends on when the divergence was noticed
         self.history = [row for row in self.history if row[0] <= rollback.to_step]
+        self._note_candidate()
+
+    def _note_candidate(self) -> None:
+        """Before the last step of a row, keep the network and the row's sum of losses so far."""
+        self._candidate = None
+        if self.task.training.keep_best and self.steps_taken + 1 in self._row_steps:
+            arrays = {n: to_host(a).copy() for n, a in self.network.arrays.items()}
+            self._candidate = Best(self.steps_taken, float(self.engine.totals[0]), arrays)
 
     def _lower_learning_rate(self, rollback: Rollback) -> None:
         """Make the engine anew: it keeps to the schedule that it was made with."""

@@ -29,8 +29,8 @@ class TrainingSettings:
     gradient_clip_norm : float, optional
         The largest norm of all gradients together; None: whatever it is.
     keep_best : bool
-        Whether the network that is saved is the best one seen, and not the last: that after the
-        row of the history with the lowest loss.
+        Whether the network that is saved is the best one seen, and not the last; see
+        `neuralfield.trainer.Best`.
     precision : {"auto", "mixed", "float32", "float64"}
         Of the numbers. ``mixed``: products of 16-bit numbers, added up in float32, on the cuda
         engine; ``auto``: that where it can be had, and float32 elsewhere.
