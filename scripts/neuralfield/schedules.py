@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from neuralfield.errors import ConfigError
 
+SCHEDULES = ("cosine", "exponential", "constant")
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -14,17 +16,21 @@ class Schedule:
 
         lr_min + (lr_max - lr_min) * 0.5 * (1 + cos(pi * i / (steps + epoch_offset)))
 
+    ``exponential`` falls by the same share in every step:
+
+        lr_max * (lr_min / lr_max) ** (i / (steps + epoch_offset))
+
     Attributes
     ----------
-    name : {"cosine", "constant"}
+    name : {"cosine", "exponential", "constant"}
     learning_rate : float
         The highest rate, lr_max.
     minimum_learning_rate : float
-        The rate the cosine ends at, lr_min.
+        The rate that cosine and exponential end at, lr_min.
     steps : int
         Steps of the whole training.
     epoch_offset : int
-        Stretches the cosine beyond the last step, so that the rate does not quite reach its end.
+        Stretches them beyond the last step, so that the rate does not quite reach its end.
     warmup_steps : int
         The rate rises linearly over these steps before the schedule takes over in full.
     """
@@ -37,21 +43,27 @@ class Schedule:
     warmup_steps: int = 0
 
     def __post_init__(self) -> None:
-        if self.name not in ("cosine", "constant"):
-            raise ConfigError("training.schedule", repr(self.name), "cosine or constant")
+        if self.name not in SCHEDULES:
+            raise ConfigError("training.schedule", repr(self.name), " or ".join(SCHEDULES))
+        if self.name == "exponential" and not self.minimum_learning_rate > 0:
+            found = f"{self.minimum_learning_rate:g}"
+            expected = "a number above 0 for an exponential to end at"
+            raise ConfigError("training.minimum_learning_rate", found, expected)
 
     @property
     def period(self) -> int:
-        """Steps from the cosine's beginning to its end."""
+        """Steps from the first rate to the last."""
         return max(self.steps + self.epoch_offset, 1)
 
     def __call__(self, step: int) -> float:
         """The rate of the update that follows `step` finished ones (0 for the first)."""
-        rate = self.learning_rate
+        rate, place = self.learning_rate, min(step, self.period)
         if self.name == "cosine":
             spread = self.learning_rate - self.minimum_learning_rate
-            cosine = 0.5 * (1 + math.cos(math.pi * min(step, self.period) / self.period))
+            cosine = 0.5 * (1 + math.cos(math.pi * place / self.period))
             rate = self.minimum_learning_rate + spread * cosine
+        elif self.name == "exponential":
+            rate *= (self.minimum_learning_rate / self.learning_rate) ** (place / self.period)
         if step < self.warmup_steps:
             rate *= (step + 1) / self.warmup_steps
         return rate

@@ -23,7 +23,7 @@ class TrainingSettings:
     optimizer : {"adam", "muon", "sgd"}
     learning_rate, minimum_learning_rate : float
     momentum, beta1, beta2 : float
-    schedule : {"cosine", "constant"}
+    schedule : {"cosine", "exponential", "constant"}
     epoch_offset, warmup_steps : int
         See `neuralfield.schedules.Schedule`.
     gradient_clip_norm : float, optional

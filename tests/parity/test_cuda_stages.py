@@ -92,6 +92,7 @@ def test_sampling_is_the_same_bits(gpu, field, settings):
         ({"optimizer": "adam", "beta1": 0.8, "beta2": 0.99}, Schedule("constant", 1e-2, 0, 20)),
         ({"optimizer": "sgd", "momentum": 0.9}, Schedule("constant", 1e-2, 0, 20, 0, 4)),
         ({"optimizer": "sgd"}, Schedule("cosine", 1e-2, 1e-3, 4, 2)),
+        ({"optimizer": "adam"}, Schedule("exponential", 1e-2, 1e-4, 4, 2, 2)),
         ({"optimizer": "sgd", "gradient_clip_norm": 0.3}, Schedule("constant", 1e-2, 0, 20)),
         ({"optimizer": "adam", "gradient_clip_norm": 1e3}, Schedule("constant", 1e-2, 0, 20)),
         ({"optimizer": "muon", "beta2": 0.9}, Schedule("cosine", 1e-2, 1e-5, 20, 3, 5)),

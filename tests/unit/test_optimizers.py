@@ -111,6 +111,18 @@ def test_cosine_annealing_does_not_rise_again():
     assert schedule(15) == pytest.approx(0, abs=1e-12)
 
 
+def test_exponential_falls_by_the_same_share_in_every_step_and_then_stays():
+    schedule = Schedule("exponential", 0.1, 0.001, steps=90, epoch_offset=10)
+    assert [schedule(i) for i in (0, 50, 100, 120)] == pytest.approx([0.1, 0.01, 0.001, 0.001])
+    ratios = [schedule(i + 1) / schedule(i) for i in range(90)]
+    assert ratios == pytest.approx([0.01**0.01] * 90)
+
+
+def test_exponential_needs_a_rate_to_end_at():
+    with pytest.raises(ConfigError, match=r"minimum_learning_rate: 0; expected a number above 0"):
+        Schedule("exponential", 0.1, 0.0, steps=100)
+
+
 def test_warm_up_rises_to_the_schedule():
     schedule = Schedule("constant", 0.1, 0.0, steps=100, warmup_steps=4)
     assert [schedule(i) for i in range(6)] == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1, 0.1])

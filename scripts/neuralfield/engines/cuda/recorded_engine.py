@@ -12,7 +12,7 @@ from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Pass
 from neuralfield.engines.cuda.card import compute_capability
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
-from neuralfield.engines.cuda.stages.update import UpdateStage
+from neuralfield.engines.cuda.stages.update import SCHEDULE_KINDS, UpdateStage
 from neuralfield.engines.problems.problem import Problem
 from neuralfield.errors import ResourceError
 from neuralfield.optimizers import Adam, Muon, Sgd, unclipped
@@ -181,7 +181,7 @@ def unknown_rule(problem: Problem) -> str | None:
     optimizer = unclipped(problem.optimizer)
     if not isinstance(optimizer, Adam | Muon | Sgd):
         return f"the optimizer {type(optimizer).__name__}"
-    if problem.schedule.name not in ("cosine", "constant"):
+    if problem.schedule.name not in SCHEDULE_KINDS:
         return f"the schedule {problem.schedule.name}"
     return None
 

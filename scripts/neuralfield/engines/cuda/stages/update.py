@@ -54,10 +54,13 @@ _SCHEDULE = np.dtype(
         ("minimum_learning_rate", np.float64),
         ("period", np.int64),
         ("warmup_steps", np.int64),
-        ("is_cosine", np.int64),
+        ("kind", np.int64),
     ]
 )
 """The struct Schedule of update.cu."""
+
+SCHEDULE_KINDS = {"constant": 0, "cosine": 1, "exponential": 2}
+"""Those that update.cu knows."""
 
 STRANDS = 8
 """Sums that the kernel, with a warp for each, takes of the parts before it adds these sums up: part
@@ -262,9 +265,9 @@ def schedule_struct(schedule: Schedule) -> np.ndarray:
     -------
     ndarray of a structured dtype, shape (1,)
     """
-    is_cosine = schedule.name == "cosine"
     rates = schedule.learning_rate, schedule.minimum_learning_rate
-    return np.array([(*rates, schedule.period, schedule.warmup_steps, is_cosine)], _SCHEDULE)
+    kind = SCHEDULE_KINDS[schedule.name]
+    return np.array([(*rates, schedule.period, schedule.warmup_steps, kind)], _SCHEDULE)
 
 
 def update_constants(optimizer: Optimizer) -> dict[str, int | float]:

@@ -31,18 +31,22 @@ struct Work {
 
 struct Schedule {
     double learning_rate, minimum_learning_rate;
-    long long period, warmup_steps, is_cosine;  // else constant
+    long long period, warmup_steps;
+    long long kind;  // 0 constant, 1 cosine, 2 exponential
 };
 
 // Not inlined: all kernels that call it get the same bits.
 __device__ __noinline__ Scalars scalars_of(long long step, const Schedule& schedule) {
     double rate = schedule.learning_rate;
-    if (schedule.is_cosine) {
+    const long long place = step < schedule.period ? step : schedule.period;
+    if (schedule.kind == 1) {
         const double pi = 3.141592653589793;
-        const long long place = step < schedule.period ? step : schedule.period;
         double cosine = 0.5 * (1.0 + cos(pi * double(place) / double(schedule.period)));
         rate = schedule.minimum_learning_rate +
                (schedule.learning_rate - schedule.minimum_learning_rate) * cosine;
+    } else if (schedule.kind == 2) {
+        rate *= pow(schedule.minimum_learning_rate / rate,
+                    double(place) / double(schedule.period));
     }
     if (step < schedule.warmup_steps) rate *= double(step + 1) / double(schedule.warmup_steps);
 #if ADAM
