@@ -1,19 +1,22 @@
 """How closely networks fit pictures: dB, seconds, and how steady the end of the training is.
 
-    PYTHONPATH=scripts:workflow python benchmarks/fits.py --pictures kodak/*.png
+    PYTHONPATH=scripts:workflow python benchmarks/fits.py --pictures kodak/*.png --output fits.md
 
-Networks are those of photographs.yaml, or of another config. "lost at the end" is how far the dB of
-the last tenth of the steps, looked at ten times, falls below the best of them at the most. Seconds
-are of the steps alone.
+Networks are those of photographs.yaml, or of another config. "lost at the end" is how far the whole
+picture's dB falls below its best so far within the last tenth of the steps, at the most; `--looks`
+says how often it is looked at there. Seconds are of the steps alone.
 """
 
 import argparse
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from config_networks import ConfigNetworks
+from environment import describe
+from measure import Report, markdown_table
 from ours import TrainingSteps, fit_db, lost_db
 from threadpoolctl import threadpool_limits
 
@@ -26,8 +29,10 @@ from neuralfield.picture_task import PictureTask
 from neuralfield.training import PictureTraining
 
 CONFIG = Path(__file__).with_name("photographs.yaml")
-_LOOKS = 10
+LOOKS = 10
 """In the last tenth of a training."""
+
+_HEADER = ["network", "picture", "parameters", "steps", "seconds", "fit, dB", "lost at the end, dB"]
 
 
 class Fit(NamedTuple):
@@ -40,7 +45,7 @@ class Fit(NamedTuple):
         Of the steps alone.
     db : float
     lost_db : float
-        How far it fell below its best in the last tenth of the steps.
+        How far it fell below its best so far within the last tenth of the steps, at the most.
     """
 
     parameters: float
@@ -50,28 +55,35 @@ class Fit(NamedTuple):
     lost_db: float
 
 
-def main() -> None:
-    """Print a row for each network and picture, and their means."""
+def main() -> int:
+    """Measure each network on each picture, and their means; "lost" in the worst picture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pictures", nargs="+", type=Path, required=True)
     parser.add_argument("--side", type=int, help="longer side in px, if larger; default: as it is")
     ConfigNetworks.add_options(parser, CONFIG)
+    parser.add_argument("--looks", type=int, default=LOOKS, help="at the last tenth of the steps")
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
     parser.add_argument("--threads", type=int, default=available_cores())
+    parser.add_argument("--output", type=Path, help="Markdown file; a JSON file is put beside it")
     arguments = parser.parse_args()
     networks = ConfigNetworks.chosen(arguments)
     pictures = {path.stem: picture_of(path, arguments.side) for path in arguments.pictures}
-    device = select_device(arguments.device)
-    print(f"{device.name}\n")
-    print("| network | picture | parameters | steps | seconds | fit, dB | lost at the end, dB |")
-    print("|---" * 7 + "|")
+    device, report = select_device(arguments.device), Report()
+    lines = []
     for name in networks.names:
         rows = []
         for picture_name, picture in pictures.items():
             field, training = networks.settings(name, picture)
-            rows.append(fit(picture, field, training, device, arguments.threads))
-            _print_row(name, picture_name, rows[-1])
-        _print_row(f"**{name}**", "mean", Fit(*np.mean(rows, axis=0).tolist()))
+            threads, looks = arguments.threads, arguments.looks
+            rows.append(fit(picture, field, training, device, threads, looks))
+            report.add("fits", picture_name, name, **rows[-1]._asdict())
+            lines.append(_line(name, picture_name, rows[-1]))
+        means = Fit(*np.mean(rows, axis=0).tolist())
+        whole = means._replace(lost_db=max(row.lost_db for row in rows))
+        lines.append(_line(f"**{name}**", "mean, and the most lost", whole))
+    report.tables.append(markdown_table(_HEADER, lines))
+    found = describe(device) | {"looks at the last tenth of the steps": arguments.looks}
+    return report.publish(found, arguments.output)
 
 
 def picture_of(path: Path, side_px: int | None) -> Picture:
@@ -82,7 +94,12 @@ def picture_of(path: Path, side_px: int | None) -> Picture:
 
 
 def fit(
-    picture: Picture, field: dict[str, Any], training: dict[str, Any], device: Device, threads: int
+    picture: Picture,
+    field: dict[str, Any],
+    training: dict[str, Any],
+    device: Device,
+    threads: int,
+    looks: int = LOOKS,
 ) -> Fit:
     """Teach a field a picture, by the engine that suits it, and measure it.
 
@@ -96,28 +113,30 @@ def fit(
     device : Device
     threads : int
         Cores to use, on the CPU.
+    looks : int
+        At the whole picture, in the last tenth of the steps.
     """
     settings = PictureTraining.from_mapping(training)
     task = PictureTask(picture.values(), picture.mode, field_settings(field), settings)
     seconds, found_db = 0.0, []
     with TrainingSteps(task, device, "auto", threads) as steps:
-        shares = [0.0, *np.linspace(0.9, 1, _LOOKS)]
+        shares = [0.0, *np.linspace(0.9, 1, looks)]
         ends = [round(share * settings.steps) for share in shares]
         for start, end in pairwise(ends):
             seconds += steps.timed_s(end - start)
-            found_db.append(fit_db(steps.arrays(), task, device))
+            found_db.append(fit_db(steps.arrays(), task, device, samples="auto"))
         parameters = steps.trainer.network.parameter_count
     return Fit(parameters, settings.steps, seconds, found_db[-1], lost_db(found_db))
 
 
-def _print_row(network: str, picture: str, found: Fit) -> None:
-    print(
-        f"| {network} | {picture} | {found.parameters:,.0f} | {found.steps:,.0f}"
-        f" | {found.seconds:.1f} | {found.db:.2f} | {found.lost_db:.2f} |",
-        flush=True,
-    )
+def _line(network: str, picture: str, found: Fit) -> list[str]:
+    """Of the table."""
+    return [
+        *(network, picture, f"{found.parameters:,.0f}", f"{found.steps:,.0f}"),
+        *(f"{found.seconds:.1f}", f"{found.db:.2f}", f"{found.lost_db:.2f}"),
+    ]
 
 
 if __name__ == "__main__":
     with threadpool_limits(limits=1):
-        main()
+        sys.exit(main())

@@ -49,6 +49,8 @@ def systems(device: Device) -> tuple[Ours, ...]:
 class TrainingSteps:
     """Steps of a task, taken by its engine; call it with how many.
 
+    Rows of the history are made where `keep_best` needs them: they wait for the device.
+
     Parameters
     ----------
     task : Task
@@ -64,11 +66,15 @@ class TrainingSteps:
         self._device = device
 
     def __call__(self, steps: int) -> None:
-        engine, end = self.trainer.engine, self.taken + steps
+        trainer, end = self.trainer, self.taken + steps
+        makes_rows = trainer.task.training.keep_best
         while self.taken < end:
-            count = min(engine.most_steps, end - self.taken)
-            engine.run(self.taken, count)
+            ahead = trainer.steps_ahead(end) if makes_rows else end - self.taken
+            count = min(trainer.engine.most_steps, ahead)
+            trainer.engine.run(self.taken, count)
             self.taken += count
+            if makes_rows and trainer.count_steps(count, seconds=0.0):
+                trainer.add_history_row()
 
     def timed_s(self, steps: int) -> float:
         """Take steps, and wait until they are done: seconds."""
@@ -85,8 +91,10 @@ class TrainingSteps:
         release_memory(self._device)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The network as it is now, on the host."""
+        """The network as it is now, or the best one where that is kept, on the host."""
         synchronize_all_streams(self._device)
+        if self.trainer.best is not None:
+            return self.trainer.best.arrays
         return {name: to_host(array) for name, array in self.trainer.network.arrays.items()}
 
 
@@ -109,10 +117,26 @@ def relative_error(found: dict[str, np.ndarray], reference: dict[str, np.ndarray
     return (difference / sum(float(np.sum(b**2)) for _, b in pairs)) ** 0.5
 
 
-def fit_db(arrays: dict[str, np.ndarray], task: PictureTask, device: Device) -> float:
-    """How well a network fits the training pixels: PSNR of its values at their centres, in dB."""
-    model = Model(task.field, task.shape, task.mode, arrays, {"precision": "float32"})
-    drawn = render(model, task.shape.width, task.shape.height, device=device, samples=1)
+def fit_db(
+    arrays: dict[str, np.ndarray], task: PictureTask, device: Device, samples: int | str = 1
+) -> float:
+    """How well a network fits the training pixels: PSNR in dB.
+
+    Parameters
+    ----------
+    arrays : dict of name to ndarray
+    task : PictureTask
+    device : Device
+    samples : int or "auto"
+        Of each pixel. 1: the values at their centres; "auto": as the workflow measures it, means
+        over pixels where those were taught.
+    """
+    record = {
+        "precision": "float32",
+        "footprint": task.training.supervision == "footprint",
+    }
+    model = Model(task.field, task.shape, task.mode, arrays, record)
+    drawn = render(model, task.shape.width, task.shape.height, device=device, samples=samples)
     return psnr_db(drawn, task.values)
 
 

@@ -104,20 +104,31 @@ def finer(
     first_omega_0: float = 30.0,
     omega_0: float = 30.0,
     first_bias: float = 2.0,
+    exact_slope: bool = False,
 ) -> nn.Module:
-    """Liu et al. 2024: sin(omega_0 a z), a = |z| + 1; the authors hold `a` fixed in the slope."""
+    """Liu et al. 2024: sin(omega_0 a z), a = |z| + 1; the authors hold `a` fixed in the slope,
+    and have an option not to."""
     linears = _sine_linears(channels, hidden_layers, width, omega_0)
     nn.init.uniform_(linears[0].bias, -first_bias, first_bias)
     omegas = [first_omega_0] + [omega_0] * hidden_layers
-    return _with_sines(
-        linears, omegas, lambda z, omega: torch.sin(omega * (z.abs() + 1).detach() * z)
-    )
+
+    def variable_sine(z: torch.Tensor, omega: float) -> torch.Tensor:
+        factor = z.abs() + 1
+        return torch.sin(omega * (factor if exact_slope else factor.detach()) * z)
+
+    return _with_sines(linears, omegas, variable_sine)
 
 
 def wire(
-    channels: int, hidden_layers: int, width: int, omega_0: float = 20.0, scale: float = 20.0
+    channels: int,
+    hidden_layers: int,
+    width: int,
+    omega_0: float = 20.0,
+    scale: float = 20.0,
+    sirens_weights: bool = False,
 ) -> nn.Module:
-    """Saragadam et al. 2023: exp(i omega_0 z - |scale z| ** 2); weights as PyTorch draws them."""
+    """Saragadam et al. 2023: exp(i omega_0 z - |scale z| ** 2); weights as PyTorch draws them, or
+    as SIREN's, which ours are."""
 
     def wavelet(z: torch.Tensor) -> torch.Tensor:
         return torch.exp(1j * omega_0 * z - (scale * z).abs().square())
@@ -125,7 +136,14 @@ def wire(
     layers = [Activated(nn.Linear(2, width), wavelet)]
     for _ in range(hidden_layers):
         layers.append(Activated(nn.Linear(width, width, dtype=torch.cfloat), wavelet))
-    return nn.Sequential(*layers, nn.Linear(width, channels, dtype=torch.cfloat), RealPart())
+    last = nn.Linear(width, channels, dtype=torch.cfloat)
+    if sirens_weights:
+        first, *others = [*(layer.layer for layer in layers), last]
+        nn.init.uniform_(first.weight, -1 / 2, 1 / 2)
+        bound = (6 / width) ** 0.5 / omega_0
+        for linear in others:
+            nn.init.uniform_(torch.view_as_real(linear.weight), -bound, bound)
+    return nn.Sequential(*layers, last, RealPart())
 
 
 def gauss(channels: int, hidden_layers: int, width: int, scale: float = 10.0) -> nn.Module:
@@ -202,7 +220,9 @@ def _with_sines(
     return nn.Sequential(*sines, linears[-1])
 
 
-def learn_as_in_paper(task: PictureTask, field: dict[str, Any], device: Device) -> float:
+def learn_as_in_paper(
+    task: PictureTask, field: dict[str, Any], device: Device, own: dict[str, Any]
+) -> float:
     """Teach a field of `PAPERS` a task's pixels, all in every step; by TF32 on a card.
 
     Parameters
@@ -212,6 +232,8 @@ def learn_as_in_paper(task: PictureTask, field: dict[str, Any], device: Device) 
     field : dict
         Type and settings.
     device : Device
+    own : dict
+        Settings that the program alone has.
 
     Returns
     -------
@@ -221,8 +243,8 @@ def learn_as_in_paper(task: PictureTask, field: dict[str, Any], device: Device) 
     settings, where = task.training, torch_device(device)
     torch.manual_seed(settings.random_seed)
     torch.set_float32_matmul_precision("high")
-    own = {name: value for name, value in field.items() if name != "type"}
-    network = PAPERS[field["type"]](task.shape.channels, **own).to(where)
+    settings_of_both = {name: value for name, value in field.items() if name != "type"}
+    network = PAPERS[field["type"]](task.shape.channels, **settings_of_both, **own).to(where)
     centres = torch.from_numpy(pixel_centres(np, task.shape.width, task.shape.height))
     points = centres.float().to(where)
     target = torch.from_numpy(task.values.reshape(-1, task.shape.channels)).to(where)

@@ -76,17 +76,22 @@ def test_the_benchmark_of_classifiers_measures_an_epoch_and_blocks(tmp_path: Pat
     assert all(e["seconds"] > 0 for e in entries)
 
 
-def test_the_benchmark_of_protocols_measures_every_row_whose_pictures_are_given():
+def test_the_benchmark_of_protocols_measures_every_row_whose_pictures_are_given(tmp_path: Path):
+    report = tmp_path / "report.md"
     resources = ROOT / "workflow" / "resources"
     pictures = ("--div2k", str(resources), "--drawing", str(resources / "lion_cub.png"))
     options = ("--quick", "--device", "cpu", "--threads", "1", "--rows", "siren", "hashgrid")
     command = [sys.executable, "benchmarks/protocols.py", *pictures, *options]
+    command += ["--output", str(report)]
     environment = clean_environment() | {"PYTHONPATH": "scripts:workflow"}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    _, _, *rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("|")]
+    kept = report.read_text()
+    assert kept in done.stdout
+    assert kept.startswith("- date (UTC)") and "- commit: " in kept
+    _, _, *rows = [line.split("|") for line in kept.splitlines() if line.startswith("|")]
     count = len(list(resources.glob("*.png")))
     assert [(row[1].strip(), row[2].strip()) for row in rows] == [
         ("siren", "drawing, 24x24"),

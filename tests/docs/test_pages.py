@@ -94,3 +94,12 @@ def test_kernels_have_the_names_that_the_page_gives_them(kernel):
     assert kernel in GPU_PAGES
     sources = "".join(path.read_text() for path in source_files().values())
     assert re.search(rf"__global__[^;{{]*\b{kernel}\(", sources)
+
+
+def test_the_rows_of_protocols_are_those_of_the_report():
+    page = (ROOT / "docs/fields.md").read_text()
+    section = page.split("## Beside the numbers of others")[1].split("\n## ")[0]
+    (report,) = re.findall(r"\]\(\.\./(benchmarks/results/[\w-]+_protocols\.md)\)", section)
+    _, _, *rows = [line for line in section.splitlines() if line.startswith("|")]
+    assert len(rows) > 10
+    assert not set(rows) - set((ROOT / report).read_text().splitlines())
