@@ -110,6 +110,10 @@ class Stage:
         """Put the stage on the current stream."""
         self._card.launch(self.name)
 
+    def launch_first(self) -> None:
+        """Put on the current stream what is due of the stage before steps."""
+        self._card.launch(f"{self.name} first")
+
     def prepare(self) -> None:
         """Put on the current stream what is due before steps."""
         self._card.launch(f"prepare {self.name}")

@@ -105,11 +105,11 @@ def members(card, monkeypatch):
 
 def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(card, members):
     batch = CudaBatch(card.device, members)
-    begin = ["prepare pass", "prepare pass"]
-    assert card.done == ["step 0", *begin, "sample", "pass"]
+    begin = ["sample first", "prepare pass", "prepare pass"]
+    assert card.done == ["step 0", *begin, "pass"]
     card.done.clear()
     batch.run(8, 17)
-    assert card.done == ["step 8", *begin, "sample", *17 * ["pass", "update", "sample"]]
+    assert card.done == ["step 8", *begin, *17 * ["pass", "sample", "update"]]
 
 
 def test_a_batch_keeps_nothing_of_an_engine_that_is_closed(card, members):

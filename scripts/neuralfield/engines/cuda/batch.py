@@ -43,9 +43,8 @@ class CudaBatch:
         passes = [engine.stages.own_pass for engine in engines]
         narrow_passes = [each for each in passes if isinstance(each, HopperNarrowPass)]
         with memory_in_words(device, _REMEDY):
-            self._next_steps = device.xp.zeros(len(engines), dtype="int64")
-            self._sampling = SamplingBatch(device, sampling, self._next_steps)
-            self._pass = HopperNarrowBatch(device, narrow_passes, self._next_steps)
+            self._sampling = SamplingBatch(device, sampling)
+            self._pass = HopperNarrowBatch(device, narrow_passes, self._sampling)
             self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
             self._steps = RecordedSteps(device, self._begin, self._launch_step)
             device.synchronize()
@@ -61,21 +60,20 @@ class CudaBatch:
         self._steps.close()
 
     def _begin(self, first_step: int) -> None:
-        self._next_steps.fill(first_step)  # first: sampling reads it before its wait
         self._update.set_step(first_step)
+        if not self._is_constant:
+            self._sampling.launch_first()
         for engine in self.engines:  # no pass is kept here: an engine that is closed lets it go
             engine.stages.own_pass.prepare()
-        if not self._is_constant:
-            self._sampling.launch()
 
     def _launch_step(self) -> None:
         with named_range(self._cuda, "pass: hopper-narrow, batch"):
             self._pass.launch()
-        with named_range(self._cuda, "update"):
-            self._update.launch()
         if not self._is_constant:
             with named_range(self._cuda, "sampling of the next step"):
                 self._sampling.launch()
+        with named_range(self._cuda, "update"):
+            self._update.launch()
 
 
 def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict[int, CudaEngine]]:

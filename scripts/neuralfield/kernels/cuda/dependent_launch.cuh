@@ -7,18 +7,27 @@
 // the last behind it, and may read what that one wrote: past the first-level cache (`__ldcg`), which
 // is not told. Before compute capability 9.0 there is no such thing.
 //
+// sampling_batch.cu lets the next one start at once, and a single block of it waits. So what comes
+// before the wait of update_batch.cu may have a pass beside it, but the update before is complete.
+//
 // Before their wait
-//   update.cu and update_batch.cu read what the update before them wrote, which has a pass behind it;
-//   sampling_batch.cu reads the number of its step, from the pass before the update, and fills the
-//     batch, which that pass has read;
+//   update.cu and update_batch.cu read what the update before them wrote;
+//   sampling_batch.cu, beside a pass, reads the step's number, from the update before that pass,
+//     and fills the batch that the pass before that has read;
+//   hopper_narrow_batch.cu reads which batch is filled, as sampling_batch.cu has left it, which the
+//     update between them has waited for;
 //   hopper_weights.cu sums what hopper_pass.cu has counted as stored.
 #pragma once
 
+__device__ __forceinline__ void let_later_kernels_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if __CUDA_ARCH__ >= 900
-    asm volatile(
-        "griddepcontrol.wait;\n"
-        "griddepcontrol.launch_dependents;\n" ::
-            : "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+    let_later_kernels_start();
 }

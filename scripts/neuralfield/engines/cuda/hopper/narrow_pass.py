@@ -33,6 +33,7 @@ from neuralfield.engines.cuda.portable.grid_gradient import (
     make_table_gradient,
     table_partial,
 )
+from neuralfield.engines.cuda.stages.sampling import SamplingBatch
 from neuralfield.engines.cuda.stages.update import STRANDS
 from neuralfield.kernels.plan import (
     ACTIVATIONS_WITH_SLOPES,
@@ -211,6 +212,13 @@ class HopperNarrowPass:
         self.arguments = self._xp.asarray(table)
         self._allocated.append(self.arguments)
 
+    def arguments_for(self, batch: Sequence[Array]) -> Array:
+        """What the kernel is given, with other inputs, targets and weights."""
+        table = self.arguments.copy()
+        places = addresses(batch).view(np.uint8)
+        table[: places.size] = self._xp.asarray(places)
+        return table
+
     def _matrix_gradient(self, index: int, layer: LayerPlan, scale: float) -> list[PartialGradient]:
         """Of weight and bias."""
         shape, blocks = self._shape, self.blocks
@@ -233,12 +241,12 @@ class HopperNarrowBatch:
     device : Device
     passes : sequence of HopperNarrowPass
         Of networks and batches of one shape, which there is room for: see `has_room`.
-    next_steps : array of int64, shape (n,)
-        One is added for each pass: see `sampling_stage.SamplingBatch`.
+    sampling : SamplingBatch
+        Which draws their samples.
     """
 
     def __init__(
-        self, device: Device, passes: Sequence[HopperNarrowPass], next_steps: Array
+        self, device: Device, passes: Sequence[HopperNarrowPass], sampling: SamplingBatch
     ) -> None:
         alone = passes[0]
         shape = _shape(alone.network, _WORKERS)
@@ -252,11 +260,13 @@ class HopperNarrowBatch:
         kernel = module.get_function("hopper_narrow_batch")
         shared_bytes = _batch_bytes(shape, alone)
         kernel.max_dynamic_shared_size_bytes = shared_bytes
-        members = device.xp.concatenate([each.arguments for each in passes])
+        even = [each.arguments for each in passes]
+        odd = [each.arguments_for(batch) for each, batch in zip(passes, sampling.odd, strict=True)]
+        members = device.xp.concatenate([*even, *odd])
         strands = min(STRANDS, alone.blocks)
         blocks = _network_blocks(strands, len(passes), card_limits(device)[0])
         grid, threads = (blocks, len(passes)), TILE_THREADS * (_WORKERS + _SUMMERS)
-        arguments = members, next_steps
+        arguments = members, sampling.step_drawn
         self._pass = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
 
     @staticmethod

@@ -8,12 +8,17 @@ import numpy as np
 from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Buffers, member_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
+from neuralfield.engines.cuda.launch import Launch
 from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.kernels.source import compile_module
 from neuralfield.rng import half_bits_of
 
-_TILES_PER_BLOCK = 2
+_TILES_AT_ONCE = 2
+_THREADS = TILE_ROWS * _TILES_AT_ONCE
+_BATCH_TILES = 8
+"""Of a block, where several trainings are sampled: it waits for all their pixels at once."""
+
 _ALL_IN_ORDER, _RANDOM_ORDER, _BY_DENSITY = range(3)
 
 
@@ -46,22 +51,17 @@ class SamplingStage:
         """Whether every step's batch is the same: the stage then has to run only once."""
         self.constants = sampling_constants(problem, network, batch)
         self._kernel = compile_module("sampling.cu", self.constants).get_function("sample")
-        self.blocks = -(-batch.tiles // _TILES_PER_BLOCK)
+        self.tiles, self.blocks = batch.tiles, -(-batch.tiles // _TILES_AT_ONCE)
         cumulative = problem.batches.cumulative_density
         self.density: tuple[Array, ...] = ()
         if batch.weighted and cumulative is not None:
             self.density = cumulative, part_starts(xp, cumulative, batch.pixels)
         self._buffers = buffers  # kept: a pass may know only where they lie
         unused = step
-        self.arguments = (
-            step,
-            *(self.density or (unused, unused)),
-            self.values,
-            buffers.inputs,
-            buffers.targets,
-            unused if buffers.weights is None else buffers.weights,
-            np.uint64(problem.batches.random_seed),
-        )
+        self.source = (step, *(self.density or (unused, unused)), self.values)
+        weights = unused if buffers.weights is None else buffers.weights
+        self.batch = (buffers.inputs, buffers.targets, weights)
+        self.seed = np.uint64(problem.batches.random_seed)
 
     def memory_report(self) -> dict[str, int]:
         """Bytes on the card, by what they are for."""
@@ -74,31 +74,59 @@ class SamplingStage:
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
-        self._kernel((self.blocks,), (TILE_ROWS * _TILES_PER_BLOCK,), self.arguments)
+        arguments = (*self.source, *self.batch, self.seed)
+        self._kernel((self.blocks,), (_THREADS,), arguments)
 
 
 class SamplingBatch:
-    """The same for several trainings in one launch, each with its own picture, seed and step.
+    """The same for several trainings in one launch, each with its own picture and seed.
+
+    It draws a step's samples beside the pass of the step before, into one of two batches in turn.
 
     Parameters
     ----------
     device : Device
     stages : sequence of SamplingStage
-        With the same constants.
-    next_steps : array of int64, shape (n,)
-        Of each, on the card: steps finished when the samples are looked at.
+        With the same constants, and all at the same step.
+
+    Attributes
+    ----------
+    odd : list of tuple of Array
+        Inputs, targets and weights of steps with odd numbers, of each; those of even ones are the
+        stage's own. Where every step's batch is the same, there are no others.
+    step_drawn : array of int64, shape ()
+        The step of the samples that are there, on the card.
     """
 
-    def __init__(self, device: Device, stages: Sequence[SamplingStage], next_steps: Array) -> None:
+    def __init__(self, device: Device, stages: Sequence[SamplingStage]) -> None:
         first = stages[0]
-        members = member_table(device, [stage.arguments for stage in stages])
-        kernel = compile_module("sampling_batch.cu", first.constants).get_function("sample_batch")
-        grid, threads = (first.blocks, len(stages)), TILE_ROWS * _TILES_PER_BLOCK
-        self._sampling = DependentLaunch(device, kernel, grid, threads, (members, next_steps))
+        self.step_drawn = device.xp.zeros((), dtype="int64")
+        self.odd = [
+            stage.batch if stage.is_constant else tuple(map(device.xp.zeros_like, stage.batch))
+            for stage in stages
+        ]
+        members = member_table(
+            device,
+            [
+                (*stage.source, *stage.batch, *odd, stage.seed)
+                for stage, odd in zip(stages, self.odd, strict=True)
+            ],
+        )
+        constants = first.constants | {"TILES_PER_BLOCK": _BATCH_TILES}
+        module = compile_module("sampling_batch.cu", constants)
+        grid = -(-first.tiles // _BATCH_TILES), len(stages)
+        arguments = members, self.step_drawn
+        self._first = Launch(module.get_function("sample_first"), grid, arguments, _THREADS)
+        kernel = module.get_function("sample_next")
+        self._next = DependentLaunch(device, kernel, grid, _THREADS, arguments)
+
+    def launch_first(self) -> None:
+        """Draw for the next step, while none is under way."""
+        self._first()
 
     def launch(self) -> None:
-        """Put the stage on the current stream."""
-        self._sampling()
+        """Draw for the step after the one whose pass is on the current stream."""
+        self._next()
 
 
 def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
@@ -126,5 +154,6 @@ def sampling_constants(
         "SAMPLING": sampling,
         "HALF_BITS": half_bits_of(batches.sample_count),
         "TILE_ROWS": TILE_ROWS,
-        "TILES_PER_BLOCK": _TILES_PER_BLOCK,
+        "TILES_PER_BLOCK": _TILES_AT_ONCE,
+        "TILES_AT_ONCE": _TILES_AT_ONCE,
     }

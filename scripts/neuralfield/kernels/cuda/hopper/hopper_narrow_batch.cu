@@ -8,7 +8,8 @@
 // nobody but the two others, the summers, which add up gradients in the order of the tiles: each
 // has some of the layers. STRANDS parts are left to be added up.
 //
-// Grid: (strands at a time, networks).
+// Grid: (strands at a time, networks). What a network is given is there twice: with the batches of
+// even steps, and with those of odd ones.
 //
 // Constants: UNITS (blocks alone), UNIT_CHAINS (warpgroups of such a block), STRANDS,
 // EXCHANGE_BYTES (which the host counts on), and those of hopper_narrow.cu.
@@ -306,11 +307,12 @@ __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    hopper_narrow_batch(const Arguments* members, long long* next_steps) {
+    hopper_narrow_batch(const Arguments* members, const long long* step_drawn) {
     extern __shared__ __align__(128) char memory[];
     Exchange& exchange = reinterpret_cast<Exchange&>(*(&shared_of(memory) + 1));
     exchange.begin();
-    Shared& shared = begin(memory, members + blockIdx.y);
+    const int batch = __ldcg(step_drawn) & 1;  // see dependent_launch.cuh
+    Shared& shared = begin(memory, members + batch * gridDim.y + blockIdx.y);
     const int warpgroup = own_warpgroup();
     if (warpgroup < BLOCK_TILES) {
         work(memory, shared, exchange, warpgroup);
@@ -318,7 +320,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         sum_tiles<0>(memory, shared, exchange);
     } else {
         if constexpr (SPLIT > 0) sum_tiles<1>(memory, shared, exchange);
-        // the next samples are drawn when all blocks have ended: see sampling_batch.cu
-        if (blockIdx.x == 0 && threadIdx.x % 128 == 0) ++next_steps[blockIdx.y];
     }
 }

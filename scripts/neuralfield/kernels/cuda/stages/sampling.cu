@@ -2,13 +2,15 @@
 // Footprint), coordinates.py, fields/network.py (CornerBias).
 //
 // Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SAMPLING (0 all pixels in order, 1 random
-// order, 2 by density), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK.
+// order, 2 by density), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK, TILES_AT_ONCE.
 //
-// One thread a row; a block is TILES_PER_BLOCK tiles. Arithmetic is rounded step by step, as array
+// A block draws the pixels of TILES_PER_BLOCK tiles, a thread each, and then the points of
+// TILES_AT_ONCE of them at once, a thread a row. Arithmetic is rounded step by step, as array
 // libraries do it: contracted multiply-adds would change last bits.
 #include "random_order.cuh"
 
 #define PIXEL_COUNT (WIDTH * HEIGHT)
+#define THREADS (TILE_ROWS * TILES_AT_ONCE)
 #define STREAM_JITTER 1u
 #define STREAM_DENSITY 2u
 
@@ -62,34 +64,12 @@ __device__ __forceinline__ float corner_input(float coordinate, int side) {
     return __fdiv_rn(index, float(side > 1 ? side - 1 : 1));
 }
 
-// The rows of a block's tiles, for the step after `step` finished ones.
-__device__ __forceinline__ void sample_rows(long long step, const double* __restrict__ cumulative,
-                                            const int* __restrict__ part_starts,
-                                            const float* __restrict__ values,
-                                            float2* __restrict__ inputs,
-                                            float* __restrict__ targets,
-                                            float* __restrict__ weights, unsigned long long seed) {
-    __shared__ int pixel_of[TILES_PER_BLOCK][TILE_PIXELS];
-    const int local_tile = threadIdx.x / TILE_ROWS, row = threadIdx.x % TILE_ROWS;
-    const int tile = blockIdx.x * TILES_PER_BLOCK + local_tile;
-    const int local_slot = row / POINTS, point = row % POINTS;
-    const int slot = tile * TILE_PIXELS + local_slot;
-    const bool is_valid = tile < TILES && local_slot < TILE_PIXELS && slot < PIXELS;
-
-    if (is_valid && point == 0) {
-        const int pixel = pixel_of_slot(slot, step, cumulative, part_starts, seed);
-        pixel_of[local_tile][local_slot] = pixel;
-        for (int channel = 0; channel < CHANNELS; ++channel)
-            targets[(long long)slot * CHANNELS + channel] =
-                values[(long long)pixel * CHANNELS + channel];
-#if WEIGHTED
-        double before = pixel > 0 ? cumulative[pixel - 1] : 0.0;
-        double share = __dsub_rn(cumulative[pixel], before);
-        weights[slot] = float(__ddiv_rn(1.0, __dmul_rn(double(PIXEL_COUNT), share)));
-#endif
-    }
-    __syncthreads();
-    const int pixel = is_valid ? pixel_of[local_tile][local_slot] : 0;
+// A row of a tile whose slots have these pixels. All threads of a block come here together.
+__device__ __forceinline__ void sample_row(int tile, const int* pixels, long long step,
+                                           float2* __restrict__ inputs, unsigned long long seed) {
+    const int row = threadIdx.x % TILE_ROWS, slot = row / POINTS, point = row % POINTS;
+    const bool is_valid = tile < TILES && slot < TILE_PIXELS && tile * TILE_PIXELS + slot < PIXELS;
+    const int pixel = is_valid ? pixels[slot] : 0;
     const double longer = WIDTH > HEIGHT ? WIDTH : HEIGHT;
     float x = axis_centre<WIDTH>(pixel % WIDTH, double(WIDTH) / longer);
     float y = axis_centre<HEIGHT>(pixel / WIDTH, double(HEIGHT) / longer);
@@ -97,9 +77,9 @@ __device__ __forceinline__ void sample_rows(long long step, const double* __rest
 #if FOOTPRINT
     // Each group of points is a Latin hypercube: point k is in column k, and in the row that the
     // k-th smallest key belongs to.
-    __shared__ unsigned short keys[TILES_PER_BLOCK][TILE_ROWS];
-    __shared__ unsigned char row_of[TILES_PER_BLOCK][TILE_ROWS];
-    const int group = point >= GROUP_0_POINTS;
+    __shared__ unsigned short keys[TILES_AT_ONCE][TILE_ROWS];
+    __shared__ unsigned char row_of[TILES_AT_ONCE][TILE_ROWS];
+    const int local_tile = threadIdx.x / TILE_ROWS, group = point >= GROUP_0_POINTS;
     const int member = group ? point - GROUP_0_POINTS : point;
     const int members = group ? POINTS - GROUP_0_POINTS : GROUP_0_POINTS;
     const int first = row - member;  // row of the group's first point
@@ -136,7 +116,35 @@ __device__ __forceinline__ void sample_rows(long long step, const double* __rest
             is_valid ? make_float2(x, y) : make_float2(0.0f, 0.0f);
 }
 
-extern "C" __global__ void __launch_bounds__(TILE_ROWS* TILES_PER_BLOCK)
+// The rows of a block's tiles, for the step after `step` finished ones.
+__device__ __forceinline__ void sample_rows(long long step, const double* __restrict__ cumulative,
+                                            const int* __restrict__ part_starts,
+                                            const float* __restrict__ values,
+                                            float2* __restrict__ inputs,
+                                            float* __restrict__ targets,
+                                            float* __restrict__ weights, unsigned long long seed) {
+    __shared__ int pixel_of[TILES_PER_BLOCK * TILE_PIXELS];
+    const int first_tile = blockIdx.x * TILES_PER_BLOCK, first_slot = first_tile * TILE_PIXELS;
+    for (int i = threadIdx.x; i < TILES_PER_BLOCK * TILE_PIXELS; i += THREADS) {
+        const int slot = first_slot + i;
+        if (slot >= PIXELS) break;
+        const int pixel = pixel_of_slot(slot, step, cumulative, part_starts, seed);
+        pixel_of[i] = pixel;
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            targets[(long long)slot * CHANNELS + channel] =
+                values[(long long)pixel * CHANNELS + channel];
+#if WEIGHTED
+        double before = pixel > 0 ? cumulative[pixel - 1] : 0.0;
+        double share = __dsub_rn(cumulative[pixel], before);
+        weights[slot] = float(__ddiv_rn(1.0, __dmul_rn(double(PIXEL_COUNT), share)));
+#endif
+    }
+    __syncthreads();
+    for (int i = threadIdx.x / TILE_ROWS; i < TILES_PER_BLOCK; i += TILES_AT_ONCE)
+        sample_row(first_tile + i, pixel_of + i * TILE_PIXELS, step, inputs, seed);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
     sample(const long long* __restrict__ step_taken, const double* __restrict__ cumulative,
            const int* __restrict__ part_starts, const float* __restrict__ values,
            float2* __restrict__ inputs, float* __restrict__ targets, float* __restrict__ weights,

@@ -1,12 +1,19 @@
 // Sampling for several networks of one shape in one launch; the second coordinate of a block is the
 // network's number.
 //
-// It may start while the update before it ends, and draws then: what it reads and writes is the
-// update's in nothing. So the step's number comes from the pass before, which counts for it.
+// It draws for the next step beside the pass of this one, on multiprocessors that are done with
+// that: each network has two batches, which steps take in turn. Blocks end when they have drawn,
+// all but the last, which waits for the pass: so the kernel behind this one has the pass behind
+// it, too.
 //
 // Constants: those of sampling.cu, which hold for all.
 #include "dependent_launch.cuh"
 #include "sampling.cu"
+
+struct Batch {
+    float2* inputs;
+    float *targets, *weights;
+};
 
 // What `sample` is given, for one network.
 struct Member {
@@ -14,15 +21,34 @@ struct Member {
     const double* cumulative;
     const int* part_starts;
     const float* values;
-    float2* inputs;
-    float *targets, *weights;
+    Batch even, odd;  // of steps
     unsigned long long seed;
 };
 
-extern "C" __global__ void __launch_bounds__(TILE_ROWS* TILES_PER_BLOCK)
-    sample_batch(const Member* members, const long long* next_steps) {
+// For the step after `step` finished ones.
+__device__ __forceinline__ void draw(const Member& member, long long step) {
+    const Batch batch = step & 1 ? member.odd : member.even;
+    sample_rows(step, member.cumulative, member.part_starts, member.values, batch.inputs,
+                batch.targets, batch.weights, member.seed);
+}
+
+// For the next step, where none is under way.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sample_first(const Member* members, long long* step_drawn) {
     const Member member = members[blockIdx.y];
-    sample_rows(__ldcg(next_steps + blockIdx.y), member.cumulative, member.part_starts,
-                member.values, member.inputs, member.targets, member.weights, member.seed);
-    wait_for_earlier_kernels();
+    draw(member, *member.step_taken);
+    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *step_drawn = *member.step_taken;
+}
+
+// For the step after the one that is under way; many blocks at once, as they wait for memory.
+extern "C" __global__ void __launch_bounds__(THREADS, 16)
+    sample_next(const Member* members, long long* step_drawn) {
+    let_later_kernels_start();
+    const Member member = members[blockIdx.y];
+    const long long next = __ldcg(member.step_taken) + 1;
+    draw(member, next);
+    if (blockIdx.x == gridDim.x - 1 && blockIdx.y == gridDim.y - 1) {
+        wait_for_earlier_kernels();
+        if (threadIdx.x == 0) *step_drawn = next;  // all blocks of the pass have read it
+    }
 }
