@@ -7,15 +7,14 @@
 // the last behind it, and may read what that one wrote: past the first-level cache (`__ldcg`), which
 // is not told. Before compute capability 9.0 there is no such thing.
 //
-// sampling_batch.cu lets the next one start at once, and a single block of it waits. So what comes
-// before the wait of update_batch.cu may have a pass beside it, but the update before is complete.
+// sampling_batch.cu lets the next one start at once, and one of its blocks waits: what comes before
+// the wait of update_batch.cu has the update of the step before behind it, but no pass.
 //
 // Before their wait
 //   update.cu and update_batch.cu read what the update before them wrote;
-//   sampling_batch.cu, beside a pass, reads the step's number, from the update before that pass,
-//     and fills the batch that the pass before that has read;
-//   hopper_narrow_batch.cu reads which batch is filled, as sampling_batch.cu has left it, which the
-//     update between them has waited for;
+//   hopper_narrow_batch.cu reads what sampling_batch.cu drew before the update that is ending;
+//   sampling_batch.cu, while a pass is under way, reads the number of its step from the update before
+//     that, and fills a batch that the pass before it has read;
 //   hopper_weights.cu sums what hopper_pass.cu has counted as stored.
 #pragma once
 

@@ -50,6 +50,9 @@ _WIDEST = 64
 _MOST_SUMS = {4: 24, 3: 64, 2: 128}
 """How many sums of gradients a thread has room for, by the tiles that a block works on at once."""
 
+_AFFINE_ROWS = 16
+"""Of the matrices with biases: see put_affine of hopper_narrow.cuh."""
+
 _SHARED_LIMIT_BYTES = 232_448
 """What a block may have with compute capability 9.0."""
 
@@ -318,8 +321,8 @@ def _constants(shape: HopperNetwork, batch: BatchPlan) -> dict[str, Any]:
 
 def _prelude(shape: HopperNetwork) -> str:
     widths = {shape.widths[index] for index in shape.matrices}
-    operands = widths | {shape.fan_in(index) for index in shape.matrices}
-    return wgmma_source(widths | {8}) + operand_wgmma_source(operands)
+    operands = set(shape.widths) | {shape.fan_in(index) for index in shape.matrices}
+    return wgmma_source(widths | {8, 16}) + operand_wgmma_source(operands)
 
 
 def _shape(network: NetworkPlan, block_tiles: int) -> HopperNetwork:
@@ -354,7 +357,7 @@ def _exchange_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
     units, channels = alone.blocks, shape.network.layers[-1].fan_out
     chains = min(-(-alone.batch.tiles // units), alone.block_tiles)
     weights_bytes = _SUMMERS * 4 * TILE_THREADS * _summer_sums(shape) if chains > 1 else 0
-    totals_bytes = -(-units // STRANDS) * chains * 4 * (16 + 4 * channels)
+    totals_bytes = (-(-units // STRANDS) * chains + _WORKERS) * 4 * (16 + 4 * channels)
     errors_bytes = _WORKERS * 32 * 4 * (2 + channels)
     barriers_bytes = _WORKERS * 8 * (len(shape.hidden) + _SUMMERS)
     return weights_bytes + totals_bytes + errors_bytes + barriers_bytes + 16
@@ -390,6 +393,8 @@ def _fixed_bytes(shape: HopperNetwork) -> int:
     """At least the struct Shared of hopper_narrow.cuh."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
-    tile = 4 * vector_count(shape) * shape.widest + 16 * 3 * TILE_ROWS
+    affine = hidden * 2 * _AFFINE_ROWS * shape.widest
+    notes = 1 if shape.network.has_features else 2
+    tile = 4 * vector_count(shape) * shape.widest + 16 * notes * TILE_ROWS
     tile += 4 * TILE_ROWS * channels + 4 * (16 + 4 * channels)
-    return arguments + shape.constants_bytes + shape.block_tiles * tile + 16 * 16 + 128
+    return arguments + shape.constants_bytes + affine + shape.block_tiles * tile + 16 * 16 + 256

@@ -37,18 +37,19 @@ struct Points {
         return ALL_ROWS_VALID || pixel >= 0;
     }
 
-    // What belongs to this thread's points is on its way long before it is needed.
+    // What belongs to this thread's points is on its way long before it is needed: maybe before this
+    // kernel's wait.
     template <typename Arguments>
     __device__ __forceinline__ void fetch(const Arguments& arguments, const Table& table) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             int row = 16 * table.warp + 8 * i + table.lane / 4, pixel = pixel_of(row);
-            points[i] = arguments.inputs[index * 64 + row];
-            weights[i] = WEIGHTED && is_valid(pixel) ? arguments.pixel_weights[pixel] : 1.0f;
+            points[i] = __ldcg(arguments.inputs + index * 64 + row);
+            weights[i] = WEIGHTED && is_valid(pixel) ? __ldcg(arguments.pixel_weights + pixel) : 1.0f;
 #pragma unroll
             for (int channel = 0; channel < CHANNELS; ++channel)
                 targets[i][channel] =
-                    is_valid(pixel) ? arguments.targets[pixel * CHANNELS + channel] : 0.0f;
+                    is_valid(pixel) ? __ldcg(arguments.targets + pixel * CHANNELS + channel) : 0.0f;
         }
         if constexpr (ENCODING == HASHGRID)
 #pragma unroll
@@ -59,8 +60,12 @@ struct Points {
 
 // ---- loss ----------------------------------------------------------------------------------
 
+// Whether sums over a pixel's two groups are of two lanes at the most: then their order is all one.
+constexpr bool LANES_SUM_GROUPS = POINTS == 2 || POINTS == 4;
+
 // All threads that have points of the same pixels.
 __device__ __forceinline__ void pixels_sync(const Table& table) {
+    if (LANES_SUM_GROUPS) return;
     if (16 % POINTS == 0)
         __syncwarp();
     else
@@ -68,7 +73,7 @@ __device__ __forceinline__ void pixels_sync(const Table& table) {
 }
 
 // Loss of the two points' pixels; z becomes its slope. Returns loss and squared error, where this
-// thread is the one to count them.
+// thread has a pixel's first point.
 template <typename Tile>
 __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const Tile& tile) {
     const Table& table = tile.table;
@@ -79,7 +84,7 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const 
     for (int i = 0; i < 2; ++i)
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel)
-            if (table.lane % 4 == 0)
+            if (!LANES_SUM_GROUPS && table.lane % 4 == 0)
                 values[16 * table.warp + 8 * i + table.lane / 4][channel] =
                     output_value(z[i][channel]);
     pixels_sync(table);
@@ -88,22 +93,30 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const 
     for (int i = 0; i < 2; ++i) {
         int row = 16 * table.warp + 8 * i + table.lane / 4;
         bool valid = tile.is_valid(tile.pixel_of(row));
-        bool counts = valid && table.lane % 4 == 0 && row % POINTS == 0;
+        const int point = unsigned(row) % POINTS;
+        const bool counts = valid && point == 0;  // in all lanes that have the point
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel) {
             float target = tile.targets[i][channel];
             float value = output_value(z[i][channel]), loss, squared_error, slope;
 #if FOOTPRINT
             constexpr int points0 = (POINTS + 1) / 2, points1 = POINTS / 2;
-            int first = valid ? row - row % POINTS : 0;
             float mean0 = 0.0f, mean1 = 0.0f;
-            for (int point = 0; point < points0; ++point) mean0 += values[first + point][channel];
-            for (int point = points0; point < POINTS; ++point)
-                mean1 += values[first + point][channel];
+            if constexpr (LANES_SUM_GROUPS) {
+                const float partner = __shfl_xor_sync(~0u, value, 4);
+                const float own = POINTS == 4 ? value + partner : value;
+                const float other = __shfl_xor_sync(~0u, own, 2 * POINTS);
+                mean0 = point < points0 ? own : other;
+                mean1 = point < points0 ? other : own;
+            } else {
+                const int first = valid ? row - point : 0;
+                for (int i = 0; i < points0; ++i) mean0 += values[first + i][channel];
+                for (int i = points0; i < POINTS; ++i) mean1 += values[first + i][channel];
+            }
             FootprintLoss both = footprint_loss(mean0 / points0, mean1 / points1, target);
             loss = both.loss;
             squared_error = both.squared_error;
-            slope = row % POINTS < points0 ? both.slope0 / points0 : both.slope1 / points1;
+            slope = point < points0 ? both.slope0 / points0 : both.slope1 / points1;
 #else
             float difference = value - target;
             loss = loss_value(value, target);
@@ -146,13 +159,16 @@ __device__ __forceinline__ void split_points(float (&high)[2][3], float (&low)[2
 __device__ __forceinline__ void last_slopes(uint32_t (&pairs)[4], int column,
                                             const float (&slopes)[2][CHANNELS], const float* sums,
                                             const Constants& constants) {
+    ConstantPairs weights[CHANNELS];
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; ++channel)
+        weights[channel] = constants_at(constants.output_weight[channel], column);
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        int own = column + 8 * j + own_column();
         float2 slope[2] = {};
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel) {
-            float2 weight = pair_at(constants.output_weight[channel], own);
+            const float2 weight = weights[channel].of[j];
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 slope[i].x += slopes[i][channel] * weight.x;

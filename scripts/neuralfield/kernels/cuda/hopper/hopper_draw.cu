@@ -42,9 +42,10 @@ __device__ __forceinline__ void activate(const Table& table, const Constants& co
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
+        const ConstantPairs biases = constants_at(constants.bias[layer], column);
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-            float2 bias = pair_at(constants.bias[layer], column + 8 * j + own_column());
+            const float2 bias = biases.of[j];
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const float* sum = sums + column / 2 + 4 * j + 2 * i;

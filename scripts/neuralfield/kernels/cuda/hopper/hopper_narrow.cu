@@ -22,10 +22,6 @@ template <int columns>
 __device__ __forceinline__ void activate(const Tile& tile, int layer, float* sums,
                                          uint32_t* operand) {
     const Table table = tile.values(layer + 1);
-    float2 bias[columns / 8];
-#pragma unroll
-    for (int j = 0; j < columns / 8; ++j)
-        bias[j] = pair_at(tile.shared.constants.bias[layer], 8 * j + own_column());
     wgmma_wait<0>();
     finished_sums<columns / 2>(sums);
     const float inverse_frequency = inverse_frequencies[layer];
@@ -34,8 +30,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, float* sum
         uint32_t pairs[4], kept[4];
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
-            float low = sums[column / 2 + 2 * pair] + bias[column / 8 + pair / 2].x;
-            float high = sums[column / 2 + 2 * pair + 1] + bias[column / 8 + pair / 2].y;
+            const float low = sums[column / 2 + 2 * pair], high = sums[column / 2 + 2 * pair + 1];
             const float value[2] = {activation<ACTIVATION>(low, inverse_frequency),
                                     activation<ACTIVATION>(high, inverse_frequency)};
             pairs[pair] = pack_values(value[0], value[1]);
@@ -89,7 +84,8 @@ __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t*
     if constexpr (layer < HIDDEN) {
         constexpr int rows = fan_in(layer);
         activate<rows>(tile, layer - 1, sums, operand);
-        start_forward<rows, width_after[layer]>(sums, operand, tile.matrix(layer));
+        start_forward<rows, width_after[layer]>(sums, operand, tile.matrix(layer),
+                                                tile.affine(layer));
         forward<layer + 1>(tile, sums, operand);
     }
 }
@@ -104,8 +100,7 @@ __device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile, co
         start_gradient<layer>(sums.template weights_of<layer>(), tile.values(layer), slopes);
     } else {
         const auto* noted = tile.shared.noted[slopes.number];
-        start_sums<columns>(sums.coordinates, slopes, noted[1]);
-        start_sums<columns>(sums.coordinates, slopes, noted[2]);
+        start_sums<columns>(sums.coordinates, slopes, noted[0]);
     }
 }
 
@@ -117,7 +112,7 @@ struct OwnTiles {
 
     // Where all have done with the tables of the tile before.
     __device__ __forceinline__ void wait_for_tables(const Tile& tile) const {
-        wgmma_wait<first_product == 0 ? 1 : 0>();
+        wgmma_wait<1>();
         tile.table.sync();
     }
 
@@ -188,26 +183,36 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
             for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
         }
     }
-    if constexpr (first_product == 0)
-        start_forward<INPUT_WIDTH, width_after[0]>(sums, operand, tile.matrix(0));
-    else
-        place_coordinates(tile.table, sums, tile.points, tile.shared.constants);
+    if constexpr (first_product == 0) {
+        start_forward<INPUT_WIDTH, width_after[0]>(sums, operand, tile.matrix(0), tile.affine(0));
+    } else {
+        start_first<width_after[0]>(sums, tile.points, tile.affine(0));
+    }
     summing.wait_for_tables(tile);
     if constexpr (first_product == 0) put_operand<INPUT_WIDTH>(tile.values(0), operand);
     forward(tile, sums, operand);
     wgmma_wait<0>();
     finished_sums<LAST_WIDTH / 2>(sums);
     float z[2][CHANNELS];
-    output_layer<true, true>(z, tile.table, sums, tile.shared.constants);
+    output_layer<true, true, true>(z, tile.table, sums, tile.shared.constants);
     float2 errors = loss_of_points(z, tile);
     summing.add_totals(tile, errors, z);
     uint4(*noted)[64] = tile.shared.noted[tile.table.number];
-    note_numbers(noted[0], tile.table, z);
     if constexpr (first_product == 1) {
-        float high[2][3], low[2][3];
+        float high[2][3], low[2][3], both[2][VECTORS];
         split_points(high, low, tile.points);
-        note_numbers(noted[1], tile.table, high);
-        note_numbers(noted[2], tile.table, low);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+            for (int v = 0; v < COORDINATE_VECTORS; ++v) both[i][v] = high[i][v];
+#pragma unroll
+            for (int channel = 0; channel < CHANNELS; ++channel)
+                both[i][COORDINATE_VECTORS + channel] = z[i][channel];
+        }
+        note_numbers(noted[0], tile.table, both);
+        note_numbers(noted[1], tile.table, low);
+    } else {
+        note_numbers(noted[0], tile.table, z);
     }
 #pragma unroll
     for (int column = 0; column < LAST_WIDTH; column += 16) {
@@ -224,7 +229,7 @@ __device__ __forceinline__ Shared& shared_of(char* memory) {
     return *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES + BLOCK_TILES * TABLES * TILE_BYTES);
 }
 
-// What all warpgroups of a block need: arguments, weights and constants.
+// What all warpgroups of a block need, as far as no step changes it.
 __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
     Shared& shared = shared_of(memory);
     if (threadIdx.x == 0) {
@@ -240,7 +245,11 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
         shared.ones[threadIdx.x] = make_uint4(two_ones, two_ones, two_ones, two_ones);
     shared_written();
     __syncthreads();
-    if (OTHERS_SUM) wait_for_earlier_kernels();
+    return shared;
+}
+
+// The rest: weights and constants.
+__device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
     const Arguments& arguments = shared.arguments;
     if (threadIdx.x == 0) {
         const char* source = arguments.weights;
@@ -255,8 +264,10 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
     load_constants(shared.constants, arguments.parameters, arguments.frequencies,
                    arguments.offsets);
     __syncthreads();
+    put_affine(shared);
+    shared_written();
+    __syncthreads();
     barrier_wait(&shared.weights_here, 0);
-    return shared;
 }
 
 // The number of this thread's warpgroup: the same for all lanes, and known to be.
@@ -271,6 +282,7 @@ __device__ __forceinline__ Table table_of(char* own_tables, int warpgroup) {
 extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const Arguments* given) {
     extern __shared__ __align__(128) char memory[];
     Shared& shared = begin(memory, given);
+    load_parameters(memory, shared);
     const Arguments& arguments = shared.arguments;
     char* tables = memory + WEIGHTS_BYTES;
     const int warpgroup = own_warpgroup();
@@ -290,9 +302,10 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const A
     gradients.finish();
     note_totals(shared, own.totals, threadIdx.x / 32);
     float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
-    put_vectors<LAST_WIDTH>(gradients.output, own_vectors, CHANNELS, table);
-    put_vectors<width_after[0]>(gradients.coordinates, own_vectors + CHANNELS, COORDINATE_VECTORS,
-                                table);
+    const auto put = [&](int vector, int column, float sum) { own_vectors[vector][column] = sum; };
+    for_output_sums(gradients.output, table, put);
+    add_errors_of(gradients.coordinates);
+    for_coordinate_sums(gradients.coordinates, table, put);
     write_gradients(gradients, shared, reinterpret_cast<float*>(tables), warpgroup);
     write_partials(shared);
 }

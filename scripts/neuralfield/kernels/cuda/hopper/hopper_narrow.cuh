@@ -5,6 +5,7 @@
 #pragma once
 #include "hopper_batch.cuh"
 #include "hopper_operands.cuh"
+#include "weight_blocks.cuh"
 
 constexpr int WEIGHT_BYTES = 2 * WIDEST * WIDEST;  // place of a matrix
 constexpr int WEIGHTS_BYTES = (HIDDEN - first_product) * WEIGHT_BYTES;
@@ -25,6 +26,9 @@ constexpr bool KEEPS_DERIVATIVES =
 //   values too; derivatives, where they do not follow from values, for all layers but the last;
 // - where others sum them (STRANDS): slopes of each layer, in whose place are its derivatives.
 constexpr int LAST_VALUES = HIDDEN - first_product;
+constexpr int AFFINE_ROWS = 16;
+constexpr int NOTES = has_features ? 1 : 2;  // tables of 8 numbers of each point
+static_assert(VECTORS <= 8, "more numbers of a point than are noted");
 #ifdef STRANDS
 constexpr bool OTHERS_SUM = true;
 constexpr int TABLES = LAST_VALUES + 1 + HIDDEN;
@@ -62,9 +66,11 @@ struct Shared {
     Arguments arguments;
     Constants constants;
     __align__(16) float vectors[BLOCK_TILES][VECTORS][WIDEST];
-    // 8 numbers of each point: output slopes, coordinates, and these's rounding errors
-    __align__(16) uint4 noted[BLOCK_TILES][3][64];
+    // 8 numbers of each point: coordinates and output slopes, and coordinates' rounding errors
+    __align__(16) uint4 noted[BLOCK_TILES][NOTES][64];
     uint4 ones[16];
+    // of each layer: see put_affine
+    __align__(128) __half affine[HIDDEN][AFFINE_ROWS * WIDEST];
     float outputs[BLOCK_TILES][64][CHANNELS];  // values of all points, for pixels' means
     double losses[4 * BLOCK_TILES][2];
     float output_bias[4 * BLOCK_TILES][CHANNELS];
@@ -108,22 +114,93 @@ struct Tile : Points {
     __device__ __forceinline__ uint32_t matrix(int layer) const {
         return shared_address(matrices) + (layer - first_product) * WEIGHT_BYTES;
     }
+
+    __device__ __forceinline__ uint32_t affine(int layer) const {
+        return shared_address(shared.affine[layer]);
+    }
 };
+
+// ---- biases, and the first layer without a matrix --------------------------------------------
+
+// What is added to a layer's product is a product itself, of (1, 1, x, x', y, y', x, y, x', y') and
+// a matrix of so many rows. A number is the sum of two rounded ones, which is exact to 22 bits: here
+// x' is what x lacks, and rows are bias, bias', wx, wx, wy, wy, wx', wy', wx', wy'.
+template <int layer = 0>
+__device__ __forceinline__ void put_affine(Shared& shared) {
+    constexpr int columns = width_after[layer];
+    const Constants& constants = shared.constants;
+    for (int column = threadIdx.x; column < columns; column += blockDim.x) {
+        const int place = place_of_constant(column);
+        const float numbers[3] = {constants.bias[layer][place],
+                                  layer < first_product ? constants.x_weight[place] : 0.0f,
+                                  layer < first_product ? constants.y_weight[place] : 0.0f};
+        __half high[3], low[3];
+#pragma unroll
+        for (int i = 0; i < 3; ++i) {
+            high[i] = __float2half_rn(numbers[i]);
+            low[i] = __float2half_rn(numbers[i] - __half2float(high[i]));
+        }
+        const __half rows[10] = {high[0], low[0], high[1], high[1], high[2],
+                                 high[2], low[1], low[2],  low[1],  low[2]};
+#pragma unroll
+        for (int row = 0; row < AFFINE_ROWS; ++row)
+            shared.affine[layer][place_in_blocks(row, column, columns)] =
+                row < 10 ? rows[row] : __half(0.0f);
+    }
+    if constexpr (layer + 1 < HIDDEN) put_affine<layer + 1>(shared);
+}
+
+// The left operand of that product, for a layer with a matrix: ones alone.
+__device__ __forceinline__ void affine_operand(uint32_t (&operand)[4]) {
+    const uint32_t two_ones = 0x3C003C00;
+    operand[0] = operand[1] = threadIdx.x % 4 == 0 ? two_ones : 0;
+    operand[2] = operand[3] = 0;
+}
+
+// The same for the first layer, of this thread's points.
+__device__ __forceinline__ void affine_operand(uint32_t (&operand)[4], const float2 (&points)[2]) {
+    affine_operand(operand);
+    float high[2][3], low[2][3];
+    split_points(high, low, points);
+    const int own = threadIdx.x % 4;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const float *whole = high[i], *rest = low[i];
+        if (own == 0) operand[2 + i] = pack(rest[1], rest[2]);
+        if (own == 1) operand[i] = pack(whole[1], rest[1]);
+        if (own == 2) operand[i] = pack(whole[2], rest[2]);
+        if (own == 3) operand[i] = pack(whole[1], whole[2]);
+    }
+}
 
 // ---- products ------------------------------------------------------------------------------
 
-// sums = operand x matrix, under way when it returns.
+// sums = operand x matrix + bias, under way when it returns.
 template <int rows, int columns>
 __device__ __forceinline__ void start_forward(float* sums, const uint32_t* operand,
-                                              uint32_t matrix) {
+                                              uint32_t matrix, uint32_t affine) {
     constexpr int block_row = columns / 8 * 128;
     const uint64_t right = block_matrix(matrix, block_row, 128);
+    uint32_t ones[4];
+    affine_operand(ones);
     wgmma_fence();
-    OperandWgmma<columns>::template set<1>(sums, operand, right);
+    OperandWgmma<columns>::template set<1>(sums, ones, block_matrix(affine, block_row, 128));
 #pragma unroll
-    for (int k = 16; k < rows; k += 16)
+    for (int k = 0; k < rows; k += 16)
         OperandWgmma<columns>::template add<1>(sums, operand + k / 4,
                                                part_of(right, k / 8 * block_row));
+    wgmma_commit();
+}
+
+// The same of the first layer, where it has no matrix.
+template <int columns>
+__device__ __forceinline__ void start_first(float* sums, const float2 (&points)[2],
+                                            uint32_t affine) {
+    constexpr int block_row = columns / 8 * 128;
+    uint32_t coordinates[4];
+    affine_operand(coordinates, points);
+    wgmma_fence();
+    OperandWgmma<columns>::template set<1>(sums, coordinates, block_matrix(affine, block_row, 128));
     wgmma_commit();
 }
 
@@ -154,7 +231,7 @@ struct Gradients {
     float weights[weight_sums_before(HIDDEN)] = {};
     float biases[HIDDEN][4] = {};
     float output[4] = {};
-    float coordinates[4] = {};
+    float coordinates[8] = {};
 
     template <int layer>
     __device__ __forceinline__ float* weights_of() {
@@ -166,7 +243,7 @@ struct Gradients {
         finished_sums<weight_sums_before(HIDDEN)>(weights);
         finished_sums<4 * HIDDEN>(&biases[0][0]);
         finished_sums<4>(output);
-        finished_sums<4>(coordinates);
+        finished_sums<8>(coordinates);
     }
 };
 
@@ -187,29 +264,53 @@ __device__ __forceinline__ void start_gradient(float* gradient, const Table& val
 
 // sums += (transpose of a tile) x (8 numbers of each point), likewise. The numbers of 16 points are
 // `step` bytes behind those of 16 before. sums[2 i + e] is column 16 warp + lane / 4 + 8 i, number
-// 2 (lane % 4) + e.
-template <int columns>
-__device__ __forceinline__ void start_sums(float (&sums)[4], const Table& table,
+// 2 (lane % 4) + e. Where there are eight sums, the others are those of the next table of numbers.
+template <int columns, int count>
+__device__ __forceinline__ void start_sums(float (&sums)[count], const Table& table,
                                            const uint4* numbers, int step = 256) {
     constexpr int block_row = columns / 8 * 128;
     const uint64_t left = block_matrix(shared_address(table.tile), block_row, 128);
-    const uint64_t right = block_matrix(shared_address(numbers), 128, 128);
+    const uint64_t right = block_matrix(shared_address(numbers), 128, 64 * sizeof(uint4));
 #pragma unroll
     for (int k = 0; k < 4; ++k)
-        Wgmma<8>::add<1>(sums, part_of(left, 2 * k * block_row), part_of(right, k * step));
+        Wgmma<2 * count>::template add<1>(sums, part_of(left, 2 * k * block_row),
+                                          part_of(right, k * step));
 }
 
-// Sums of so many numbers of each point, to their places in shared memory.
-template <int columns>
-__device__ __forceinline__ void put_vectors(const float (&sums)[4], float (*vectors)[WIDEST],
-                                            int count, const Table& table) {
+// Calls `put` with each of a thread's sums of the numbers from `first` to before `end`: which of
+// them it is, its column, and itself.
+template <int columns, typename Put>
+__device__ __forceinline__ void for_sums(const float* sums, int first, int end,
+                                         const Table& table, const Put& put) {
     if (16 * table.warp < columns)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            int vector = table.lane % 4 * 2 + i % 2;
-            if (vector < count)
-                vectors[vector][16 * table.warp + 8 * (i / 2) + table.lane / 4] = sums[i];
+            int number = table.lane % 4 * 2 + i % 2;
+            if (first <= number && number < end)
+                put(number - first, 16 * table.warp + 8 * (i / 2) + table.lane / 4, sums[i]);
         }
+}
+
+// The same of the output's weights: vectors 0 to CHANNELS - 1.
+template <typename Put>
+__device__ __forceinline__ void for_output_sums(const float* sums, const Table& table,
+                                                const Put& put) {
+    for_sums<LAST_WIDTH>(sums, COORDINATE_VECTORS, VECTORS, table, put);
+}
+
+// Sums of coordinates, and of their rounding errors behind them, together.
+__device__ __forceinline__ void add_errors_of(float (&sums)[8]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[i] += sums[4 + i];
+}
+
+// The same of a first layer of two coordinates: the vectors behind.
+template <typename Put>
+__device__ __forceinline__ void for_coordinate_sums(const float* sums, const Table& table,
+                                                    const Put& put) {
+    for_sums<width_after[0]>(
+        sums, 0, COORDINATE_VECTORS, table,
+        [&](int vector, int column, float sum) { put(CHANNELS + vector, column, sum); });
 }
 
 // The sums of a layer that a warpgroup has, as a part of the gradient.

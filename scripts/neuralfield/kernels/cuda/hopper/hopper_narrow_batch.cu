@@ -9,7 +9,7 @@
 // has some of the layers. STRANDS parts are left to be added up.
 //
 // Grid: (strands at a time, networks). What a network is given is there twice: with the batches of
-// even steps, and with those of odd ones.
+// even steps, and of odd ones.
 //
 // Constants: UNITS (blocks alone), UNIT_CHAINS (warpgroups of such a block), STRANDS,
 // EXCHANGE_BYTES (which the host counts on), and those of hopper_narrow.cu.
@@ -17,6 +17,49 @@
 #include "hopper_strands.cuh"
 
 // ---- workers -------------------------------------------------------------------------------
+
+// What a thread's points add to a chain of several tiles.
+__device__ __forceinline__ void note_errors(float (*noted)[2 + CHANNELS], float2 errors,
+                                            const float (&output_bias)[CHANNELS],
+                                            const Table& table) {
+    if (table.lane % 4 != 0) return;
+    float* own = noted[threadIdx.x % 128 / 4];
+    own[0] = errors.x;
+    own[1] = errors.y;
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; ++channel) own[2 + channel] = output_bias[channel];
+}
+
+// The totals of a tile. Every fourth lane sums the same number, as sum_lanes does: a loss, a
+// squared error, or two slopes of outputs.
+__device__ __forceinline__ void note_tile(ChainTotals& totals, float2 errors,
+                                          const float (&output_bias)[CHANNELS],
+                                          const Table& table) {
+    const int number = table.lane % 4;
+    double sum = number == 0 ? errors.x : errors.y;
+    float slopes[2] = {};
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; ++channel)
+        if (number == 2 + channel / 2) slopes[channel % 2] = output_bias[channel];
+#pragma unroll
+    for (int distance = 16; distance >= 4; distance /= 2) {
+        // both kinds go in two words
+        const bool is_slope = number >= 2;
+        float low = is_slope ? slopes[0] : __int_as_float(__double2loint(sum));
+        float high = is_slope ? slopes[1] : __int_as_float(__double2hiint(sum));
+        low = __shfl_xor_sync(~0u, low, distance);
+        high = __shfl_xor_sync(~0u, high, distance);
+        slopes[0] += low;
+        slopes[1] += high;
+        sum += __hiloint2double(__float_as_int(high), __float_as_int(low));
+    }
+    if (table.lane < 2) totals.losses[table.warp][number] = sum;
+    if (2 <= table.lane && table.lane < 4)
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            if (2 * (number - 2) + i < CHANNELS)
+                totals.output_bias[table.warp][2 * (number - 2) + i] = slopes[i];
+}
 
 // How a worker leaves its tiles to the summers.
 struct HandedOver {
@@ -31,14 +74,14 @@ struct HandedOver {
 
     __device__ __forceinline__ void add_totals(const Tile& tile, float2 errors,
                                                const float (&slopes)[2][CHANNELS]) const {
-        if (tile.table.lane % 4 == 0) {
-            float* own = exchange.errors[tile.table.number][threadIdx.x % 128 / 4];
-            own[0] = errors.x;
-            own[1] = errors.y;
+        float output_bias[CHANNELS];
 #pragma unroll
-            for (int channel = 0; channel < CHANNELS; ++channel)
-                own[2 + channel] = slopes[0][channel] + slopes[1][channel];
-        }
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            output_bias[channel] = slopes[0][channel] + slopes[1][channel];
+        if constexpr (LONG_CHAINS)
+            note_errors(exchange.errors[tile.table.number], errors, output_bias, tile.table);
+        else
+            note_tile(exchange.tile_totals[tile.table.number], errors, output_bias, tile.table);
         tile.fetch_next();
     }
 
@@ -49,14 +92,12 @@ struct HandedOver {
     }
 };
 
-__device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exchange, int worker) {
+// The tiles of a worker from a place on, whose points have been fetched.
+__device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exchange, int worker,
+                                     Place place, Points next) {
     char* own_tables = memory + WEIGHTS_BYTES + worker * TABLES * TILE_BYTES;
     const Table table = table_of(own_tables, worker);
     HandedOver summing = {exchange, 0};
-    Place place = {int(blockIdx.x), int(blockIdx.x)};
-    for (int i = 0; i < worker; ++i) place.advance();
-    Points next = {place.tile};
-    if (next.index < TILES) next.fetch(shared.arguments, table);
     while (next.index < TILES) {
         Tile tile = {next, own_tables, memory, shared, table, next};
 #pragma unroll
@@ -75,7 +116,7 @@ struct Sums {
     static constexpr int first = summer == 0 ? SPLIT : 0, end = summer == 0 ? HIDDEN : SPLIT;
     static constexpr int count = summer == 0 ? SUMS_BEHIND : SUMS_BEFORE;
     float weights[count > 0 ? count : 1] = {};
-    float biases[HIDDEN][4] = {}, output[4] = {}, coordinates[4] = {};
+    float biases[HIDDEN][4] = {}, output[4] = {}, coordinates[8] = {};
 
     template <int layer>
     __device__ __forceinline__ float* weights_of() {
@@ -87,7 +128,7 @@ struct Sums {
         finished_sums<count>(weights);
         finished_sums<4 * (end - first)>(biases[first]);
         if (summer == 0) finished_sums<4>(output);
-        if (first == 0) finished_sums<4>(coordinates);
+        if (first == 0) finished_sums<8>(coordinates);
     }
 
     __device__ __forceinline__ void add_vectors(const Sums& others) {
@@ -97,7 +138,7 @@ struct Sums {
             for (int layer = first; layer < end; ++layer)
                 biases[layer][i] += others.biases[layer][i];
             if (summer == 0) output[i] += others.output[i];
-            if (first == 0) coordinates[i] += others.coordinates[i];
+            if (first == 0) coordinates[i] += others.coordinates[i] + others.coordinates[4 + i];
         }
     }
 
@@ -142,18 +183,15 @@ struct Sums {
     }
 
     // All as a part of the gradient; `table` has the names of its threads.
-    __device__ __forceinline__ void write(Shared& shared, const Table& table, int part) {
-        const Arguments& arguments = shared.arguments;
+    __device__ __forceinline__ void write(const Arguments& arguments, const Table& table,
+                                          int part) {
         write_weights<end - 1>(arguments, part);
-        float (*vectors)[WIDEST] = shared.vectors[0];
-        if (summer == 0) put_vectors<LAST_WIDTH>(output, vectors, CHANNELS, table);
-        if (first == 0)
-            put_vectors<width_after[0]>(coordinates, vectors + CHANNELS, COORDINATE_VECTORS, table);
-        table.sync();
-        const int from = summer == 0 ? 0 : CHANNELS, to = first == 0 ? VECTORS : CHANNELS;
-        for (int i = from * WIDEST + threadIdx.x % 128; i < to * WIDEST; i += 128)
-            arguments.vector_partials[size_t(part) * VECTORS * WIDEST + place_of_vector(i)] =
-                (&vectors[0][0])[i];
+        float* vectors = arguments.vector_partials + size_t(part) * VECTORS * WIDEST;
+        const auto put = [&](int vector, int column, float sum) {
+            vectors[place_of_vector(vector * WIDEST + column)] = sum;
+        };
+        if (summer == 0) for_output_sums(output, table, put);
+        if (first == 0) for_coordinate_sums(coordinates, table, put);
     }
 };
 
@@ -183,26 +221,14 @@ __device__ __forceinline__ void add_errors(Totals& totals, const float (*noted)[
         totals.output_bias[channel] += errors[2 + channel];
 }
 
-// The sum of 8 lanes' numbers, as sum_lanes has it.
-template <typename Number>
-__device__ __forceinline__ Number sum_of_lanes(const float* first, int step) {
-    Number pairs[4];
+// The totals of a chain that is a single tile, as its worker has noted them, by one warp.
+__device__ __forceinline__ void copy_totals(ChainTotals& chain, const ChainTotals& noted) {
+    const uint32_t* from = reinterpret_cast<const uint32_t*>(&noted);
+    uint32_t* to = reinterpret_cast<uint32_t*>(&chain);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) pairs[i] = Number(first[i * step]) + Number(first[(i + 4) * step]);
-    return (pairs[0] + pairs[2]) + (pairs[1] + pairs[3]);
-}
-
-// The totals of a chain that is a single tile, by one warp: a thread for each sum of each warp.
-__device__ __forceinline__ void note_errors(ChainTotals& chain,
-                                            const float (*noted)[2 + CHANNELS]) {
-    constexpr int step = 2 + CHANNELS;
-    const int lane = threadIdx.x % 32, warp = lane / step, number = lane % step;
-    if (warp >= 4) return;
-    const float* first = &noted[8 * warp][number];
-    if (number < 2)
-        chain.losses[warp][number] = sum_of_lanes<double>(first, step);
-    else
-        chain.output_bias[warp][number - 2] = sum_of_lanes<float>(first, step);
+    for (int i = 0; i < int(sizeof(ChainTotals)) / 4; i += 32)
+        if (i + threadIdx.x % 32 < sizeof(ChainTotals) / 4)
+            to[i + threadIdx.x % 32] = from[i + threadIdx.x % 32];
 }
 
 // Sums over a unit's chains and warps, in their order; a chain without tiles has left zeros.
@@ -222,24 +248,26 @@ __device__ __forceinline__ void write_unit_totals(ChainTotals (&chains)[CHAINS],
         chains[0].output_bias[0][channel] = output_bias[channel];
 }
 
-// Totals of a strand's units, which are zeros again afterwards.
+// Totals of a strand's units, by one warp; where a chain may have no tiles, they are zeros again
+// afterwards.
 __device__ __forceinline__ void write_totals(Exchange& exchange, const Arguments& arguments,
-                                             const Table& table, int part) {
-    const int thread = threadIdx.x % 128;
-    table.sync();
-    for (int i = thread; part + i * STRANDS < UNITS; i += 128)
+                                             int part) {
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+    for (int i = lane; part + i * STRANDS < UNITS; i += 32)
         write_unit_totals(exchange.totals[i], arguments.loss_partials + part + i * STRANDS);
-    table.sync();
-    if (thread < CHANNELS) {
+    __syncwarp();
+    if (lane < CHANNELS) {
         float sum = 0.0f;
-        for (int i = 0; part + i * STRANDS < UNITS; ++i)
-            sum += exchange.totals[i][0].output_bias[0][thread];
-        arguments.output_bias_partials[part * CHANNELS + thread] = sum;
+#pragma unroll
+        for (int i = 0; i < STRAND_UNITS; ++i)
+            if (part + i * STRANDS < UNITS) sum += exchange.totals[i][0].output_bias[0][lane];
+        arguments.output_bias_partials[part * CHANNELS + lane] = sum;
     }
-    table.sync();
+    __syncwarp();
     uint32_t* words = reinterpret_cast<uint32_t*>(exchange.totals);
-    for (int i = thread; i < int(sizeof(exchange.totals)) / 4; i += 128) words[i] = 0;
-    table.sync();
+    for (int i = lane; CHAINS > 1 && i < int(sizeof(exchange.totals)) / 4; i += 32) words[i] = 0;
+    __syncwarp();
 }
 
 template <int summer, typename Exchange>  // whose `weights` are there only where units have chains
@@ -272,7 +300,7 @@ __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange
                 note_totals(its, totals, warp);
                 totals = {};
             }
-            if (!LONG_CHAINS && warp == 0) note_errors(its, noted);
+            if (!LONG_CHAINS && warp == 0) copy_totals(its, exchange.tile_totals[worker]);
         }
         wgmma_wait<0>();
         chain.finish();
@@ -293,10 +321,13 @@ __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange
                 sums.take_weights_of(exchange.weights[summer]);
                 vectors = {};
             }
-            sums.write(shared, own_threads, place.part);
+            sums.write(shared.arguments, own_threads, place.part);
             sums = {};
-            if (summer == 0) write_totals(exchange, shared.arguments, own_threads, place.part);
-            own_threads.sync();
+            if (summer == 0) {
+                if (LONG_CHAINS) own_threads.sync();  // all warps have noted their totals
+                if (warp == 0) write_totals(exchange, shared.arguments, place.part);
+                if (LONG_CHAINS) own_threads.sync();
+            }
         }
         place = next;
         if (++worker == BLOCK_TILES) {
@@ -311,11 +342,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     extern __shared__ __align__(128) char memory[];
     Exchange& exchange = reinterpret_cast<Exchange&>(*(&shared_of(memory) + 1));
     exchange.begin();
-    const int batch = __ldcg(step_drawn) & 1;  // see dependent_launch.cuh
+    const int batch = __ldcg(step_drawn) & 1;  // as the kernel before the last has left it
     Shared& shared = begin(memory, members + batch * gridDim.y + blockIdx.y);
     const int warpgroup = own_warpgroup();
+    Place place = {int(blockIdx.x), int(blockIdx.x)};
+    for (int i = 0; i < warpgroup; ++i) place.advance();
+    Points first = {warpgroup < BLOCK_TILES ? place.tile : TILES};
+    if (first.index < TILES) first.fetch(shared.arguments, table_of(memory, warpgroup));
+    wait_for_earlier_kernels();
+    load_parameters(memory, shared);
     if (warpgroup < BLOCK_TILES) {
-        work(memory, shared, exchange, warpgroup);
+        work(memory, shared, exchange, warpgroup, place, first);
     } else if (warpgroup == BLOCK_TILES) {
         sum_tiles<0>(memory, shared, exchange);
     } else {

@@ -147,7 +147,7 @@ struct Table {
 
 // ---- the layers ----------------------------------------------------------------------------
 
-// What all threads of a block read again and again, in shared memory.
+// What all threads of a block read again and again, in shared memory: see place_of_constant.
 struct __align__(16) Constants {
     float x_weight[WIDEST];  // first layer without a matrix: z = x wx + y wy + bias
     float y_weight[WIDEST];  // fourier: frequencies in radians
@@ -161,6 +161,11 @@ struct __align__(16) Constants {
 struct Offsets {
     int weight[HIDDEN + 1], bias[HIDDEN + 1];
 };
+
+// Where a column's constant is: a thread has its four of 16 columns in one load.
+__device__ __forceinline__ int place_of_constant(int column) {
+    return column / 16 * 16 + column % 8 / 2 * 4 + column % 16 / 8 * 2 + column % 2;
+}
 
 __device__ inline void load_constants(Constants& constants, const float* parameters,
                                       const float* frequencies, const Offsets& offsets) {
@@ -183,18 +188,19 @@ __device__ inline void load_constants(Constants& constants, const float* paramet
             y = factors[0] * weight[first + i];
             if (ENCODING == CORNERS) shift = factors[0] * parameters[offsets.weight[0] + i];
         }
-        constants.x_weight[i] = x;
-        constants.y_weight[i] = y;
-        constants.phase[i] = phase;
+        const int place = place_of_constant(i);
+        constants.x_weight[place] = x;
+        constants.y_weight[place] = y;
+        constants.phase[place] = phase;
 #pragma unroll
         for (int layer = 0; layer < HIDDEN; ++layer) {
             float bias = layer == 0 ? shift : 0.0f;
             if (offsets.bias[layer] >= 0 && i < real_widths[layer])
                 bias += factors[layer] * parameters[offsets.bias[layer] + i];
-            constants.bias[layer][i] = bias;
+            constants.bias[layer][place] = bias;
         }
         for (int channel = 0; channel < CHANNELS; ++channel)
-            constants.output_weight[channel][i] =
+            constants.output_weight[channel][place] =
                 i < last ? parameters[offsets.weight[HIDDEN] + i * CHANNELS + channel] : 0.0f;
         if (i < CHANNELS)
             constants.output_bias[i] =
@@ -209,14 +215,25 @@ __device__ __forceinline__ float2 pair_at(const float* values, int column) {
 // First column of this thread in every 8.
 __device__ __forceinline__ int own_column() { return threadIdx.x % 4 * 2; }
 
+// Of 16 columns, a thread's pair of the first 8 and that of the others.
+struct ConstantPairs {
+    float2 of[2];
+};
+
+__device__ __forceinline__ ConstantPairs constants_at(const float* constants, int column) {
+    const float4 four = *reinterpret_cast<const float4*>(constants + column + 2 * own_column());
+    return {make_float2(four.x, four.y), make_float2(four.z, four.w)};
+}
+
 // The waves of the two points of this thread, 16 of them: pairs as Table::put has them.
 __device__ __forceinline__ void waves_of(uint32_t (&pairs)[4], int column,
                                          const float2 (&points)[2], const Constants& constants) {
+    const ConstantPairs xs = constants_at(constants.x_weight, column),
+                        ys = constants_at(constants.y_weight, column),
+                        phases = constants_at(constants.phase, column);
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        int own = column + 8 * j + own_column();
-        float2 x = pair_at(constants.x_weight, own), y = pair_at(constants.y_weight, own);
-        float2 phase = pair_at(constants.phase, own);
+        const float2 x = xs.of[j], y = ys.of[j], phase = phases.of[j];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             float low = fmaf(points[i].x, x.x, fmaf(points[i].y, y.x, phase.x));
@@ -245,20 +262,24 @@ __device__ __forceinline__ void place_coordinates(const Table& table, float* sum
                                                   const Constants& constants) {
     constexpr int columns = width_after[0];
 #pragma unroll
-    for (int j = 0; j < columns / 8; ++j) {
-        int own = 8 * j + own_column();
-        float2 x = pair_at(constants.x_weight, own), y = pair_at(constants.y_weight, own);
+    for (int column = 0; column < columns; column += 16) {
+        const ConstantPairs x = constants_at(constants.x_weight, column),
+                            y = constants_at(constants.y_weight, column);
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            sums[4 * j + 2 * i] = fmaf(points[i].x, x.x, points[i].y * y.x);
-            sums[4 * j + 2 * i + 1] = fmaf(points[i].x, x.y, points[i].y * y.y);
-        }
+        for (int j = 0; j < 2; ++j)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                float* sum = sums + column / 2 + 4 * j + 2 * i;
+                sum[0] = fmaf(points[i].x, x.of[j].x, points[i].y * y.of[j].x);
+                sum[1] = fmaf(points[i].x, x.of[j].y, points[i].y * y.of[j].y);
+            }
     }
 }
 
 // Output numbers z of both points. Where `keep`, the last hidden layer's z replace the sums, and
-// its values are laid out; where `cleared`, all have done with what was on the table.
-template <bool keep, bool cleared = false>
+// its values are laid out; where `cleared`, all have done with what was on the table; where `biased`,
+// the sums are z already.
+template <bool keep, bool cleared = false, bool biased = false>
 __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Table& table,
                                              float* sums, const Constants& constants) {
     constexpr int layer = HIDDEN - 1, columns = LAST_WIDTH;
@@ -268,15 +289,20 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tabl
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
+        ConstantPairs biases = {}, weights[CHANNELS];
+        if (!biased) biases = constants_at(constants.bias[layer], column);
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            weights[channel] = constants_at(constants.output_weight[channel], column);
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-            int own = column + 8 * j + own_column();
-            float2 bias = pair_at(constants.bias[layer], own);
+            const float2 bias = biases.of[j];
             float2 value[2];
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 float* sum = sums + column / 2 + 4 * j + 2 * i;
-                float low = sum[0] + bias.x, high = sum[1] + bias.y;
+                const float low = biased ? sum[0] : sum[0] + bias.x;
+                const float high = biased ? sum[1] : sum[1] + bias.y;
                 value[i] = activations<ACTIVATION>(low, high, inverse_frequencies[layer]);
                 if (keep) {
                     sum[0] = low;
@@ -286,7 +312,7 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tabl
             }
 #pragma unroll
             for (int channel = 0; channel < CHANNELS; ++channel) {
-                float2 weight = pair_at(constants.output_weight[channel], own);
+                const float2 weight = weights[channel].of[j];
 #pragma unroll
                 for (int i = 0; i < 2; ++i)
                     z[i][channel] =

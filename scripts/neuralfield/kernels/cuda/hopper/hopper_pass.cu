@@ -29,10 +29,10 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
         float2 z[4], value[4];
+        const ConstantPairs biases = constants_at(tile.shared.constants.bias[layer], column);
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
-            float2 bias =
-                pair_at(tile.shared.constants.bias[layer], column + 8 * (pair / 2) + own_column());
+            const float2 bias = biases.of[pair / 2];
             z[pair].x = sums[column / 2 + 2 * pair] + bias.x;
             z[pair].y = sums[column / 2 + 2 * pair + 1] + bias.y;
             value[pair] = activations<ACTIVATION>(z[pair].x, z[pair].y, inverse_frequency);

@@ -68,15 +68,16 @@ struct WeightSums<false> {};
 // What workers and summers have in shared memory beside `Shared`.
 struct Exchange : WeightSums<(CHAINS > 1)> {
     ChainTotals totals[STRAND_UNITS][CHAINS];
+    ChainTotals tile_totals[BLOCK_TILES];  // of chains of a tile; of others what they are made of:
     // of a tile's points, two a thread: loss, squared error, slopes of the outputs
-    float errors[BLOCK_TILES][32][2 + CHANNELS];
+    float errors[LONG_CHAINS ? BLOCK_TILES : 1][32][2 + CHANNELS];
     uint64_t slopes_here[BLOCK_TILES][HIDDEN];
     uint64_t tables_free[BLOCK_TILES][2];
 
     // By all threads: sums are zeros, barriers are for the warps of a warpgroup.
     __device__ __forceinline__ void begin() {
         uint32_t* words = reinterpret_cast<uint32_t*>(this);
-        const int count = reinterpret_cast<uint32_t*>(errors) - words;
+        const int count = reinterpret_cast<uint32_t*>(tile_totals) - words;
         for (int i = threadIdx.x; i < count; i += THREADS) words[i] = 0;
         if (threadIdx.x != 0) return;
         for (int worker = 0; worker < BLOCK_TILES; ++worker) {
