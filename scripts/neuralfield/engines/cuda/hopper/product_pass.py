@@ -101,7 +101,7 @@ class HopperProductPass:
             return f"precision {precision}, not mixed"
         if batch.points > TILE_ROWS:
             return f"{batch.points} points a pixel, more than {TILE_ROWS}"
-        if network.encoding != "chebyshev":
+        if network.encoding not in ("fourier", "chebyshev"):
             return "other features than waves and polynomials"
         if [layer.activation for layer in network.layers] != ["product", "relu", None]:
             return "other layers than a product and one relu layer"
@@ -109,9 +109,10 @@ class HopperProductPass:
         if second.fan_out != second.fan_in or last.fan_out > 4:
             return "layers of unequal widths, or more than 4 channels"
         padded = _padded(network)
-        sums = -(-first.fan_in // 64) * first.factors * padded // 4
+        features = _padded_features(network)
+        sums = features // 64 * first.factors * padded // 4
         unit_sums = first.factors * _UNIT // 2
-        if first.fan_in > _MOST_FEATURES or sums > _MOST_SUMS or unit_sums > _MOST_UNIT_SUMS:
+        if features > _MOST_FEATURES or sums > _MOST_SUMS or unit_sums > _MOST_UNIT_SUMS:
             return "gradients that have no room on a multiprocessor"
         if _shared_bytes(network) > _SHARED_LIMIT_BYTES:
             return "layers that have no room on a multiprocessor"
@@ -154,13 +155,19 @@ def _padded(network: NetworkPlan) -> int:
     return -(-network.layers[0].values_out // step) * step
 
 
+def _padded_features(network: NetworkPlan) -> int:
+    """Columns of features: with a constant one, which is among the polynomials if there are any."""
+    constant = 0 if network.encoding == "chebyshev" else 1
+    return -(-(network.layers[0].fan_in + constant) // 64) * 64
+
+
 def _shared_bytes(network: NetworkPlan) -> int:
     """At least the shared memory of a block."""
     first, channels = network.layers[0], network.layers[-1].fan_out
-    features, padded = -(-first.fan_in // 64) * 64, _padded(network)
+    features, padded = _padded_features(network), _padded(network)
     weights = 2 * features * first.factors * padded + (2 + 4) * padded**2
     tables = 2 * TILE_ROWS * (2 * features + (first.factors + 2) * padded)
-    numbers = 2 * features + padded * (2 * first.factors + 2 * channels + 2)
+    numbers = 2 * features + padded * (2 * channels + 2)
     return weights + tables + 4 * numbers + 1024
 
 
@@ -174,7 +181,7 @@ def _constants(network: NetworkPlan, batch: BatchPlan, waves: int) -> dict[str, 
         "WIDTHS": listed([padded] * 2),
         "REAL_WIDTHS": listed([first.values_out] * 2),
         "FOURIER_COUNT": waves,
-        "INPUT_WIDTH": -(-first.fan_in // 64) * 64,
+        "INPUT_WIDTH": _padded_features(network),
         "ACTIVATION": ACTIVATIONS.index("relu"),
         "FREQUENCIES": frequencies,
         "INVERSE_FREQUENCIES": frequencies,

@@ -26,8 +26,14 @@ __device__ __forceinline__ void load_weights(char* memory, ProductShared& shared
 #pragma unroll 24  // so that many loads are on their way at once
     for (int i = threadIdx.x; i < INPUT_WIDTH * ALL_FACTORS; i += CONSUMERS) {
         const int row = i / ALL_FACTORS, factor = i / PADDED % FACTORS, column = i % PADDED;
-        const bool there = row < FEATURES && column < WIDTH;
-        const float weight = there ? first[(row * FACTORS + factor) * WIDTH + column] : 0.0f;
+        const int from = factor * WIDTH + column;
+        const bool there = row < FEATURES && row != CONSTANT + 1 && column < WIDTH;
+        float weight = there ? first[row * FACTORS * WIDTH + from] : 0.0f;
+        if (row == CONSTANT && column < WIDTH) {
+            if (CONSTANT < FEATURES) weight += first[(row + 1) * FACTORS * WIDTH + from];
+            if (arguments.offsets.bias[0] >= 0)
+                weight += parameters[arguments.offsets.bias[0] + from];
+        }
         const int place = (column / OWN * UNITS + column % OWN / UNIT) * FACTORS * UNIT +
                           factor * UNIT + column % UNIT;
         packed[place_in_blocks(row, place, ALL_FACTORS)] = __float2half_rn(weight);
@@ -50,13 +56,6 @@ __device__ __forceinline__ void load_weights(char* memory, ProductShared& shared
                 wave < FOURIER_COUNT ? arguments.frequencies[axis * FOURIER_COUNT + wave] : 0.0f;
     }
     const Offsets& at = arguments.offsets;
-    for (int i = threadIdx.x; i < ALL_FACTORS; i += CONSUMERS) {
-        const int factor = i / PADDED, column = i % PADDED;
-        const bool there = at.bias[0] >= 0 && column < WIDTH;
-        shared.first_bias[factor][column] =
-            there ? parameters[at.bias[0] + factor * WIDTH + column] : 0.0f;
-        (&shared.first_bias_sums[0][0])[i] = 0.0f;
-    }
     for (int i = threadIdx.x; i < PADDED; i += CONSUMERS) {
         const bool there = i < WIDTH;
         shared.second_bias[i] = there && at.bias[1] >= 0 ? parameters[at.bias[1] + i] : 0.0f;
@@ -81,18 +80,22 @@ __device__ __forceinline__ void write_parts(const FirstGradient& gradient, char*
     const ProductArguments& arguments = shared.arguments;
     const size_t block = blockIdx.x;
     float* first = arguments.first_weight + block * FEATURES * ALL_FACTORS;
+    float* bias = arguments.first_bias + block * ALL_FACTORS;
 #pragma unroll
     for (int chunk = 0; chunk < INPUT_WIDTH / 64; ++chunk)
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int row = row_of(table, chunk, i);
-            if (row >= FEATURES) continue;
+            if (row >= FEATURES && row != CONSTANT) continue;
 #pragma unroll
             for (int j = 0; j < OWN_FACTORS / 8; ++j) {
                 const int place = factor_of(8 * j) * PADDED + table.number * OWN +
                                   own_place(8 * j) + own_column();
-                *reinterpret_cast<float2*>(first + row * ALL_FACTORS + place) = make_float2(
-                    gradient.sums[chunk][4 * j + 2 * i], gradient.sums[chunk][4 * j + 2 * i + 1]);
+                const float2 sums = make_float2(gradient.sums[chunk][4 * j + 2 * i],
+                                                gradient.sums[chunk][4 * j + 2 * i + 1]);
+                if (row < FEATURES)
+                    *reinterpret_cast<float2*>(first + row * ALL_FACTORS + place) = sums;
+                if (row == CONSTANT) *reinterpret_cast<float2*>(bias + place) = sums;
             }
         }
     float* second = arguments.second_weight + block * PADDED * PADDED;
@@ -108,11 +111,6 @@ __device__ __forceinline__ void write_parts(const FirstGradient& gradient, char*
             *reinterpret_cast<float2*>(own) = make_float2(sum.x, sum.y);
             *reinterpret_cast<float2*>(own + 8 * PADDED) = make_float2(sum.z, sum.w);
         }
-    }
-    for (int i = threadIdx.x; i < ALL_FACTORS; i += CONSUMERS) {
-        const int warpgroup = i / OWN_FACTORS, own = i % OWN_FACTORS;
-        arguments.first_bias[block * ALL_FACTORS + factor_of(own) * PADDED + warpgroup * OWN +
-                             own_place(own)] = shared.first_bias_sums[warpgroup][own];
     }
     for (int i = threadIdx.x; i < PADDED; i += CONSUMERS)
         arguments.second_bias[block * PADDED + i] = shared.second_bias_sums[i];
@@ -195,18 +193,15 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1)
         put_slopes_of_factors(values, factors, second_weight);
         factors.show();
         SecondGradient second_gradient;
-        FirstBias first_bias;
         wgmma_fence();
         start_second_gradient(second_gradient, products, values, shared.ones);
         wgmma_commit();
         start_first_gradient(first_gradient, shared_address(features.tile), factors);
-        start_first_bias(first_bias, factors, shared.ones);
         wgmma_commit();
         wgmma_wait<1>();
         add_second_gradient(second_gradient, memory, values, shared);
         if (next.index < TILES) put_features(next_features, next.points, shared, warpgroup);
         wgmma_wait<0>();
-        add_first_bias(first_bias, factors, shared);
     }
     wgmma_wait<0>();
     finished_sums<INPUT_WIDTH / 64 * OWN_FACTORS / 2>(&first_gradient.sums[0][0]);

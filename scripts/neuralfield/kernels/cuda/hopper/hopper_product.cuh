@@ -20,6 +20,12 @@ constexpr int OWN_FACTORS = FACTORS * OWN;  // in all of them, unit by unit, fac
 constexpr int ALL_FACTORS = FACTORS * PADDED;
 constexpr int CHUNK_ROWS = 64;  // columns of a table that a transposed product takes
 
+constexpr int WAVES = 2 * FOURIER_COUNT;  // columns of sines, then of cosines
+// Behind them is T_0(x) and, where there are polynomials, T_0(y): both are 1. The first has the
+// weights of both and the bias, whose gradients are all the same.
+constexpr int CONSTANT = WAVES;
+static_assert(CONSTANT < INPUT_WIDTH, "there is a column for the constant");
+
 __host__ __device__ constexpr int blocks_of(int columns) {
     return (columns + CHUNK_ROWS - 1) / CHUNK_ROWS;
 }
@@ -60,11 +66,11 @@ struct ProductArguments {
 struct ProductShared {
     ProductArguments arguments;
     __align__(16) float turns[2][INPUT_WIDTH];  // in a unit of x and of y
-    float first_bias[FACTORS][PADDED], second_bias[PADDED];
+    float second_bias[PADDED];
     float output_weight[CHANNELS][PADDED], output_bias[CHANNELS];
     uint4 ones[16];
     // sums over tiles
-    float first_bias_sums[2][OWN_FACTORS], second_bias_sums[PADDED];
+    float second_bias_sums[PADDED];
     float output_weight_sums[PADDED][CHANNELS];
     double losses[4][2];
     float output_bias_sums[4][CHANNELS];

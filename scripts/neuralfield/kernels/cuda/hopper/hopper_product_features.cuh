@@ -1,15 +1,15 @@
 // The features of a tile of hopper_product.cu: sines and cosines, and Chebyshev polynomials behind
-// them.
+// them, or where there are none, T_0 alone.
 //
 // Constants: those of hopper_product.cuh.
 #pragma once
 #include "hopper_product.cuh"
 
-// T_1 to T_4 of a point, and from there on every fourth polynomial.
+// T_0 to T_3 of a point, and from there on every fourth polynomial.
 struct Polynomials {
     float2 fourth[2], before[2], now[2];  // of both points of a thread, at x and y
 
-    // The first that this thread has: of a degree from 1 to 4.
+    // The first that this thread has: of a degree from 0 to 3.
     __device__ __forceinline__ Polynomials(const float2 (&points)[2], int first) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -19,8 +19,8 @@ struct Polynomials {
                 t[k] = make_float2(fmaf(2.0f * points[i].x, t[k - 1].x, -t[k - 2].x),
                                    fmaf(2.0f * points[i].y, t[k - 1].y, -t[k - 2].y));
             fourth[i] = t[4];
-            now[i] = first == 1 ? t[1] : first == 2 ? t[2] : first == 3 ? t[3] : t[4];
-            before[i] = first == 1 ? t[3] : first == 2 ? t[2] : first == 3 ? t[1] : t[0];
+            now[i] = first == 0 ? t[0] : first == 1 ? t[1] : first == 2 ? t[2] : t[3];
+            before[i] = first == 0 ? t[4] : first == 1 ? t[3] : first == 2 ? t[2] : t[1];
         }
     }
 
@@ -36,15 +36,13 @@ struct Polynomials {
     }
 };
 
-constexpr int WAVES = 2 * FOURIER_COUNT;  // columns of sines, then of cosines
-
 // A warpgroup's half of the features of a tile.
 __device__ __forceinline__ void put_features(const Table& table, const float2 (&points)[2],
                                              const ProductShared& shared, int warpgroup) {
-    // degree of this thread's polynomials: 1 + column / 2 behind the waves
+    // degree of this thread's polynomials: column / 2 behind the waves
     constexpr int first_block = WAVES / 8;
-    int first = (8 * first_block + own_column() - WAVES) / 2 + 1;
-    first += first < 1 ? 4 : 0;
+    int first = (8 * first_block + own_column() - WAVES) / 2;
+    first += first < 0 ? 4 : 0;
     Polynomials polynomials(points, first);
 #pragma unroll
     for (int column = 0; column < INPUT_WIDTH; column += 16) {
@@ -70,7 +68,7 @@ __device__ __forceinline__ void put_features(const Table& table, const float2 (&
             }
             if (column + 8 * j + 8 > WAVES) {
                 const bool is_polynomial = own >= WAVES;
-                const bool is_there = own < FEATURES;
+                const bool is_there = own < FEATURES || own == CONSTANT;
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     const uint32_t both =

@@ -33,11 +33,10 @@ __device__ __forceinline__ void put_factors(const float* sums, const Table& fact
         uint32_t pairs[4];
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-            const float2 bias = pair_at(shared.first_bias[factor], column + 8 * j + own_column());
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const float* sum = sums + 8 * factor + 4 * j + 2 * i;
-                const float low = sum[0] + bias.x, high = sum[1] + bias.y;
+                const float low = sum[0], high = sum[1];
                 float* own = product + 4 * j + 2 * i;
                 own[0] = factor ? own[0] * low : low;
                 own[1] = factor ? own[1] * high : high;
@@ -352,30 +351,4 @@ __device__ __forceinline__ void add_second_gradient(SecondGradient& gradient, ch
             if (row_of(table, 0, i) < OWN)
                 shared.second_bias_sums[table.number * OWN + row_of(table, 0, i)] +=
                     gradient.bias[2 * i];
-}
-
-// The sums of a warpgroup's slopes of factors, over the points of a tile: 64 columns at a time.
-struct FirstBias {
-    float sums[blocks_of(OWN_FACTORS)][4];
-};
-
-__device__ __forceinline__ void start_first_bias(FirstBias& bias, const Table& factors,
-                                                 const uint4* ones) {
-#pragma unroll
-    for (int chunk = 0; chunk < blocks_of(OWN_FACTORS); ++chunk)
-        start_column_sums<OWN_FACTORS>(bias.sums[chunk], factors, CHUNK_ROWS * chunk, ones, 0);
-}
-
-__device__ __forceinline__ void add_first_bias(FirstBias& bias, const Table& table,
-                                               ProductShared& shared) {
-#pragma unroll
-    for (int chunk = 0; chunk < blocks_of(OWN_FACTORS); ++chunk) {
-        finished_sums<4>(bias.sums[chunk]);
-        if (table.lane % 4 == 0)
-#pragma unroll
-            for (int i = 0; i < 2; ++i)
-                if (row_of(table, chunk, i) < OWN_FACTORS)
-                    shared.first_bias_sums[table.number][row_of(table, chunk, i)] +=
-                        bias.sums[chunk][2 * i];
-    }
 }
