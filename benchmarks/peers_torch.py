@@ -111,8 +111,8 @@ class TorchField(torch.nn.Module):
         phase = 2 * torch.pi * (x * self.frequencies[0] + y * self.frequencies[1])
         features = [torch.sin(phase), torch.cos(phase)]
         if isinstance(self.encoding, FourierChebyshev):
-            before, polynomial = torch.ones_like(coordinates), coordinates
-            for _ in range(self.encoding.degree):
+            before, polynomial = coordinates, torch.ones_like(coordinates)
+            for _ in range(self.encoding.degree + 1):
                 features.append(polynomial)
                 before, polynomial = polynomial, 2 * coordinates * polynomial - before
         return torch.cat(features, dim=1)

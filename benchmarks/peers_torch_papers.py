@@ -172,7 +172,7 @@ def cafe(
     width: int,
     frequencies: int = 48,
     scale: float = 10.0,
-    chebyshev_degree: int = 16,
+    chebyshev_degree: int = 15,
     factors: int = 3,
 ) -> nn.Module:
     """Ke et al. 2026 (CAFE+); weights as PyTorch draws them, T_0 among the polynomials."""

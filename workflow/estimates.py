@@ -17,6 +17,7 @@ from neuralfield.engines.problems.classifier import BLOCK_PICTURES, BLOCK_VALUES
 from neuralfield.engines.problems.picture import BLOCK_POINTS
 from neuralfield.engines.problems.table import BLOCK_ROWS
 from neuralfield.errors import ConfigError, NeuralfieldError
+from neuralfield.fields.cafe import feature_count
 from neuralfield.fields.mlp import PRESETS
 from neuralfield.fields.upscaler import KERNEL_PX
 from neuralfield.images.bands import Header
@@ -73,12 +74,13 @@ def layer_widths(field: Mapping[str, Any]) -> tuple[int, ...]:
     else:
         wide = 2 if field["type"] == "wire" else 1  # complex values are pairs of numbers
         hidden = [wide * field["width"]] * (field["hidden_layers"] + 1)
-    inputs = 2 * (field.get("frequencies", 1) + field.get("chebyshev_degree", 0))
+    inputs = 2 * field.get("frequencies", 1)
     if field["type"] == "hashgrid":
         corners = 4 * field["levels"]
         return (corners * (3 + 2 * field["features"]), *hidden, 3)
     if field["type"] == "cafe":
-        return (inputs, field["factors"] * field["width"], *hidden, 3)
+        features = feature_count(field["frequencies"], field["chebyshev_degree"])
+        return (features, field["factors"] * field["width"], *hidden, 3)
     return (inputs, *hidden, 3)
 
 

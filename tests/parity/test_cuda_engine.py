@@ -193,6 +193,8 @@ CASES = {
         {**CAFE, "frequencies": 9, "chebyshev_degree": 5, "factors": 7, "width": 33},
         {"channels": 2, "batch_pixels": 63},
     ),
+    "cafe, many tiles, an odd number": (CAFE, {"channels": 3, "width": 131, "height": 131}),
+    "cafe of 4 factors": ({**CAFE, "frequencies": 23, "factors": 4, "width": 57}, {"points": 5}),
     "cafe, no polynomials": ({**CAFE, "chebyshev_degree": 0, "factors": 2, "width": 64}, {}),
     "cafe, no layer behind": ({**CAFE, "hidden_layers": 0, "width": 40}, {"channels": 3}),
     "cafe, three layers behind": ({**CAFE, "hidden_layers": 3, "width": 48}, {"points": 4}),

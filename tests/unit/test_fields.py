@@ -112,9 +112,11 @@ def test_cafe_features_are_waves_and_chebyshev_polynomials():
     points = np.array([[0.3, -0.8], [1.0, -1.0]])
     features = network.encoding(points)
     assert not isinstance(features, Tensor)
-    expected = np.cos(np.arange(1, 4)[:, None] * np.arccos(points)[:, None, :]).reshape(2, 6)
-    np.testing.assert_allclose(features[:, -6:], expected, atol=1e-12)
+    expected = np.cos(np.arange(4)[:, None] * np.arccos(points)[:, None, :]).reshape(2, 8)
+    np.testing.assert_allclose(features[:, -8:], expected, atol=1e-12)
     assert features.shape == (2, network.encoding.size)
+    without = build_field(field_settings({"type": "cafe", "chebyshev_degree": 0}), SHAPE)
+    assert without.encoding.size == features.shape[1] - 8
 
 
 def test_a_grid_that_fits_its_table_interpolates_between_its_corners():

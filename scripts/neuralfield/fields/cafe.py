@@ -9,7 +9,7 @@ import numpy as np
 
 from neuralfield import ops
 from neuralfield.device import Array, namespace_of
-from neuralfield.fields.network import CoordinateNetwork, Fixed, FourierFeatures, Output
+from neuralfield.fields.network import CoordinateNetwork, Encoding, Fixed, FourierFeatures, Output
 from neuralfield.layers import Activation, Layer, Nonlinearity, make_linear, plain_weights
 from neuralfield.picture_shape import PictureShape
 from neuralfield.setting_checks import require_positive, require_whole
@@ -21,9 +21,10 @@ _HIGHEST_DEGREE = 1000
 
 @dataclass
 class FourierChebyshev(Fixed):
-    """Fourier features, and the Chebyshev polynomials T_1 to T_degree of x and of y.
+    """Fourier features, and the Chebyshev polynomials T_0 to T_degree of x and of y.
 
-    T_0, which is 1, is what biases are for.
+    T_0 is 1: with it the constant part of each linear map has three weights, its bias among them,
+    and learns as much faster.
 
     Attributes
     ----------
@@ -38,7 +39,7 @@ class FourierChebyshev(Fixed):
     @property
     def size(self) -> int:
         """Values out."""
-        return 2 * self.frequencies.shape[1] + 2 * self.degree
+        return 2 * (self.frequencies.shape[1] + self.degree + 1)
 
     @property
     def buffers(self) -> dict[str, Array]:
@@ -48,8 +49,8 @@ class FourierChebyshev(Fixed):
     def __call__(self, coordinates: Array) -> Array:
         xp = namespace_of(coordinates)
         parts = [FourierFeatures(self.frequencies)(coordinates)]
-        before, polynomial = xp.ones_like(coordinates), coordinates
-        for _ in range(self.degree):
+        before, polynomial = coordinates, xp.ones_like(coordinates)  # T_-1 is T_1
+        for _ in range(self.degree + 1):
             parts.append(polynomial)
             before, polynomial = polynomial, 2 * coordinates * polynomial - before
         return xp.concatenate(parts, axis=1)
@@ -68,11 +69,17 @@ class Product:
         return ops.product_of_parts(layer(x), self.factors)
 
 
+def feature_count(frequencies: int, chebyshev_degree: int) -> int:
+    """Values into the linear maps: sines, cosines, and polynomials of both coordinates."""
+    polynomials = chebyshev_degree + 1 if chebyshev_degree else 0
+    return 2 * (frequencies + polynomials)
+
+
 @dataclass(frozen=True)
 class Cafe:
     """(W_1 f + b_1) * ... * (W_N f + b_N) of features f, then a small relu network.
 
-    f holds sin and cos of 2 pi B p and the polynomials T_1 ... T_K of x and of y. A product of
+    f holds sin and cos of 2 pi B p and the polynomials T_0 ... T_K of x and of y. A product of
     waves is a sum of waves of the summed and subtracted frequencies, so that few features reach
     many frequencies, and the weights choose which. Weights and biases start uniform in
     [-1, 1] / sqrt(fan_in).
@@ -85,7 +92,8 @@ class Cafe:
         Their spread in cycles a unit; the finest pattern of N pixels has N / 4, and products reach
         N times as high as their factors.
     chebyshev_degree : int
-        K, the highest degree of the polynomials; 0: Fourier features alone, which is CAFE.
+        K, the highest degree of the polynomials T_0 = 1 to T_K, K + 1 for x and as many for y; 0:
+        none, but Fourier features alone, which is CAFE.
     factors : int
         N, linear maps that are multiplied, at most 8.
     hidden_layers : int
@@ -98,7 +106,7 @@ class Cafe:
 
     frequencies: int = 48
     scale: float = 10.0
-    chebyshev_degree: int = 16
+    chebyshev_degree: int = 15
     factors: int = 3
     hidden_layers: int = 1
     width: int = 96
@@ -119,22 +127,21 @@ class Cafe:
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix; those that are multiplied lie side by side in one."""
-        features = 2 * (self.frequencies + self.chebyshev_degree)
+        features = feature_count(self.frequencies, self.chebyshev_degree)
         after = pairwise((*[self.width] * (1 + self.hidden_layers), shape.channels))
         return [(features, self.factors * self.width), *after]
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         frequencies = generator.normal(0, self.scale, size=(2, self.frequencies))
+        encoding: Encoding = FourierFeatures(frequencies)
+        if self.chebyshev_degree:
+            encoding = FourierChebyshev(frequencies, self.chebyshev_degree)
         layers = [
             make_linear(fan_in, fan_out, plain_weights, generator)
             for fan_in, fan_out in self.weight_shapes(shape)
         ]
         activations: list[Nonlinearity] = [Product(self.factors)]
         activations += [Activation("relu")] * self.hidden_layers
-        return CoordinateNetwork(
-            FourierChebyshev(frequencies, self.chebyshev_degree),
-            layers,
-            activations,
-            Output(self.output, self.steepness),
-        )
+        output = Output(self.output, self.steepness)
+        return CoordinateNetwork(encoding, layers, activations, output)

@@ -67,8 +67,8 @@ def forward(
         x = grids.features(network.levels, parameters["encoding.table"], inputs)
     elif frequencies is not None:
         phase = 2 * math.pi * (x @ frequencies.astype(np.float64))
-        degree = network.layers[0].fan_in // 2 - frequencies.shape[1]
-        x = np.concatenate([np.sin(phase), np.cos(phase), *_chebyshev(x, degree)], axis=1)
+        polynomials = network.layers[0].fan_in // 2 - frequencies.shape[1]
+        x = np.concatenate([np.sin(phase), np.cos(phase), *_chebyshev(x, polynomials)], axis=1)
     activations, slopes = [x], []
     for index, layer in enumerate(network.layers):
         z = activations[-1] @ parameters[f"layers.{index}.weight"].astype(np.float64)
@@ -213,12 +213,12 @@ def _through(gradient: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return (pairs * slope.reshape(len(gradient), -1, 2, 2)).sum(axis=-1).reshape(gradient.shape)
 
 
-def _chebyshev(x: np.ndarray, degree: int) -> list[np.ndarray]:
-    """T_1(x) to T_degree(x)."""
+def _chebyshev(x: np.ndarray, count: int) -> list[np.ndarray]:
+    """T_0(x), T_1(x) and so on."""
     polynomials = [np.ones_like(x), x]
-    for _ in range(degree - 1):
+    for _ in range(count - 2):
         polynomials.append(2 * x * polynomials[-1] - polynomials[-2])
-    return polynomials[1 : degree + 1]
+    return polynomials[:count]
 
 
 def _product(z: np.ndarray, factors: int) -> tuple[np.ndarray, np.ndarray]:

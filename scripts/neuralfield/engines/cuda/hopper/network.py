@@ -39,8 +39,8 @@ def reason_against(network: NetworkPlan, precision: str, compute_capability: int
     widest = max(layer.fan_out for layer in network.layers)
     if network.has_features:
         widest = max(widest, network.layers[0].fan_in)
-    if network.encoding == "chebyshev":
-        return "Chebyshev polynomials"
+    if any(layer.activation == "product" for layer in network.layers):
+        return "products of linear maps"
     if compute_capability != 90:
         return f"compute capability {compute_capability / 10}, not 9.0"
     if precision != "mixed":

@@ -1,7 +1,7 @@
 """One batch forwards and backwards, with all gradients, in one kernel: for products of linear maps.
 
-On cards of compute capability 9.0, in 16-bit products. Nothing of a tile of 64 points goes to
-global memory; see `hopper_product.cu`.
+On cards of compute capability 9.0, in 16-bit products. Of a tile of 64 points nothing goes to
+global memory but a copy of its features; see `hopper_product.cu`.
 """
 
 from typing import Any
@@ -27,12 +27,17 @@ from neuralfield.kernels.plan import (
 from neuralfield.kernels.source import compile_module
 from neuralfield.kernels.wgmma import operand_wgmma_source, wgmma_source
 
-_WARPGROUPS = 2
+_TILES = 2
+"""Of a block, with a warpgroup each."""
+
 _UNIT = 16
 """Columns of each factor that are made at a time."""
 
 _MOST_FEATURES, _MOST_SUMS, _MOST_UNIT_SUMS = 128, 144, 32
 """Sums that a thread has room for: of the first weight's gradient, and of a unit's factors."""
+
+_GAP = 8
+"""Numbers between the factors in parts of gradients: a warp's rows are in different banks."""
 
 _SHARED_LIMIT_BYTES = 232_448
 """What a block may have with compute capability 9.0."""
@@ -61,22 +66,23 @@ class HopperProductPass:
         precision: str,
     ) -> None:
         self._network, self._batch, self._xp = network, batch, device.xp
-        blocks = min(card_limits(device)[0], batch.tiles)
+        blocks = min(card_limits(device)[0], -(-batch.tiles // _TILES))
         self._allocated: list[Array] = []
         first, _, last = network.layers
         padded, channels = _padded(network), last.fan_out
         self._gradients = {
-            "layers.0.weight": self._zeros(blocks, first.fan_in, first.factors, padded),
-            "layers.0.bias": self._zeros(blocks, first.factors, padded),
+            "layers.0.weight": self._zeros(blocks, first.fan_in, first.factors, padded + _GAP),
+            "layers.0.bias": self._zeros(blocks, first.factors, padded + _GAP),
             "layers.1.weight": self._zeros(blocks, padded, padded),
             "layers.1.bias": self._zeros(blocks, padded),
             "layers.2.weight": self._zeros(blocks, padded, channels),
             "layers.2.bias": self._zeros(blocks, channels),
         }
         self.loss_partials = self._zeros(blocks, 2, dtype="float64")
+        features = self._zeros(blocks, _padded_features(network), _TILES * TILE_ROWS // 2)
         pointers = [
             *(buffers.inputs, buffers.targets, buffers.weights, buffers.parameters),
-            *(buffers.frequencies, *self._gradients.values(), self.loss_partials),
+            *(buffers.frequencies, features, *self._gradients.values(), self.loss_partials),
         ]
         numbers = np.array(parameter_offsets(network, buffers.offsets), np.int32)
         table = np.concatenate([addresses(pointers).view(np.uint8), numbers.view(np.uint8)])
@@ -87,7 +93,7 @@ class HopperProductPass:
         module = compile_module("hopper_product.cu", constants, _prelude(network))
         kernel = module.get_function("hopper_product")
         kernel.max_dynamic_shared_size_bytes = _SHARED_LIMIT_BYTES
-        threads = _WARPGROUPS * 128
+        threads = _TILES * 128
         self._launch = Launch(kernel, (blocks,), (arguments,), threads, _SHARED_LIMIT_BYTES)
 
     @staticmethod
@@ -101,7 +107,7 @@ class HopperProductPass:
             return f"precision {precision}, not mixed"
         if batch.points > TILE_ROWS:
             return f"{batch.points} points a pixel, more than {TILE_ROWS}"
-        if network.encoding != "chebyshev":
+        if network.encoding not in ("fourier", "chebyshev"):
             return "other features than waves and polynomials"
         if [layer.activation for layer in network.layers] != ["product", "relu", None]:
             return "other layers than a product and one relu layer"
@@ -109,9 +115,10 @@ class HopperProductPass:
         if second.fan_out != second.fan_in or last.fan_out > 4:
             return "layers of unequal widths, or more than 4 channels"
         padded = _padded(network)
-        sums = -(-first.fan_in // 64) * first.factors * padded // 4
+        features = _padded_features(network)
+        sums = features // 64 * first.factors * padded // 4
         unit_sums = first.factors * _UNIT // 2
-        if first.fan_in > _MOST_FEATURES or sums > _MOST_SUMS or unit_sums > _MOST_UNIT_SUMS:
+        if features > _MOST_FEATURES or sums > _MOST_SUMS or unit_sums > _MOST_UNIT_SUMS:
             return "gradients that have no room on a multiprocessor"
         if _shared_bytes(network) > _SHARED_LIMIT_BYTES:
             return "layers that have no room on a multiprocessor"
@@ -149,19 +156,26 @@ class HopperProductPass:
 
 
 def _padded(network: NetworkPlan) -> int:
-    """Columns of each factor, for two warpgroups with whole units."""
-    step = _WARPGROUPS * _UNIT
+    """Columns of each factor, for warpgroups with whole units."""
+    step = _TILES * _UNIT
     return -(-network.layers[0].values_out // step) * step
+
+
+def _padded_features(network: NetworkPlan) -> int:
+    """Columns of features: with a constant one, which is among the polynomials if there are any."""
+    constant = 0 if network.encoding == "chebyshev" else 1
+    return -(-(network.layers[0].fan_in + constant) // 64) * 64
 
 
 def _shared_bytes(network: NetworkPlan) -> int:
     """At least the shared memory of a block."""
     first, channels = network.layers[0], network.layers[-1].fan_out
-    features, padded = -(-first.fan_in // 64) * 64, _padded(network)
-    weights = 2 * features * first.factors * padded + (2 + 4) * padded**2
-    tables = 2 * TILE_ROWS * (2 * features + (first.factors + 2) * padded)
-    numbers = 2 * features + padded * (2 * first.factors + 2 * channels + 2)
-    return weights + tables + 4 * numbers + 1024
+    features, padded = _padded_features(network), _padded(network)
+    weights = 2 * features * first.factors * padded + 2 * padded**2
+    tables = 2 * TILE_ROWS * (first.factors * padded + max(features, 2 * padded))
+    notes = TILE_ROWS * (16 + 4 * channels)
+    numbers = features + padded * (3 * channels + 2)
+    return weights + _TILES * (tables + notes) + 4 * numbers + 1024
 
 
 def _constants(network: NetworkPlan, batch: BatchPlan, waves: int) -> dict[str, Any]:
@@ -174,15 +188,16 @@ def _constants(network: NetworkPlan, batch: BatchPlan, waves: int) -> dict[str, 
         "WIDTHS": listed([padded] * 2),
         "REAL_WIDTHS": listed([first.values_out] * 2),
         "FOURIER_COUNT": waves,
-        "INPUT_WIDTH": -(-first.fan_in // 64) * 64,
+        "INPUT_WIDTH": _padded_features(network),
         "ACTIVATION": ACTIVATIONS.index("relu"),
         "FREQUENCIES": frequencies,
         "INVERSE_FREQUENCIES": frequencies,
-        "BLOCK_TILES": _WARPGROUPS,
+        "BLOCK_TILES": _TILES,
         "STAGES": 1,
         "STAGE_BYTES": 16384,
         "GRADIENT_SCALE": MIXED_GRADIENT_SCALE,
         "FACTORS": first.factors,
+        "PITCH": padded + _GAP,
         "FEATURES": first.fan_in,
         "WIDTH": first.values_out,
         "SHARED_BYTES": _SHARED_LIMIT_BYTES,
@@ -190,5 +205,7 @@ def _constants(network: NetworkPlan, batch: BatchPlan, waves: int) -> dict[str, 
 
 
 def _prelude(network: NetworkPlan) -> str:
-    own, factors = _padded(network) // _WARPGROUPS, network.layers[0].factors
-    return wgmma_source({8, own, factors * _UNIT, factors * own}) + operand_wgmma_source({own})
+    padded, factors = _padded(network), network.layers[0].factors
+    own = padded // _TILES
+    forms = wgmma_source({8, own, factors * own})
+    return forms + operand_wgmma_source({factors * _UNIT, padded})

@@ -258,9 +258,9 @@ class LayerForward:
         head, tail = (inputs, present, np.int32(rows)), (features, np.int32(self.widths[0]))
         if self._frequencies is not None:
             count = self._frequencies.shape[1]
-            degree = self.network.layers[0].fan_in // 2 - count
-            grid = (min(-(-rows * (count + degree) // THREADS), 1 << 14),)
-            middle = (self._frequencies, np.int32(count), np.int32(degree))
+            polynomials = self.network.layers[0].fan_in // 2 - count
+            grid = (min(-(-rows * (count + polynomials) // THREADS), 1 << 14),)
+            middle = (self._frequencies, np.int32(count), np.int32(polynomials))
             return Launch(kernels.get_function("fourier_features"), grid, (*head, *middle, *tail))
         has_ones = np.int32(self.network.encoding == "corners")
         grid = (-(-rows // THREADS),)

@@ -1,45 +1,57 @@
 // A product of linear maps of features, and a relu layer behind it, with everything at hand: what a
 // block of hopper_product.cu has in shared memory.
 //
-// Two warpgroups work on one tile of 64 points. Each has half of the columns: of each factor, of
-// their product, and of the relu layer. UNITs of 16 columns of each factor are made at a time, so
-// that a thread has all factors of a product.
+// Each of two warpgroups takes a tile of 64 points forward and back to the slopes of its factors,
+// by itself. Then both add to the gradients of the weights, over the points of both tiles, each for
+// half of the columns of every factor and of the relu layer. UNITs of 16 columns of each factor are
+// made at a time, so that a thread has all factors of a product.
 //
-// Constants: FACTORS, FEATURES (real; INPUT_WIDTH is padded to multiples of 64), WIDTH (real; PADDED
-// to multiples of 32), CHEBYSHEV_DEGREE, and those of hopper_batch.cuh, with BLOCK_TILES for the
-// warpgroups.
+// Constants: FACTORS, FEATURES (real; INPUT_WIDTH is padded to multiples of 64), WIDTH (real;
+// PADDED to multiples of 32), PITCH (from factor to factor in parts of gradients), SHARED_BYTES,
+// and those of hopper_batch.cuh, with 2 for BLOCK_TILES.
 #pragma once
 #include "hopper_batch.cuh"
 #include "hopper_operands.cuh"
 #include "weight_blocks.cuh"
 
 constexpr int PADDED = width_after[0];
-constexpr int OWN = PADDED / 2;  // columns of a warpgroup, in each factor
-constexpr int UNIT = 16, UNITS = OWN / UNIT;
-constexpr int OWN_FACTORS = FACTORS * OWN;  // in all of them, unit by unit, factor by factor
-constexpr int ALL_FACTORS = FACTORS * PADDED;
+constexpr int OWN = PADDED / BLOCK_TILES;  // columns whose gradients are a warpgroup's, each factor
+constexpr int UNIT = 16, UNITS = PADDED / UNIT;
+constexpr int ALL_FACTORS = FACTORS * PADDED;  // unit by unit, factor by factor
+constexpr int OWN_FACTORS = FACTORS * OWN;
 constexpr int CHUNK_ROWS = 64;  // columns of a table that a transposed product takes
+
+// Features are pairs of columns: sine and cosine of a wave, then a polynomial of x and of y. The
+// first polynomial, T_0, is 1, and has its columns where there are no others, too. The first of
+// them has the weights of both and the bias, whose gradients are all the same.
+constexpr int CONSTANT = 2 * FOURIER_COUNT;
+static_assert(CONSTANT < INPUT_WIDTH, "there is a column for the constant");
+
+// Row of the first weight that belongs to a column of the features.
+__device__ __forceinline__ int weight_row(int column) {
+    return column < CONSTANT ? column % 2 * FOURIER_COUNT + column / 2 : column;
+}
 
 __host__ __device__ constexpr int blocks_of(int columns) {
     return (columns + CHUNK_ROWS - 1) / CHUNK_ROWS;
 }
 
-// Parts of the shared memory, in bytes.
+__host__ __device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
+
+// Parts of the shared memory, in bytes. Tables are there for each tile.
 constexpr int FIRST_WEIGHT_BYTES = 2 * INPUT_WIDTH * ALL_FACTORS;
 constexpr int SECOND_WEIGHT_BYTES = 2 * PADDED * PADDED;
-constexpr int SECOND_SUMS_BYTES = 4 * PADDED * PADDED;
-constexpr int FEATURES_BYTES = 2 * 64 * INPUT_WIDTH;
-constexpr int FACTORS_BYTES = 2 * 64 * OWN_FACTORS;
+constexpr int FACTORS_BYTES = 2 * 64 * ALL_FACTORS;
 constexpr int VALUES_BYTES = 2 * 64 * PADDED;
+constexpr int FEATURES_BYTES = 2 * 64 * INPUT_WIDTH;
 
 constexpr int FIRST_WEIGHT = 0;
 constexpr int SECOND_WEIGHT = FIRST_WEIGHT + FIRST_WEIGHT_BYTES;
-constexpr int FACTOR_TABLES = SECOND_WEIGHT + SECOND_WEIGHT_BYTES;
-constexpr int PRODUCTS = FACTOR_TABLES + 2 * FACTORS_BYTES;
-constexpr int RELUS = PRODUCTS + VALUES_BYTES;  // later their slopes
-constexpr int FEATURE_TABLES = RELUS + VALUES_BYTES;
-constexpr int SECOND_SUMS = FEATURE_TABLES + 2 * FEATURES_BYTES;
-constexpr int THE_REST = SECOND_SUMS + SECOND_SUMS_BYTES;
+constexpr int FACTOR_TABLES = SECOND_WEIGHT + SECOND_WEIGHT_BYTES;  // later their slopes
+constexpr int PRODUCTS = FACTOR_TABLES + BLOCK_TILES * FACTORS_BYTES;
+constexpr int RELUS = PRODUCTS + BLOCK_TILES * VALUES_BYTES;  // later their slopes
+constexpr int FEATURE_TABLES = PRODUCTS;                      // once nobody needs the other two
+constexpr int THE_REST = PRODUCTS + BLOCK_TILES * larger(2 * VALUES_BYTES, FEATURES_BYTES);
 
 struct ProductArguments {
     const float2* inputs;
@@ -47,8 +59,9 @@ struct ProductArguments {
     const float* pixel_weights;
     const float* parameters;
     const float* frequencies;
-    float* first_weight;   // parts of gradients: [block][FEATURES][FACTORS][PADDED]
-    float* first_bias;     // [block][FACTORS][PADDED]
+    uint4* features;       // of a block's tiles: [block][INPUT_WIDTH / 16][CONSUMERS]
+    float* first_weight;   // parts of gradients: [block][FEATURES][FACTORS][PITCH]
+    float* first_bias;     // [block][FACTORS][PITCH]
     float* second_weight;  // [block][PADDED][PADDED]
     float* second_bias;    // [block][PADDED]
     float* output_weight;  // [block][PADDED][CHANNELS]
@@ -59,35 +72,29 @@ struct ProductArguments {
 
 struct ProductShared {
     ProductArguments arguments;
-    __align__(16) float turns[2][INPUT_WIDTH];  // in a unit of x and of y
-    float first_bias[FACTORS][PADDED], second_bias[PADDED];
+    float2 turns[FOURIER_COUNT];  // in a unit of x and of y
+    __align__(16) float second_bias[PADDED];
     float output_weight[CHANNELS][PADDED], output_bias[CHANNELS];
-    uint4 ones[16];
+    __align__(16) uint4 ones[16];
+    // what the threads of a tile tell each other
+    uint4 slopes[BLOCK_TILES][64];  // of the output, 8 numbers of each point
+    float outputs[BLOCK_TILES][64][CHANNELS];
     // sums over tiles
-    float first_bias_sums[2][OWN_FACTORS], second_bias_sums[PADDED];
-    float output_weight_sums[PADDED][CHANNELS];
-    double losses[4][2];
-    float output_bias_sums[4][CHANNELS];
+    float second_bias_sums[PADDED];
+    float output_weight_sums[BLOCK_TILES][PADDED][CHANNELS];
+    double losses[4 * BLOCK_TILES][2];
+    float output_bias_sums[4 * BLOCK_TILES][CHANNELS];
 };
-
-// What the two warpgroups tell each other of a tile, and each its own threads; in place of the
-// next tile's features, until these are made.
-struct Notes {
-    uint4 slopes[2][64];            // of the output, 8 numbers of each point
-    float shares[2][64][CHANNELS];  // of the output numbers, from a warpgroup's columns
-    float outputs[2][64][CHANNELS];
-};
-static_assert(sizeof(Notes) <= FEATURES_BYTES, "notes have room in a table of features");
 
 // A warpgroup's view of a tile.
 struct ProductTile : Points {
     Table table;
-    Notes& shared;  // under the name that loss_of_points knows
+    ProductShared& shared;
 };
 
-// Where a column of a warpgroup's factors is in its factor: unit by unit, factor by factor.
+// Where a column of all factors is: unit by unit, factor by factor; columns of a factor.
 __device__ __forceinline__ int factor_of(int column) { return column / UNIT % FACTORS; }
-__device__ __forceinline__ int own_place(int column) {
+__device__ __forceinline__ int place_in_factor(int column) {
     return column / (UNIT * FACTORS) * UNIT + column % UNIT;
 }
 

@@ -1,15 +1,15 @@
 // The features of a tile of hopper_product.cu: sines and cosines, and Chebyshev polynomials behind
-// them.
+// them, or where there are none, T_0 alone.
 //
 // Constants: those of hopper_product.cuh.
 #pragma once
 #include "hopper_product.cuh"
 
-// T_1 to T_4 of a point, and from there on every fourth polynomial.
+// T_0 to T_3 of a point, and from there on every fourth polynomial.
 struct Polynomials {
     float2 fourth[2], before[2], now[2];  // of both points of a thread, at x and y
 
-    // The first that this thread has: of a degree from 1 to 4.
+    // The first that this thread has: of a degree from 0 to 3.
     __device__ __forceinline__ Polynomials(const float2 (&points)[2], int first) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -19,8 +19,8 @@ struct Polynomials {
                 t[k] = make_float2(fmaf(2.0f * points[i].x, t[k - 1].x, -t[k - 2].x),
                                    fmaf(2.0f * points[i].y, t[k - 1].y, -t[k - 2].y));
             fourth[i] = t[4];
-            now[i] = first == 1 ? t[1] : first == 2 ? t[2] : first == 3 ? t[3] : t[4];
-            before[i] = first == 1 ? t[3] : first == 2 ? t[2] : first == 3 ? t[1] : t[0];
+            now[i] = first == 0 ? t[0] : first == 1 ? t[1] : first == 2 ? t[2] : t[3];
+            before[i] = first == 0 ? t[4] : first == 1 ? t[3] : first == 2 ? t[2] : t[1];
         }
     }
 
@@ -36,53 +36,62 @@ struct Polynomials {
     }
 };
 
-constexpr int WAVES = 2 * FOURIER_COUNT;  // columns of sines, then of cosines
+// Sine and cosine of so many turns. Whole ones are left out before anything is rounded coarsely.
+__device__ __forceinline__ uint32_t wave_of(float turns) {
+    const float whole = __fadd_rn(__fadd_rn(turns, 12582912.0f), -12582912.0f);  // up to 2 ** 22
+    const float angle = 6.283185307f * (turns - whole);
+    return pack(__sinf(angle), __cosf(angle));
+}
 
-// A warpgroup's half of the features of a tile.
-__device__ __forceinline__ void put_features(const Table& table, const float2 (&points)[2],
-                                             const ProductShared& shared, int warpgroup) {
-    // degree of this thread's polynomials: 1 + column / 2 behind the waves
-    constexpr int first_block = WAVES / 8;
-    int first = (8 * first_block + own_column() - WAVES) / 2 + 1;
-    first += first < 1 ? 4 : 0;
-    Polynomials polynomials(points, first);
+// A thread's place for a copy of 16 columns of its features, while others take their room.
+__device__ __forceinline__ uint4* kept_features(const ProductShared& shared, int column) {
+    const size_t place = size_t(blockIdx.x) * (INPUT_WIDTH / 16) + column / 16;
+    return shared.arguments.features + place * CONSUMERS + threadIdx.x;
+}
+
+// A thread's features of its two points, as left operands of products have them, and their copies.
+__device__ __forceinline__ void make_features(uint32_t (&features)[INPUT_WIDTH / 4],
+                                              const float2 (&points)[2],
+                                              const ProductShared& shared) {
+    constexpr int first_block = FOURIER_COUNT / 4;  // with polynomials
+    const int first = 4 * first_block + own_column() / 2 - FOURIER_COUNT;
+    Polynomials polynomials(points, first < 0 ? first + 4 : first);
+#pragma unroll
+    for (int block = 0; block < INPUT_WIDTH / 8; ++block) {
+        const int pair = 4 * block + own_column() / 2;
+        uint32_t* own = features + 2 * block;
+        const bool is_wave = pair < FOURIER_COUNT;
+        if (4 * block < FOURIER_COUNT) {
+            const float2 turns = shared.turns[is_wave ? pair : 0];
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+                own[i] = wave_of(fmaf(points[i].x, turns.x, points[i].y * turns.y));
+        }
+        if (block >= first_block) {
+            const bool is_there = 2 * pair < FEATURES || 2 * pair == CONSTANT;
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const uint32_t both =
+                    is_there ? pack(polynomials.now[i].x, polynomials.now[i].y) : 0;
+                own[i] = 4 * block < FOURIER_COUNT && is_wave ? own[i] : both;
+            }
+            if (!is_wave) polynomials.advance();
+        }
+        if (block % 2)
+            __stcg(kept_features(shared, 8 * block - 8),
+                   make_uint4(own[-2], own[-1], own[0], own[1]));
+    }
+}
+
+__device__ __forceinline__ void fetch_features(uint32_t (&features)[INPUT_WIDTH / 4],
+                                               const ProductShared& shared) {
 #pragma unroll
     for (int column = 0; column < INPUT_WIDTH; column += 16) {
-        const bool is_own = column / (INPUT_WIDTH / 2) == warpgroup;
-        uint32_t pairs[4];
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            const int own = column + 8 * j + own_column();
-            if (column + 8 * j < WAVES && is_own) {
-                const float2 x = pair_at(shared.turns[0], own), y = pair_at(shared.turns[1], own);
-                const float phase_low = own < FOURIER_COUNT ? 0.0f : 0.25f;
-                const float phase_high = own + 1 < FOURIER_COUNT ? 0.0f : 0.25f;
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    const float turn = 6.283185307f;
-                    float low = fmaf(points[i].x, x.x, points[i].y * y.x);
-                    float high = fmaf(points[i].x, x.y, points[i].y * y.y);
-                    // whole turns are left out before anything is rounded coarsely
-                    low = low - rintf(low) + phase_low;
-                    high = high - rintf(high) + phase_high;
-                    pairs[2 * j + i] = pack(__sinf(turn * low), __sinf(turn * high));
-                }
-            }
-            if (column + 8 * j + 8 > WAVES) {
-                const bool is_polynomial = own >= WAVES;
-                const bool is_there = own < FEATURES;
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    const uint32_t both =
-                        is_there ? pack(polynomials.now[i].x, polynomials.now[i].y) : 0;
-                    if (column + 8 * j >= WAVES)
-                        pairs[2 * j + i] = both;
-                    else
-                        pairs[2 * j + i] = is_polynomial ? both : pairs[2 * j + i];
-                }
-                if (is_polynomial) polynomials.advance();
-            }
-        }
-        if (is_own) table.put<INPUT_WIDTH>(column, pairs);
+        const uint4 kept = __ldcg(kept_features(shared, column));
+        uint32_t* own = features + column / 4;
+        own[0] = kept.x;
+        own[1] = kept.y;
+        own[2] = kept.z;
+        own[3] = kept.w;
     }
 }

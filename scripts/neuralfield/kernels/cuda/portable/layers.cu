@@ -51,10 +51,10 @@ __device__ __forceinline__ float2 input_of(const float2* inputs, int row, int va
     return row < valid_rows ? inputs[row] : make_float2(0.0f, 0.0f);
 }
 
-// T_degree, by T_k+1 = 2 x T_k - T_k-1.
+// T_degree, by T_k+1 = 2 x T_k - T_k-1; T_-1 is T_1.
 __device__ __forceinline__ float2 chebyshev_polynomials(float2 point, int degree) {
-    float2 before = make_float2(1.0f, 1.0f), polynomial = point;
-    for (int k = 1; k < degree; ++k) {
+    float2 before = point, polynomial = make_float2(1.0f, 1.0f);
+    for (int k = 0; k < degree; ++k) {
         const float2 next = make_float2(fmaf(2.0f * point.x, polynomial.x, -before.x),
                                         fmaf(2.0f * point.y, polynomial.y, -before.y));
         before = polynomial;
@@ -64,16 +64,16 @@ __device__ __forceinline__ float2 chebyshev_polynomials(float2 point, int degree
 }
 
 // [sin(2 pi B p), cos(2 pi B p)] for rows 0 .. rows - 1; frequencies B are (2, count). Behind them
-// T_k(x), T_k(y) for k = 1 .. degree.
+// T_k(x), T_k(y) for k = 0 .. polynomials - 1.
 extern "C" __global__ void fourier_features(const float2* inputs, int valid_rows, int rows,
-                                            const float* frequencies, int count, int degree,
+                                            const float* frequencies, int count, int polynomials,
                                             element* features, int stride) {
-    const int step = int(gridDim.x * blockDim.x), columns = count + degree;
+    const int step = int(gridDim.x * blockDim.x), columns = count + polynomials;
     for (int i = int(blockIdx.x * blockDim.x + threadIdx.x); i < rows * columns; i += step) {
         const int row = i / columns, column = i % columns;
         const float2 point = input_of(inputs, row, valid_rows);
         if (column >= count) {
-            const float2 both = chebyshev_polynomials(point, column - count + 1);
+            const float2 both = chebyshev_polynomials(point, column - count);
             element* pair = features + size_t(row) * stride + 2 * column;
             pair[0] = to_element(both.x);
             pair[1] = to_element(both.y);
