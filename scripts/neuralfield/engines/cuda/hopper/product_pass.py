@@ -80,9 +80,10 @@ class HopperProductPass:
         }
         self.loss_partials = self._zeros(blocks, 2, dtype="float64")
         features = self._zeros(blocks, _padded_features(network), _TILES * TILE_ROWS // 2)
+        sums = self._zeros(blocks, -(-padded // 64) * 64, padded)
         pointers = [
             *(buffers.inputs, buffers.targets, buffers.weights, buffers.parameters),
-            *(buffers.frequencies, features, *self._gradients.values(), self.loss_partials),
+            *(buffers.frequencies, features, sums, *self._gradients.values(), self.loss_partials),
         ]
         numbers = np.array(parameter_offsets(network, buffers.offsets), np.int32)
         table = np.concatenate([addresses(pointers).view(np.uint8), numbers.view(np.uint8)])
@@ -173,8 +174,8 @@ def _shared_bytes(network: NetworkPlan) -> int:
     features, padded = _padded_features(network), _padded(network)
     weights = 2 * features * first.factors * padded + 2 * padded**2
     tables = 2 * TILE_ROWS * (first.factors * padded + max(features, 2 * padded))
-    notes = TILE_ROWS * (16 + 4 * channels)
-    numbers = features + padded * (3 * channels + 2)
+    notes = TILE_ROWS * (16 + 4 * channels) + 32 * (16 + 8 * channels)
+    numbers = features + padded * (3 * channels + 2 + 8)
     return weights + _TILES * (tables + notes) + 4 * numbers + 1024
 
 

@@ -40,11 +40,19 @@ struct Points {
     // What belongs to this thread's points is on its way long before it is needed: maybe before this
     // kernel's wait.
     template <typename Arguments>
+    __device__ __forceinline__ void fetch_points(const Arguments& arguments, const Table& table) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            points[i] =
+                __ldcg(arguments.inputs + index * 64 + 16 * table.warp + 8 * i + table.lane / 4);
+    }
+
+    template <typename Arguments>
     __device__ __forceinline__ void fetch(const Arguments& arguments, const Table& table) {
+        fetch_points(arguments, table);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             int row = 16 * table.warp + 8 * i + table.lane / 4, pixel = pixel_of(row);
-            points[i] = __ldcg(arguments.inputs + index * 64 + row);
             weights[i] = WEIGHTED && is_valid(pixel) ? __ldcg(arguments.pixel_weights + pixel) : 1.0f;
 #pragma unroll
             for (int channel = 0; channel < CHANNELS; ++channel)

@@ -35,14 +35,24 @@ __device__ __forceinline__ float2 two_of(const float* from, int column, bool the
 template <int rows, int columns, typename Pairs>
 __device__ __forceinline__ void pack_blocks(char* packed, const Pairs& pair_of) {
     const int own = threadIdx.x % 8 * 2;
-    for (int row = threadIdx.x / 8; row < rows; row += CONSUMERS / 8)
+#pragma unroll
+    for (int i = 0; i < rows / (CONSUMERS / 8); ++i)
 #pragma unroll
         for (int first = 0; first < columns; first += 16) {
+            const int row = i * (CONSUMERS / 8) + threadIdx.x / 8;
             const float2 pair = pair_of(row, first, own);
             const int block = row / 8 * (columns / 8) + first / 8 + own / 8;
             *reinterpret_cast<uint32_t*>(packed + block * 128 + row % 8 * 16 + own % 8 * 2) =
                 pack(pair.x, pair.y);
         }
+}
+
+// Calls `work(i)` for so many numbers, from thread `first` on: what different threads load, none of
+// them waits for twice.
+template <typename Work>
+__device__ __forceinline__ void share_out(int first, int count, const Work& work) {
+    const int own = (threadIdx.x + CONSUMERS - first % CONSUMERS) % CONSUMERS;
+    for (int i = own; i < count; i += CONSUMERS) work(i);
 }
 
 // Weights as products want them, and all other constants.
@@ -61,40 +71,47 @@ __device__ __forceinline__ void load_weights(char* memory, ProductShared& shared
     });
     __syncthreads();  // the constant's row is there, and becomes all that is multiplied with 1
     __half* packed = reinterpret_cast<__half*>(memory + FIRST_WEIGHT);
-    for (int i = threadIdx.x; i < ALL_FACTORS; i += CONSUMERS) {
+    share_out(0, ALL_FACTORS, [&](int i) {
         const int from = factor_of(i) * WIDTH + place_in_factor(i);
         const float* weight = first + CONSTANT * FACTORS * WIDTH + from;
         float sum = 0.0f;
         if (place_in_factor(i) < WIDTH) {
-            if (CONSTANT < FEATURES) sum += weight[0] + weight[FACTORS * WIDTH];
-            if (at.bias[0] >= 0) sum += parameters[at.bias[0] + from];
+            if (CONSTANT < FEATURES) sum += __ldg(weight) + __ldg(weight + FACTORS * WIDTH);
+            if (at.bias[0] >= 0) sum += __ldg(parameters + at.bias[0] + from);
         }
         packed[place_in_blocks(CONSTANT, i, ALL_FACTORS)] = __float2half_rn(sum);
-    }
-    for (int i = threadIdx.x; i < FOURIER_COUNT; i += CONSUMERS)
+    });
+    share_out(ALL_FACTORS, FOURIER_COUNT, [&](int i) {
         shared.turns[i] =
             make_float2(arguments.frequencies[i], arguments.frequencies[FOURIER_COUNT + i]);
-    for (int i = threadIdx.x; i < PADDED; i += CONSUMERS) {
+    });
+    share_out(ALL_FACTORS + FOURIER_COUNT, PADDED, [&](int i) {
         const bool there = i < WIDTH;
-        shared.second_bias[i] = there && at.bias[1] >= 0 ? parameters[at.bias[1] + i] : 0.0f;
+        shared.second_bias[i] =
+            there && at.bias[1] >= 0 ? __ldg(parameters + at.bias[1] + i) : 0.0f;
         shared.second_bias_sums[i] = 0.0f;
-        for (int channel = 0; channel < CHANNELS; ++channel) {
-            shared.output_weight[channel][i] =
-                there ? parameters[at.weight[2] + i * CHANNELS + channel] : 0.0f;
-            for (int tile = 0; tile < BLOCK_TILES; ++tile)
-                shared.output_weight_sums[tile][i][channel] = 0.0f;
+        const float* weights = parameters + at.weight[2] + i * CHANNELS;
+#pragma unroll
+        for (int channel = 0; channel < 16; ++channel) {
+            const float weight = there && channel < CHANNELS ? __ldg(weights + channel) : 0.0f;
+            if (channel < CHANNELS) shared.output_weight[channel % CHANNELS][i] = weight;
+            shared.output_weight_back[place_in_blocks(channel, i, PADDED)] =
+                __float2half_rn(weight);
         }
-    }
+    });
+    for (int i = threadIdx.x; i < BLOCK_TILES * PADDED * CHANNELS; i += CONSUMERS)
+        (&shared.output_weight_sums[0][0][0])[i] = 0.0f;
     if (threadIdx.x < CHANNELS)
         shared.output_bias[threadIdx.x] =
             at.bias[2] >= 0 ? parameters[at.bias[2] + threadIdx.x] : 0.0f;
+    if (threadIdx.x < CONSUMERS / 4) shared.point_sums[threadIdx.x] = {};
     const uint32_t two_ones = 0x3C003C00;
     if (threadIdx.x < 16)
         shared.ones[threadIdx.x] = make_uint4(two_ones, two_ones, two_ones, two_ones);
 }
 
-// The block's parts of all gradients but the second weight's. That of the first is put together in
-// shared memory, in place of all that is not needed any more, and copied in one go.
+// The block's parts of all gradients. That of the first weight is put together in shared memory, in
+// place of all that is not needed any more, and copied in one go.
 __device__ __forceinline__ void write_parts(const FirstGradient& gradient, char* memory,
                                             const Table& table, const ProductShared& shared) {
     const ProductArguments& arguments = shared.arguments;
@@ -102,6 +119,10 @@ __device__ __forceinline__ void write_parts(const FirstGradient& gradient, char*
     constexpr int row_numbers = FACTORS * PITCH, first_bytes = 4 * FEATURES * row_numbers;
     static_assert(4 * INPUT_WIDTH * row_numbers <= THE_REST, "there is room for it");
     float* first = reinterpret_cast<float*>(memory);
+    float4 second[SECOND_FOURS];
+    for_second_sums(table, [&](int chunk, int i) {
+        second[chunk * (OWN / 8) + i] = __ldcg(second_sums(shared, chunk, i));
+    });
 #pragma unroll
     for (int chunk = 0; chunk < INPUT_WIDTH / 64; ++chunk)
 #pragma unroll
@@ -121,6 +142,13 @@ __device__ __forceinline__ void write_parts(const FirstGradient& gradient, char*
         bulk_store(arguments.first_weight + block * FEATURES * row_numbers, first, first_bytes);
     for (int i = threadIdx.x; i < row_numbers; i += CONSUMERS)
         arguments.first_bias[block * row_numbers + i] = first[CONSTANT * row_numbers + i];
+    for_second_sums(table, [&](int chunk, int i) {
+        const float4 sums = second[chunk * (OWN / 8) + i];
+        float* row = arguments.second_weight + (block * PADDED + row_of(table, chunk, 0)) * PADDED +
+                     table.number * OWN + 8 * i + own_column();
+        *reinterpret_cast<float2*>(row) = make_float2(sums.x, sums.y);
+        *reinterpret_cast<float2*>(row + 8 * PADDED) = make_float2(sums.z, sums.w);
+    });
     for (int i = threadIdx.x; i < PADDED; i += CONSUMERS)
         arguments.second_bias[block * PADDED + i] = shared.second_bias_sums[i];
     for (int i = threadIdx.x; i < PADDED * CHANNELS; i += CONSUMERS) {
@@ -131,19 +159,35 @@ __device__ __forceinline__ void write_parts(const FirstGradient& gradient, char*
     }
     if (threadIdx.x < CHANNELS) {
         float sum = 0.0f;
-        for (int warp = 0; warp < 4 * BLOCK_TILES; ++warp)
-            sum += shared.output_bias_sums[warp][threadIdx.x];
+        for (const PointSums& sums : shared.point_sums) sum += sums.output_bias[threadIdx.x];
         arguments.output_bias[block * CHANNELS + threadIdx.x] = sum;
     }
     if (threadIdx.x == 0) {
         double loss = 0.0, squared_error = 0.0;
-        for (int warp = 0; warp < 4 * BLOCK_TILES; ++warp) {
-            loss += shared.losses[warp][0];
-            squared_error += shared.losses[warp][1];
+        for (const PointSums& sums : shared.point_sums) {
+            loss += sums.loss;
+            squared_error += sums.squared_error;
         }
         const double count = double(PIXELS) * CHANNELS;
         arguments.loss_partials[block] = make_double2(loss / count, squared_error / count);
         bulk_stores_done();
+    }
+}
+
+// Count a thread's points, or, where the last pair has a tile too many, none: their slopes are 0.
+__device__ __forceinline__ void add_points(float2 errors, float (&slopes)[2][CHANNELS],
+                                           bool is_there, ProductShared& shared) {
+    PointSums& sums = shared.point_sums[threadIdx.x / 4];
+    const bool counts = threadIdx.x % 4 == 0 && is_there;
+    if (counts) {
+        sums.loss += errors.x;
+        sums.squared_error += errors.y;
+    }
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; ++channel) {
+        if (counts) sums.output_bias[channel] += slopes[0][channel] + slopes[1][channel];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) slopes[i][channel] = is_there ? slopes[i][channel] : 0.0f;
     }
 }
 
@@ -187,44 +231,37 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1)
     const Table feature_table = table_at(FEATURE_TABLES + warpgroup * FEATURES_BYTES);
     const uint32_t first_weight = shared_address(memory + FIRST_WEIGHT);
     const uint32_t second_weight = shared_address(memory + SECOND_WEIGHT);
-    Totals totals;
     FirstGradient first_gradient;
-    // the last pair may have a tile too many, which counts for nothing
+    for_second_sums(values, [&](int chunk, int i) {
+        __stcg(second_sums(shared, chunk, i), make_float4(0.0f, 0.0f, 0.0f, 0.0f));
+    });
     int index = BLOCK_TILES * blockIdx.x + warpgroup;
     Points tile = {min(index, TILES - 1)};
-    tile.fetch(arguments, values);
+    tile.fetch_points(arguments, values);
     uint32_t features[INPUT_WIDTH / 4];
-    clear_second_gradient(values, shared);
     make_features(features, tile.points, shared);
     for (int pair = blockIdx.x; BLOCK_TILES * pair < TILES; pair += gridDim.x) {
         make_products(features, first_weight, factors, products);
+        tile.fetch(arguments, values);
         float z[2][CHANNELS];
         uint32_t pairs[PADDED / 4];
         make_values(pairs, z, products, values, second_weight, shared);
         const float2 errors = loss_of_points(z, ProductTile{tile, values, shared});
-        const bool is_there = TILES % BLOCK_TILES == 0 || index < TILES;
-        totals.loss += is_there ? errors.x : 0.0f;
-        totals.squared_error += is_there ? errors.y : 0.0f;
-#pragma unroll
-        for (int channel = 0; channel < CHANNELS; ++channel) {
-#pragma unroll
-            for (int i = 0; i < 2; ++i) z[i][channel] = is_there ? z[i][channel] : 0.0f;
-            totals.output_bias[channel] +=
-                values.lane % 4 == 0 ? z[0][channel] + z[1][channel] : 0.0f;
-        }
+        add_points(errors, z, index < TILES, shared);
+        index += BLOCK_TILES * gridDim.x;
+        tile.index = min(index, TILES - 1);
+        tile.fetch_points(arguments, values);
         note_numbers(shared.slopes[warpgroup], values, z);
-        values.show();
-        put_slopes(pairs, z, values, shared);
-        put_slopes_of_factors(pairs, factors, second_weight);
+        float output_gradient[blocks_of(PADDED)][4];
+        put_slopes(pairs, output_gradient, z, values, shared);
+        put_slopes_of_factors(pairs, factors, second_weight,
+                              [&] { add_output_gradient(output_gradient, values, shared); });
         fetch_features(features, shared);
         shared_written();
         sync_block();  // both tiles' products and slopes are there
         SecondGradient second_gradient;
         start_second_gradient(second_gradient, shared_address(memory + PRODUCTS),
                               shared_address(memory + RELUS), warpgroup, shared.ones);
-        index += BLOCK_TILES * gridDim.x;
-        tile.index = min(index, TILES - 1);
-        tile.fetch(arguments, values);
         wgmma_wait<0>();
         finished_sums<blocks_of(PADDED) * OWN / 2>(&second_gradient.sums[0][0]);
         finished_sums<4>(second_gradient.bias);
@@ -234,21 +271,16 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1)
         sync_block();
         // A warpgroup has to wait where it starts many products: one does so while the other
         // makes features.
-        if (warpgroup) make_features(features, tile.points, shared);
+        auto meanwhile = [&] {
+            add_second_gradient(second_gradient, values, shared);
+            make_features(features, tile.points, shared);
+        };
+        if (warpgroup) meanwhile();
         start_first_gradient(first_gradient, shared_address(memory + FEATURE_TABLES),
                              shared_address(memory + FACTOR_TABLES), warpgroup);
-        add_second_gradient(second_gradient, values, shared);
-        if (!warpgroup) make_features(features, tile.points, shared);
+        if (!warpgroup) meanwhile();
         wgmma_wait<0>();
         finished_sums<INPUT_WIDTH / 64 * OWN_FACTORS / 2>(&first_gradient.sums[0][0]);
-    }
-    sum_lanes(totals);
-    if (values.lane == 0) {
-        const int warp = threadIdx.x / 32;
-        shared.losses[warp][0] = totals.loss;
-        shared.losses[warp][1] = totals.squared_error;
-        for (int channel = 0; channel < CHANNELS; ++channel)
-            shared.output_bias_sums[warp][channel] = totals.output_bias[channel];
     }
     __syncthreads();
     write_parts(first_gradient, memory, values, shared);

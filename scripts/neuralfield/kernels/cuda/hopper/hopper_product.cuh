@@ -19,6 +19,7 @@ constexpr int OWN = PADDED / BLOCK_TILES;  // columns whose gradients are a warp
 constexpr int UNIT = 16, UNITS = PADDED / UNIT;
 constexpr int ALL_FACTORS = FACTORS * PADDED;  // unit by unit, factor by factor
 constexpr int OWN_FACTORS = FACTORS * OWN;
+constexpr int SECOND_FOURS = (PADDED + 63) / 64 * OWN / 8;  // sums of a thread, four by four
 constexpr int CHUNK_ROWS = 64;  // columns of a table that a transposed product takes
 
 // Features are pairs of columns: sine and cosine of a wave, then a polynomial of x and of y. The
@@ -60,6 +61,7 @@ struct ProductArguments {
     const float* parameters;
     const float* frequencies;
     uint4* features;       // of a block's tiles: [block][INPUT_WIDTH / 16][CONSUMERS]
+    float4* second_sums;   // of the second weight's gradient: [block][SECOND_FOURS][CONSUMERS]
     float* first_weight;   // parts of gradients: [block][FEATURES][FACTORS][PITCH]
     float* first_bias;     // [block][FACTORS][PITCH]
     float* second_weight;  // [block][PADDED][PADDED]
@@ -70,11 +72,18 @@ struct ProductArguments {
     Offsets offsets;
 };
 
+// Sums over the points of four threads, which have the same.
+struct PointSums {
+    double loss, squared_error;
+    float output_bias[CHANNELS];
+};
+
 struct ProductShared {
     ProductArguments arguments;
     float2 turns[FOURIER_COUNT];  // in a unit of x and of y
     __align__(16) float second_bias[PADDED];
     float output_weight[CHANNELS][PADDED], output_bias[CHANNELS];
+    __align__(16) __half output_weight_back[16 * PADDED];  // a channel's are a row, in 8 x 8 blocks
     __align__(16) uint4 ones[16];
     // what the threads of a tile tell each other
     uint4 slopes[BLOCK_TILES][64];  // of the output, 8 numbers of each point
@@ -82,8 +91,7 @@ struct ProductShared {
     // sums over tiles
     float second_bias_sums[PADDED];
     float output_weight_sums[BLOCK_TILES][PADDED][CHANNELS];
-    double losses[4 * BLOCK_TILES][2];
-    float output_bias_sums[4 * BLOCK_TILES][CHANNELS];
+    PointSums point_sums[CONSUMERS / 4];
 };
 
 // A warpgroup's view of a tile.

@@ -66,37 +66,36 @@ __device__ __forceinline__ void start_second_gradient(SecondGradient& gradient, 
     wgmma_commit();
 }
 
-// Calls `work(place, chunk, i)` for each pair of a thread's sums of the second weight's gradient:
-// where it is in the block's part, and where among the sums of a chunk.
+// Whether a warp has sums of a chunk, not only of what is behind the last row.
+__device__ __forceinline__ bool has_rows(const Table& table, int chunk) {
+    return CHUNK_ROWS * chunk + 16 * table.warp < PADDED;
+}
+
+// Place of four sums of this thread, number `i` of a chunk.
+__device__ __forceinline__ float4* second_sums(const ProductShared& shared, int chunk, int i) {
+    const size_t place = size_t(blockIdx.x) * SECOND_FOURS + chunk * (OWN / 8) + i;
+    return shared.arguments.second_sums + place * CONSUMERS + threadIdx.x;
+}
+
+// Calls `work(chunk, i)` for each four of a thread's sums of the second weight's gradient.
 template <typename Work>
-__device__ __forceinline__ void for_second_places(const Table& table, const ProductShared& shared,
-                                                  const Work& work) {
-    float* first = shared.arguments.second_weight + size_t(blockIdx.x) * PADDED * PADDED +
-                   row_of(table, 0, 0) * PADDED + table.number * OWN + own_column();
+__device__ __forceinline__ void for_second_sums(const Table& table, const Work& work) {
 #pragma unroll
-    for (int chunk = 0; chunk < blocks_of(PADDED); ++chunk) {
-        if (CHUNK_ROWS * chunk + 16 * table.warp >= PADDED) continue;
+    for (int chunk = 0; chunk < blocks_of(PADDED); ++chunk)
+        if (has_rows(table, chunk))
 #pragma unroll
-        for (int i = 0; i < OWN / 2; i += 2)
-            work(first + (CHUNK_ROWS * chunk + i / 2 % 2 * 8) * PADDED + i / 4 * 8, chunk, i);
-    }
+            for (int i = 0; i < OWN / 8; ++i) work(chunk, i);
 }
 
-__device__ __forceinline__ void clear_second_gradient(const Table& table,
-                                                      const ProductShared& shared) {
-    for_second_places(table, shared, [](float* place, int, int) {
-        *reinterpret_cast<float2*>(place) = make_float2(0.0f, 0.0f);
-    });
-}
-
-// Add it to the block's part. Each number there is one thread's alone, so that the order of these
-// sums is its own.
+// Add it to the sums over all tiles. Each number there is one thread's alone, so that the order of
+// what is added is its own.
 __device__ __forceinline__ void add_second_gradient(const SecondGradient& gradient,
                                                     const Table& table, ProductShared& shared) {
-    for_second_places(table, shared, [&](float* place, int chunk, int i) {
-        asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(
-                         __cvta_generic_to_global(place)),
-                     "f"(gradient.sums[chunk][i]), "f"(gradient.sums[chunk][i + 1])
+    for_second_sums(table, [&](int chunk, int i) {
+        const float* sums = gradient.sums[chunk] + 4 * i;
+        asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(
+                         __cvta_generic_to_global(second_sums(shared, chunk, i))),
+                     "f"(sums[0]), "f"(sums[1]), "f"(sums[2]), "f"(sums[3])
                      : "memory");
     });
     if (table.lane % 4 == 0)

@@ -119,59 +119,67 @@ __device__ __forceinline__ void start_column_sums(float* sums, uint32_t table, i
         Wgmma<8>::add<1>(sums, part_of(left, 2 * k * block_row), part_of(right, k * step));
 }
 
-// Gradients of the output's weights, from the values on the table; then slopes of the relu layer's
-// z take their place there, and that of the pairs.
+// From slopes of the output numbers to those of the relu layer's z, which take the values' place on
+// the table and in the pairs; and the gradients of the output's weights, from these values.
 __device__ __forceinline__ void put_slopes(uint32_t (&values)[PADDED / 4],
+                                           float (&gradient)[blocks_of(PADDED)][4],
                                            const float (&z)[2][CHANNELS], const Table& table,
-                                           ProductShared& shared) {
-    float sums[blocks_of(PADDED)][4];
+                                           const ProductShared& shared) {
+    uint32_t operand[4] = {};  // two channels of each point
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; channel += 2)
+            if (own_column() == channel)
+                operand[i] = pack_saturated(z[i][channel],
+                                            channel + 1 < CHANNELS ? z[i][channel + 1] : 0.0f);
+    float sums[PADDED / 2];
+    const uint32_t weight = shared_address(shared.output_weight_back);
+    wgmma_fence();
+    OperandWgmma<PADDED>::set<1>(sums, operand, block_matrix(weight, PADDED / 8 * 128, 128));
+    wgmma_commit();
+    table.show();  // the values, and the noted slopes
     wgmma_fence();
 #pragma unroll
     for (int chunk = 0; chunk < blocks_of(PADDED); ++chunk)
-        start_column_sums<PADDED>(sums[chunk], shared_address(table.tile), CHUNK_ROWS * chunk,
+        start_column_sums<PADDED>(gradient[chunk], shared_address(table.tile), CHUNK_ROWS * chunk,
                                   shared.slopes[table.number], 256);
     wgmma_commit();
+    wgmma_wait<1>();
+    finished_sums<PADDED / 2>(sums);
 #pragma unroll
-    for (int block = 0; block < PADDED / 8; ++block) {
-        const int own = 8 * block + own_column();
-        float slope[2][2] = {};
-#pragma unroll
-        for (int channel = 0; channel < CHANNELS; ++channel) {
-            const float2 weight = pair_at(shared.output_weight[channel], own);
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                slope[i][0] = fmaf(z[i][channel], weight.x, slope[i][0]);
-                slope[i][1] = fmaf(z[i][channel], weight.y, slope[i][1]);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            uint32_t& pair = values[2 * block + i];
-            const __half2 value = *reinterpret_cast<__half2*>(&pair);
-            pair = pack_saturated(slope[i][0], slope[i][1]) &
-                   __hgt2_mask(value, __float2half2_rn(0.0f));
-        }
+    for (int i = 0; i < PADDED / 4; ++i) {
+        const __half2 value = *reinterpret_cast<__half2*>(&values[i]);
+        values[i] = pack_saturated(sums[2 * i], sums[2 * i + 1]) &
+                    __hgt2_mask(value, __float2half2_rn(0.0f));
     }
     wgmma_wait<0>();
+    finished_sums<blocks_of(PADDED) * 4>(&gradient[0][0]);
+    table.sync();  // all have done with the values
+    put_operand<PADDED>(table, values);
+}
+
+__device__ __forceinline__ void add_output_gradient(const float (&gradient)[blocks_of(PADDED)][4],
+                                                    const Table& table, ProductShared& shared) {
 #pragma unroll
-    for (int chunk = 0; chunk < blocks_of(PADDED); ++chunk) {
-        finished_sums<4>(sums[chunk]);
+    for (int chunk = 0; chunk < blocks_of(PADDED); ++chunk)
 #pragma unroll
         for (int i = 0; i < 2; ++i)
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
                 const int row = row_of(table, chunk, i), channel = own_column() + e;
                 if (row < PADDED && channel < CHANNELS)
-                    shared.output_weight_sums[table.number][row][channel] += sums[chunk][2 * i + e];
+                    shared.output_weight_sums[table.number][row][channel] +=
+                        gradient[chunk][2 * i + e];
             }
-    }
-    table.sync();  // all have done with the values
-    put_operand<PADDED>(table, values);
 }
 
-// Slopes of the relu layer's z -> slopes of the factors, in place of these.
+// Slopes of the relu layer's z -> slopes of the factors, in place of these; `meanwhile` is done
+// while their product is under way.
+template <typename Work>
 __device__ __forceinline__ void put_slopes_of_factors(const uint32_t (&slopes)[PADDED / 4],
-                                                      const Table& factors, uint32_t weight) {
+                                                      const Table& factors, uint32_t weight,
+                                                      const Work& meanwhile) {
     float sums[PADDED / 2];
     const uint64_t right = block_matrix(weight, 128, PADDED / 8 * 128);
     wgmma_fence();
@@ -180,6 +188,7 @@ __device__ __forceinline__ void put_slopes_of_factors(const uint32_t (&slopes)[P
     for (int k = 16; k < PADDED; k += 16)
         OperandWgmma<PADDED>::add<0>(sums, slopes + k / 4, part_of(right, k / 8 * 128));
     wgmma_commit();
+    meanwhile();
     wgmma_wait<0>();
     finished_sums<PADDED / 2>(sums);
 #pragma unroll
