@@ -50,7 +50,7 @@ def test_together_go_those_that_are_many_and_small(tiles, members, together):
         ({**SIREN, "width": 32, "hidden_layers": 4}, True),
         ({**WAVES, "hidden_layers": 2}, True),
         ({**WAVES, "hidden_layers": 4}, False),
-        ({**SIREN, "width": 64, "hidden_layers": 4}, False),
+        ({**SIREN, "width": 48, "hidden_layers": 4}, False),
     ],
 )
 @pytest.mark.parametrize("side", [20, 128, 1000])
