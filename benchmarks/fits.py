@@ -114,13 +114,13 @@ def fit(
     threads : int
         Cores to use, on the CPU.
     looks : int
-        At the whole picture, in the last tenth of the steps.
+        At the whole picture, in the last tenth of the steps; two at least.
     """
     settings = PictureTraining.from_mapping(training)
     task = PictureTask(picture.values(), picture.mode, field_settings(field), settings)
     seconds, found_db = 0.0, []
     with TrainingSteps(task, device, "auto", threads) as steps:
-        shares = [0.0, *np.linspace(0.9, 1, looks)]
+        shares = [0.0, *np.linspace(0.9, 1, max(2, looks))]
         ends = [round(share * settings.steps) for share in shares]
         for start, end in pairwise(ends):
             seconds += steps.timed_s(end - start)

@@ -8,7 +8,7 @@ from typing import Any
 from named_files import find_folder
 from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT, find_files
 from neuralfield.errors import ConfigError, InputError
-from training_limits import above_its_limit, above_their_limits
+from training_limits import outside_their_limits
 
 
 def complaints(
@@ -44,8 +44,7 @@ def complaints(
     if network["padding"] >= network["kernel"]:
         expected = f"less than kernel, which is {network['kernel']}"
         yield ConfigError(where("network", "padding"), network["padding"], expected)
-    for key, limit_key in above_their_limits(training):
-        yield above_its_limit(where("training", key), training, key, limit_key)
+    yield from outside_their_limits(training, lambda key, _: where("training", key))
 
 
 def _of_the_files(

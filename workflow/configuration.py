@@ -18,7 +18,7 @@ from named_files import require_file
 from neuralfield.errors import ConfigError, InputError
 from neuralfield.fields import network_settings
 from presets import adopt_preset
-from training_limits import above_its_limit, above_their_limits
+from training_limits import outside_their_limits
 from wording import (
     Place,
     Problems,
@@ -340,7 +340,10 @@ def training_disagreements(
     """What is wrong between the settings of one network's training."""
     own = settings["fields"][name].get("training", {})
     training = _training_of(name, settings)
-    for key, limit_key in above_their_limits(training):
+
+    def where(key: str, limit_key: str) -> str:
         changed = key in own or limit_key in own
         place: Place = ("fields", name, "training", key) if changed else ("training", key)
-        yield above_its_limit(name_place(place, name_source), training, key, limit_key)
+        return name_place(place, name_source)
+
+    yield from outside_their_limits(training, where)

@@ -6,7 +6,7 @@ from typing import Any
 
 from named_files import require_file
 from neuralfield.errors import ConfigError
-from training_limits import above_its_limit, above_their_limits
+from training_limits import outside_their_limits
 from wording import as_written
 
 
@@ -59,5 +59,4 @@ def complaints(
     if output == "sigmoid" and table["scale_targets"] not in ("auto", "none"):
         expected = "auto or none, with the output sigmoid"
         yield ConfigError(where("scale_targets"), table["scale_targets"], expected)
-    for key, limit_key in above_their_limits(training):
-        yield above_its_limit(where("training", key), training, key, limit_key)
+    yield from outside_their_limits(training, lambda key, _: where("training", key))

@@ -31,8 +31,9 @@ class Best:
     step : int
         The steps that it had taken.
     loss : float
-        Of the row's last step, where steps look at all samples: that is this network's own, however
-        much the loss jumps. Else the mean of the row's steps, as each batch has a loss of its own.
+        Of the row's last step, where steps look at all samples: that is this network's own (but for
+        what a step draws), however much the loss jumps. Else the mean of the row's steps, as each
+        batch has a loss of its own.
     arrays : dict of name to ndarray
         The network's.
     """

@@ -23,10 +23,12 @@ WIRE = {"type": "wire", "hidden_layers": 2}
     [
         (SIREN, 90, "auto", "hopper-narrow"),
         ({**WAVES, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
-        ({**SIREN, "width": 64, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
+        ({**SIREN, "width": 64, "hidden_layers": 3}, 90, "auto", "hopper-narrow"),
         (mlp("relu", *[32] * 9), 90, "mixed", "hopper-narrow"),
         (mlp("relu", 40, 17, 64), 90, "mixed", "hopper-narrow"),
-        # no room: for five sums of 64 x 64, for a wider layer's product, for wider waves
+        # no room: for derivatives of five layers, five sums of 64 x 64, a wider layer's product,
+        # wider waves
+        ({**SIREN, "width": 64, "hidden_layers": 4}, 90, "auto", "hopper"),
         ({**WAVES, "hidden_layers": 5}, 90, "auto", "hopper"),
         (mlp("relu", *[32] * 10), 90, "mixed", "hopper"),
         ({**SIREN, "width": 65}, 90, "auto", "hopper"),
@@ -45,8 +47,15 @@ WIRE = {"type": "wire", "hidden_layers": 2}
             "auto",
             "hopper-product",
         ),
+        (
+            {"type": "cafe", "factors": 1, "frequencies": 16, "width": 128},
+            90,
+            "auto",
+            "hopper-product",
+        ),
         # no room: for wider products, more features, more factors, and no code for other layers
         ({"type": "cafe", "width": 97}, 90, "auto", "layers"),
+        ({"type": "cafe", "factors": 1, "frequencies": 16, "width": 129}, 90, "auto", "layers"),
         ({"type": "cafe", "frequencies": 49}, 90, "auto", "layers"),
         ({"type": "cafe", "factors": 5}, 90, "auto", "layers"),
         ({"type": "cafe", "hidden_layers": 2}, 90, "auto", "layers"),

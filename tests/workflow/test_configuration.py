@@ -227,6 +227,11 @@ def test_pictures_are_found_beside_the_snakefile(written):
             "training.max_temperature_celsius: 'hot'; expected a number of degrees Celsius > 0",
         ),
         ("training.minimum_learning_rate", 1, "expected at most learning_rate, which is 0.002"),
+        (
+            "training.schedule",
+            "exponential",
+            "training.minimum_learning_rate: 0.0; expected a number above 0, for schedule",
+        ),
         ("training.checkpoint_interval_s", 0, "expected a number of seconds > 0"),
         ("training", 5, "training: 5; expected settings of the training"),
         ("render.sizes", [], "render.sizes: []; expected a list of one or more different sizes"),

@@ -44,7 +44,7 @@ class DependentLaunch:
     ----------
     device : Device
     kernel : cupy.RawKernel
-        Calls `wait_for_earlier_kernels`.
+        Calls `wait_for_earlier_kernels`, by the rules of `dependent_launch.cuh`.
     blocks : int or (int, int)
         Of the grid.
     threads : int

@@ -19,6 +19,7 @@ from neuralfield.engines.cuda.hopper.gradients import (
     vector_count,
 )
 from neuralfield.engines.cuda.hopper.network import (
+    SHARED_LIMIT_BYTES,
     TILE_THREADS,
     HopperNetwork,
     WeightStream,
@@ -52,9 +53,6 @@ _MOST_SUMS = {4: 24, 3: 64, 2: 128}
 
 _AFFINE_ROWS = 16
 """Of the matrices with biases: see put_affine of hopper_narrow.cuh."""
-
-_SHARED_LIMIT_BYTES = 232_448
-"""What a block may have with compute capability 9.0."""
 
 _WORKERS, _SUMMERS, _MOST_SUMMER_SUMS = 3, 2, 32
 """Of a block that works on networks' strands: warpgroups with a tile each, those that add up
@@ -237,7 +235,7 @@ class HopperNarrowPass:
 class HopperNarrowBatch:
     """The same for several trainings in one launch, with the sums that each has alone.
 
-    Parts of the gradients are as `update_stage.STRANDS` has them, in the passes' own arrays.
+    Parts of the gradients are as `stages.update.STRANDS` has them, in the passes' own arrays.
 
     Parameters
     ----------
@@ -281,7 +279,7 @@ class HopperNarrowBatch:
         alone : HopperNarrowPass
         """
         shape = _shape(alone.network, _WORKERS)
-        fits = _batch_bytes(shape, alone) <= _SHARED_LIMIT_BYTES
+        fits = _batch_bytes(shape, alone) <= SHARED_LIMIT_BYTES
         return _summer_sums(shape) <= _MOST_SUMMER_SUMS and fits
 
     @staticmethod
@@ -333,7 +331,7 @@ def _block_tiles(network: NetworkPlan) -> int | None:
     """How many tiles a block can work on at once; None: not one."""
     for block_tiles, most_sums in _MOST_SUMS.items():
         shape = _shape(network, block_tiles)
-        if _sums(shape) <= most_sums and _block_bytes(shape) <= _SHARED_LIMIT_BYTES:
+        if _sums(shape) <= most_sums and _block_bytes(shape) <= SHARED_LIMIT_BYTES:
             return block_tiles
     return None
 

@@ -16,6 +16,9 @@ from neuralfield.kernels.source import compile_module
 TILE_THREADS = 128
 """Of a warpgroup, which works on a tile."""
 
+SHARED_LIMIT_BYTES = 232_448
+"""What a block may have with compute capability 9.0."""
+
 _WIDEST = 256
 _MOST_LAYERS = 12
 _MOST_CHANNELS = 4

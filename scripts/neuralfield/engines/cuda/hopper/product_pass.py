@@ -1,7 +1,8 @@
 """One batch forwards and backwards, with all gradients, in one kernel: for products of linear maps.
 
 On cards of compute capability 9.0, in 16-bit products. Of a tile of 64 points nothing goes to
-global memory but a copy of its features; see `hopper_product.cu`.
+global memory but a copy of its features, and what it adds to the second weight's gradient; see
+`hopper_product.cu`.
 """
 
 from typing import Any
@@ -12,6 +13,8 @@ from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
 from neuralfield.engines.cuda.card import card_limits
 from neuralfield.engines.cuda.hopper.network import (
+    SHARED_LIMIT_BYTES,
+    TILE_THREADS,
     addresses,
     listed,
     parameter_offsets,
@@ -39,8 +42,8 @@ _MOST_FEATURES, _MOST_SUMS, _MOST_UNIT_SUMS = 128, 144, 32
 _GAP = 8
 """Numbers between the factors in parts of gradients: a warp's rows are in different banks."""
 
-_SHARED_LIMIT_BYTES = 232_448
-"""What a block may have with compute capability 9.0."""
+_MOST_PADDED = 128
+"""Columns of the second weight: a warpgroup adds up 64 of its bias."""
 
 
 class HopperProductPass:
@@ -93,9 +96,9 @@ class HopperProductPass:
         constants = _constants(network, batch, buffers.frequencies.shape[1])
         module = compile_module("hopper_product.cu", constants, _prelude(network))
         kernel = module.get_function("hopper_product")
-        kernel.max_dynamic_shared_size_bytes = _SHARED_LIMIT_BYTES
-        threads = _TILES * 128
-        self._launch = Launch(kernel, (blocks,), (arguments,), threads, _SHARED_LIMIT_BYTES)
+        kernel.max_dynamic_shared_size_bytes = SHARED_LIMIT_BYTES
+        threads = _TILES * TILE_THREADS
+        self._launch = Launch(kernel, (blocks,), (arguments,), threads, SHARED_LIMIT_BYTES)
 
     @staticmethod
     def reason_against(
@@ -121,7 +124,7 @@ class HopperProductPass:
         unit_sums = first.factors * _UNIT // 2
         if features > _MOST_FEATURES or sums > _MOST_SUMS or unit_sums > _MOST_UNIT_SUMS:
             return "gradients that have no room on a multiprocessor"
-        if _shared_bytes(network) > _SHARED_LIMIT_BYTES:
+        if padded > _MOST_PADDED or _shared_bytes(network) > SHARED_LIMIT_BYTES:
             return "layers that have no room on a multiprocessor"
         return None
 
@@ -201,7 +204,7 @@ def _constants(network: NetworkPlan, batch: BatchPlan, waves: int) -> dict[str, 
         "PITCH": padded + _GAP,
         "FEATURES": first.fan_in,
         "WIDTH": first.values_out,
-        "SHARED_BYTES": _SHARED_LIMIT_BYTES,
+        "SHARED_BYTES": SHARED_LIMIT_BYTES,
     }
 
 
