@@ -1,0 +1,240 @@
+"""Tests of kernels under Compute Sanitizer, in several processes, for as long as there is time.
+
+    python benchmarks/sanitizer.py --output benchmarks/results/NAME.md
+
+Under it a test takes seconds to minutes. So each kind of kernel has its share of the processes, and
+tests that there is no time for are left out. Version 2026.1 or newer: see docs/gpu.md.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from environment import describe
+from measure import Report
+
+from neuralfield.device import select_device
+
+ROOT = Path(__file__).resolve().parents[1]
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+TESTS = (
+    "test_gradients_are_those_of_the_tape",
+    "test_members_have_the_bytes_that_they_have_alone",
+    "test_pass",
+    "test_draw",
+    "test_features",
+    "test_the_gradient_of_all_pixels",
+    "test_the_gradient_of_any_points_in_any_order",
+    "test_sampling_is_the_same_bits",
+    "test_update_moves_parameters_as_the_optimizer_does",
+    "test_muon_moves_matrices_as_in_float64",
+    "test_pixels",
+    "test_samples_in_a_box",
+)
+_IS_CHOSEN = re.compile(rf"::({'|'.join(TESTS)})\b")
+_SHARE_TO_BEGIN = 0.85  # of the time: what is under way then may still end
+_FINDING = re.compile(r"^========= (?!COMPUTE-SANITIZER|\w+ SUMMARY| )(.+)", re.MULTILINE)
+
+
+def kind_of(test: str) -> str:
+    """The kernels that a test is of: its file and function, and the pass."""
+    name = test.removeprefix("tests/parity/test_").split("[")[0].replace(".py::test_", ": ")
+    passes = re.search(r"\w+Pass-(mixed|float32)", test)
+    return name.replace("_", " ") + (f", {passes[0]}" if passes else "")
+
+
+def collect_tests(expression: str) -> dict[str, list[str]]:
+    """Tests of kernels that pytest's -k chooses, by kind."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    command += ["-k", expression] if expression else []
+    found = subprocess.run(
+        [*command, "tests/parity"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    kinds: dict[str, list[str]] = {}
+    for test in found.stdout.splitlines():
+        if _IS_CHOSEN.search(test):
+            kinds.setdefault(kind_of(test), []).append(test)
+    if not kinds:
+        raise SystemExit(f"no test of a kernel is named by -k {expression!r}:\n{found.stdout}")
+    for tests in kinds.values():
+        random.Random(0).shuffle(tests)  # neighbours are alike
+    return kinds
+
+
+def share_out(kinds: dict[str, list[str]], processes: int) -> list[list[str]]:
+    """Tests for each process. A kind is in as few as can be: slow ones hold up no others."""
+    shares = []
+    for number in range(processes):
+        own = list(kinds.values())[number % len(kinds) :: processes]
+        alike = range(number % len(kinds), processes, len(kinds))  # processes with these kinds
+        turns = itertools.zip_longest(*(tests[alike.index(number) :: len(alike)] for tests in own))
+        shares.append([test for turn in turns for test in turn if test])
+    return [share for share in shares if share]
+
+
+# ---- in a process under the sanitizer --------------------------------------------------------
+
+
+class Record:
+    """A pytest plugin: starts no test after a moment, and writes down how each one ended."""
+
+    def __init__(self, file: Path, until: float) -> None:
+        self._file, self._until = file, until
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Note that a test begins, or leave it out."""
+        if time.time() > self._until:
+            pytest.skip("no time left")
+        self._note(item.nodeid, "unfinished")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note how it ended."""
+        if report.when == "call" or report.failed:
+            self._note(report.nodeid, report.outcome)
+
+    def _note(self, test: str, outcome: str) -> None:
+        with self._file.open("a") as file:
+            print(json.dumps([test, outcome]), file=file)
+
+
+def run_part(folder: Path, tool: str, until: float) -> int:
+    """Run the tests that are listed in a folder."""
+    if tool == "memcheck":  # in CuPy's pool, an array's neighbour would be hit unnoticed
+        import cupy
+
+        cupy.cuda.set_allocator(None)
+    tests = json.loads((folder / "tests.json").read_text())
+    options = ["-q", "-p", "no:cacheprovider", "--tb=line"]
+    return int(pytest.main([*options, *tests], plugins=[Record(folder / "ended", until)]))
+
+
+# ---- in the process that starts them ---------------------------------------------------------
+
+
+class Part:
+    """Some of the tests, under way in a process under a tool of the sanitizer."""
+
+    def __init__(
+        self, sanitizer: str, tool: str, tests: list[str], folder: Path, limit_s: float
+    ) -> None:
+        self.tool, self._folder = tool, folder
+        self._until = time.time() + limit_s
+        folder.mkdir()
+        (folder / "tests.json").write_text(json.dumps(tests))
+        run = [sys.executable, str(Path(__file__)), "--part", str(folder), "--tools", tool]
+        workers = ["--racecheck-num-workers", "1"] if tool == "racecheck" else []
+        self._process = subprocess.Popen(
+            [sanitizer, "--tool", tool, *workers, *run, "--limit-s", str(limit_s)],
+            cwd=ROOT,
+            stdout=(folder / "log").open("w"),
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            start_new_session=True,
+        )
+
+    def wait(self) -> None:
+        """Until it ends, or its time has come."""
+        try:
+            self._process.wait(max(0.1, self._until - time.time()))
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def outcomes(self) -> dict[str, str]:
+        """How each test that has begun has ended."""
+        file = self._folder / "ended"
+        return dict(json.loads(line) for line in file.open()) if file.exists() else {}
+
+    def findings(self) -> list[str]:
+        """What the sanitizer has said."""
+        return _FINDING.findall((self._folder / "log").read_text())
+
+    def end_of_log(self) -> str:
+        """Where nothing has begun, this says why."""
+        return (self._folder / "log").read_text()[-300:]
+
+
+def add_to_report(report: Report, parts: list[Part]) -> None:
+    """Count tests by kind and tool, and findings."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for part in parts:
+        for test, outcome in part.outcomes().items():
+            counts.setdefault((kind_of(test), part.tool), Counter())[outcome] += 1
+        report.require(bool(part.outcomes()), f"{part.tool} began no test: {part.end_of_log()}")
+    for (kind, tool), ended in sorted(counts.items()):
+        if not set(ended) <= {"skipped"}:
+            numbers = {name: ended[name] for name in ("passed", "failed", "unfinished")}
+            report.add("kernels", kind, tool, **numbers)
+            report.require(ended["failed"] == 0, f"{tool}: {ended['failed']} failed of {kind}")
+    for tool in dict.fromkeys(part.tool for part in parts):
+        found = Counter(line for p in parts if p.tool == tool for line in p.findings())
+        for line, times in found.most_common(20):
+            report.require(False, f"{tool}, {times} times: {line}")
+    for quantity in ("passed", "unfinished"):
+        report.add_table("kernels", quantity, f"tests {quantity}")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run the tests; 1 where one has failed or anything was found."""
+    if arguments.part:
+        until = time.time() + _SHARE_TO_BEGIN * arguments.limit_s
+        return run_part(arguments.part, arguments.tools[0], until)
+    if not arguments.sanitizer:
+        raise SystemExit(
+            "no compute-sanitizer on the path: CUDA's toolkit has it, and so has the package "
+            "nvidia-cuda-sanitizer-api; say where it is with --sanitizer"
+        )
+    shares, report = share_out(collect_tests(arguments.k), arguments.processes), Report()
+    with tempfile.TemporaryDirectory() as temporary:
+        parts = [
+            Part(
+                arguments.sanitizer,
+                tool,
+                tests,
+                Path(temporary) / f"{tool}_{number}",
+                arguments.limit_s,
+            )
+            for tool in arguments.tools
+            for number, tests in enumerate(shares)
+        ]
+        for part in parts:
+            part.wait()
+        add_to_report(report, parts)
+    version = subprocess.run(
+        [arguments.sanitizer, "--version"], capture_output=True, text=True, check=True
+    )
+    found = describe(select_device("gpu"))
+    found["Compute Sanitizer"] = version.stdout.strip().splitlines()[-1].removeprefix("Version ")
+    found["limit"] = f"{arguments.limit_s:g} s, {arguments.processes} processes for each tool"
+    return report.publish(found, arguments.output)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    add = parser.add_argument
+    add("--tools", nargs="+", choices=TOOLS, default=["memcheck", "racecheck"])
+    add("--sanitizer", default=shutil.which("compute-sanitizer"), help="the program")
+    add("--processes", type=int, default=8, help="for each tool")
+    add("--limit-s", type=float, default=600.0)
+    add("-k", default="", help="which tests, as pytest's -k")
+    add("--output", type=Path, help="Markdown file to write; a JSON file is put beside it")
+    add("--part", type=Path, help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(_parser().parse_args()))
