@@ -104,11 +104,12 @@ def test_members_have_the_bytes_that_they_have_alone(gpu, always_together, case)
     assert alone[0].variant == HopperNarrowPass.name
     batch = EngineBatch(gpu, 1)
     shares = {}
-    for first, count in ((0, 20), (20, 3)):
+    calls = [(0, 20), (20, 3), (23, 2)]  # the last begins at an odd step: with the other batch
+    for first, count in calls:
         for engine in alone:
             engine.run(first, count)
         batch.run(together, first, count, shares.__setitem__)
-    assert always_together == [(4, 0, 20), (4, 20, 3)]
+    assert always_together == [(4, *call) for call in calls]
     assert sorted(shares) == [0, 1, 2, 3]
     for one, other in zip(alone, together, strict=True):
         expected, found = content_of(one), content_of(other)
