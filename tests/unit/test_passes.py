@@ -23,12 +23,11 @@ WIRE = {"type": "wire", "hidden_layers": 2}
     [
         (SIREN, 90, "auto", "hopper-narrow"),
         ({**WAVES, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
-        ({**SIREN, "width": 64, "hidden_layers": 3}, 90, "auto", "hopper-narrow"),
+        ({**SIREN, "width": 64, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
         (mlp("relu", *[32] * 9), 90, "mixed", "hopper-narrow"),
         (mlp("relu", 40, 17, 64), 90, "mixed", "hopper-narrow"),
-        # no room: for derivatives of five layers, five sums of 64 x 64, a wider layer's product,
-        # wider waves
-        ({**SIREN, "width": 64, "hidden_layers": 4}, 90, "auto", "hopper"),
+        # no room: for five sums of 64 x 64, a wider layer's product, wider waves
+        ({**SIREN, "width": 64, "hidden_layers": 5}, 90, "auto", "hopper"),
         ({**WAVES, "hidden_layers": 5}, 90, "auto", "hopper"),
         (mlp("relu", *[32] * 10), 90, "mixed", "hopper"),
         ({**SIREN, "width": 65}, 90, "auto", "hopper"),

@@ -51,8 +51,9 @@ _WIDEST = 64
 _MOST_SUMS = {4: 24, 3: 64, 2: 128}
 """How many sums of gradients a thread has room for, by the tiles that a block works on at once."""
 
-_AFFINE_ROWS = 16
-"""Of the matrices with biases: see put_affine of hopper_narrow.cuh."""
+_AFFINE_ROWS, _FIRST_AFFINE_ROWS, _OUTPUT_COLUMNS = 8, 16, 8
+"""Of the matrices with biases, that of a first layer of two coordinates, and that of the output's
+weights: see put_affine of hopper_narrow.cuh, and put_output."""
 
 _WORKERS, _SUMMERS, _MOST_SUMMER_SUMS = 3, 2, 32
 """Of a block that works on networks' strands: warpgroups with a tile each, those that add up
@@ -320,7 +321,7 @@ def _constants(shape: HopperNetwork, batch: BatchPlan) -> dict[str, Any]:
 def _prelude(shape: HopperNetwork) -> str:
     widths = {shape.widths[index] for index in shape.matrices}
     operands = set(shape.widths) | {shape.fan_in(index) for index in shape.matrices}
-    return wgmma_source(widths | {8, 16}) + operand_wgmma_source(operands)
+    return wgmma_source(widths | {8, 16}) + operand_wgmma_source(operands | {_OUTPUT_COLUMNS})
 
 
 def _shape(network: NetworkPlan, block_tiles: int) -> HopperNetwork:
@@ -391,8 +392,11 @@ def _fixed_bytes(shape: HopperNetwork) -> int:
     """At least the struct Shared of hopper_narrow.cuh."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
-    affine = hidden * 2 * _AFFINE_ROWS * shape.widest
+    affine_rows = _AFFINE_ROWS * len(shape.matrices)
+    affine_rows += _FIRST_AFFINE_ROWS * (hidden - len(shape.matrices))
+    constants = 2 * (affine_rows * shape.widest + _OUTPUT_COLUMNS * shape.widths[-1])
+    constants += shape.constants_bytes + 16 * 16
     notes = 1 if shape.network.has_features else 2
-    tile = 4 * vector_count(shape) * shape.widest + 16 * notes * TILE_ROWS
+    tile = max(4 * vector_count(shape) * shape.widest, 16 * notes * TILE_ROWS)
     tile += 4 * TILE_ROWS * channels + 4 * (16 + 4 * channels)
-    return arguments + shape.constants_bytes + affine + shape.block_tiles * tile + 16 * 16 + 256
+    return arguments + constants + shape.block_tiles * tile + 256

@@ -12,13 +12,20 @@ constexpr int ALL_CONSUMERS = 15;                         // name of their barri
 constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;  // sums of slopes, times x, times y
 constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
 
+// The channel of a lane, where lanes share them out; there may be fewer.
+__device__ __forceinline__ int own_channel() { return threadIdx.x % 4; }
+
 constexpr bool ALL_ROWS_VALID = TILE_PIXELS * POINTS == 64 && PIXELS == TILES * TILE_PIXELS;
 
-// A tile's points, as far as they belong to a thread.
-struct Points {
-    int index;  // of the tile
+// A tile's points, as far as they belong to a thread: with targets of all channels or, where lanes
+// share them out, of its own. Four neighbouring lanes have the same points.
+template <bool are_shared_out>
+struct PointsOf {
+    static constexpr bool shared_out = are_shared_out;
+    static constexpr int channels = shared_out ? 1 : CHANNELS;  // of a thread
+    int index;                                                  // of the tile
     float2 points[2];
-    float targets[2][CHANNELS], weights[2];
+    float targets[2][channels], weights[2];
     uint32_t features[ENCODING == HASHGRID ? INPUT_WIDTH / 4 : 1];  // as Table::put has them
 
     // Where the number `i` of the features is, of pairs of features of all rows.
@@ -53,11 +60,15 @@ struct Points {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             int row = 16 * table.warp + 8 * i + table.lane / 4, pixel = pixel_of(row);
-            weights[i] = WEIGHTED && is_valid(pixel) ? __ldcg(arguments.pixel_weights + pixel) : 1.0f;
+            weights[i] =
+                WEIGHTED && is_valid(pixel) ? __ldcg(arguments.pixel_weights + pixel) : 1.0f;
 #pragma unroll
-            for (int channel = 0; channel < CHANNELS; ++channel)
-                targets[i][channel] =
-                    is_valid(pixel) ? __ldcg(arguments.targets + pixel * CHANNELS + channel) : 0.0f;
+            for (int c = 0; c < channels; ++c) {
+                const int channel = shared_out ? own_channel() : c;
+                targets[i][c] = is_valid(pixel) && channel < CHANNELS
+                                    ? __ldcg(arguments.targets + pixel * CHANNELS + channel)
+                                    : 0.0f;
+            }
         }
         if constexpr (ENCODING == HASHGRID)
 #pragma unroll
@@ -65,6 +76,8 @@ struct Points {
                 features[i] = arguments.features[feature_place(index, table, i)];
     }
 };
+
+typedef PointsOf<false> Points;
 
 // ---- loss ----------------------------------------------------------------------------------
 
@@ -81,32 +94,33 @@ __device__ __forceinline__ void pixels_sync(const Table& table) {
 }
 
 // Loss of the two points' pixels; z becomes its slope. Returns loss and squared error, where this
-// thread has a pixel's first point.
+// thread has a pixel's first point: of all channels or, where lanes share them out, of its own.
 template <typename Tile>
-__device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const Tile& tile) {
+__device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], const Tile& tile) {
     const Table& table = tile.table;
+    const bool has_channel = !Tile::shared_out || own_channel() < CHANNELS;
     float2 sums = {0.0f, 0.0f};
 #if FOOTPRINT
     float (*values)[CHANNELS] = tile.shared.outputs[table.number];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
-        for (int channel = 0; channel < CHANNELS; ++channel)
-            if (!LANES_SUM_GROUPS && table.lane % 4 == 0)
-                values[16 * table.warp + 8 * i + table.lane / 4][channel] =
-                    output_value(z[i][channel]);
+        for (int c = 0; c < Tile::channels; ++c)
+            if (!LANES_SUM_GROUPS && (Tile::shared_out ? has_channel : table.lane % 4 == 0))
+                values[16 * table.warp + 8 * i + table.lane / 4]
+                      [Tile::shared_out ? own_channel() : c] = output_value(z[i][c]);
     pixels_sync(table);
 #endif
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int row = 16 * table.warp + 8 * i + table.lane / 4;
-        bool valid = tile.is_valid(tile.pixel_of(row));
+        bool valid = has_channel && tile.is_valid(tile.pixel_of(row));
         const int point = unsigned(row) % POINTS;
-        const bool counts = valid && point == 0;  // in all lanes that have the point
+        const bool counts = valid && point == 0;  // in all lanes that have the point and channel
 #pragma unroll
-        for (int channel = 0; channel < CHANNELS; ++channel) {
-            float target = tile.targets[i][channel];
-            float value = output_value(z[i][channel]), loss, squared_error, slope;
+        for (int c = 0; c < Tile::channels; ++c) {
+            float target = tile.targets[i][c];
+            float value = output_value(z[i][c]), loss, squared_error, slope;
 #if FOOTPRINT
             constexpr int points0 = (POINTS + 1) / 2, points1 = POINTS / 2;
             float mean0 = 0.0f, mean1 = 0.0f;
@@ -118,6 +132,7 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const 
                 mean1 = point < points0 ? other : own;
             } else {
                 const int first = valid ? row - point : 0;
+                const int channel = Tile::shared_out ? own_channel() % CHANNELS : c;
                 for (int i = 0; i < points0; ++i) mean0 += values[first + i][channel];
                 for (int i = points0; i < POINTS; ++i) mean1 += values[first + i][channel];
             }
@@ -137,7 +152,7 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][CHANNELS], const 
                 sums.y = __fadd_rn(sums.y, __fmul_rn(tile.weights[i], squared_error));
             }
             slope = __fmul_rn(float(GRADIENT_SCALE) * slope, output_slope(value));
-            z[i][channel] = valid ? slope : 0.0f;
+            z[i][c] = valid ? slope : 0.0f;
         }
     }
 #if FOOTPRINT

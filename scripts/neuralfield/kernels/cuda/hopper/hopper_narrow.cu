@@ -11,17 +11,15 @@
 //
 // Constants: SHARED_BYTES, which the host counts on beside weights and tables, and those of
 // hopper_narrow.cuh.
-#include "dependent_launch.cuh"
 #include "hopper_narrow.cuh"
 
 static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
 
-// z of a layer, under way to `sums` -> its values, for the next product and on the next layer's
-// table.
-template <int columns>
-__device__ __forceinline__ void activate(const Tile& tile, int layer, float* sums,
-                                         uint32_t* operand) {
-    const Table table = tile.values(layer + 1);
+// z of a layer, under way to `sums` -> its values, as the next product's operand. `put` is given 16
+// columns after another, and what their derivatives follow from: themselves, or the values again.
+template <int columns, typename Put>
+__device__ __forceinline__ void activate(int layer, float* sums, uint32_t* operand,
+                                         const Put& put) {
     wgmma_wait<0>();
     finished_sums<columns / 2>(sums);
     const float inverse_frequency = inverse_frequencies[layer];
@@ -33,39 +31,40 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, float* sum
             const float low = sums[column / 2 + 2 * pair], high = sums[column / 2 + 2 * pair + 1];
             const float value[2] = {activation<ACTIVATION>(low, inverse_frequency),
                                     activation<ACTIVATION>(high, inverse_frequency)};
-            pairs[pair] = pack_values(value[0], value[1]);
+            kept[pair] = pairs[pair] = pack_values(value[0], value[1]);
             operand[column / 4 + pair] = pairs[pair];
             if (KEEPS_DERIVATIVES)
                 kept[pair] =
                     pack_derivatives(derivative<ACTIVATION>(low, value[0], inverse_frequency),
                                      derivative<ACTIVATION>(high, value[1], inverse_frequency));
         }
-        table.put<columns>(column, pairs);
-        if (KEEPS_DERIVATIVES)
-            *tile.kept<columns>(layer, column) = make_uint4(kept[0], kept[1], kept[2], kept[3]);
+        put(column, pairs, kept);
     }
 }
 
-// Slopes of a layer's values, in `sums` -> slopes of its z.
-template <int layer>
-__device__ __forceinline__ void differentiate(const Tile& tile, const float* sums,
-                                              uint32_t* operand) {
-    constexpr int columns = width_after[layer];
+// 16 columns of a layer that has another behind it, to their tables.
+template <int columns>
+__device__ __forceinline__ void put_columns(const Tile& tile, int layer, int column,
+                                            const uint32_t (&pairs)[4], const uint32_t (&kept)[4]) {
+    tile.values(layer + 1).template put<columns>(column, pairs);
+    if (KEEPS_DERIVATIVES)
+        *tile.kept<columns>(layer, column) = make_uint4(kept[0], kept[1], kept[2], kept[3]);
+}
+
+// Slopes of a layer's values, in `sums` -> slopes of its z. `load` brings back what was kept.
+template <int columns, typename Load>
+__device__ __forceinline__ void differentiate(const float* sums, uint32_t* operand,
+                                              const Load& load) {
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t kept[4];
-        if (KEEPS_DERIVATIVES) {
-            uint4 four = *tile.kept<columns>(layer, column);
-            kept[0] = four.x, kept[1] = four.y, kept[2] = four.z, kept[3] = four.w;
-        } else {
-            load_operand<columns>(kept, tile.values(layer + 1), column);
-        }
+        load(column, kept);
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
             const float* sum = sums + column / 2 + 2 * pair;
             uint32_t& slope = operand[column / 4 + pair];
             if (ACTIVATION == RELU) {
-                __half2 value = *reinterpret_cast<__half2*>(&kept[pair]);
+                const __half2 value = *reinterpret_cast<const __half2*>(&kept[pair]);
                 slope = pack_saturated(sum[0], sum[1]) & __hgt2_mask(value, __float2half2_rn(0.0f));
             } else {
                 float2 factor = unpack(kept[pair]);
@@ -78,14 +77,22 @@ __device__ __forceinline__ void differentiate(const Tile& tile, const float* sum
     }
 }
 
-// From z of the first layer to z of the last hidden layer, which are under way to `sums`.
+template <int layer>
+__device__ __forceinline__ void activate_and_put(const Tile& tile, float* sums, uint32_t* operand) {
+    constexpr int columns = width_after[layer];
+    activate<columns>(layer, sums, operand, [&](int column, const auto& pairs, const auto& kept) {
+        put_columns<columns>(tile, layer, column, pairs, kept);
+    });
+}
+
+// From values of the first layer, of which `operand` has this thread's, to z of the last hidden
+// one, which are under way to `sums` then.
 template <int layer = 1>
 __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t* operand) {
     if constexpr (layer < HIDDEN) {
-        constexpr int rows = fan_in(layer);
-        activate<rows>(tile, layer - 1, sums, operand);
-        start_forward<rows, width_after[layer]>(sums, operand, tile.matrix(layer),
-                                                tile.affine(layer));
+        constexpr int rows = fan_in(layer), columns = width_after[layer];
+        start_forward<rows, columns>(sums, operand, tile.matrix(layer), tile.affine(layer));
+        if constexpr (layer + 1 < HIDDEN) activate_and_put<layer>(tile, sums, operand);
         forward<layer + 1>(tile, sums, operand);
     }
 }
@@ -108,7 +115,7 @@ __device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile, co
 struct OwnTiles {
     static constexpr int products_under_way = 1;
     Gradients gradients;
-    Totals totals;
+    LaneTotals totals;
 
     // Where all have done with the tables of the tile before.
     __device__ __forceinline__ void wait_for_tables(const Tile& tile) const {
@@ -116,14 +123,9 @@ struct OwnTiles {
         tile.table.sync();
     }
 
-    __device__ __forceinline__ void add_totals(const Tile&, float2 errors,
-                                               const float (&slopes)[2][CHANNELS]) {
-        totals.loss += errors.x;
-        totals.squared_error += errors.y;
-        if (threadIdx.x % 4 == 0)
-#pragma unroll
-            for (int channel = 0; channel < CHANNELS; ++channel)
-                totals.output_bias[channel] += slopes[0][channel] + slopes[1][channel];
+    __device__ __forceinline__ void add_totals(const Tile&, const LaneTotals& own) {
+        totals.error += own.error;
+        totals.output_bias += own.output_bias;
     }
 
     template <int layer>
@@ -155,7 +157,14 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
     if constexpr (layer > 0) {
         wgmma_wait<Summing::products_under_way>();
         finished_sums<rows / 2>(sums);
-        differentiate<layer - 1>(tile, sums, operand);
+        differentiate<rows>(sums, operand, [&](int column, uint32_t (&kept)[4]) {
+            if (KEEPS_DERIVATIVES) {
+                const uint4 four = *tile.kept<rows>(layer - 1, column);
+                kept[0] = four.x, kept[1] = four.y, kept[2] = four.z, kept[3] = four.w;
+            } else {
+                load_operand<rows>(kept, tile.values(layer), column);
+            }
+        });
         backward<layer - 1>(tile, sums, operand, summing);
     } else if constexpr (ENCODING == HASHGRID) {
         wgmma_wait<Summing::products_under_way>();
@@ -190,37 +199,32 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
     }
     summing.wait_for_tables(tile);
     if constexpr (first_product == 0) put_operand<INPUT_WIDTH>(tile.values(0), operand);
+    if constexpr (HIDDEN > 1) activate_and_put<0>(tile, sums, operand);
     forward(tile, sums, operand);
+    uint32_t kept[LAST_WIDTH / 4];
+    activate<LAST_WIDTH>(HIDDEN - 1, sums, operand,
+                         [&](int column, const auto& pairs, const auto& four) {
+                             tile.table.put<LAST_WIDTH>(column, pairs);
+#pragma unroll
+                             for (int i = 0; i < 4; ++i) kept[column / 4 + i] = four[i];
+                         });
+    float outputs[4], z[2][1];
+    start_output(outputs, operand, tile.output_matrix());
+    const float bias = tile.shared.constants.output_bias[own_channel() % CHANNELS];
+    wgmma_wait<0>();
+    finished_sums<4>(outputs);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) z[i][0] = (outputs[2 * i] + outputs[2 * i + 1]) + bias;
+    const float2 errors = loss_of_points(z, tile);
+    start_last_slopes(sums, z, tile.output_matrix());
+    summing.add_totals(tile, {sum_channels(errors), z[0][0] + z[1][0]});
+    note_slopes(tile.shared.noted[tile.table.number], tile.table, z, tile.points);
     wgmma_wait<0>();
     finished_sums<LAST_WIDTH / 2>(sums);
-    float z[2][CHANNELS];
-    output_layer<true, true, true>(z, tile.table, sums, tile.shared.constants);
-    float2 errors = loss_of_points(z, tile);
-    summing.add_totals(tile, errors, z);
-    uint4(*noted)[64] = tile.shared.noted[tile.table.number];
-    if constexpr (first_product == 1) {
-        float high[2][3], low[2][3], both[2][VECTORS];
-        split_points(high, low, tile.points);
+    differentiate<LAST_WIDTH>(sums, operand, [&](int column, uint32_t (&four)[4]) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-#pragma unroll
-            for (int v = 0; v < COORDINATE_VECTORS; ++v) both[i][v] = high[i][v];
-#pragma unroll
-            for (int channel = 0; channel < CHANNELS; ++channel)
-                both[i][COORDINATE_VECTORS + channel] = z[i][channel];
-        }
-        note_numbers(noted[0], tile.table, both);
-        note_numbers(noted[1], tile.table, low);
-    } else {
-        note_numbers(noted[0], tile.table, z);
-    }
-#pragma unroll
-    for (int column = 0; column < LAST_WIDTH; column += 16) {
-        uint32_t pairs[4];
-        last_slopes(pairs, column, z, sums, tile.shared.constants);
-#pragma unroll
-        for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
-    }
+        for (int i = 0; i < 4; ++i) four[i] = kept[column / 4 + i];
+    });
     backward(tile, sums, operand, summing);
 }
 
@@ -237,9 +241,6 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
         barrier_init(&shared.weights_here, 1);
         barrier_init_fence();
     }
-    float* vectors = &shared.vectors[0][0][0];
-    for (int i = threadIdx.x; i < BLOCK_TILES * VECTORS * WIDEST; i += blockDim.x)
-        vectors[i] = 0.0f;
     const uint32_t two_ones = 0x3C003C00;
     if (threadIdx.x < 16)
         shared.ones[threadIdx.x] = make_uint4(two_ones, two_ones, two_ones, two_ones);
@@ -265,6 +266,7 @@ __device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
                    arguments.offsets);
     __syncthreads();
     put_affine(shared);
+    put_output(shared.output, shared.constants);
     shared_written();
     __syncthreads();
     barrier_wait(&shared.weights_here, 0);
@@ -290,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const A
     const Table table = table_of(own_tables, warpgroup);
     OwnTiles own;
     // an incomplete last round is spread over the blocks
-    Points next = {warpgroup * int(gridDim.x) + int(blockIdx.x)};
+    PointsOf<true> next = {warpgroup * int(gridDim.x) + int(blockIdx.x)};
     if (next.index < TILES) next.fetch(arguments, table);
     while (next.index < TILES) {
         Tile tile = {next, own_tables, memory, shared, table, next};
@@ -301,7 +303,10 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const A
     Gradients& gradients = own.gradients;
     gradients.finish();
     note_totals(shared, own.totals, threadIdx.x / 32);
+    named_sync<CONSUMERS>(ALL_CONSUMERS);  // all have done with what was noted
     float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
+    for (int i = threadIdx.x % 128; i < VECTORS * WIDEST; i += 128) own_vectors[0][i] = 0.0f;
+    table.sync();
     const auto put = [&](int vector, int column, float sum) { own_vectors[vector][column] = sum; };
     for_output_sums(gradients.output, table, put);
     add_errors_of(gradients.coordinates);

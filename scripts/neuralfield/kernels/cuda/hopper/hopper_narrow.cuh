@@ -3,9 +3,7 @@
 //
 // Constants: those of hopper_batch.cuh.
 #pragma once
-#include "hopper_batch.cuh"
-#include "hopper_operands.cuh"
-#include "weight_blocks.cuh"
+#include "hopper_narrow_output.cuh"
 
 constexpr int WEIGHT_BYTES = 2 * WIDEST * WIDEST;  // place of a matrix
 constexpr int WEIGHTS_BYTES = (HIDDEN - first_product) * WEIGHT_BYTES;
@@ -26,7 +24,6 @@ constexpr bool KEEPS_DERIVATIVES =
 //   values too; derivatives, where they do not follow from values, for all layers but the last;
 // - where others sum them (STRANDS): slopes of each layer, in whose place are its derivatives.
 constexpr int LAST_VALUES = HIDDEN - first_product;
-constexpr int AFFINE_ROWS = 16;
 constexpr int NOTES = has_features ? 1 : 2;  // tables of 8 numbers of each point
 static_assert(VECTORS <= 8, "more numbers of a point than are noted");
 #ifdef STRANDS
@@ -42,6 +39,15 @@ constexpr int TABLES = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
 // barrier of their own.
 __host__ __device__ constexpr int place_of_slopes(int layer) {
     return LAST_VALUES + (OTHERS_SUM ? 1 + layer : (HIDDEN - layer) % 3);
+}
+
+// Rows of the matrix that is added to a layer's product, and where it lies: see put_affine.
+__host__ __device__ constexpr int affine_rows(int layer) { return layer < first_product ? 16 : 8; }
+
+__host__ __device__ constexpr int place_of_affine(int end) {
+    int place = 0;
+    for (int layer = 0; layer < end; ++layer) place += affine_rows(layer) * WIDEST;
+    return place;
 }
 
 struct Arguments {
@@ -65,24 +71,25 @@ struct Arguments {
 struct Shared {
     Arguments arguments;
     Constants constants;
-    __align__(16) float vectors[BLOCK_TILES][VECTORS][WIDEST];
-    // 8 numbers of each point: coordinates and output slopes, and coordinates' rounding errors
-    __align__(16) uint4 noted[BLOCK_TILES][NOTES][64];
+    union {
+        uint4 noted[BLOCK_TILES][NOTES][64];          // 8 numbers of each point: see note_slopes
+        float vectors[BLOCK_TILES][VECTORS][WIDEST];  // in the end
+    };
     uint4 ones[16];
-    // of each layer: see put_affine
-    __align__(128) __half affine[HIDDEN][AFFINE_ROWS * WIDEST];
+    __align__(128) __half affine[place_of_affine(HIDDEN)];  // of all layers: see put_affine
+    __half output[OUTPUT_COLUMNS * LAST_WIDTH];             // see put_output
     float outputs[BLOCK_TILES][64][CHANNELS];  // values of all points, for pixels' means
     double losses[4 * BLOCK_TILES][2];
     float output_bias[4 * BLOCK_TILES][CHANNELS];
     uint64_t weights_here;
 };
 
-struct Tile : Points {
+struct Tile : PointsOf<true> {
     char* tables;
     const char* matrices;
     Shared& shared;
-    Table table;   // of the last layer's values
-    Points& next;  // of the tile after this one
+    Table table;           // of the last layer's values
+    PointsOf<true>& next;  // of the tile after this one
 
     __device__ __forceinline__ void fetch_next() const {
         if (next.index < TILES) next.fetch(shared.arguments, table);
@@ -116,15 +123,20 @@ struct Tile : Points {
     }
 
     __device__ __forceinline__ uint32_t affine(int layer) const {
-        return shared_address(shared.affine[layer]);
+        return shared_address(shared.affine) + 2 * place_of_affine(layer);
+    }
+
+    __device__ __forceinline__ uint32_t output_matrix() const {
+        return shared_address(shared.output);
     }
 };
 
 // ---- biases, and the first layer without a matrix --------------------------------------------
 
-// What is added to a layer's product is a product itself, of (1, 1, x, x', y, y', x, y, x', y') and
-// a matrix of so many rows. A number is the sum of two rounded ones, which is exact to 22 bits: here
-// x' is what x lacks, and rows are bias, bias', wx, wx, wy, wy, wx', wy', wx', wy'.
+// What is added to a layer's product is a product itself, of (1, 1, x, x', y, y', 0, 0), twice, and
+// a matrix of 16 rows. A number is the sum of two rounded ones, which is exact to 22 bits: here x'
+// is what x lacks, and rows are bias, bias', wx, wx, wy, wy, 0, 0, then 0, 0, wx', wx', wy', wy',
+// 0, 0. A layer with a matrix has 8 rows, of which its operand takes the first two.
 template <int layer = 0>
 __device__ __forceinline__ void put_affine(Shared& shared) {
     constexpr int columns = width_after[layer];
@@ -140,17 +152,18 @@ __device__ __forceinline__ void put_affine(Shared& shared) {
             high[i] = __float2half_rn(numbers[i]);
             low[i] = __float2half_rn(numbers[i] - __half2float(high[i]));
         }
-        const __half rows[10] = {high[0], low[0], high[1], high[1], high[2],
-                                 high[2], low[1], low[2],  low[1],  low[2]};
+        const __half zero = 0.0f;
+        const __half rows[16] = {high[0], low[0], high[1], high[1], high[2], high[2], zero, zero,
+                                 zero,    zero,   low[1],  low[1],  low[2],  low[2],  zero, zero};
 #pragma unroll
-        for (int row = 0; row < AFFINE_ROWS; ++row)
-            shared.affine[layer][place_in_blocks(row, column, columns)] =
-                row < 10 ? rows[row] : __half(0.0f);
+        for (int row = 0; row < affine_rows(layer); ++row)
+            shared.affine[place_of_affine(layer) + place_in_blocks(row, column, columns)] =
+                rows[row];
     }
     if constexpr (layer + 1 < HIDDEN) put_affine<layer + 1>(shared);
 }
 
-// The left operand of that product, for a layer with a matrix: ones alone.
+// The left operand of that product, for a layer with a matrix: ones alone, once.
 __device__ __forceinline__ void affine_operand(uint32_t (&operand)[4]) {
     const uint32_t two_ones = 0x3C003C00;
     operand[0] = operand[1] = threadIdx.x % 4 == 0 ? two_ones : 0;
@@ -160,16 +173,13 @@ __device__ __forceinline__ void affine_operand(uint32_t (&operand)[4]) {
 // The same for the first layer, of this thread's points.
 __device__ __forceinline__ void affine_operand(uint32_t (&operand)[4], const float2 (&points)[2]) {
     affine_operand(operand);
-    float high[2][3], low[2][3];
-    split_points(high, low, points);
     const int own = threadIdx.x % 4;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const float *whole = high[i], *rest = low[i];
-        if (own == 0) operand[2 + i] = pack(rest[1], rest[2]);
-        if (own == 1) operand[i] = pack(whole[1], rest[1]);
-        if (own == 2) operand[i] = pack(whole[2], rest[2]);
-        if (own == 3) operand[i] = pack(whole[1], whole[2]);
+        const float number = own == 1 ? points[i].x : points[i].y;
+        const float rest = number - __half2float(__float2half_rn(number));
+        if (own == 1 || own == 2) operand[i] = pack(number, rest);
+        operand[2 + i] = operand[i];
     }
 }
 
@@ -177,14 +187,14 @@ __device__ __forceinline__ void affine_operand(uint32_t (&operand)[4], const flo
 
 // sums = operand x matrix + bias, under way when it returns.
 template <int rows, int columns>
-__device__ __forceinline__ void start_forward(float* sums, const uint32_t* operand,
-                                              uint32_t matrix, uint32_t affine) {
+__device__ __forceinline__ void start_forward(float* sums, const uint32_t* operand, uint32_t matrix,
+                                              uint32_t affine) {
     constexpr int block_row = columns / 8 * 128;
     const uint64_t right = block_matrix(matrix, block_row, 128);
     uint32_t ones[4];
     affine_operand(ones);
     wgmma_fence();
-    OperandWgmma<columns>::template set<1>(sums, ones, block_matrix(affine, block_row, 128));
+    OperandWgmma<columns>::template set<1>(sums, ones, block_matrix(affine, 0, 128));
 #pragma unroll
     for (int k = 0; k < rows; k += 16)
         OperandWgmma<columns>::template add<1>(sums, operand + k / 4,
@@ -277,25 +287,22 @@ __device__ __forceinline__ void start_sums(float (&sums)[count], const Table& ta
                                           part_of(right, k * step));
 }
 
-// Calls `put` with each of a thread's sums of the numbers from `first` to before `end`: which of
-// them it is, its column, and itself.
-template <int columns, typename Put>
-__device__ __forceinline__ void for_sums(const float* sums, int first, int end,
-                                         const Table& table, const Put& put) {
-    if (16 * table.warp < columns)
+// Calls `put` with each of a thread's sums of an even number, up to so many of these: which of them
+// it is, its column, and itself. Those of odd numbers begin with sums[1].
+template <int columns, int count, typename Put>
+__device__ __forceinline__ void for_sums(const float* sums, const Table& table, const Put& put) {
+    const int number = table.lane % 4;
+    if (16 * table.warp < columns && number < count)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            int number = table.lane % 4 * 2 + i % 2;
-            if (first <= number && number < end)
-                put(number - first, 16 * table.warp + 8 * (i / 2) + table.lane / 4, sums[i]);
-        }
+        for (int i = 0; i < 2; ++i)
+            put(number, 16 * table.warp + 8 * i + table.lane / 4, sums[2 * i]);
 }
 
 // The same of the output's weights: vectors 0 to CHANNELS - 1.
 template <typename Put>
 __device__ __forceinline__ void for_output_sums(const float* sums, const Table& table,
                                                 const Put& put) {
-    for_sums<LAST_WIDTH>(sums, COORDINATE_VECTORS, VECTORS, table, put);
+    for_sums<LAST_WIDTH, CHANNELS>(sums, table, put);
 }
 
 // Sums of coordinates, and of their rounding errors behind them, together.
@@ -308,8 +315,8 @@ __device__ __forceinline__ void add_errors_of(float (&sums)[8]) {
 template <typename Put>
 __device__ __forceinline__ void for_coordinate_sums(const float* sums, const Table& table,
                                                     const Put& put) {
-    for_sums<width_after[0]>(
-        sums, 0, COORDINATE_VECTORS, table,
+    for_sums<width_after[0], COORDINATE_VECTORS>(
+        sums + 1, table,
         [&](int vector, int column, float sum) { put(CHANNELS + vector, column, sum); });
 }
 

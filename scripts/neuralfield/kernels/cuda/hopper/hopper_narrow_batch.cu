@@ -13,52 +13,18 @@
 //
 // Constants: UNITS (blocks alone), UNIT_CHAINS (warpgroups of such a block), STRANDS,
 // EXCHANGE_BYTES (which the host counts on), and those of hopper_narrow.cu.
+#include "dependent_launch.cuh"
 #include "hopper_narrow.cu"
 #include "hopper_strands.cuh"
 
 // ---- workers -------------------------------------------------------------------------------
 
 // What a thread's points add to a chain of several tiles.
-__device__ __forceinline__ void note_errors(float (*noted)[2 + CHANNELS], float2 errors,
-                                            const float (&output_bias)[CHANNELS],
-                                            const Table& table) {
-    if (table.lane % 4 != 0) return;
-    float* own = noted[threadIdx.x % 128 / 4];
-    own[0] = errors.x;
-    own[1] = errors.y;
-#pragma unroll
-    for (int channel = 0; channel < CHANNELS; ++channel) own[2 + channel] = output_bias[channel];
-}
-
-// The totals of a tile. Every fourth lane sums the same number, as sum_lanes does: a loss, a
-// squared error, or two slopes of outputs.
-__device__ __forceinline__ void note_tile(ChainTotals& totals, float2 errors,
-                                          const float (&output_bias)[CHANNELS],
-                                          const Table& table) {
-    const int number = table.lane % 4;
-    double sum = number == 0 ? errors.x : errors.y;
-    float slopes[2] = {};
-#pragma unroll
-    for (int channel = 0; channel < CHANNELS; ++channel)
-        if (number == 2 + channel / 2) slopes[channel % 2] = output_bias[channel];
-#pragma unroll
-    for (int distance = 16; distance >= 4; distance /= 2) {
-        // both kinds go in two words
-        const bool is_slope = number >= 2;
-        float low = is_slope ? slopes[0] : __int_as_float(__double2loint(sum));
-        float high = is_slope ? slopes[1] : __int_as_float(__double2hiint(sum));
-        low = __shfl_xor_sync(~0u, low, distance);
-        high = __shfl_xor_sync(~0u, high, distance);
-        slopes[0] += low;
-        slopes[1] += high;
-        sum += __hiloint2double(__float_as_int(high), __float_as_int(low));
-    }
-    if (table.lane < 2) totals.losses[table.warp][number] = sum;
-    if (2 <= table.lane && table.lane < 4)
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-            if (2 * (number - 2) + i < CHANNELS)
-                totals.output_bias[table.warp][2 * (number - 2) + i] = slopes[i];
+__device__ __forceinline__ void note_errors(float (*noted)[2 + CHANNELS], const LaneTotals& own) {
+    float* of_points = noted[threadIdx.x % 128 / 4];
+    const int lane = threadIdx.x % 4;
+    if (lane < 2) of_points[lane] = own.error;
+    if (lane < CHANNELS) of_points[2 + lane] = own.output_bias;
 }
 
 // How a worker leaves its tiles to the summers.
@@ -72,16 +38,11 @@ struct HandedOver {
         if (SPLIT > 0) barrier_wait(&exchange.tables_free[tile.table.number][1], parity ^ 1);
     }
 
-    __device__ __forceinline__ void add_totals(const Tile& tile, float2 errors,
-                                               const float (&slopes)[2][CHANNELS]) const {
-        float output_bias[CHANNELS];
-#pragma unroll
-        for (int channel = 0; channel < CHANNELS; ++channel)
-            output_bias[channel] = slopes[0][channel] + slopes[1][channel];
+    __device__ __forceinline__ void add_totals(const Tile& tile, const LaneTotals& own) const {
         if constexpr (LONG_CHAINS)
-            note_errors(exchange.errors[tile.table.number], errors, output_bias, tile.table);
+            note_errors(exchange.errors[tile.table.number], own);
         else
-            note_tile(exchange.tile_totals[tile.table.number], errors, output_bias, tile.table);
+            note_totals(exchange.tile_totals[tile.table.number], own, tile.table.warp);
         tile.fetch_next();
     }
 
@@ -94,7 +55,7 @@ struct HandedOver {
 
 // The tiles of a worker from a place on, whose points have been fetched.
 __device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exchange, int worker,
-                                     Place place, Points next) {
+                                     Place place, PointsOf<true> next) {
     char* own_tables = memory + WEIGHTS_BYTES + worker * TABLES * TILE_BYTES;
     const Table table = table_of(own_tables, worker);
     HandedOver summing = {exchange, 0};
@@ -211,14 +172,11 @@ __device__ __forceinline__ void add_layers(Sums<summer>& chain, const Tile& tile
 }
 
 // What a worker has noted of a tile is added to a chain's totals.
-__device__ __forceinline__ void add_errors(Totals& totals, const float (*noted)[2 + CHANNELS]) {
-    if (threadIdx.x % 4 != 0) return;
-    const float* errors = noted[threadIdx.x % 128 / 4];
-    totals.loss += errors[0];
-    totals.squared_error += errors[1];
-#pragma unroll
-    for (int channel = 0; channel < CHANNELS; ++channel)
-        totals.output_bias[channel] += errors[2 + channel];
+__device__ __forceinline__ void add_errors(LaneTotals& totals, const float (*noted)[2 + CHANNELS]) {
+    const float* of_points = noted[threadIdx.x % 128 / 4];
+    const int lane = threadIdx.x % 4;
+    totals.error += of_points[lane % 2];
+    if (lane < CHANNELS) totals.output_bias += of_points[2 + lane];
 }
 
 // The totals of a chain that is a single tile, as its worker has noted them, by one warp.
@@ -274,13 +232,13 @@ template <int summer, typename Exchange>  // whose `weights` are there only wher
 __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange& exchange) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const Table own_threads = {nullptr, BLOCK_TILES + summer, warp, lane};
-    Totals totals;
+    LaneTotals totals;
     Sums<summer> chain, sums, vectors;  // of the strand or, where units have several chains, a unit
     Place place = {int(blockIdx.x), int(blockIdx.x)};
     int worker = 0, parity = 0;
     while (place.tile < TILES) {
         char* tables = memory + WEIGHTS_BYTES + worker * TABLES * TILE_BYTES;
-        Points none = {};
+        PointsOf<true> none = {};
         const Tile tile = {none, tables, memory, shared, table_of(tables, worker), none};
         add_layers<summer, Sums<summer>::end - 1>(chain, tile, exchange, parity);
         Place next = place;
@@ -294,8 +252,7 @@ __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange
         if (summer == 0) {
             ChainTotals& its =
                 exchange.totals[(unit - place.part) / STRANDS][place.tile / UNITS % UNIT_CHAINS];
-            const auto* noted = exchange.errors[worker];
-            if (LONG_CHAINS) add_errors(totals, noted);
+            if (LONG_CHAINS) add_errors(totals, exchange.errors[worker]);
             if (LONG_CHAINS && is_chain_done) {
                 note_totals(its, totals, warp);
                 totals = {};
@@ -347,7 +304,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int warpgroup = own_warpgroup();
     Place place = {int(blockIdx.x), int(blockIdx.x)};
     for (int i = 0; i < warpgroup; ++i) place.advance();
-    Points first = {warpgroup < BLOCK_TILES ? place.tile : TILES};
+    PointsOf<true> first = {warpgroup < BLOCK_TILES ? place.tile : TILES};
     if (first.index < TILES) first.fetch(shared.arguments, table_of(memory, warpgroup));
     wait_for_earlier_kernels();
     load_parameters(memory, shared);
