@@ -153,10 +153,13 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
     if constexpr (OTHERS_SUM) __syncwarp();  // derivatives have been read where slopes will be
     put_operand<columns>(slopes, operand);
-    summing.template add<layer>(tile, slopes);
+    constexpr bool is_added_late = OTHERS_SUM && layer > 0;
+    if constexpr (!is_added_late) summing.template add<layer>(tile, slopes);
     if constexpr (layer > 0) {
         wgmma_wait<Summing::products_under_way>();
         finished_sums<rows / 2>(sums);
+        // by now slopes have been stored: there is little to wait for
+        if constexpr (is_added_late) summing.template add<layer>(tile, slopes);
         differentiate<rows>(sums, operand, [&](int column, uint32_t (&kept)[4]) {
             if (KEEPS_DERIVATIVES) {
                 const uint4 four = *tile.kept<rows>(layer - 1, column);

@@ -61,8 +61,7 @@ __device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exc
     HandedOver summing = {exchange, 0};
     while (next.index < TILES) {
         Tile tile = {next, own_tables, memory, shared, table, next};
-#pragma unroll
-        for (int i = 0; i < BLOCK_TILES; ++i) place.advance();
+        place.advance(BLOCK_TILES);
         next.index = place.tile;
         work_on(tile, summing);
         summing.parity ^= 1;
@@ -207,9 +206,10 @@ __device__ __forceinline__ void write_unit_totals(ChainTotals (&chains)[CHAINS],
 }
 
 // Totals of a strand's units, by one warp; where a chain may have no tiles, they are zeros again
-// afterwards.
-__device__ __forceinline__ void write_totals(Exchange& exchange, const Arguments& arguments,
-                                             int part) {
+// afterwards. Not inlined: with its divisions among them, the compiler takes addresses of products
+// for different from thread to thread.
+__device__ __noinline__ void write_totals(Exchange& exchange, const Arguments& arguments,
+                                          int part) {
     const int lane = threadIdx.x % 32;
     __syncwarp();
     for (int i = lane; part + i * STRANDS < UNITS; i += 32)
@@ -230,7 +230,8 @@ __device__ __forceinline__ void write_totals(Exchange& exchange, const Arguments
 
 template <int summer, typename Exchange>  // whose `weights` are there only where units have chains
 __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange& exchange) {
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    // the same for all lanes, and known to be
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0), lane = threadIdx.x % 32;
     const Table own_threads = {nullptr, BLOCK_TILES + summer, warp, lane};
     LaneTotals totals;
     Sums<summer> chain, sums, vectors;  // of the strand or, where units have several chains, a unit

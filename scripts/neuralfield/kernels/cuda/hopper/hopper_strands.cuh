@@ -47,6 +47,16 @@ struct Place {
             tile = part < PARTS ? part : TILES;
         }
     }
+
+    // By several tiles: mostly of one strand.
+    __device__ __forceinline__ void advance(int tiles) {
+        if (CHAINS == 1 && tile + tiles * STRANDS < UNITS) {
+            tile += tiles * STRANDS;
+        } else {
+#pragma unroll
+            for (int i = 0; i < tiles; ++i) advance();
+        }
+    }
 };
 
 // Of a chain: a place for each warp's loss, squared error and slopes of the outputs.
