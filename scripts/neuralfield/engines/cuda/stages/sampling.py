@@ -14,10 +14,10 @@ from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.kernels.source import compile_module
 from neuralfield.rng import half_bits_of
 
-_TILES_AT_ONCE = 2
-_THREADS = TILE_ROWS * _TILES_AT_ONCE
-_BATCH_TILES = 8
-"""Of a block, where several trainings are sampled: it waits for all their pixels at once."""
+_THREADS = 128
+_TILES, _BATCH_TILES = 2, 8
+"""Of a block, alone and where several trainings are sampled: there it waits for all its pixels at
+once."""
 
 _ALL_IN_ORDER, _RANDOM_ORDER, _BY_DENSITY = range(3)
 
@@ -51,7 +51,7 @@ class SamplingStage:
         """Whether every step's batch is the same: the stage then has to run only once."""
         self.constants = sampling_constants(problem, network, batch)
         self._kernel = compile_module("sampling.cu", self.constants).get_function("sample")
-        self.tiles, self.blocks = batch.tiles, -(-batch.tiles // _TILES_AT_ONCE)
+        self.tiles, self.blocks = batch.tiles, -(-batch.tiles // _TILES)
         cumulative = problem.batches.cumulative_density
         self.density: tuple[Array, ...] = ()
         if batch.weighted and cumulative is not None:
@@ -154,6 +154,6 @@ def sampling_constants(
         "SAMPLING": sampling,
         "HALF_BITS": half_bits_of(batches.sample_count),
         "TILE_ROWS": TILE_ROWS,
-        "TILES_PER_BLOCK": _TILES_AT_ONCE,
-        "TILES_AT_ONCE": _TILES_AT_ONCE,
+        "TILES_PER_BLOCK": _TILES,
+        "THREADS": _THREADS,
     }

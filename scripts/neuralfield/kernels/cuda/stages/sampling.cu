@@ -2,15 +2,18 @@
 // Footprint), coordinates.py, fields/network.py (CornerBias).
 //
 // Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SAMPLING (0 all pixels in order, 1 random
-// order, 2 by density), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK, TILES_AT_ONCE.
+// order, 2 by density), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK, THREADS.
 //
-// A block draws the pixels of TILES_PER_BLOCK tiles, a thread each, and then the points of
-// TILES_AT_ONCE of them at once, a thread a row. Arithmetic is rounded step by step, as array
-// libraries do it: contracted multiply-adds would change last bits.
+// A block draws the pixels of TILES_PER_BLOCK tiles, a thread each, and then their points: two
+// neighbours of a group are a thread's, as they share a random draw. Arithmetic is rounded step by
+// step, as array libraries do it: contracted multiply-adds would change last bits.
 #include "random_order.cuh"
 
 #define PIXEL_COUNT (WIDTH * HEIGHT)
-#define THREADS (TILE_ROWS * TILES_AT_ONCE)
+#define BLOCK_PIXELS (TILES_PER_BLOCK * TILE_PIXELS)
+#define DRAWS_0 ((GROUP_0_POINTS + 1) / 2)  // for a pixel's first group of points, and for both
+#define DRAWS (DRAWS_0 + (POINTS - GROUP_0_POINTS + 1) / 2)
+#define PIXELS_AT_ONCE (THREADS / DRAWS)
 #define STREAM_JITTER 1u
 #define STREAM_DENSITY 2u
 
@@ -50,13 +53,6 @@ __device__ __forceinline__ float axis_centre(int index, double half_side) {
     return float(__dmul_rn(2.0 * fraction - 1.0, half_side));
 }
 
-#if FOOTPRINT
-// Of a group's points.
-__device__ __forceinline__ double share_of_group(double points, int group) {
-    return group ? quotient<POINTS - GROUP_0_POINTS>(points) : quotient<GROUP_0_POINTS>(points);
-}
-#endif
-
 // u or v of the original network's inputs.
 __device__ __forceinline__ float corner_input(float coordinate, int side) {
     const int longer = WIDTH > HEIGHT ? WIDTH : HEIGHT;
@@ -64,56 +60,131 @@ __device__ __forceinline__ float corner_input(float coordinate, int side) {
     return __fdiv_rn(index, float(side > 1 ? side - 1 : 1));
 }
 
-// A row of a tile whose slots have these pixels. All threads of a block come here together.
-__device__ __forceinline__ void sample_row(int tile, const int* pixels, long long step,
-                                           float2* __restrict__ inputs, unsigned long long seed) {
-    const int row = threadIdx.x % TILE_ROWS, slot = row / POINTS, point = row % POINTS;
-    const bool is_valid = tile < TILES && slot < TILE_PIXELS && tile * TILE_PIXELS + slot < PIXELS;
-    const int pixel = is_valid ? pixels[slot] : 0;
-    const double longer = WIDTH > HEIGHT ? WIDTH : HEIGHT;
-    float x = axis_centre<WIDTH>(pixel % WIDTH, double(WIDTH) / longer);
-    float y = axis_centre<HEIGHT>(pixel / WIDTH, double(HEIGHT) / longer);
+// A pixel of the batch that has been drawn.
+struct Pixel {
+    int index;
+    float2 centre;
+
+    __device__ __forceinline__ static Pixel of(int index) {
+        const double longer = WIDTH > HEIGHT ? WIDTH : HEIGHT;
+        return {index, make_float2(axis_centre<WIDTH>(index % WIDTH, double(WIDTH) / longer),
+                                   axis_centre<HEIGHT>(index / WIDTH, double(HEIGHT) / longer))};
+    }
+};
+
+// The points of a draw: two neighbours of a group, or its last.
+struct Draw {
+    int number, group;
+    int first, members;  // in the group
+
+    __device__ __forceinline__ static Draw of(int number) {
+        const int group = number >= DRAWS_0;
+        return {number, group, 2 * (number - group * DRAWS_0),
+                group ? POINTS - GROUP_0_POINTS : GROUP_0_POINTS};
+    }
+
+    __device__ __forceinline__ int count() const { return min(members - first, 2); }
+};
 
 #if FOOTPRINT
-    // Each group of points is a Latin hypercube: point k is in column k, and in the row that the
-    // k-th smallest key belongs to.
-    __shared__ unsigned short keys[TILES_AT_ONCE][TILE_ROWS];
-    __shared__ unsigned char row_of[TILES_AT_ONCE][TILE_ROWS];
-    const int local_tile = threadIdx.x / TILE_ROWS, group = point >= GROUP_0_POINTS;
-    const int member = group ? point - GROUP_0_POINTS : point;
-    const int members = group ? POINTS - GROUP_0_POINTS : GROUP_0_POINTS;
-    const int first = row - member;  // row of the group's first point
-    const unsigned int index = group * ((GROUP_0_POINTS + 1) / 2) + member / 2;
-    Words words = philox({(unsigned int)pixel, index, (unsigned int)step, STREAM_JITTER}, seed);
-    unsigned int word0 = member % 2 ? words.w2 : words.w0;
-    unsigned int word1 = member % 2 ? words.w3 : words.w1;
-    const unsigned short key = ((word0 & 255u) << 8) | (word1 & 255u);
-    keys[local_tile][row] = key;
-    __syncthreads();
-    if (is_valid) {
-        int smaller = 0;
-        for (int other = 0; other < members; ++other) {
-            unsigned short its = keys[local_tile][first + other];
-            smaller += its < key || (its == key && other < member);
+// Of a group's points.
+__device__ __forceinline__ double share_of_group(double points, int group) {
+    return group ? quotient<POINTS - GROUP_0_POINTS>(points) : quotient<GROUP_0_POINTS>(points);
+}
+
+// The rows of the points of a draw, whose group begins at the number `group_first` of the points
+// that a block works on: point k is in the row that the k-th smallest key belongs to.
+__device__ __forceinline__ void find_rows(int (&rows)[2], const unsigned int (&keys)[2],
+                                          const Draw& draw, int group_first, bool is_valid) {
+    if constexpr (GROUP_0_POINTS <= 2) {
+        rows[0] = draw.members > 1 && keys[1] < keys[0];
+        rows[1] = 1 - rows[0];
+    } else {
+        __shared__ unsigned short all_keys[2 * THREADS];
+        __shared__ unsigned char row_of[2 * THREADS];
+        const int own = group_first + draw.first, count = is_valid ? draw.count() : 0;
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            if (i < count) all_keys[own + i] = keys[i];
+        __syncthreads();
+        int smaller[2] = {};
+#pragma unroll 1
+        for (int other = 0; other < draw.members && is_valid; ++other) {
+            const unsigned int its = all_keys[group_first + other];
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+                smaller[i] += its < keys[i] || (its == keys[i] && other < draw.first + i);
         }
-        row_of[local_tile][first + smaller] = member;
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            if (i < count) row_of[group_first + smaller[i]] = draw.first + i;
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            if (i < count) rows[i] = row_of[own + i];
     }
-    __syncthreads();
-    if (is_valid) {
-        const double side = 2.0 / longer;
-        double column_place = share_of_group(double(member) + uniform(word0), group);
-        double row_place = share_of_group(double(row_of[local_tile][row]) + uniform(word1), group);
-        x = float(__dadd_rn(double(x), __dmul_rn(__dsub_rn(column_place, 0.5), side)));
-        y = float(__dadd_rn(double(y), __dmul_rn(__dsub_rn(row_place, 0.5), side)));
+}
+
+// Each group of points is a Latin hypercube: point k is in column k. All threads of a block come
+// here together.
+__device__ __forceinline__ void spread(float2 (&points)[2], const Pixel& pixel, const Draw& draw,
+                                       int group_first, bool is_valid, long long step,
+                                       unsigned long long seed) {
+    const Words words = philox(
+        {(unsigned int)pixel.index, (unsigned int)draw.number, (unsigned int)step, STREAM_JITTER},
+        seed);
+    const unsigned int across[2] = {words.w0, words.w2}, down[2] = {words.w1, words.w3};
+    unsigned int keys[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) keys[i] = (across[i] & 255u) << 8 | (down[i] & 255u);
+    int rows[2] = {};
+    find_rows(rows, keys, draw, group_first, is_valid);
+    const double side = 2.0 / (WIDTH > HEIGHT ? WIDTH : HEIGHT);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        double column_place =
+            share_of_group(double(draw.first + i) + uniform(across[i]), draw.group);
+        double row_place = share_of_group(double(rows[i]) + uniform(down[i]), draw.group);
+        points[i].x =
+            float(__dadd_rn(double(pixel.centre.x), __dmul_rn(__dsub_rn(column_place, 0.5), side)));
+        points[i].y =
+            float(__dadd_rn(double(pixel.centre.y), __dmul_rn(__dsub_rn(row_place, 0.5), side)));
     }
+}
 #endif
+
+// The points of a block's pixels; rows without one are zeros.
+__device__ __forceinline__ void sample_points(const Pixel* pixels, int first_tile, long long step,
+                                              float2* __restrict__ inputs,
+                                              unsigned long long seed) {
+    const int local = threadIdx.x / DRAWS;
+    const Draw draw = Draw::of(threadIdx.x % DRAWS);
+    const int first_point = draw.group * GROUP_0_POINTS;
+#pragma unroll 1
+    for (int first = 0; first < BLOCK_PIXELS; first += PIXELS_AT_ONCE) {
+        const int slot = first + local, tile = first_tile + slot / TILE_PIXELS;
+        const bool has_rows = local < PIXELS_AT_ONCE && slot < BLOCK_PIXELS && tile < TILES;
+        const bool is_valid = has_rows && first_tile * TILE_PIXELS + slot < PIXELS;
+        const Pixel pixel = is_valid ? pixels[slot] : Pixel();
+        float2 points[2] = {pixel.centre, pixel.centre};
+#if FOOTPRINT
+        spread(points, pixel, draw, local * POINTS + first_point, is_valid, step, seed);
+#endif
+        if (!has_rows) continue;
+        float2* rows = inputs + (long long)tile * TILE_ROWS + slot % TILE_PIXELS * POINTS;
+        for (int i = 0; i < draw.count(); ++i) {
+            float2 point = points[i];
 #if ENCODING == 1
-    x = corner_input(x, WIDTH);
-    y = corner_input(y, HEIGHT);
+            point = make_float2(corner_input(point.x, WIDTH), corner_input(point.y, HEIGHT));
 #endif
-    if (tile < TILES)
-        inputs[(long long)tile * TILE_ROWS + row] =
-            is_valid ? make_float2(x, y) : make_float2(0.0f, 0.0f);
+            rows[first_point + draw.first + i] = is_valid ? point : make_float2(0.0f, 0.0f);
+        }
+    }
+    constexpr int used = TILE_PIXELS * POINTS;
+    if constexpr (used < TILE_ROWS)
+        for (int i = threadIdx.x; i < TILES_PER_BLOCK * TILE_ROWS; i += THREADS)
+            if (i % TILE_ROWS >= used && first_tile + i / TILE_ROWS < TILES)
+                inputs[(long long)first_tile * TILE_ROWS + i] = make_float2(0.0f, 0.0f);
 }
 
 // The rows of a block's tiles, for the step after `step` finished ones.
@@ -123,13 +194,13 @@ __device__ __forceinline__ void sample_rows(long long step, const double* __rest
                                             float2* __restrict__ inputs,
                                             float* __restrict__ targets,
                                             float* __restrict__ weights, unsigned long long seed) {
-    __shared__ int pixel_of[TILES_PER_BLOCK * TILE_PIXELS];
+    __shared__ Pixel pixels[BLOCK_PIXELS];
     const int first_tile = blockIdx.x * TILES_PER_BLOCK, first_slot = first_tile * TILE_PIXELS;
-    for (int i = threadIdx.x; i < TILES_PER_BLOCK * TILE_PIXELS; i += THREADS) {
+    for (int i = threadIdx.x; i < BLOCK_PIXELS; i += THREADS) {
         const int slot = first_slot + i;
         if (slot >= PIXELS) break;
         const int pixel = pixel_of_slot(slot, step, cumulative, part_starts, seed);
-        pixel_of[i] = pixel;
+        pixels[i] = Pixel::of(pixel);
         for (int channel = 0; channel < CHANNELS; ++channel)
             targets[(long long)slot * CHANNELS + channel] =
                 values[(long long)pixel * CHANNELS + channel];
@@ -140,8 +211,7 @@ __device__ __forceinline__ void sample_rows(long long step, const double* __rest
 #endif
     }
     __syncthreads();
-    for (int i = threadIdx.x / TILE_ROWS; i < TILES_PER_BLOCK; i += TILES_AT_ONCE)
-        sample_row(first_tile + i, pixel_of + i * TILE_PIXELS, step, inputs, seed);
+    sample_points(pixels, first_tile, step, inputs, seed);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

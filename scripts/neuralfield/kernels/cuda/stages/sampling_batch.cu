@@ -1,10 +1,11 @@
 // Sampling for several networks of one shape in one launch; the second coordinate of a block is the
 // network's number.
 //
-// It draws for the next step beside the pass of this one, on multiprocessors that are done with
-// that: each network has two batches, which steps take in turn. Blocks end when they have drawn,
-// all but the last, which waits for the pass: so the kernel behind this one has the pass behind
-// it, too.
+// It draws for the next step beside the pass of this one: each network has two batches, which steps
+// take in turn. A block has room beside one of the pass, as long as that leaves it its 4096
+// registers; others go to multiprocessors that the pass leaves free. Blocks end when they have
+// drawn, all but the last, which waits for the pass: so the kernel behind this one has the pass
+// behind it, too.
 //
 // Constants: those of sampling.cu, which hold for all.
 #include "dependent_launch.cuh"
