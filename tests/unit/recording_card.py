@@ -122,6 +122,10 @@ class Stage:
         """Put on the current stream where steps begin."""
         self._card.launch(f"step {first_step}")
 
+    def begin(self, first_step: int) -> None:
+        """Put on the current stream what is due of a batch's update before steps."""
+        self._card.launch(f"{self.name} begins at {first_step}")
+
     def partial_gradients(self) -> list[Any]:
         """None."""
         return []

@@ -105,11 +105,11 @@ def members(card, monkeypatch):
 
 def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(card, members):
     batch = CudaBatch(card.device, members)
-    begin = ["sample first", "prepare pass", "prepare pass"]
-    assert card.done == ["step 0", *begin, "pass"]
+    assert card.done == ["update begins at 0", "sample first", "pass"]
     card.done.clear()
     batch.run(8, 17)
-    assert card.done == ["step 8", *begin, *17 * ["pass", "sample", "update"]]
+    begin = ["update begins at 8", "sample first"]
+    assert card.done == [*begin, *17 * ["pass", "sample", "update"]]
 
 
 def test_a_batch_keeps_nothing_of_an_engine_that_is_closed(card, members):

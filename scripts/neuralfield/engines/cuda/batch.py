@@ -60,11 +60,9 @@ class CudaBatch:
         self._steps.close()
 
     def _begin(self, first_step: int) -> None:
-        self._update.set_step(first_step)
+        self._update.begin(first_step)
         if not self._is_constant:
             self._sampling.launch_first()
-        for engine in self.engines:  # no pass is kept here: an engine that is closed lets it go
-            engine.stages.own_pass.prepare()
 
     def _launch_step(self) -> None:
         with named_range(self._cuda, "pass: hopper-narrow, batch"):

@@ -11,7 +11,8 @@
 // the wait of update_batch.cu has the update of the step before behind it, but no pass.
 //
 // Before their wait
-//   update.cu and update_batch.cu read what the update before them wrote;
+//   update.cu and update_batch.cu read what the update before them wrote, and write the next step's
+//     scalars over those that it has read;
 //   hopper_narrow_batch.cu reads what sampling_batch.cu drew before the update that is ending;
 //   sampling_batch.cu, while a pass is under way, reads the number of its step from the update before
 //     that, and fills a batch that the pass before it has read;

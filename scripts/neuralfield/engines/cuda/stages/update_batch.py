@@ -32,14 +32,16 @@ class UpdateBatch:
         works = len(tables[0][0])
         module = compile_module("update_batch.cu", stages[0].constants | {"BLOCKS": works})
         kernel = module.get_function("update_batch")
-        self._set_steps = module.get_function("set_steps")
-        self._grid = (1, len(stages))
-        grid = (1 + -(-works // STRANDS), len(stages))  # a warp for each
+        self._begin_steps = module.get_function("begin_steps")
+        blocks = 1 + -(-works // STRANDS)  # a warp for each of the works
+        self._grid = (blocks, len(stages))
+        grid = (blocks, 1 + len(stages))
         self._update = DependentLaunch(device, kernel, grid, THREADS, (self._members,))
 
-    def set_step(self, first_step: int) -> None:
-        """Put on the current stream: the next step comes after `first_step` finished ones."""
-        self._set_steps(self._grid, (1,), (np.int64(first_step), self._members))
+    def begin(self, first_step: int) -> None:
+        """Put on the current stream: the next step comes after `first_step` finished ones. Packs
+        the weights, which the update does from then on."""
+        self._begin_steps(self._grid, (THREADS,), (np.int64(first_step), self._members))
 
     def launch(self) -> None:
         """Put the stage on the current stream."""

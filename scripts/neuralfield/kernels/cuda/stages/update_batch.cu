@@ -1,8 +1,12 @@
 // The update of several networks of one shape in one launch; the second coordinate of a block is
-// the network's number.
+// the network's number plus 1.
 //
 // Passes leave sums of parts, one for each of a block's warps alone, which are few: here a warp has
-// all that a block has alone, and adds them up in the same order.
+// all that a block has alone, and adds them up in the same order. What no pass changes is on its way
+// before the wait.
+//
+// The first blocks, of no network, prepare the next steps' scalars: they take long, and begin where
+// the pass leaves multiprocessors free.
 //
 // Constants: those of update.cu, which hold for all.
 #include "update.cu"
@@ -21,70 +25,182 @@ struct Member {
     float* direction_squares;
 };
 
-extern "C" __global__ void set_steps(long long first_step, const Member* members) {
-    const Member& member = members[blockIdx.y];
-    *member.step_taken = first_step;
-    member.scalars[first_step & 1] = scalars_of(first_step, *member.schedule);
+// By one thread of a block whose threads have read the step: whether all other blocks have, too.
+// Who is told so counts the step, but not before the wait: sampling reads it as well.
+__device__ __forceinline__ bool is_last_reader(const Member& member) {
+    __threadfence();
+    const unsigned int before = atomicAdd(member.blocks_done, 1u);
+    __threadfence();
+    return before == gridDim.x;  // a network's blocks, and one of scalars
 }
 
-// The sum of up to WARPS parts of one element.
-__device__ __forceinline__ float sum_of_few_parts(const float* __restrict__ at, int parts,
-                                                  int part_stride) {
-    float loaded[WARPS];
+__device__ __forceinline__ void count_step(const Member& member, long long step) {
+    *member.step_taken = step + 1;
+    *member.blocks_done = 0;
+}
+
+// Of the networks' next steps, a thread each.
+__device__ __forceinline__ void prepare_scalars(const Member* members) {
+    const int networks = gridDim.y - 1;
+    for (int i = blockIdx.x * THREADS + threadIdx.x; i < networks; i += gridDim.x * THREADS) {
+        const Member& member = members[i];
+        const long long step = __ldcg(member.step_taken);
+        const bool is_last = is_last_reader(member);
+        member.scalars[(step + 1) & 1] = scalars_of(step + 1, *member.schedule);
+        wait_for_earlier_kernels();
+        if (is_last) count_step(member, step);
+    }
+}
+
+// The gradient of an element, or of four: the sum of up to WARPS parts, all of which are on their
+// way before the first is added.
+template <typename Number>
+__device__ __forceinline__ Number sum_of_few_parts(const float* first, int parts, int stride) {
+    Number loaded[WARPS] = {};
+#pragma unroll
+    for (int part = 0; part < WARPS; ++part, first += stride)
+        if (part < parts) loaded[part] = __ldcg((const Number*)first);
+    Number sum = {};
 #pragma unroll
     for (int part = 0; part < WARPS; ++part)
-        loaded[part] = at[(long long)min(part, parts - 1) * part_stride];
-    float sum = 0.0f;
-#pragma unroll
-    for (int part = 0; part < WARPS; ++part)
-        if (part < parts) sum += loaded[part];
+        if (part < parts) add_to(sum, loaded[part]);
     return sum;
 }
 
-// So many elements of each of a warp's threads, from the one that is given: all loads are on their
-// way before the first is stored. Beyond the last the last is loaded again.
-template <int count>
-__device__ __forceinline__ void move_elements(const Work& work, const Elements& elements, int first,
-                                              Scalars now) {
-    Element mine[count];
-    float gradients[count];
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-        const int own = min(first + 32 * i, work.size - 1);
-        const int row = own / work.columns, column = own - row * work.columns;
-        const float* at = work.partials + (long long)row * work.row_stride + column;
-        mine[i] = elements.load(work, own, false);
-        gradients[i] = work.scale * sum_of_few_parts(at, work.parts, work.part_stride);
-    }
-#pragma unroll
-    for (int i = 0; i < count; ++i)
-        if (first + 32 * i < work.size) {
-            move(mine[i], gradients[i], now);
-            elements.store(work, first + 32 * i, mine[i]);
-        }
+// 16 bytes on their way to shared memory, past registers and the first-level cache.
+__device__ __forceinline__ void start_copy(float4* to, const float* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     (unsigned int)__cvta_generic_to_shared(to)),
+                 "l"(from)
+                 : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) update_batch(const Member* members) {
-    const Member& member = members[blockIdx.y];
-    const long long step = __ldcg(member.step_taken);  // which only the update before has changed
-    if (blockIdx.x == 0) {
-        if (threadIdx.x == 0)  // as in `update`
-            member.scalars[(step + 1) & 1] = scalars_of(step + 1, *member.schedule);
-        wait_for_earlier_kernels();
-        add_totals(member.loss_partials, member.totals);
-    } else {
-        const int index = (blockIdx.x - 1) * WARPS + threadIdx.x / 32;
-        const Elements elements = {member.parameters, member.moments1, member.moments2};
-        const Work work = member.works[min(index, BLOCKS - 1)];
-        const Scalars now = load_scalars(member.scalars + (step & 1));
-        wait_for_earlier_kernels();
-        const int first = work.first + threadIdx.x % 32;
-        if (index < BLOCKS) {
-            if (work.is_vector)
-                move_elements<4>(work, elements, first, now);
-            else
-                move_elements<1>(work, elements, first, now);
-        }
+__device__ __forceinline__ void wait_for_copies() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// Four neighbouring elements of a thread. They wait in shared memory, each thread's for itself: the
+// registers are for the parts.
+struct FourElements {
+    float4 (*kept)[THREADS];  // parameters, both moments, gradients
+    int at;                   // in the parameters
+    const float* partials;
+    int parts, part_stride;
+    float scale, copy_factor;
+    int copy;  // place of the copy for products; -1: there is none
+
+    __device__ __forceinline__ FourElements(const Work& work, int own, float4 (*kept)[THREADS])
+        : kept(kept),
+          at(work.parameter_offset + own),
+          parts(work.parts),
+          part_stride(work.part_stride),
+          scale(work.scale),
+          copy_factor(work.copy_factor) {
+        const int row = own / work.columns, column = own - row * work.columns;
+        partials = work.partials + (long long)row * work.row_stride + column;
+        copy = work.forward ? place_in_blocks(row, column, work.columns) : -1;
     }
-    count_step(step, member.step_taken, member.blocks_done);
+
+    __device__ __forceinline__ void start_loading(const Member& member) const {
+        start_copy(&kept[0][threadIdx.x], member.parameters + at);
+        if (ADAM || HAS_MOMENTUM) start_copy(&kept[1][threadIdx.x], member.moments1 + at);
+        if (ADAM) start_copy(&kept[2][threadIdx.x], member.moments2 + at);
+    }
+
+    __device__ __forceinline__ void move_all(const Member& member, const Work& work,
+                                             Scalars now) const {
+        const float4 sum = sum_of_few_parts<float4>(partials, parts, part_stride);
+        kept[3][threadIdx.x] =
+            make_float4(scale * sum.x, scale * sum.y, scale * sum.z, scale * sum.w);
+        wait_for_copies();
+        float* mine[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) mine[i] = (float*)&kept[i][threadIdx.x];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            Element element = {mine[0][i], mine[1][i], mine[2][i]};
+            move(element, mine[3][i], now);
+            mine[0][i] = element.parameter;
+            mine[1][i] = element.moment1;
+            mine[2][i] = element.moment2;
+        }
+        const float4 moved = kept[0][threadIdx.x];
+        *(float4*)(member.parameters + at) = moved;
+        if (ADAM || HAS_MOMENTUM) *(float4*)(member.moments1 + at) = kept[1][threadIdx.x];
+        if (ADAM) *(float4*)(member.moments2 + at) = kept[2][threadIdx.x];
+        if (copy < 0) return;
+        const __half2 pairs[2] = {__floats2half2_rn(copy_factor * moved.x, copy_factor * moved.y),
+                                  __floats2half2_rn(copy_factor * moved.z, copy_factor * moved.w)};
+        *(uint2*)(work.forward + copy) = *(const uint2*)pairs;  // there are no transposes
+    }
+};
+
+// Where the elements of a warp end.
+__device__ __forceinline__ int end_of(const Work& work) {
+    return min(work.first + (work.is_vector ? 128 : 32), work.size);
+}
+
+// Elements of a warp that cannot be loaded four at a time.
+__device__ __forceinline__ void move_singly(const Work& work, const Elements& elements,
+                                            Scalars now) {
+#pragma unroll 1
+    for (int own = work.first + threadIdx.x % 32; own < end_of(work); own += 32) {
+        Element mine = elements.load(work, own, false);
+        const int row = own / work.columns, column = own - row * work.columns;
+        const float* at = work.partials + (long long)row * work.row_stride + column;
+        move(mine, work.scale * sum_of_few_parts<float>(at, work.parts, work.part_stride), now);
+        elements.store(work, own, mine);
+    }
+}
+
+// Before steps are taken: how many have been, and weights' copies for products, which the update
+// keeps up to date from then on. Grid: (a network's blocks, networks).
+extern "C" __global__ void __launch_bounds__(THREADS)
+    begin_steps(long long first_step, const Member* members) {
+    const Member& member = members[blockIdx.y];
+    const int index = (int(blockIdx.x) - 1) * WARPS + threadIdx.x / 32;
+    if (index < 0) {
+        if (threadIdx.x > 0) return;
+        *member.step_taken = first_step;
+        member.scalars[first_step & 1] = scalars_of(first_step, *member.schedule);
+    } else if (index < BLOCKS) {
+        const Work& work = member.works[index];
+        if (!work.forward) return;
+        for (int own = work.first + threadIdx.x % 32; own < end_of(work); own += 32)
+            place_weight(work.copy_factor * member.parameters[work.parameter_offset + own],
+                         own / work.columns, own % work.columns, work.size / work.columns,
+                         work.columns, work.forward, work.backward);
+    }
+}
+
+// Grid: (a network's blocks, 1 + networks). Registers are few, so that many blocks have room at
+// once: one that has none begins when another ends.
+extern "C" __global__ void __launch_bounds__(THREADS, 5) update_batch(const Member* members) {
+    __shared__ float4 kept[4][THREADS];
+    __shared__ bool is_last;  // of one thread
+    if (blockIdx.y == 0) {
+        prepare_scalars(members);
+        return;
+    }
+    const Member& member = members[blockIdx.y - 1];
+    const long long step = __ldcg(member.step_taken);  // which only the update before has changed
+    const int index = (int(blockIdx.x) - 1) * WARPS + threadIdx.x / 32;
+    const Work& work = member.works[min(max(index, 0), BLOCKS - 1)];
+    const bool goes_by_fours =
+        work.is_vector && work.parameter_offset % 4 == 0 && work.size % 4 == 0;
+    const int own = work.first + threadIdx.x % 32 * 4;
+    const FourElements four(work, own, kept);
+    const bool has_four = 0 <= index && index < BLOCKS && goes_by_fours && own < work.size;
+    if (has_four) four.start_loading(member);
+    const Scalars now = load_scalars(member.scalars + (step & 1));
+    __syncthreads();
+    if (threadIdx.x == 0) is_last = is_last_reader(member);
+    wait_for_earlier_kernels();
+    if (threadIdx.x == 0 && is_last) count_step(member, step);
+    if (blockIdx.x == 0)
+        add_totals(member.loss_partials, member.totals);
+    else if (has_four)
+        four.move_all(member, work, now);
+    else if (index < BLOCKS && !goes_by_fours)
+        move_singly(work, {member.parameters, member.moments1, member.moments2}, now);
 }
