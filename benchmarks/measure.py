@@ -175,13 +175,16 @@ class Report:
         int
             1 where a check of correctness was not passed, else 0: the exit status.
         """
-        text = self.markdown(environment)
+        self.write(environment, output)
+        print("\n" + self.markdown(environment))
+        return 1 if self.failures else 0
+
+    def write(self, environment: dict[str, Any], output: Path | None) -> None:
+        """Write the report as it is now, if asked to; parameters as `publish`'s."""
         if output:
             output.parent.mkdir(parents=True, exist_ok=True)
-            output.write_text(text)
+            output.write_text(self.markdown(environment))
             output.with_suffix(".json").write_text(self.json(environment))
-        print("\n" + text)
-        return 1 if self.failures else 0
 
     def markdown(self, environment: dict[str, Any]) -> str:
         """The whole report; tables last."""

@@ -5,6 +5,7 @@ what ours should.
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from peers_torch import torch_device
+from peers_torch_hashgrid import hashgrid
 from torch import nn
 
 from neuralfield.coordinates import pixel_centres
@@ -191,6 +193,7 @@ PAPERS: dict[str, Callable[..., nn.Module]] = {
     "wire": wire,
     "gauss": gauss,
     "fourier": fourier,
+    "hashgrid": hashgrid,
     "cafe": cafe,
 }
 """By our types of fields; each takes channels and the settings of ours that it has."""
@@ -228,7 +231,8 @@ def learn_as_in_paper(
     Parameters
     ----------
     task : PictureTask
-        Its picture, and how it is trained: by ``adam`` or ``muon``, with mean squared error.
+        Its picture, and how it is trained: by ``adam`` or ``muon``, with mean squared error;
+        ``keep_best`` looks at every step.
     field : dict
         Type and settings.
     device : Device
@@ -256,17 +260,23 @@ def learn_as_in_paper(
         settings.steps,
     )
     torch.set_flush_denormal(True)  # the far ends of bells: processors are slow at them
+    lowest, best = float("inf"), None
     for step in range(settings.steps):
         for optimizer in optimizers:
             optimizer.param_groups[0]["lr"] = schedule(step)
             optimizer.zero_grad()
         values = 0.5 * network(points) + 0.5
-        nn.functional.mse_loss(values, target).backward()
+        loss = nn.functional.mse_loss(values, target)
+        if settings.keep_best and loss.item() < lowest:
+            lowest, best = loss.item(), deepcopy(network.state_dict())
+        loss.backward()
         if settings.gradient_clip_norm is not None:
             nn.utils.clip_grad_norm_(network.parameters(), settings.gradient_clip_norm)
         for optimizer in optimizers:
             optimizer.step()
     torch.set_flush_denormal(False)
+    if best is not None:
+        network.load_state_dict(best)
     with torch.no_grad():
         drawn = (0.5 * network(points) + 0.5).clamp(0, 1).cpu().numpy()
     return psnr_db(drawn.reshape(task.values.shape), task.values)

@@ -12,6 +12,10 @@ _TINY = "tiny-cuda-nn 2.0"
 _FINER_PP = "FINER++, mean of 16 pictures"
 _QUICK_STEPS, _QUICK_SIDE_PX = 3, 24
 _PAPER_STEPS = 500
+_KODAK_SIDE_PX = 768
+
+DIV2K = "div2k"
+"""The pictures of FINER's authors; any number of them may be given, and their mean counts."""
 
 FINER_AS_AUTHORS = FINER | {"first_bias": 0.7071}
 HASHGRID_AS_AUTHORS = HASHGRID_16 | {"finest_resolution": 7006}
@@ -131,6 +135,12 @@ def _grids() -> Iterator[Protocol]:
             yield Protocol(
                 *(name, HASHGRID_AS_AUTHORS, "kodim15", steps, 1e-2, db, _TINY, schedule, training)
             )
+    name, half = "hashgrid 16 x 2^15, theirs in float16", {"half": True}
+    for schedule in ("constant", "cosine"):
+        yield Protocol(
+            *(name, HASHGRID_AS_AUTHORS, "kodim15", 1000, 1e-2, None, "", schedule, beta2),
+            *(_KODAK_SIDE_PX, half),
+        )
     small, source = HASHGRID_AS_AUTHORS | {"log2_table_size": 12}, f"{_TINY} (70 to 100)"
     yield Protocol(
         *("hashgrid 16 x 2^12", small, "drawing", 2000, 1e-2, 70.0, source, "cosine", beta2)
@@ -145,7 +155,7 @@ def _div2k() -> Iterator[Protocol]:
         ("gauss", GAUSS | {"scale": 30.0}, 5e-3, 35.05),
         ("wire", WIRE, 5e-3, 32.02),
     ):
-        yield Protocol(name, field, "div2k", 5000, rate, db, _FINER_PP, "exponential")
+        yield Protocol(name, field, DIV2K, 5000, rate, db, _FINER_PP, "exponential")
 
 
 def _papers() -> Iterator[Protocol]:

@@ -7,21 +7,23 @@ from elsewhere, or are "as in the paper": a small program of the paper's formula
 (peers_torch_papers.py) is taught in PyTorch beside ours. `--pytorch` does so for all rows whose
 fields have such a program. Rows whose pictures are not given are left out. `--div2k` is for the
 folder of pictures that FINER's authors measure with, data/div2k/test_data of their repository.
+The report is written anew after each training: what is stopped early keeps what it has, and rows
+say of how many pictures and seeds they are the means.
 """
 
 import argparse
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from environment import describe, reason_against_torch
-from fits import Fit, fit, picture_of
+from fits import fit, picture_of
 from measure import Deadline, Report, markdown_table
-from protocol_rows import PROTOCOLS, Protocol
+from protocol_rows import DIV2K, PROTOCOLS, Protocol
 from threadpoolctl import threadpool_limits
 
 from neuralfield.device import Device, available_cores, select_device
@@ -43,19 +45,47 @@ def main(arguments: argparse.Namespace) -> int:
     """Measure each protocol whose pictures are given."""
     device, report = select_device(arguments.device), Report()
     deadline, lines = Deadline(arguments.limit_s), []
-    for protocol, paths in _chosen(arguments):
-        is_paper = protocol.others_db is None
-        comparison = Comparison(protocol, paths, arguments.seeds if is_paper else 1, device)
-        attempt = partial(report.attempt, _PART, comparison.row)
-        attempt(OURS, deadline, partial(comparison.ours, arguments.threads))
-        if (is_paper or arguments.pytorch) and _has_program(protocol):
-            attempt(PAPER, deadline, comparison.as_in_paper)
-        lines += comparison.lines(report)
-    report.tables.append(markdown_table(_HEADER, lines))
     found = describe(device)
     if arguments.quick:
         found["sizes"] = "tiny (--quick): these numbers say nothing of fits"
+    for protocol, paths in _chosen(arguments):
+        is_paper, reason = protocol.others_db is None, _reason_against_program(protocol)
+        comparison = Comparison(protocol, paths, arguments.seeds if is_paper else 1, device)
+        if is_paper and reason is not None:
+            report.add(_PART, comparison.row, OURS, left_out=f"nothing to compare with: {reason}")
+            continue
+        systems: dict[str, Callable[[Lesson], dict[str, Any]]]
+        systems = {OURS: partial(comparison.ours, threads=arguments.threads)}
+        if (is_paper or arguments.pytorch) and reason is None:
+            systems[PAPER] = comparison.as_in_paper
+        for system, learn in systems.items():
+            for lesson in comparison.lessons:
+                report.attempt(_PART, lesson.row, system, deadline, partial(learn, lesson))
+                report.tables = [markdown_table(_HEADER, lines + comparison.lines(report))]
+                report.write(found, arguments.output)
+        lines += comparison.lines(report)
     return report.publish(found, arguments.output)
+
+
+class Lesson(NamedTuple):
+    """One training of a protocol.
+
+    Attributes
+    ----------
+    row : str
+        Its name in the report.
+    picture_name : str
+    picture : Picture
+    seed : int
+    training : dict
+        The section `training`.
+    """
+
+    row: str
+    picture_name: str
+    picture: Picture
+    seed: int
+    training: dict[str, Any]
 
 
 class Comparison:
@@ -66,63 +96,86 @@ class Comparison:
     protocol : Protocol
     paths : list of Path
     seeds : int
-        Of the random numbers, for each picture; the mean over all counts.
+        Of the random numbers, for each picture.
     device : Device
+
+    Attributes
+    ----------
+    row : str
+        What is compared.
+    lessons : list of Lesson
+        For each seed and picture.
     """
 
     def __init__(self, protocol: Protocol, paths: list[Path], seeds: int, device: Device) -> None:
         self._protocol, self._device = protocol, device
-        pictures = [picture_of(path, protocol.side_px) for path in paths]
-        self._trainings = [
-            (picture, protocol.settings | {"random_seed": seed})
-            for picture in pictures
-            for seed in range(seeds)
-        ]
-        many = f"{len(pictures)} of " * (len(pictures) > 1)
-        size = f"{pictures[0].width}x{pictures[0].height}"
-        in_words = f", {seeds} seeds" * (seeds > 1)
-        self._picture = f"{many}{protocol.picture}, {size}{in_words}"
+        pictures = {path.stem: picture_of(path, protocol.side_px) for path in paths}
+        first = next(iter(pictures.values()))
+        self._size = f"{first.width}x{first.height}"
         words = f"{protocol.steps:,} steps, {protocol.training_in_words}"
-        self.row = f"{protocol.name}, {self._picture}, {words}"
-
-    def ours(self, threads: int) -> dict[str, Any]:
-        """Means over pictures and seeds."""
-        field, device = self._protocol.field, self._device
-        fits = [fit(picture, field, t, device, threads) for picture, t in self._trainings]
-        return Fit(*np.mean(fits, axis=0).tolist())._asdict()
-
-    def as_in_paper(self) -> dict[str, Any]:
-        """Means over pictures and seeds, by a program of the paper's formula."""
-        found_db = [self._in_pytorch(picture, t) for picture, t in self._trainings]
-        return {"db": float(np.mean(found_db))}
-
-    def lines(self, report: Report) -> list[list[str]]:
-        """Lines of the table: one for each number of others, as far as there are any."""
-        protocol = self._protocol
-        found = {e["system"]: e for e in report.entries if e["row"] == self.row and "db" in e}
-        ours = found.get(OURS)
-        if ours is None:
-            return []
-        of_paper = found[PAPER]["db"] if PAPER in found else None
-        references = [(protocol.others_db, protocol.source), (of_paper, PAPER)]
-        what = [protocol.name, self._picture, f"{ours['parameters']:,.0f}", f"{protocol.steps:,}"]
-        own_db, lost_db = ours["db"], ours["lost_db"]
-        return [
-            [
-                *(*what, protocol.training_in_words),
-                *(f"{db:.2f}", whose, f"{own_db:.2f}", f"{own_db - db:+.2f}", f"{lost_db:.2f}"),
-            ]
-            for db, whose in references
-            if db is not None
+        self.row = f"{protocol.name}, {protocol.picture}, {self._size}, {words}"
+        self.lessons = [
+            Lesson(
+                *(f"{self.row}, {name}, seed {seed}", name, picture, seed),
+                protocol.settings | {"random_seed": seed},
+            )
+            for seed in range(seeds)
+            for name, picture in pictures.items()
         ]
 
-    def _in_pytorch(self, picture: Picture, training: dict[str, Any]) -> float:
+    def ours(self, lesson: Lesson, threads: int) -> dict[str, Any]:
+        """What ours reaches."""
+        field = self._protocol.field
+        return fit(lesson.picture, field, lesson.training, self._device, threads)._asdict()
+
+    def as_in_paper(self, lesson: Lesson) -> dict[str, Any]:
+        """What a program of the paper's formula reaches."""
         from peers_torch_papers import learn_as_in_paper
 
-        settings, protocol = PictureTraining.from_mapping(training), self._protocol
-        field = protocol.field
+        settings, protocol = PictureTraining.from_mapping(lesson.training), self._protocol
+        field, picture = protocol.field, lesson.picture
         task = PictureTask(picture.values(), picture.mode, field_settings(field), settings)
-        return learn_as_in_paper(task, field, self._device, protocol.of_program)
+        return {"db": learn_as_in_paper(task, field, self._device, protocol.of_program)}
+
+    def lines(self, report: Report) -> list[list[str]]:
+        """Lines of the table, one for each number of others.
+
+        Each is of the lessons that there is a result of: of ours beside a number from elsewhere, of
+        both beside the program.
+        """
+        found = {(e["row"], e["system"]): e for e in report.entries if "db" in e}
+        taught = [lesson for lesson in self.lessons if (lesson.row, OURS) in found]
+        ours = [found[lesson.row, OURS] for lesson in taught]
+        lines = []
+        if taught and self._protocol.others_db is not None:
+            others_db, source = self._protocol.others_db, self._protocol.source
+            lines.append(self._line(taught, ours, [others_db] * len(taught), source))
+        both = [lesson for lesson in taught if (lesson.row, PAPER) in found]
+        if both:
+            ours = [found[lesson.row, OURS] for lesson in both]
+            paper_db = [found[lesson.row, PAPER]["db"] for lesson in both]
+            lines.append(self._line(both, ours, paper_db, PAPER))
+        return lines
+
+    def _line(
+        self, lessons: list[Lesson], ours: list[dict[str, Any]], theirs_db: list[float], whose: str
+    ) -> list[str]:
+        """Means; of several seeds the difference has its standard error."""
+        protocol = self._protocol
+        seeds = len({lesson.seed for lesson in lessons})
+        pictures = len({lesson.picture_name for lesson in lessons})
+        many = f"{pictures} of " * (protocol.picture == DIV2K)
+        in_words = f", {seeds} seeds" * (seeds > 1)
+        ours_db = [entry["db"] for entry in ours]
+        own_db, their_db = np.mean(ours_db), np.mean(theirs_db)
+        error_db = np.sqrt((np.var(ours_db) + np.var(theirs_db)) / max(1, len(lessons) - 1))
+        spread = f" ± {error_db:.2f}" * (seeds > 1)
+        return [
+            *(protocol.name, f"{many}{protocol.picture}, {self._size}{in_words}"),
+            *(f"{ours[0]['parameters']:,.0f}", f"{protocol.steps:,}", protocol.training_in_words),
+            *(f"{their_db:.2f}", whose, f"{own_db:.2f}", f"{own_db - their_db:+.2f}{spread}"),
+            f"{np.mean([entry['lost_db'] for entry in ours]):.2f}",
+        ]
 
 
 def _chosen(arguments: argparse.Namespace) -> Iterator[tuple[Protocol, list[Path]]]:
@@ -132,7 +185,7 @@ def _chosen(arguments: argparse.Namespace) -> Iterator[tuple[Protocol, list[Path
         title = f"{protocol.name}, {protocol.picture}, {protocol.training_in_words}"
         if not paths or not any(part in title for part in arguments.rows):
             continue
-        if protocol.others_db is None:
+        if protocol.others_db is None and protocol.side_px is None:
             protocol = dataclasses.replace(protocol, side_px=arguments.paper_side)
         if arguments.quick:
             protocol = protocol.reduced()
@@ -141,21 +194,22 @@ def _chosen(arguments: argparse.Namespace) -> Iterator[tuple[Protocol, list[Path
         yield protocol, paths
 
 
-def _has_program(protocol: Protocol) -> bool:
-    """Whether its field can be taught in PyTorch here."""
-    if reason_against_torch():
-        return False
+def _reason_against_program(protocol: Protocol) -> str | None:
+    """Why its field cannot be taught in PyTorch here; None: it can."""
+    if reason := reason_against_torch():
+        return reason
     from peers_torch_papers import PAPERS
 
-    return protocol.field["type"] in PAPERS
+    kind = protocol.field["type"]
+    return None if kind in PAPERS else f"no program of {kind} in PyTorch"
 
 
 def _pictures(name: str, arguments: argparse.Namespace) -> list[Path]:
     """The files of a protocol's pictures; none where they are not given."""
-    if name == "div2k" and arguments.div2k:
+    if name == DIV2K and arguments.div2k:
         found = sorted(arguments.div2k.glob("*.png"))
         return found or sys.exit(f"{arguments.div2k}: no *.png; expected the pictures of DIV2K")
-    if name == "div2k":
+    if name == DIV2K:
         return []
     if name == "drawing":
         return [arguments.drawing] if arguments.drawing else []

@@ -1,0 +1,126 @@
+"""The hash grid of Mueller et al. 2022 in PyTorch, as their library, tiny-cuda-nn, has it.
+
+Positions, resolutions, hash, initial numbers and the network are those of its grid encoding and
+its fully fused network; of the arithmetic there is float32, and the library's own float16.
+"""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+
+_PRIME = 2654435761
+_ROWS_MULTIPLE = 8
+_OUTPUTS_MULTIPLE = 16
+_LOSS_SCALE = 128.0
+
+
+class WeightedRows(torch.autograd.Function):
+    """Sums of weighted rows of a table; its gradient is added up in the table's own precision."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, table: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.save_for_backward(rows, weights)
+        ctx.shape = table.shape
+        weights = weights.to(table.dtype)
+        return nn.functional.embedding_bag(rows, table, per_sample_weights=weights, mode="sum")
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        rows, weights = ctx.saved_tensors
+        (slope,) = slopes
+        parts = weights.to(slope.dtype)[..., None] * slope[:, None]
+        gradient = torch.zeros(ctx.shape, dtype=slope.dtype, device=slope.device)
+        return gradient.index_add_(0, rows.flatten(), parts.flatten(0, 1)), None, None
+
+
+class HashGrid(nn.Module):
+    """Features of the corners around each point, interpolated bilinearly, for each of some grids.
+
+    Grid l has N_min b ** l - 1 cells, which need not be a whole number, shifted by half a cell.
+    """
+
+    def __init__(self, levels: int, features: int, log2_table_size: int, base: int, finest: int):
+        super().__init__()
+        growth = (finest / base) ** (1 / (levels - 1))
+        self.grids, start = [], 0
+        for level in range(levels):
+            cells = base * growth**level - 1
+            side = math.ceil(cells) + 1
+            dense = _ROWS_MULTIPLE * math.ceil(side**2 / _ROWS_MULTIPLE)
+            rows = min(dense, 1 << log2_table_size)
+            self.grids.append((cells, side, start, rows))
+            start += rows
+        self.table = nn.Parameter(torch.empty(start, features).uniform_(-1e-4, 1e-4))
+
+    def corners(self, points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows of the table and their weights, both of shape (points * levels, 4)."""
+        all_rows, all_weights = [], []
+        for cells, side, start, rows in self.grids:
+            position = (points + 1) / 2 * cells + 0.5
+            near = position.floor()
+            (u, v), (x, y) = (position - near).T, near.long().T
+            for j, i in ((0, 0), (0, 1), (1, 0), (1, 1)):
+                a, b = x + i, y + j
+                index = a ^ (b * _PRIME) if rows < side**2 else a + b * side
+                all_rows.append(start + index % rows)
+                all_weights.append((u if i else 1 - u) * (v if j else 1 - v))
+        rows, weights = torch.stack(all_rows, 1).int(), torch.stack(all_weights, 1)
+        return rows.reshape(-1, 4), weights.reshape(-1, 4)
+
+
+class HashGridNetwork(nn.Module):
+    """A hash grid before relu layers without biases.
+
+    With `half`, numbers, sums and gradients are in float16, gradients times 128 on their way back,
+    and float32 keeps what is trained: the library's arithmetic.
+    """
+
+    def __init__(self, grid: HashGrid, sizes: list[int], half: bool):
+        super().__init__()
+        self.grid, self._seen, self._corners = grid, None, None
+        self._dtype = torch.float16 if half else torch.float32
+        self.matrices = nn.ParameterList()
+        for fan_in, fan_out in pairwise(sizes):
+            is_last = fan_out == sizes[-1]
+            # theirs has 16 outputs, of which the first few count
+            outputs = max(fan_out, _OUTPUTS_MULTIPLE) if is_last else fan_out
+            bound = math.sqrt(6 / (fan_in + outputs))
+            self.matrices.append(torch.empty(fan_out, fan_in).uniform_(-bound, bound))
+        if half:
+            for parameter in self.parameters():
+                parameter.register_hook(lambda slope: slope / _LOSS_SCALE)
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        """From -1 to 1, as all programs here."""
+        if self._seen is not points:  # the same in every step
+            self._seen, self._corners = points, self.grid.corners(points)
+        rows = WeightedRows.apply(self.grid.table.to(self._dtype), *self._corners)
+        x = rows.reshape(len(points), -1)
+        for index, matrix in enumerate(self.matrices):
+            x = nn.functional.linear(torch.relu(x) if index else x, matrix.to(self._dtype))
+        x = x.float()
+        if self._dtype == torch.float16 and x.requires_grad:
+            x.register_hook(lambda slope: slope * _LOSS_SCALE)
+        return 2 * x - 1  # theirs are colours
+
+
+def hashgrid(
+    channels: int,
+    levels: int = 8,
+    features: int = 2,
+    log2_table_size: int = 12,
+    base_resolution: int = 16,
+    finest_resolution: int = 0,
+    hidden_layers: int = 2,
+    width: int = 64,
+    half: bool = False,
+) -> nn.Module:
+    """Mueller et al. 2022, as tiny-cuda-nn has it; `finest_resolution` has to be above 0."""
+    grid = HashGrid(levels, features, log2_table_size, base_resolution, finest_resolution)
+    sizes = [levels * features, *[width] * hidden_layers, channels]
+    return HashGridNetwork(grid, sizes, half)

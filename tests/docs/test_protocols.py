@@ -1,0 +1,97 @@
+"""The benchmark of other people's protocols: what of a run is kept, and what is said of it."""
+
+import shutil
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import protocols
+import pytest
+from fits import Fit
+from measure import Report
+from protocol_rows import PROTOCOLS
+from workspace import ROOT
+
+from neuralfield.device import select_device
+
+RESOURCES = ROOT / "workflow" / "resources"
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> Callable[..., Namespace]:
+    """The command's options, for tiny networks."""
+
+    def parsed(*options: str) -> Namespace:
+        report = str(tmp_path / "report.md")
+        quick = ("--quick", "--device", "cpu", "--threads", "1", "--output", report)
+        return protocols._parser().parse_args([*quick, *options])
+
+    return parsed
+
+
+@pytest.fixture
+def taught(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The dB that trainings will find, one after another; after them the run is interrupted."""
+    found_db: list[float] = []
+
+    def fit(*_: object) -> Fit:
+        if not found_db:
+            raise KeyboardInterrupt
+        return Fit(parameters=7, steps=3, seconds=1.0, db=found_db.pop(0), lost_db=0.5)
+
+    monkeypatch.setattr(protocols, "fit", fit)
+    return found_db
+
+
+def rows_of(report: Path) -> list[list[str]]:
+    """Cells of the table, without its head."""
+    lines = [line for line in report.read_text().splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:]]
+
+
+def folder_of_pictures(folder: Path, *names: str) -> Path:
+    folder.mkdir()
+    for name in names:
+        shutil.copy(RESOURCES / "savannah.png", folder / f"{name}.png")
+    return folder
+
+
+def test_a_run_that_is_interrupted_keeps_the_pictures_it_had(arguments, taught, tmp_path: Path):
+    folder = folder_of_pictures(tmp_path / "pictures", "00", "01", "02")
+    taught += [20.0, 30.0]
+    options = arguments("--div2k", str(folder), "--rows", "siren, div2k")
+    with pytest.raises(KeyboardInterrupt):
+        protocols.main(options)
+    ((network, picture, *_, whose, ours_db, difference, _),) = rows_of(options.output)
+    assert (network, picture, ours_db) == ("siren", "2 of div2k, 24x16", "25.00")
+    assert whose.startswith("FINER++") and float(difference) == pytest.approx(25 - 40.06)
+
+
+def test_what_has_nothing_to_be_compared_with_is_not_taught(
+    arguments, taught, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    monkeypatch.setattr(protocols, "reason_against_torch", lambda: "PyTorch is not installed here")
+    kodak = folder_of_pictures(tmp_path / "kodak", "kodim15", "kodim03")
+    options = arguments("--kodak", str(kodak), "--rows", "as in the paper", "--seeds", "2")
+    assert protocols.main(options) == 0
+    assert taught == [] and rows_of(options.output) == []
+    assert "siren, as in the paper" in capsys.readouterr().out
+    assert "nothing to compare with: PyTorch is not installed" in options.output.read_text()
+
+
+def test_means_over_seeds_have_their_standard_error_and_are_of_what_both_have(tmp_path: Path):
+    folder = folder_of_pictures(tmp_path / "kodak", "kodim15")
+    protocol = next(p for p in PROTOCOLS if p.others_db is None).reduced()
+    paths, device = [folder / "kodim15.png"], select_device("cpu")
+    comparison = protocols.Comparison(protocol, paths, seeds=4, device=device)
+    report, ours_db, theirs_db = Report(), [30.0, 32.0, 31.0, 99.0], [31.0, 31.5, 32.0]
+    for lesson, db in zip(comparison.lessons, ours_db, strict=True):
+        report.add("protocols", lesson.row, protocols.OURS, parameters=7, db=db, lost_db=0.0)
+    for lesson, db in zip(comparison.lessons[:3], theirs_db, strict=True):
+        report.add("protocols", lesson.row, protocols.PAPER, db=db)
+    ((_, picture, *_, theirs, _, ours, difference, _),) = comparison.lines(report)
+    assert (picture, theirs, ours) == ("kodim15, 24x16, 3 seeds", "31.50", "31.00")
+    mean, error = (float(part) for part in difference.split(" ± "))
+    variances = [float(np.var(found, ddof=1)) / 3 for found in (ours_db[:3], theirs_db)]
+    assert (mean, error) == pytest.approx((-0.5, sum(variances) ** 0.5), abs=0.01)
