@@ -76,13 +76,15 @@ class HashGrid(nn.Module):
 class HashGridNetwork(nn.Module):
     """A hash grid before relu layers without biases.
 
-    With `half`, numbers, sums and gradients are in float16, gradients times 128 on their way back,
-    and float32 keeps what is trained: the library's arithmetic.
+    Its values begin near 0, black. With `grey` they begin at 0.5, as ours do. With `half`,
+    numbers, sums and gradients are in float16, gradients times 128 on their way back, and float32
+    keeps what is trained: the library's arithmetic.
     """
 
-    def __init__(self, grid: HashGrid, sizes: list[int], half: bool):
+    def __init__(self, grid: HashGrid, sizes: list[int], half: bool, grey: bool):
         super().__init__()
         self.grid, self._seen, self._corners = grid, None, None
+        self._begin = 0.5 if grey else 0.0
         self._dtype = torch.float16 if half else torch.float32
         self.matrices = nn.ParameterList()
         for fan_in, fan_out in pairwise(sizes):
@@ -106,7 +108,7 @@ class HashGridNetwork(nn.Module):
         x = x.float()
         if self._dtype == torch.float16 and x.requires_grad:
             x.register_hook(lambda slope: slope * _LOSS_SCALE)
-        return 2 * x - 1  # theirs are colours
+        return 2 * (x + self._begin) - 1
 
 
 def hashgrid(
@@ -119,8 +121,9 @@ def hashgrid(
     hidden_layers: int = 2,
     width: int = 64,
     half: bool = False,
+    grey: bool = False,
 ) -> nn.Module:
     """Mueller et al. 2022, as tiny-cuda-nn has it; `finest_resolution` has to be above 0."""
     grid = HashGrid(levels, features, log2_table_size, base_resolution, finest_resolution)
     sizes = [levels * features, *[width] * hidden_layers, channels]
-    return HashGridNetwork(grid, sizes, half)
+    return HashGridNetwork(grid, sizes, half, grey)

@@ -18,6 +18,7 @@ from torch import nn
 
 from neuralfield.coordinates import pixel_centres
 from neuralfield.device import Device
+from neuralfield.fields import CoordinateNetwork
 from neuralfield.metrics import psnr_db
 from neuralfield.picture_task import PictureTask
 from neuralfield.schedules import Schedule
@@ -237,7 +238,7 @@ def learn_as_in_paper(
         Type and settings.
     device : Device
     own : dict
-        Settings that the program alone has.
+        Settings that the program alone has; `same_start`: it begins with our initial numbers.
 
     Returns
     -------
@@ -248,7 +249,11 @@ def learn_as_in_paper(
     torch.manual_seed(settings.random_seed)
     torch.set_float32_matmul_precision("high")
     settings_of_both = {name: value for name, value in field.items() if name != "type"}
-    network = PAPERS[field["type"]](task.shape.channels, **settings_of_both, **own).to(where)
+    own_settings = {name: value for name, value in own.items() if name != "same_start"}
+    network = PAPERS[field["type"]](task.shape.channels, **settings_of_both, **own_settings)
+    if own.get("same_start"):
+        _start_as(network, task.fresh_network())
+    network = network.to(where)
     centres = torch.from_numpy(pixel_centres(np, task.shape.width, task.shape.height))
     points = centres.float().to(where)
     target = torch.from_numpy(task.values.reshape(-1, task.shape.channels)).to(where)
@@ -280,6 +285,18 @@ def learn_as_in_paper(
     with torch.no_grad():
         drawn = (0.5 * network(points) + 0.5).clamp(0, 1).cpu().numpy()
     return psnr_db(drawn.reshape(task.values.shape), task.values)
+
+
+def _start_as(network: nn.Module, ours: CoordinateNetwork) -> None:
+    """Give it the initial numbers of one of ours: of real layers, and the waves before them."""
+    linears = [module for module in network.modules() if isinstance(module, nn.Linear)]
+    with torch.no_grad():
+        for index, linear in enumerate(linears):
+            linear.weight.copy_(torch.from_numpy(ours.arrays[f"layers.{index}.weight"].T.copy()))
+            linear.bias.copy_(torch.from_numpy(ours.arrays[f"layers.{index}.bias"].copy()))
+        for waves in network.modules():
+            if isinstance(waves, RandomWaves):
+                waves.frequencies.copy_(torch.from_numpy(ours.arrays["encoding.frequencies"]))
 
 
 def _optimizers(network: nn.Module, task: PictureTask) -> list[torch.optim.Optimizer]:

@@ -135,11 +135,13 @@ def _grids() -> Iterator[Protocol]:
             yield Protocol(
                 *(name, HASHGRID_AS_AUTHORS, "kodim15", steps, 1e-2, db, _TINY, schedule, training)
             )
-    name, half = "hashgrid 16 x 2^15, theirs in float16", {"half": True}
-    for schedule in ("constant", "cosine"):
+    for name, of_program in (
+        ("hashgrid 16 x 2^15, theirs in float16", {"half": True}),
+        ("hashgrid 16 x 2^15, theirs from grey", {"grey": True}),
+    ):
         yield Protocol(
-            *(name, HASHGRID_AS_AUTHORS, "kodim15", 1000, 1e-2, None, "", schedule, beta2),
-            *(_KODAK_SIDE_PX, half),
+            *(name, HASHGRID_AS_AUTHORS, "kodim15", 1000, 1e-2, None, "", "cosine", beta2),
+            *(_KODAK_SIDE_PX, of_program),
         )
     small, source = HASHGRID_AS_AUTHORS | {"log2_table_size": 12}, f"{_TINY} (70 to 100)"
     yield Protocol(
@@ -172,6 +174,7 @@ def _papers() -> Iterator[Protocol]:
         ("wire, as in the paper", WIRE, 5e-3, {}, {}),
         ("wire, weights as siren's", WIRE, 5e-3, {}, {"sirens_weights": True}),
         ("fourier, as in the paper", FOURIER, 1e-3, {}, {}),
+        ("fourier, the same start", FOURIER, 1e-3, {}, {"same_start": True}),
         ("cafe, as in the paper", CAFE, 5e-3, clipped, {}),
     ):
         yield Protocol(

@@ -160,20 +160,22 @@ class Comparison:
     def _line(
         self, lessons: list[Lesson], ours: list[dict[str, Any]], theirs_db: list[float], whose: str
     ) -> list[str]:
-        """Means; of several seeds the difference has its standard error."""
+        """Means; of several seeds the difference has the standard error of its mean."""
         protocol = self._protocol
         seeds = len({lesson.seed for lesson in lessons})
         pictures = len({lesson.picture_name for lesson in lessons})
         many = f"{pictures} of " * (protocol.picture == DIV2K)
         in_words = f", {seeds} seeds" * (seeds > 1)
-        ours_db = [entry["db"] for entry in ours]
-        own_db, their_db = np.mean(ours_db), np.mean(theirs_db)
-        error_db = np.sqrt((np.var(ours_db) + np.var(theirs_db)) / max(1, len(lessons) - 1))
-        spread = f" ± {error_db:.2f}" * (seeds > 1)
+        ours_db = np.array([entry["db"] for entry in ours])
+        differences_db = ours_db - theirs_db
+        spread = ""
+        if seeds > 1:
+            spread = f" ± {np.std(differences_db, ddof=1) / len(lessons) ** 0.5:.2f}"
         return [
             *(protocol.name, f"{many}{protocol.picture}, {self._size}{in_words}"),
             *(f"{ours[0]['parameters']:,.0f}", f"{protocol.steps:,}", protocol.training_in_words),
-            *(f"{their_db:.2f}", whose, f"{own_db:.2f}", f"{own_db - their_db:+.2f}{spread}"),
+            *(f"{np.mean(theirs_db):.2f}", whose, f"{np.mean(ours_db):.2f}"),
+            f"{np.mean(differences_db):+.2f}{spread}",
             f"{np.mean([entry['lost_db'] for entry in ours]):.2f}",
         ]
 
