@@ -18,24 +18,28 @@ _LOSS_SCALE = 128.0
 
 
 class WeightedRows(torch.autograd.Function):
-    """Sums of weighted rows of a table; its gradient is added up in the table's own precision."""
+    """Sums of four weighted rows of a table each, and its gradient, in the table's precision."""
 
     @staticmethod
     def forward(
         ctx: Any, table: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor
     ) -> torch.Tensor:
+        weights = weights.to(table.dtype)
         ctx.save_for_backward(rows, weights)
         ctx.shape = table.shape
-        weights = weights.to(table.dtype)
-        return nn.functional.embedding_bag(rows, table, per_sample_weights=weights, mode="sum")
+        values = table[rows[0]] * weights[0, :, None]
+        for corner in (1, 2, 3):
+            values.addcmul_(table[rows[corner]], weights[corner, :, None])
+        return values
 
     @staticmethod
     def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         rows, weights = ctx.saved_tensors
         (slope,) = slopes
-        parts = weights.to(slope.dtype)[..., None] * slope[:, None]
         gradient = torch.zeros(ctx.shape, dtype=slope.dtype, device=slope.device)
-        return gradient.index_add_(0, rows.flatten(), parts.flatten(0, 1)), None, None
+        for corner in range(4):
+            gradient.index_add_(0, rows[corner], weights[corner, :, None] * slope)
+        return gradient, None, None
 
 
 class HashGrid(nn.Module):
@@ -58,7 +62,7 @@ class HashGrid(nn.Module):
         self.table = nn.Parameter(torch.empty(start, features).uniform_(-1e-4, 1e-4))
 
     def corners(self, points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Rows of the table and their weights, both of shape (points * levels, 4)."""
+        """Rows of the table and their weights, both of shape (4, points * levels)."""
         all_rows, all_weights = [], []
         for cells, side, start, rows in self.grids:
             position = (points + 1) / 2 * cells + 0.5
@@ -67,10 +71,13 @@ class HashGrid(nn.Module):
             for j, i in ((0, 0), (0, 1), (1, 0), (1, 1)):
                 a, b = x + i, y + j
                 index = a ^ (b * _PRIME) if rows < side**2 else a + b * side
-                all_rows.append(start + index % rows)
+                all_rows.append((start + index % rows).int())
                 all_weights.append((u if i else 1 - u) * (v if j else 1 - v))
-        rows, weights = torch.stack(all_rows, 1).int(), torch.stack(all_weights, 1)
-        return rows.reshape(-1, 4), weights.reshape(-1, 4)
+        shape = (len(points), len(self.grids), 4)
+        return tuple(
+            torch.stack(found, 1).reshape(shape).permute(2, 0, 1).flatten(1).contiguous()
+            for found in (all_rows, all_weights)
+        )
 
 
 class HashGridNetwork(nn.Module):
