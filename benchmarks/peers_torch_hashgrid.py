@@ -81,25 +81,27 @@ class HashGrid(nn.Module):
 
 
 class HashGridNetwork(nn.Module):
-    """A hash grid before relu layers without biases.
+    """A hash grid before relu layers without biases, whose values begin near 0, black.
 
-    Its values begin near 0, black. With `grey` they begin at 0.5, as ours do. With `half`,
-    numbers, sums and gradients are in float16, gradients times 128 on their way back, and float32
-    keeps what is trained: the library's arithmetic.
+    With `grey` they begin at 0.5, as ours do. With `our_layers` what follows the grid is ours: He's
+    initial weights, biases, and (1 + z) / 2. With `half` numbers, sums and gradients are in
+    float16, gradients times 128 on their way back, and float32 keeps what is trained: the library's
+    arithmetic.
     """
 
-    def __init__(self, grid: HashGrid, sizes: list[int], half: bool, grey: bool):
+    def __init__(self, grid: HashGrid, sizes: list[int], half: bool, grey: bool, our_layers: bool):
         super().__init__()
         self.grid, self._seen, self._corners = grid, None, None
-        self._begin = 0.5 if grey else 0.0
+        self._begin, self._our_layers = 0.5 if grey else 0.0, our_layers
         self._dtype = torch.float16 if half else torch.float32
-        self.matrices = nn.ParameterList()
+        self.layers = nn.ModuleList()
         for fan_in, fan_out in pairwise(sizes):
-            is_last = fan_out == sizes[-1]
             # theirs has 16 outputs, of which the first few count
-            outputs = max(fan_out, _OUTPUTS_MULTIPLE) if is_last else fan_out
-            bound = math.sqrt(6 / (fan_in + outputs))
-            self.matrices.append(torch.empty(fan_out, fan_in).uniform_(-bound, bound))
+            outputs = max(fan_out, _OUTPUTS_MULTIPLE) if fan_out == sizes[-1] else fan_out
+            bound = math.sqrt(6 / (fan_in if our_layers else fan_in + outputs))
+            layer = nn.Linear(fan_in, fan_out, bias=our_layers)
+            nn.init.uniform_(layer.weight, -bound, bound)
+            self.layers.append(layer)
         if half:
             for parameter in self.parameters():
                 parameter.register_hook(lambda slope: slope / _LOSS_SCALE)
@@ -108,14 +110,16 @@ class HashGridNetwork(nn.Module):
         """From -1 to 1, as all programs here."""
         if self._seen is not points:  # the same in every step
             self._seen, self._corners = points, self.grid.corners(points)
-        rows = WeightedRows.apply(self.grid.table.to(self._dtype), *self._corners)
-        x = rows.reshape(len(points), -1)
-        for index, matrix in enumerate(self.matrices):
-            x = nn.functional.linear(torch.relu(x) if index else x, matrix.to(self._dtype))
+        features = WeightedRows.apply(self.grid.table.to(self._dtype), *self._corners)
+        x = features.reshape(len(points), -1)
+        for index, layer in enumerate(self.layers):
+            x = torch.relu(x) if index else x
+            bias = None if layer.bias is None else layer.bias.to(self._dtype)
+            x = nn.functional.linear(x, layer.weight.to(self._dtype), bias)
         x = x.float()
         if self._dtype == torch.float16 and x.requires_grad:
             x.register_hook(lambda slope: slope * _LOSS_SCALE)
-        return 2 * (x + self._begin) - 1
+        return x if self._our_layers else 2 * (x + self._begin) - 1
 
 
 def hashgrid(
@@ -129,8 +133,9 @@ def hashgrid(
     width: int = 64,
     half: bool = False,
     grey: bool = False,
+    our_layers: bool = False,
 ) -> nn.Module:
     """Mueller et al. 2022, as tiny-cuda-nn has it; `finest_resolution` has to be above 0."""
     grid = HashGrid(levels, features, log2_table_size, base_resolution, finest_resolution)
     sizes = [levels * features, *[width] * hidden_layers, channels]
-    return HashGridNetwork(grid, sizes, half, grey)
+    return HashGridNetwork(grid, sizes, half, grey, our_layers)

@@ -138,6 +138,7 @@ def _grids() -> Iterator[Protocol]:
     for name, of_program in (
         ("hashgrid 16 x 2^15, theirs in float16", {"half": True}),
         ("hashgrid 16 x 2^15, theirs from grey", {"grey": True}),
+        ("hashgrid 16 x 2^15, theirs with our layers", {"our_layers": True}),
     ):
         yield Protocol(
             *(name, HASHGRID_AS_AUTHORS, "kodim15", 1000, 1e-2, None, "", "cosine", beta2),
