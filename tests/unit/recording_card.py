@@ -110,9 +110,9 @@ class Stage:
         """Put the stage on the current stream."""
         self._card.launch(self.name)
 
-    def launch_first(self) -> None:
+    def launch_first(self, first_step: int) -> None:
         """Put on the current stream what is due of the stage before steps."""
-        self._card.launch(f"{self.name} first")
+        self._card.launch(f"{self.name} first, at {first_step}")
 
     def prepare(self) -> None:
         """Put on the current stream what is due before steps."""

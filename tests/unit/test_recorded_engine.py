@@ -105,10 +105,10 @@ def members(card, monkeypatch):
 
 def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(card, members):
     batch = CudaBatch(card.device, members)
-    assert card.done == ["update begins at 0", "sample first", "pass"]
+    assert card.done == ["sample first, at 0", "update begins at 0", "pass"]
     card.done.clear()
     batch.run(8, 17)
-    begin = ["update begins at 8", "sample first"]
+    begin = ["sample first, at 8", "update begins at 8"]
     assert card.done == [*begin, *17 * ["pass", "sample", "update"]]
 
 

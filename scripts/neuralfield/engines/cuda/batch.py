@@ -60,9 +60,11 @@ class CudaBatch:
         self._steps.close()
 
     def _begin(self, first_step: int) -> None:
-        self._update.begin(first_step)
+        # in this order: what stands right before the first pass may write nothing that a pass reads
+        # before it waits
         if not self._is_constant:
-            self._sampling.launch_first()
+            self._sampling.launch_first(first_step)
+        self._update.begin(first_step)
 
     def _launch_step(self) -> None:
         with named_range(self._cuda, "pass: hopper-narrow, batch"):

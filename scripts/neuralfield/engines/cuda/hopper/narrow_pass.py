@@ -343,7 +343,7 @@ def _sums(shape: HopperNetwork) -> int:
 
 
 def _summer_sums(shape: HopperNetwork) -> int:
-    """The same of the summer that has more of them: see best_split of hopper_narrow_batch.cu."""
+    """The same of the summer that has more of them: see best_split of hopper_strands.cuh."""
     counts = [0] * len(shape.hidden)
     for index in shape.matrices:
         counts[index] = shape.widths[index] // 2
@@ -352,7 +352,7 @@ def _summer_sums(shape: HopperNetwork) -> int:
 
 
 def _exchange_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
-    """Of the struct Exchange of hopper_narrow_batch.cu."""
+    """Of the struct Exchange of hopper_strands.cuh."""
     units, channels = alone.blocks, shape.network.layers[-1].fan_out
     chains = min(-(-alone.batch.tiles // units), alone.block_tiles)
     weights_bytes = _SUMMERS * 4 * TILE_THREADS * _summer_sums(shape) if chains > 1 else 0

@@ -8,7 +8,6 @@ import numpy as np
 from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Buffers, member_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.launch import Launch
 from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.kernels.source import compile_module
@@ -115,14 +114,14 @@ class SamplingBatch:
         constants = first.constants | {"TILES_PER_BLOCK": _BATCH_TILES}
         module = compile_module("sampling_batch.cu", constants)
         grid = -(-first.tiles // _BATCH_TILES), len(stages)
-        arguments = members, self.step_drawn
-        self._first = Launch(module.get_function("sample_first"), grid, arguments, _THREADS)
+        self._arguments, self._grid = (members, self.step_drawn), grid
+        self._first = module.get_function("sample_first")
         kernel = module.get_function("sample_next")
-        self._next = DependentLaunch(device, kernel, grid, _THREADS, arguments)
+        self._next = DependentLaunch(device, kernel, grid, _THREADS, self._arguments)
 
-    def launch_first(self) -> None:
-        """Draw for the next step, while none is under way."""
-        self._first()
+    def launch_first(self, first_step: int) -> None:
+        """Draw for the step after `first_step` finished ones, while none is under way."""
+        self._first(self._grid, (_THREADS,), (np.int64(first_step), *self._arguments))
 
     def launch(self) -> None:
         """Draw for the step after the one whose pass is on the current stream."""

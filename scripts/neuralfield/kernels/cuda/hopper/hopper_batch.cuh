@@ -131,7 +131,8 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
                 mean0 = point < points0 ? own : other;
                 mean1 = point < points0 ? other : own;
             } else {
-                const int first = valid ? row - point : 0;
+                // of one warp, lanes without a channel stay with its rows
+                const int first = 16 % POINTS == 0 || valid ? row - point : 0;
                 const int channel = Tile::shared_out ? own_channel() % CHANNELS : c;
                 for (int i = 0; i < points0; ++i) mean0 += values[first + i][channel];
                 for (int i = points0; i < POINTS; ++i) mean1 += values[first + i][channel];
@@ -163,7 +164,8 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
 
 // ---- the last layer, and the first without a matrix ---
 
-// One, x and y of this thread's points, as the sum of two rounded numbers: exact to 22 bits.
+// One, x and y of this thread's points, as the sum of two rounded numbers: exact to 22 bits
+// or, where they are small, to 3e-8.
 __device__ __forceinline__ void split_points(float (&high)[2][3], float (&low)[2][3],
                                              const float2 (&points)[2]) {
 #pragma unroll

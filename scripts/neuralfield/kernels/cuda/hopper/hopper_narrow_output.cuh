@@ -1,8 +1,8 @@
 // The last layer of a narrow network and the loss, forward and back. Four neighbouring lanes have
 // the same points, and share out the channels: see own_channel.
 //
-// Both ways are products with the weights, each of which is the sum of two of fp16, exact to 22
-// bits.
+// Both ways are products with the weights, each of which is the sum of two of fp16: exact to 22
+// bits or, where it is small, to 3e-8.
 //
 // Constants: those of hopper_batch.cuh.
 #pragma once

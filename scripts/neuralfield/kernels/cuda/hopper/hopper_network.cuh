@@ -277,20 +277,19 @@ __device__ __forceinline__ void place_coordinates(const Table& table, float* sum
 }
 
 // Output numbers z of both points. Where `keep`, the last hidden layer's z replace the sums, and
-// its values are laid out; where `cleared`, all have done with what was on the table; where `biased`,
-// the sums are z already.
-template <bool keep, bool cleared = false, bool biased = false>
+// its values are laid out.
+template <bool keep>
 __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Table& table,
                                              float* sums, const Constants& constants) {
     constexpr int layer = HIDDEN - 1, columns = LAST_WIDTH;
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; ++channel) z[0][channel] = z[1][channel] = 0.0f;
-    if (keep && !cleared) table.clear();
+    if (keep) table.clear();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
-        ConstantPairs biases = {}, weights[CHANNELS];
-        if (!biased) biases = constants_at(constants.bias[layer], column);
+        const ConstantPairs biases = constants_at(constants.bias[layer], column);
+        ConstantPairs weights[CHANNELS];
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel)
             weights[channel] = constants_at(constants.output_weight[channel], column);
@@ -301,8 +300,7 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tabl
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 float* sum = sums + column / 2 + 4 * j + 2 * i;
-                const float low = biased ? sum[0] : sum[0] + bias.x;
-                const float high = biased ? sum[1] : sum[1] + bias.y;
+                const float low = sum[0] + bias.x, high = sum[1] + bias.y;
                 value[i] = activations<ACTIVATION>(low, high, inverse_frequencies[layer]);
                 if (keep) {
                     sum[0] = low;

@@ -33,12 +33,11 @@ __device__ __forceinline__ void draw(const Member& member, long long step) {
                 batch.targets, batch.weights, member.seed);
 }
 
-// For the next step, where none is under way.
+// For the step after `step` finished ones, where none is under way.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    sample_first(const Member* members, long long* step_drawn) {
-    const Member member = members[blockIdx.y];
-    draw(member, *member.step_taken);
-    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *step_drawn = *member.step_taken;
+    sample_first(long long step, const Member* members, long long* step_drawn) {
+    draw(members[blockIdx.y], step);
+    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *step_drawn = step;
 }
 
 // For the step after the one that is under way; many blocks at once, as they wait for memory.

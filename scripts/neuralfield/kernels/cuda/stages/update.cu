@@ -176,8 +176,8 @@ __device__ void add_totals(const double* __restrict__ loss_partials, double* tot
     __shared__ double sums[2][THREADS];
     double loss = 0.0, squared_error = 0.0;
     for (int part = threadIdx.x; part < LOSS_PARTS; part += THREADS) {
-        loss += loss_partials[2 * part];
-        squared_error += loss_partials[2 * part + 1];
+        loss += __ldcg(loss_partials + 2 * part);
+        squared_error += __ldcg(loss_partials + 2 * part + 1);
     }
     sums[0][threadIdx.x] = loss;
     sums[1][threadIdx.x] = squared_error;
