@@ -45,7 +45,9 @@ TESTS = (
 )
 _IS_CHOSEN = re.compile(rf"::({'|'.join(TESTS)})\b")
 _SHARE_TO_BEGIN = 0.85  # of the time: what is under way then may still end
-_FINDING = re.compile(r"^========= (?!COMPUTE-SANITIZER|\w+ SUMMARY| )(.+)", re.MULTILINE)
+_FINDING = re.compile(
+    r"^========= (?!COMPUTE-SANITIZER|\w+ SUMMARY| )(.+(?:\n=========     and .+)*)", re.MULTILINE
+)
 
 
 def kind_of(test: str) -> str:
@@ -181,7 +183,8 @@ def add_to_report(report: Report, parts: list[Part]) -> None:
     for tool in dict.fromkeys(part.tool for part in parts):
         found = Counter(line for p in parts if p.tool == tool for line in p.findings())
         for line, times in found.most_common(20):
-            report.require(False, f"{tool}, {times} times: {line}")
+            words = re.sub(r"\s*\n=+\s*", " ", line)
+            report.require(False, f"{tool}, {times} times: {words}")
     for quantity in ("passed", "unfinished"):
         report.add_table("kernels", quantity, f"tests {quantity}")
 

@@ -26,6 +26,12 @@ __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
                  : "memory");
 }
 
+// One arrival for this warp, after what all its lanes have done.
+__device__ __forceinline__ void arrive_as_warp(uint64_t* barrier) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
+}
+
 __device__ __forceinline__ void barrier_expect_bytes(uint64_t* barrier, int bytes) {
     asm volatile(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),

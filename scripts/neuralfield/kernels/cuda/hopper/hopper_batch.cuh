@@ -114,7 +114,9 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int row = 16 * table.warp + 8 * i + table.lane / 4;
-        bool valid = has_channel && tile.is_valid(tile.pixel_of(row));
+        const int pixel = tile.pixel_of(row);
+        const bool valid =
+            Tile::shared_out ? has_channel && tile.is_valid(pixel) : tile.is_valid(pixel);
         const int point = unsigned(row) % POINTS;
         const bool counts = valid && point == 0;  // in all lanes that have the point and channel
 #pragma unroll

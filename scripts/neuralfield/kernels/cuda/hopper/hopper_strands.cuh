@@ -101,8 +101,3 @@ struct Exchange : WeightSums<(CHAINS > 1)> {
 
 static_assert(sizeof(Exchange) <= EXCHANGE_BYTES, "the host has to count more");
 
-// One arrival for this warp, after what all its lanes have done.
-__device__ __forceinline__ void arrive_as_warp(uint64_t* barrier) {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
-}

@@ -140,8 +140,8 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
             wgmma_wait<1>();
         else
             wgmma_wait<0>();
-        if (previous >= 0 && lane == 0) barrier_arrive(&shared.emptied[previous]);
-        if (!is_own && lane == 0) barrier_arrive(&shared.emptied[place.stage]);
+        if (previous >= 0) arrive_as_warp(&shared.emptied[previous]);
+        if (!is_own) arrive_as_warp(&shared.emptied[place.stage]);
         previous = is_own ? place.stage : -1;
     }
     wgmma_wait<0>();
