@@ -14,7 +14,7 @@ from neuralfield.engines.cuda.batch import is_faster_together
 from neuralfield.engines.cuda.buffers import member_table
 from neuralfield.engines.cuda.engine import BatchKind, CudaEngine
 from neuralfield.engines.cuda.hopper import narrow_pass as narrow
-from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowBatch
+from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.stages.update import STRANDS
 from neuralfield.engines.plans import batch_plan, network_plan
 

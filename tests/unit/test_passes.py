@@ -4,7 +4,8 @@ import pytest
 from make_problem import SIREN, make_problem
 
 from neuralfield.engines.cuda import engine as cuda_engine
-from neuralfield.engines.cuda.hopper import narrow_pass as narrow
+from neuralfield.engines.cuda.hopper import narrow_network as narrow
+from neuralfield.engines.cuda.hopper import narrow_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.plans import batch_plan, network_plan
 
@@ -94,11 +95,11 @@ def test_wavelets_that_16_bits_cannot_hold_are_computed_in_float32():
 def test_no_block_of_the_narrow_pass_is_larger_than_a_multiprocessor(activation, width):
     for layers in range(2, 11):
         network = network_plan(make_problem(mlp(activation, *[width] * layers)).network)
-        tiles = narrow._block_tiles(network)
+        tiles = narrow_pass._block_tiles(network)
         if tiles is None:
             continue
-        shape = narrow._shape(network, tiles)
-        parts = narrow._matrices_bytes, narrow._tiles_bytes, narrow._fixed_bytes
+        shape = narrow.narrow_network(network, tiles)
+        parts = narrow.matrices_bytes, narrow.tiles_bytes, narrow.fixed_bytes
         assert sum(part(shape) for part in parts) <= 227 * 1024
         sums = sum(shape.widths[index] for index in shape.matrices) // 2
         registers = {2: 255, 3: 168, 4: 128}[tiles]

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from neuralfield.device import Device
 from neuralfield.engines.cuda.card import card_limits
 from neuralfield.engines.cuda.engine import BatchKind, CudaEngine
-from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowBatch, HopperNarrowPass
+from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
+from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
 from neuralfield.engines.cuda.recorded_engine import memory_in_words
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch

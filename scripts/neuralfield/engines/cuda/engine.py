@@ -8,7 +8,8 @@ from neuralfield.device import Device, require_memory
 from neuralfield.engines.cuda.buffers import Buffers, Pass
 from neuralfield.engines.cuda.card import compute_capability
 from neuralfield.engines.cuda.hopper.hopper_pass import HopperPass
-from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowBatch, HopperNarrowPass
+from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
+from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
 from neuralfield.engines.cuda.hopper.product_pass import HopperProductPass
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass

@@ -1,0 +1,133 @@
+"""Several batches of narrow networks in one kernel, forwards and backwards, with all gradients.
+
+See `hopper_narrow_batch.cu`.
+"""
+
+from collections.abc import Sequence
+
+from neuralfield.device import Device
+from neuralfield.engines.cuda.card import card_limits
+from neuralfield.engines.cuda.dependent_launch import DependentLaunch
+from neuralfield.engines.cuda.hopper.narrow_network import (
+    fixed_bytes,
+    kernel_constants,
+    kernel_prelude,
+    matrices_bytes,
+    narrow_network,
+)
+from neuralfield.engines.cuda.hopper.narrow_pass import LAUNCH_TILES, HopperNarrowPass
+from neuralfield.engines.cuda.hopper.network import SHARED_LIMIT_BYTES, TILE_THREADS, HopperNetwork
+from neuralfield.engines.cuda.stages.sampling import SamplingBatch
+from neuralfield.engines.cuda.stages.update import STRANDS
+from neuralfield.kernels.source import compile_module
+
+_WORKERS, _SUMMERS, _MOST_SUMMER_SUMS = 3, 2, 32
+"""Of a block: warpgroups with a tile each, those that add up gradients, and how many sums of them
+a thread of these has room for."""
+
+_STRAND_TILE = 0.7
+"""What a tile of a strand takes, by throughput, in the unit of `LAUNCH_TILES`."""
+
+
+class HopperNarrowBatch:
+    """`HopperNarrowPass` for several trainings in one launch, with the sums that each has alone.
+
+    Parts of the gradients are as `stages.update.STRANDS` has them, in the passes' own arrays.
+
+    Parameters
+    ----------
+    device : Device
+    passes : sequence of HopperNarrowPass
+        Of networks and batches of one shape, which there is room for: see `has_room`.
+    sampling : SamplingBatch
+        Which draws their samples.
+    """
+
+    def __init__(
+        self, device: Device, passes: Sequence[HopperNarrowPass], sampling: SamplingBatch
+    ) -> None:
+        alone = passes[0]
+        shape = narrow_network(alone.network, _WORKERS)
+        constants = kernel_constants(shape, alone.batch) | {
+            "UNITS": alone.blocks,
+            "UNIT_CHAINS": alone.block_tiles,
+            "STRANDS": STRANDS,
+            "EXCHANGE_BYTES": _exchange_bytes(shape, alone),
+        }
+        module = compile_module("hopper_narrow_batch.cu", constants, kernel_prelude(shape))
+        kernel = module.get_function("hopper_narrow_batch")
+        shared_bytes = _batch_bytes(shape, alone)
+        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        even = [each.arguments for each in passes]
+        odd = [each.arguments_for(batch) for each, batch in zip(passes, sampling.odd, strict=True)]
+        members = device.xp.concatenate([*even, *odd])
+        strands = min(STRANDS, alone.blocks)
+        blocks = _network_blocks(strands, len(passes), card_limits(device)[0])
+        grid, threads = (blocks, len(passes)), TILE_THREADS * (_WORKERS + _SUMMERS)
+        arguments = members, sampling.step_drawn
+        self._pass = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
+
+    @staticmethod
+    def has_room(alone: HopperNarrowPass) -> bool:
+        """Whether a network's sums fit into registers, and what else there is into shared memory.
+
+        Parameters
+        ----------
+        alone : HopperNarrowPass
+        """
+        shape = narrow_network(alone.network, _WORKERS)
+        fits = _batch_bytes(shape, alone) <= SHARED_LIMIT_BYTES
+        return _summer_sums(shape) <= _MOST_SUMMER_SUMS and fits
+
+    @staticmethod
+    def step_tiles(tiles: int, members: int, processors: int) -> float:
+        """How long a step of so many members takes, about, as in `HopperNarrowPass.step_tiles`."""
+        blocks = _network_blocks(STRANDS, members, processors)
+        rounds = -(-blocks * members // processors)
+        return LAUNCH_TILES + _STRAND_TILE * rounds * tiles / blocks
+
+    def launch(self) -> None:
+        """Put the pass on the current stream."""
+        self._pass()
+
+
+def _network_blocks(strands: int, members: int, processors: int) -> int:
+    """Of a launch for so many networks: those that each has.
+
+    As few as take no more time than more would: the time is what the busiest multiprocessor takes
+    for its strands, one after another.
+    """
+
+    def rounds(blocks: int) -> int:
+        return -(-blocks * members // processors) * -(-strands // blocks)
+
+    return min(range(1, strands + 1), key=rounds)
+
+
+def _summer_sums(shape: HopperNetwork) -> int:
+    """Of gradients, that a thread has of the summer with more of them: see best_split of
+    hopper_strands.cuh."""
+    counts = [0] * len(shape.hidden)
+    for index in shape.matrices:
+        counts[index] = shape.widths[index] // 2
+    splits = range(len(counts))
+    return min(max(sum(counts[:split]), sum(counts[split:])) for split in splits)
+
+
+def _exchange_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
+    """Of the struct Exchange of hopper_strands.cuh."""
+    units, channels = alone.blocks, shape.network.layers[-1].fan_out
+    chains = min(-(-alone.batch.tiles // units), alone.block_tiles)
+    weights_bytes = _SUMMERS * 4 * TILE_THREADS * _summer_sums(shape) if chains > 1 else 0
+    totals_bytes = (-(-units // STRANDS) * chains + _WORKERS) * 4 * (16 + 4 * channels)
+    errors_bytes = _WORKERS * 32 * 4 * (2 + channels)
+    barriers_bytes = _WORKERS * 8 * (len(shape.hidden) + _SUMMERS)
+    return weights_bytes + totals_bytes + errors_bytes + barriers_bytes + 16
+
+
+def _batch_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
+    """Shared memory of a block that works on strands."""
+    tables = len(shape.matrices) + 1 + len(shape.hidden)
+    tables_bytes = _WORKERS * tables * shape.tile_bytes
+    rest_bytes = fixed_bytes(shape) + _exchange_bytes(shape, alone)
+    return matrices_bytes(shape) + tables_bytes + rest_bytes
