@@ -7,8 +7,8 @@ from elsewhere, or are "as in the paper": a small program of the paper's formula
 (peers_torch_papers.py) is taught in PyTorch beside ours. `--pytorch` does so for all rows whose
 fields have such a program. Rows whose pictures are not given are left out. `--div2k` is for the
 folder of pictures that FINER's authors measure with, data/div2k/test_data of their repository.
-The report is written anew after each training: what is stopped early keeps what it has, and rows
-say of how many pictures and seeds they are the means.
+The report is written anew after each training: what is stopped early keeps what it has, rows say of
+how many pictures and seeds they are the means, and `--resume` goes on where a report ends.
 """
 
 import argparse
@@ -48,6 +48,8 @@ def main(arguments: argparse.Namespace) -> int:
     found = describe(device)
     if arguments.quick:
         found["sizes"] = "tiny (--quick): these numbers say nothing of fits"
+    if arguments.resume and arguments.output and arguments.output.exists():
+        report.resume(arguments.output, found)
     for protocol, paths in _chosen(arguments):
         is_paper, reason = protocol.others_db is None, _reason_against_program(protocol)
         comparison = Comparison(protocol, paths, arguments.seeds if is_paper else 1, device)
@@ -60,10 +62,13 @@ def main(arguments: argparse.Namespace) -> int:
             systems[PAPER] = comparison.as_in_paper
         for system, learn in systems.items():
             for lesson in comparison.lessons:
+                if report.has(lesson.row, system):
+                    continue
                 report.attempt(_PART, lesson.row, system, deadline, partial(learn, lesson))
                 report.tables = [markdown_table(_HEADER, lines + comparison.lines(report))]
                 report.write(found, arguments.output)
         lines += comparison.lines(report)
+    report.tables = [markdown_table(_HEADER, lines)]
     return report.publish(found, arguments.output)
 
 
@@ -235,6 +240,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--steps", type=int, help="of all rows, in place of theirs: to see that all runs")
     add("--limit-s", type=float, default=3600.0, help="nothing is begun after so many seconds")
     add("--output", type=Path, help="Markdown file to write; a JSON file is put beside it")
+    add("--resume", action="store_true", help="keep what --output has, teach what it lacks")
     add("--quick", action="store_true", help="tiny: to see that all runs")
     return parser
 

@@ -67,6 +67,27 @@ def test_a_run_that_is_interrupted_keeps_the_pictures_it_had(arguments, taught, 
     assert whose.startswith("FINER++") and float(difference) == pytest.approx(25 - 40.06)
 
 
+def test_a_run_goes_on_where_a_report_ends(arguments, taught, tmp_path: Path, capsys):
+    folder = folder_of_pictures(tmp_path / "pictures", "00", "01", "02")
+    options = ("--div2k", str(folder), "--rows", "siren, div2k", "--resume")
+    taught += [20.0, 30.0]
+    with pytest.raises(KeyboardInterrupt):
+        protocols.main(arguments(*options))
+    taught += [46.0]
+    assert protocols.main(arguments(*options)) == 0
+    report = arguments().output
+    ((_, picture, *_, ours_db, _, _),) = rows_of(report)
+    assert taught == [] and (picture, ours_db) == ("3 of div2k, 24x16", "32.00")
+    assert "begun (UTC)" in report.read_text()
+    whole = report.read_text()
+    assert protocols.main(arguments(*options)) == 0 and rows_of(report)  # nothing is left to teach
+    assert report.read_text().splitlines()[5:] == whole.splitlines()[5:]
+    described = report.with_suffix(".json")
+    described.write_text(described.read_text().replace('"NumPy": "', '"NumPy": "0.'))
+    with pytest.raises(SystemExit, match="cannot go on with a report of another NumPy: it has 0"):
+        protocols.main(arguments(*options))
+
+
 def test_what_has_nothing_to_be_compared_with_is_not_taught(
     arguments, taught, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ):

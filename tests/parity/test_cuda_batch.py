@@ -61,6 +61,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"width": 140, "height": 140, "loss": "huber"},
     ),
 }
+OF_FEW_POINTS = ("small", "one tile", "sgd")
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,8 @@ def test_members_have_the_bytes_that_they_have_alone(gpu, always_together, case)
     assert alone[0].variant == HopperNarrowPass.name
     batch = EngineBatch(gpu, 1)
     shares = {}
-    calls = [(0, 20), (20, 3), (23, 2)]  # the last begins at an odd step: with the other batch
+    # the last begins at an odd step: with the other batch. Of many points fewer steps are as much
+    calls = [(0, 20), (20, 3), (23, 2)] if case in OF_FEW_POINTS else [(0, 2), (2, 3), (5, 2)]
     for first, count in calls:
         for engine in alone:
             engine.run(first, count)

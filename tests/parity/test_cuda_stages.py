@@ -143,12 +143,15 @@ def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, 
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
 @pytest.mark.parametrize("steps", [1, 10])
-def test_muon_moves_matrices_as_in_float64(gpu, steps, precision):
+@pytest.mark.parametrize(
+    "widths", [(512, 512, 100, 130, 17, 64, 64), (70, 70, 33, 17)], ids=["wide", "narrow"]
+)
+def test_muon_moves_matrices_as_in_float64(gpu, widths, steps, precision):
     """Of all shapes, by gradients most of which lie in few directions."""
     settings: dict[str, Any] = {
         "optimizer": "muon",
         "schedule": Schedule("constant", 1e-2, 0, 20),
-        "field": {"type": "mlp", "widths": (512, 512, 100, 130, 17, 64, 64)},
+        "field": {"type": "mlp", "widths": widths},
     }
     problem = make_problem(device=gpu, **settings)
     twin = make_problem(dtype="float64", **settings)

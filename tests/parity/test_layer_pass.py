@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from neuralfield.device import gpu_is_present, select_device, to_host
+from neuralfield.drawing import layer_draw
 from neuralfield.drawing.layer_draw import LayerDraw
 from neuralfield.engines.cuda.buffers import Buffers
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
@@ -124,16 +125,22 @@ def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu) -> None
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed"])
-@pytest.mark.parametrize("field", FIELDS, ids=lambda field: str(field))
-def test_draw(field, precision, gpu) -> None:
+@pytest.mark.parametrize(
+    ("field", "width", "height", "chunk_rows"),
+    [(FIELDS[0], 401, 353, layer_draw._CHUNK_ROWS), *((field, 51, 47, 1024) for field in FIELDS)],
+    ids=lambda value: str(value),
+)
+def test_draw(field, width, height, chunk_rows, precision, gpu, monkeypatch) -> None:
+    """In several chunks, the last one not full."""
+    monkeypatch.setattr(layer_draw, "_CHUNK_ROWS", chunk_rows)
     batch = BatchPlan(1, 1, False, "mse", HUBER_DELTA, 3, False)
     plan, parameters, *arrays = problem(field, 3, batch)
     buffers = on_card(gpu, parameters, *arrays)
     tested = LayerDraw(
         *(gpu, plan, buffers.parameters, buffers.offsets, buffers.frequencies, precision)
     )
-    columns = np.linspace(-1, 1, 401, dtype=np.float32)
-    rows = np.linspace(-0.7, 0.7, 353, dtype=np.float32)
+    columns = np.linspace(-1, 1, width, dtype=np.float32)
+    rows = np.linspace(-0.7, 0.7, height, dtype=np.float32)
     points = np.stack(np.meshgrid(columns, rows), axis=-1).reshape(-1, 2)
     expected, _, _ = layers.forward(plan, parameters, points, arrays[-1])
     found = to_host(tested.grid(gpu.asarray(columns), gpu.asarray(rows)))
