@@ -161,7 +161,7 @@ class HopperPass:
             _pass_fixed_bytes(shape), self._shared_limit_bytes, backward=True
         )
         constants = shape.constants(stages) | batch.constants()
-        constants["GRADIENT_SCALE"] = MIXED_GRADIENT_SCALE
+        constants |= {"GRADIENT_SCALE": MIXED_GRADIENT_SCALE, "BY_FOURS": False}
         constants |= {"FULL_ROUNDS": self._rounds.full, "LAST_BLOCKS": self._rounds.last_blocks}
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
         module = compile_module("hopper_pass.cu", constants, wgmma_source(products))

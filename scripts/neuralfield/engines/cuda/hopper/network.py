@@ -152,6 +152,7 @@ class HopperNetwork:
             "BLOCK_TILES": self.block_tiles,
             "STAGES": stages,
             "STAGE_BYTES": _STAGE_BYTES,
+            "BY_FOURS": True,
         }
 
 

@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
         barrier_init_fence();
     }
     constexpr Offsets parameter_offsets = PARAMETER_OFFSETS;
-    load_constants(shared.constants, parameters, frequencies, parameter_offsets);
+    load_constants(shared.constants, parameters, frequencies, parameter_offsets, blockDim.x);
     __syncthreads();
     const int block_count = (count + 64 * BLOCK_TILES - 1) / (64 * BLOCK_TILES);
     if (threadIdx.x >= CONSUMERS) {

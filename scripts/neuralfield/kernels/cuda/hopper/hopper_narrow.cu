@@ -266,7 +266,7 @@ __device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
         }
     }
     load_constants(shared.constants, arguments.parameters, arguments.frequencies,
-                   arguments.offsets);
+                   arguments.offsets, blockDim.x);
     __syncthreads();
     put_affine(shared);
     put_output(shared.output, shared.constants);

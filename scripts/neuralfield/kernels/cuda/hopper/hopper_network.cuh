@@ -2,8 +2,8 @@
 // the next matrix product, while weights stream past; sums and activations are in registers.
 //
 // Constants: REAL_WIDTHS (without padding), ACTIVATION (of all layers), FREQUENCIES,
-// INVERSE_FREQUENCIES, WAVELET_SCALE, FOURIER_COUNT, CHANNELS, and those of hopper_sizes.cuh,
-// hopper_stream.cuh and loss.cuh.
+// INVERSE_FREQUENCIES, WAVELET_SCALE, FOURIER_COUNT, CHANNELS, BY_FOURS (how Constants lie), and
+// those of hopper_sizes.cuh, hopper_stream.cuh and loss.cuh.
 //
 // Thread `lane` of warp w has rows 16 w + lane / 4 (and 8 below it) of its tile, and of every 8
 // columns the two at 2 (lane % 4): sums[4 j + 2 i + e] is row i, column 8 j + e.
@@ -162,17 +162,21 @@ struct Offsets {
     int weight[HIDDEN + 1], bias[HIDDEN + 1];
 };
 
-// Where a column's constant is: a thread has its four of 16 columns in one load.
+// Where a column's constant is. BY_FOURS, a thread has its four of 16 columns in one load, for
+// which it needs registers; else they lie as columns do. Which is faster is found by measurement.
 __device__ __forceinline__ int place_of_constant(int column) {
-    return column / 16 * 16 + column % 8 / 2 * 4 + column % 16 / 8 * 2 + column % 2;
+    return BY_FOURS ? column / 16 * 16 + column % 8 / 2 * 4 + column % 16 / 8 * 2 + column % 2
+                    : column;
 }
 
+// By the first so many threads of a block.
 __device__ inline void load_constants(Constants& constants, const float* parameters,
-                                      const float* frequencies, const Offsets& offsets) {
+                                      const float* frequencies, const Offsets& offsets,
+                                      int threads) {
     constexpr int real_widths[HIDDEN] = REAL_WIDTHS;
     constexpr float factors[HIDDEN] = FREQUENCIES;
     const int first = real_widths[0], last = real_widths[HIDDEN - 1];
-    for (int i = threadIdx.x; i < WIDEST; i += blockDim.x) {
+    for (int i = threadIdx.x; i < WIDEST; i += threads) {
         float x = 0.0f, y = 0.0f, phase = 0.0f, shift = 0.0f;
         if (ENCODING == FOURIER) {
             int wave = i < FOURIER_COUNT ? i : i - FOURIER_COUNT;
@@ -221,6 +225,10 @@ struct ConstantPairs {
 };
 
 __device__ __forceinline__ ConstantPairs constants_at(const float* constants, int column) {
+    if (!BY_FOURS) {
+        const float* own = constants + column + own_column();
+        return {pair_at(own, 0), pair_at(own, 8)};
+    }
     const float4 four = *reinterpret_cast<const float4*>(constants + column + 2 * own_column());
     return {make_float2(four.x, four.y), make_float2(four.z, four.w)};
 }

@@ -189,9 +189,11 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
     wait_for_earlier_kernels();
     __syncthreads();
     const Arguments& arguments = shared.arguments;
-    load_constants(shared.constants, arguments.parameters, arguments.frequencies,
-                   arguments.offsets);
-    __syncthreads();
+    if (threadIdx.x < CONSUMERS) {  // while the first weights come
+        load_constants(shared.constants, arguments.parameters, arguments.frequencies,
+                       arguments.offsets, CONSUMERS);
+        named_sync<CONSUMERS>(ALL_CONSUMERS);
+    }
     const int rounds = FULL_ROUNDS + (blockIdx.x < LAST_BLOCKS);
     if (threadIdx.x >= CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();

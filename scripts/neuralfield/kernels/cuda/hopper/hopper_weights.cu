@@ -133,6 +133,7 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
                         bias[block][1] += rows_alike[1];
                     }
                 }
+                __syncwarp();  // all lanes have read their slopes
             }
         }
         // once the product of the tile before is done, its place is free
@@ -140,8 +141,8 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
             wgmma_wait<1>();
         else
             wgmma_wait<0>();
-        if (previous >= 0) arrive_as_warp(&shared.emptied[previous]);
-        if (!is_own) arrive_as_warp(&shared.emptied[place.stage]);
+        if (previous >= 0 && lane == 0) barrier_arrive(&shared.emptied[previous]);
+        if (!is_own && lane == 0) barrier_arrive(&shared.emptied[place.stage]);
         previous = is_own ? place.stage : -1;
     }
     wgmma_wait<0>();

@@ -252,22 +252,10 @@ struct Elements {
     }
 };
 
-// By all threads of all blocks, at their end: the block that ends last counts the step.
-__device__ __forceinline__ void count_step(long long step, long long* step_taken,
-                                           unsigned int* blocks_done) {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        if (atomicAdd(blocks_done, 1u) == gridDim.x - 1) {
-            *step_taken = step + 1;
-            *blocks_done = 0;
-        }
-    }
-}
-
-// Block 0 adds up the loss; the BLOCKS others move parameters. All read the
-// same step: only the block that ends last counts it, and the order in which blocks end decides
-// nothing else. Many blocks at once: most of a block's time is spent waiting.
+// Block 0 adds up the loss; the BLOCKS others move parameters. What only the update before has
+// changed is read before the wait. All read the same step: the last block that has read it counts
+// it, and the order in which blocks come decides nothing else. Many blocks at once: most of a
+// block's time is spent waiting.
 extern "C" __global__ void __launch_bounds__(THREADS, 6)
     update(const Work* __restrict__ works, float* __restrict__ parameters,
            float* __restrict__ moments1, float* __restrict__ moments2,
@@ -275,12 +263,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 6)
            const Schedule* schedule, long long* step_taken, unsigned int* blocks_done,
            const float* __restrict__ gradients, const float* clip_factor,
            float* __restrict__ direction_squares) {
-    long long step;
+    const long long step = __ldcg(step_taken);
+    unsigned int earlier_readers = 0;
     if (blockIdx.x == 0) {
-        step = __ldcg(step_taken);  // which only the update before has changed
         // the next step's scalars, which take long: nobody reads them in this one
         if (threadIdx.x == 0) scalars[(step + 1) & 1] = scalars_of(step + 1, *schedule);
         wait_for_earlier_kernels();
+        if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);
         add_totals(loss_partials, totals);
     } else {
         const Elements elements = {parameters, moments1, moments2};
@@ -288,16 +277,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 6)
         const int own = own_element(work);
         const bool has_own = own >= 0, is_hidden = MUON && work.direction;
         Element mine = {};
-        if (has_own) mine = elements.load(work, own, is_hidden);  // while parts are added up
+        if (has_own) mine = elements.load(work, own, is_hidden);
+        const Scalars now = load_scalars(scalars + (step & 1));
         wait_for_earlier_kernels();
-        step = *step_taken;
-        const Scalars now = scalars[step & 1];
 #if CLIPPED
         const float gradient =
             has_own ? *clip_factor * gradients[work.parameter_offset + own] : 0.0f;
+        __syncthreads();
 #else
         const float gradient = summed_gradient(work);
 #endif
+        // all threads have passed a barrier since they read the step
+        if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);
         if (is_hidden) {
             const float direction = has_own ? turn(mine, gradient) : 0.0f;
             const float square = block_sum(direction * direction);
@@ -311,5 +302,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 6)
             elements.store(work, own, mine);
         }
     }
-    count_step(step, step_taken, blocks_done);
+    if (threadIdx.x == 0 && earlier_readers == gridDim.x - 1) {
+        *step_taken = step + 1;
+        *blocks_done = 0;
+    }
 }
