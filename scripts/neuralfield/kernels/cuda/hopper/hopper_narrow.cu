@@ -265,8 +265,8 @@ __device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
             source += bytes;
         }
     }
-    load_constants(shared.constants, arguments.parameters, arguments.frequencies,
-                   arguments.offsets, blockDim.x);
+    load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
+                   blockDim.x);
     __syncthreads();
     put_affine(shared);
     put_output(shared.output, shared.constants);

@@ -45,8 +45,7 @@ __device__ __noinline__ Scalars scalars_of(long long step, const Schedule& sched
         rate = schedule.minimum_learning_rate +
                (schedule.learning_rate - schedule.minimum_learning_rate) * cosine;
     } else if (schedule.kind == 2) {
-        rate *= pow(schedule.minimum_learning_rate / rate,
-                    double(place) / double(schedule.period));
+        rate *= pow(schedule.minimum_learning_rate / rate, double(place) / double(schedule.period));
     }
     if (step < schedule.warmup_steps) rate *= double(step + 1) / double(schedule.warmup_steps);
 #if ADAM
