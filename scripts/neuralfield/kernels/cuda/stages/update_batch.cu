@@ -177,7 +177,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // once: one that has none begins when another ends.
 extern "C" __global__ void __launch_bounds__(THREADS, 5) update_batch(const Member* members) {
     __shared__ float4 kept[4][THREADS];
-    __shared__ bool is_last;  // of one thread
     if (blockIdx.y == 0) {
         prepare_scalars(members);
         return;
@@ -194,9 +193,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 5) update_batch(const Memb
     if (has_four) four.start_loading(member);
     const Scalars now = load_scalars(member.scalars + (step & 1));
     __syncthreads();
-    if (threadIdx.x == 0) is_last = is_last_reader(member);
+    const bool is_last = threadIdx.x == 0 && is_last_reader(member);
     wait_for_earlier_kernels();
-    if (threadIdx.x == 0 && is_last) count_step(member, step);
+    if (is_last) count_step(member, step);
     if (blockIdx.x == 0)
         add_totals(member.loss_partials, member.totals);
     else if (has_four)
