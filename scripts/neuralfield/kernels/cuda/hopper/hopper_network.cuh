@@ -162,8 +162,8 @@ struct Offsets {
     int weight[HIDDEN + 1], bias[HIDDEN + 1];
 };
 
-// Where a column's constant is. BY_FOURS, a thread has its four of 16 columns in one load, for
-// which it needs registers; else they lie as columns do. Which is faster is found by measurement.
+// Where a column's constant is. BY_FOURS, a thread has its four of 16 columns in one load; else
+// they lie as columns do. Which is faster is found by measurement, for each kernel.
 __device__ __forceinline__ int place_of_constant(int column) {
     return BY_FOURS ? column / 16 * 16 + column % 8 / 2 * 4 + column % 16 / 8 * 2 + column % 2
                     : column;
