@@ -67,7 +67,7 @@ def test_a_run_that_is_interrupted_keeps_the_pictures_it_had(arguments, taught, 
     assert whose.startswith("FINER++") and float(difference) == pytest.approx(25 - 40.06)
 
 
-def test_a_run_goes_on_where_a_report_ends(arguments, taught, tmp_path: Path, capsys):
+def test_a_run_goes_on_where_a_report_ends(arguments, taught, tmp_path: Path):
     folder = folder_of_pictures(tmp_path / "pictures", "00", "01", "02")
     options = ("--div2k", str(folder), "--rows", "siren, div2k", "--resume")
     taught += [20.0, 30.0]
