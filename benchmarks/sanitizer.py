@@ -107,8 +107,9 @@ class Record:
             self._note(report.nodeid, report.outcome)
 
     def _note(self, test: str, outcome: str) -> None:
+        log_bytes = self._file.with_name("log").stat().st_size
         with self._file.open("a") as file:
-            print(json.dumps([test, outcome]), file=file)
+            print(json.dumps([test, outcome, log_bytes]), file=file)
 
 
 def run_part(folder: Path, tool: str, until: float) -> int:
@@ -156,12 +157,22 @@ class Part:
 
     def outcomes(self) -> dict[str, str]:
         """How each test that has begun has ended."""
-        file = self._folder / "ended"
-        return dict(json.loads(line) for line in file.open()) if file.exists() else {}
+        return {test: outcome for test, outcome, _ in self._record()}
 
-    def findings(self) -> list[str]:
-        """What the sanitizer has said."""
-        return _FINDING.findall((self._folder / "log").read_text())
+    def findings(self) -> list[tuple[str, str]]:
+        """What the sanitizer has said, and in which test."""
+        log = (self._folder / "log").read_bytes()
+        begun = [(at, test) for test, outcome, at in self._record() if outcome == "unfinished"]
+        ends = [*(at for at, _ in begun[1:]), len(log)]
+        return [
+            (finding, test)
+            for (begin, test), end in zip(begun, ends, strict=False)
+            for finding in _FINDING.findall(log[begin:end].decode())
+        ]
+
+    def _record(self) -> list[tuple[str, str, int]]:
+        file = self._folder / "ended"
+        return [tuple(json.loads(line)) for line in file.open()] if file.exists() else []
 
     def end_of_log(self) -> str:
         """Where nothing has begun, this says why."""
@@ -181,10 +192,11 @@ def add_to_report(report: Report, parts: list[Part]) -> None:
             report.add("kernels", kind, tool, **numbers)
             report.require(ended["failed"] == 0, f"{tool}: {ended['failed']} failed of {kind}")
     for tool in dict.fromkeys(part.tool for part in parts):
-        found = Counter(line for p in parts if p.tool == tool for line in p.findings())
-        for line, times in found.most_common(20):
-            words = re.sub(r"\s*\n=+\s*", " ", line)
-            report.require(False, f"{tool}, {times} times: {words}")
+        tests: dict[str, list[str]] = {}
+        for finding, test in (found for p in parts if p.tool == tool for found in p.findings()):
+            tests.setdefault(re.sub(r"\s*\n=+\s*", " ", finding), []).append(test)
+        for finding, named in sorted(tests.items(), key=lambda item: -len(item[1]))[:20]:
+            report.require(False, f"{tool}, {len(named)} times, once in {named[0]}: {finding}")
     for quantity in ("passed", "unfinished"):
         report.add_table("kernels", quantity, f"tests {quantity}")
 

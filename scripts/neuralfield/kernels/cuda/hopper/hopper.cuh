@@ -101,7 +101,7 @@ __device__ __forceinline__ void bulk_copy_once(void* to, const void* from, int b
         : "memory");
 }
 
-// Copy bytes (a multiple of 16) from shared to global memory, after `shared_written` and a barrier;
+// Copy bytes (a multiple of 16) from shared to global memory, after `fence_shared` and a barrier;
 // they only pass through the cache.
 __device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
     asm volatile(
@@ -137,8 +137,9 @@ __device__ __forceinline__ void wait_for_count(const unsigned* counter, unsigned
     asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-// Let bulk stores and matrix products see what this thread has written to shared memory.
-__device__ __forceinline__ void shared_written() {
+// Before bulk copies and matrix products touch what this thread has read or written in shared
+// memory: a barrier alone does not order them.
+__device__ __forceinline__ void fence_shared() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
@@ -197,7 +198,7 @@ __device__ __forceinline__ void warp_product(float (&c)[4], uint32_t a0, uint32_
 }
 
 // Four 8 x 8 matrices of 16-bit numbers to shared memory; lane i gives the address of row i % 8 of
-// matrix i / 8. The compiler may move other reads of memory across it: call `shared_written` before
+// matrix i / 8. The compiler may move other reads of memory across it: call `fence_shared` before
 // what has been stored is read.
 __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t* matrices) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),

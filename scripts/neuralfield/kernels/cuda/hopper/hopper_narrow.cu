@@ -247,7 +247,7 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
     const uint32_t two_ones = 0x3C003C00;
     if (threadIdx.x < 16)
         shared.ones[threadIdx.x] = make_uint4(two_ones, two_ones, two_ones, two_ones);
-    shared_written();
+    fence_shared();
     __syncthreads();
     return shared;
 }
@@ -270,7 +270,7 @@ __device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
     __syncthreads();
     put_affine(shared);
     put_output(shared.output, shared.constants);
-    shared_written();
+    fence_shared();
     __syncthreads();
     barrier_wait(&shared.weights_here, 0);
 }

@@ -48,7 +48,7 @@ struct HandedOver {
 
     template <int layer>
     __device__ __forceinline__ void add(const Tile& tile, const Table&) const {
-        shared_written();
+        fence_shared();
         arrive_as_warp(&exchange.slopes_here[tile.table.number][layer]);
     }
 };
@@ -262,7 +262,7 @@ __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange
         }
         wgmma_wait<0>();
         chain.finish();
-        arrive_as_warp(&exchange.tables_free[worker][summer]);
+        barrier_arrive(&exchange.tables_free[worker][summer]);
         if (is_chain_done) {
             sums.add(chain);
             chain = {};

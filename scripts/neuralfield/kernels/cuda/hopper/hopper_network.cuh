@@ -140,7 +140,7 @@ struct Table {
 
     // After it: all may read it.
     __device__ __forceinline__ void show() const {
-        shared_written();
+        fence_shared();
         sync();
     }
 };

@@ -136,7 +136,7 @@ __device__ __forceinline__ void write_parts(const FirstGradient& gradient, char*
                 *reinterpret_cast<float2*>(row + place) = make_float2(sums[0], sums[1]);
             }
         }
-    shared_written();
+    fence_shared();
     __syncthreads();
     if (threadIdx.x == 0)
         bulk_store(arguments.first_weight + block * FEATURES * row_numbers, first, first_bytes);
@@ -218,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1)
     if (threadIdx.x == 0) shared.arguments = *given;
     __syncthreads();
     load_weights(memory, shared);
-    shared_written();
+    fence_shared();
     __syncthreads();
     const ProductArguments& arguments = shared.arguments;
     const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
@@ -257,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1)
         put_slopes_of_factors(pairs, factors, second_weight,
                               [&] { add_output_gradient(output_gradient, values, shared); });
         fetch_features(features, shared);
-        shared_written();
+        fence_shared();
         sync_block();  // both tiles' products and slopes are there
         SecondGradient second_gradient;
         start_second_gradient(second_gradient, shared_address(memory + PRODUCTS),
@@ -267,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1)
         finished_sums<4>(second_gradient.bias);
         sync_block();  // all have done with products and values
         put_operand<INPUT_WIDTH>(feature_table, features);
-        shared_written();
+        fence_shared();
         sync_block();
         // A warpgroup has to wait where it starts many products: one does so while the other
         // makes features.

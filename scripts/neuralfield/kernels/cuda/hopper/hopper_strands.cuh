@@ -94,10 +94,9 @@ struct Exchange : WeightSums<(CHAINS > 1)> {
             for (int layer = 0; layer < HIDDEN; ++layer)
                 barrier_init(&slopes_here[worker][layer], 4);
             for (int summer = 0; summer < 2; ++summer)
-                barrier_init(&tables_free[worker][summer], 4);
+                barrier_init(&tables_free[worker][summer], 128);
         }
     }
 };
 
 static_assert(sizeof(Exchange) <= EXCHANGE_BYTES, "the host has to count more");
-

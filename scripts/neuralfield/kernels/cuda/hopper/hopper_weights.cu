@@ -133,15 +133,16 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
                         bias[block][1] += rows_alike[1];
                     }
                 }
-                __syncwarp();  // all lanes have read their slopes
+                fence_shared();  // slopes are read before the next ones are copied there
             }
         }
-        // once the product of the tile before is done, its place is free
+        // Once the product of the tile before is done, its place is free. Each lane that has read
+        // slopes says so.
         if (is_own)
             wgmma_wait<1>();
         else
             wgmma_wait<0>();
-        if (previous >= 0 && lane == 0) barrier_arrive(&shared.emptied[previous]);
+        if (previous >= 0 && (has_bias || lane == 0)) barrier_arrive(&shared.emptied[previous]);
         if (!is_own && lane == 0) barrier_arrive(&shared.emptied[place.stage]);
         previous = is_own ? place.stage : -1;
     }
@@ -209,9 +210,10 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
     Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHT_STAGES * STAGE_BYTES + 1024);
     const Job job = jobs[blockIdx.x];
     if (threadIdx.x == 0) {
+        const int arrivals = job.bias_partial ? 4 * 32 + 4 : 8;  // for all lanes of a group, or one
         for (int stage = 0; stage < WEIGHT_STAGES; ++stage) {
             barrier_init(&shared.filled[stage], 1);
-            barrier_init(&shared.emptied[stage], CONSUMERS / 32);
+            barrier_init(&shared.emptied[stage], arrivals);
         }
         barrier_init_fence();
     }
