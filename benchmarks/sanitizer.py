@@ -7,6 +7,7 @@ tests that there is no time for are left out. Version 2026.1 or newer: see docs/
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -22,6 +23,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+
 from environment import describe
 from measure import Report
 
@@ -133,7 +137,7 @@ class Part:
         self, sanitizer: str, tool: str, tests: list[str], folder: Path, limit_s: float
     ) -> None:
         self.tool, self._folder = tool, folder
-        self._until = time.time() + limit_s
+        self._until, self._log = time.time() + limit_s, b""
         folder.mkdir()
         (folder / "tests.json").write_text(json.dumps(tests))
         run = [sys.executable, str(Path(__file__)), "--part", str(folder), "--tools", tool]
@@ -149,9 +153,10 @@ class Part:
 
     def wait(self) -> None:
         """Until it ends, or its time has come."""
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.1, self._until - time.time()))
-        except subprocess.TimeoutExpired:
+        self._log = (self._folder / "log").read_bytes()  # without its words on being killed
+        if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
@@ -161,13 +166,12 @@ class Part:
 
     def findings(self) -> list[tuple[str, str]]:
         """What the sanitizer has said, and in which test."""
-        log = (self._folder / "log").read_bytes()
         begun = [(at, test) for test, outcome, at in self._record() if outcome == "unfinished"]
-        ends = [*(at for at, _ in begun[1:]), len(log)]
+        ends = [*(at for at, _ in begun[1:]), len(self._log)]
         return [
             (finding, test)
             for (begin, test), end in zip(begun, ends, strict=False)
-            for finding in _FINDING.findall(log[begin:end].decode())
+            for finding in _FINDING.findall(self._log[begin:end].decode(errors="replace"))
         ]
 
     def _record(self) -> list[tuple[str, str, int]]:
@@ -176,7 +180,7 @@ class Part:
 
     def end_of_log(self) -> str:
         """Where nothing has begun, this says why."""
-        return (self._folder / "log").read_text()[-300:]
+        return self._log[-300:].decode(errors="replace")
 
 
 def add_to_report(report: Report, parts: list[Part]) -> None:
