@@ -48,7 +48,10 @@ include: "workflow/rules/classifiers.smk"
 
 
 onstart:
-    orphans.cancel_orphans(owner, logger.info)
+    gone = orphans.cancel_orphans(owner, logger.info, lambda: orphans.files_made(workflow.dag))
+    if gone:
+        logger.info(f"Files went with them ({len(gone)}): what is to be made is settled again.")
+        orphans.begin_again(workflow)
     write_batches_down()
 
 

@@ -1,13 +1,15 @@
 """Jobs that a killed Snakemake has left in SLURM's queue: they would write what is made anew."""
 
 import fcntl
+import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 _LEFT_BY_SNAKEMAKE = re.compile(
     r"(\w+)\|(?:[\w-]+_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\|rule_"
@@ -22,14 +24,16 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 def cancel_orphans(
     owner: IO[str] | None,
     say: Callable[[str], None],
+    made: Callable[[], set[Path]],
     folder: Path = Path(".snakemake"),
     *,
     patience_s: float = 180.0,
-) -> int:
+) -> set[Path]:
     """Cancel jobs of earlier runs in this working directory, and wait until they have ended.
 
-    Trainings save their state when they are cancelled, so nothing is lost. Nothing is done unless
-    it is certain that no other Snakemake is at work here, whose jobs they could be.
+    Trainings save their state when they are cancelled, so no step is lost. But a job that is
+    cancelled just when its files are complete takes them away again. Nothing is done unless it is
+    certain that no other Snakemake is at work here, whose jobs they could be.
 
     Parameters
     ----------
@@ -37,6 +41,8 @@ def cancel_orphans(
         The lock that `startup.clear_stale_locks` has returned.
     say : callable
         Told, in a line, what a user should know.
+    made : callable
+        The files that this run counts on, as `files_made` says.
     folder : Path
         Where Snakemake keeps its own files, among them its lock of this run.
     patience_s : float
@@ -44,16 +50,17 @@ def cancel_orphans(
 
     Returns
     -------
-    int
-        How many there were.
+    set of Path
+        Files that this run counted on, and that are gone now.
     """
     if not (folder / "slurm_logs").exists() or not shutil.which("squeue"):
-        return 0
+        return set()
     if not _is_alone(owner, folder):
-        return 0
+        return set()
     orphans = _left_in(folder.absolute().parent)
     if not orphans:
-        return 0
+        return set()
+    counted_on = made()
     say(
         f"An earlier Snakemake was killed and has left {len(orphans)} of its jobs in the queue:"
         " cancelling them; trainings go on from the states that they save now."
@@ -65,7 +72,33 @@ def cancel_orphans(
             say(f"still in the queue after {patience_s:g} s: jobs {' '.join(sorted(remaining))}")
             break
         time.sleep(_SECONDS_BETWEEN_LOOKS)
-    return len(orphans)
+    return {file for file in counted_on if not file.exists()}
+
+
+def files_made(jobs: Any) -> set[Path]:
+    """Files that a run does not make, because they are there.
+
+    Parameters
+    ----------
+    jobs : snakemake.dag.DAG
+    """
+    outputs = (file for job in jobs.jobs if not jobs.needrun(job) for file in job.output)
+    return {path for path in map(Path, outputs) if path.exists()}
+
+
+def begin_again(workflow: Any) -> None:
+    """Start this process's command anew, as what it was to make was settled too early.
+
+    Parameters
+    ----------
+    workflow : snakemake.workflow.Workflow
+        Whose locks are given up.
+    """
+    workflow.persistence.unlock()
+    workflow.logger_manager.stop()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def _is_alone(owner: IO[str] | None, folder: Path) -> bool:

@@ -1,10 +1,12 @@
 """Jobs of a killed Snakemake are cancelled, and nobody else's; on a real queue: tests/cluster."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 from test_startup import another_snakemake
+from workspace import Workspace, clean_environment
 
 import orphans
 import startup
@@ -46,7 +48,7 @@ def cancel(folder):
 
     def cancel(patience_s=5.0):
         said = []
-        orphans.cancel_orphans(owner, said.append, folder, patience_s=patience_s)
+        orphans.cancel_orphans(owner, said.append, set, folder, patience_s=patience_s)
         path = folder.parents[1] / "cancelled"
         return set(path.read_text().split()) if path.exists() else set(), said
 
@@ -79,7 +81,7 @@ def test_jobs_stay_while_another_machine_may_be_at_work(folder, cancel):
 
 
 def test_jobs_stay_where_there_are_no_locks(folder):
-    assert orphans.cancel_orphans(None, print, folder) == 0
+    assert orphans.cancel_orphans(None, print, set, folder) == set()
     assert not (folder.parents[1] / "cancelled").exists()
 
 
@@ -98,3 +100,39 @@ def test_this_run_stays_known_to_others(folder, cancel):
 def test_without_slurm_nothing_is_asked(folder, cancel, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     assert cancel() == (set(), [])
+
+
+def test_files_that_go_with_a_cancelled_job_are_made_again(workspace: Workspace):
+    """A job that is cancelled when its files are complete takes them with it: when the run that
+    cancels it has already settled what there is to make."""
+    target = "results/tiny/pixels.csv"
+    workspace.succeed(target)
+    resized = workspace.path("results/tiny/resized.png")
+    first = resized.read_bytes()
+    workspace.path(target).unlink()  # is to be made from what the job is about to take away
+    workspace.path(".snakemake/slurm_logs").mkdir()
+    queue, cancelled = workspace.path("queue"), workspace.path("cancelled")
+    queue.write_text(f"101|{UUID}|rule_resize|{workspace.folder}\n")
+    scripts = {
+        "squeue": f"[ -e {cancelled} ] || cat {queue}",
+        "scancel": f"rm {resized}; echo $@ >> {cancelled}",
+    }
+    for name, script in scripts.items():
+        workspace.path(name).write_text(f"#!/bin/sh\n{script}\n")
+        workspace.path(name).chmod(0o755)
+    done = subprocess.run(
+        workspace.command(target),
+        cwd=workspace.folder,
+        env=clean_environment() | {"PATH": f"{workspace.folder}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert cancelled.read_text() == "101\n"
+    assert "Files went with them (1)" in said
+    assert "its locks are removed" not in said
+    assert resized.read_bytes() == first
+    assert workspace.path(target).exists()
+    assert workspace.planned(target) == {}
