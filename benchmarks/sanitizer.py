@@ -7,6 +7,7 @@ tests that there is no time for are left out. Version 2026.1 or newer: see docs/
 """
 
 import argparse
+import bisect
 import contextlib
 import itertools
 import json
@@ -49,8 +50,8 @@ TESTS = (
 )
 _IS_CHOSEN = re.compile(rf"::({'|'.join(TESTS)})\b")
 _SHARE_TO_BEGIN = 0.85  # of the time: what is under way then may still end
-_FINDING = re.compile(
-    r"^========= (?!COMPUTE-SANITIZER|\w+ SUMMARY| )(.+(?:\n=========     and .+)*)", re.MULTILINE
+_FINDING = re.compile(  # pytest's dots may stand before it
+    rb"(?<!=)========= (?!COMPUTE-SANITIZER|\w+ SUMMARY| )(.+(?:\n=========     and .+)*)"
 )
 
 
@@ -124,7 +125,9 @@ def run_part(folder: Path, tool: str, until: float) -> int:
         cupy.cuda.set_allocator(None)
     tests = json.loads((folder / "tests.json").read_text())
     options = ["-q", "-p", "no:cacheprovider", "--tb=line"]
-    return int(pytest.main([*options, *tests], plugins=[Record(folder / "ended", until)]))
+    status = int(pytest.main([*options, *tests], plugins=[Record(folder / "ended", until)]))
+    (folder / "status").write_text(str(status))
+    return status
 
 
 # ---- in the process that starts them ---------------------------------------------------------
@@ -137,7 +140,9 @@ class Part:
         self, sanitizer: str, tool: str, tests: list[str], folder: Path, limit_s: float
     ) -> None:
         self.tool, self._folder = tool, folder
-        self._until, self._log = time.time() + limit_s, b""
+        self._until, self._has_ended = time.time() + limit_s, False
+        self._record: list[tuple[str, str, int]] = []  # a test, how it ended, the log's bytes then
+        self._log = b""
         folder.mkdir()
         (folder / "tests.json").write_text(json.dumps(tests))
         run = [sys.executable, str(Path(__file__)), "--part", str(folder), "--tools", tool]
@@ -152,34 +157,43 @@ class Part:
         )
 
     def wait(self) -> None:
-        """Until it ends, or its time has come."""
+        """Until it ends, or its time has come; what it says of being stopped is left out."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.1, self._until - time.time()))
-        self._log = (self._folder / "log").read_bytes()  # without its words on being killed
-        if self._process.poll() is None:
+            self._has_ended = True
+        ended, log = self._folder / "ended", self._folder / "log"
+        if ended.exists():  # before the log, which so has all that was found in tests that ended
+            lines = ended.read_text().splitlines(keepends=True)
+            self._record = [tuple(json.loads(line)) for line in lines if line.endswith("\n")]
+        self._log = log.read_bytes()
+        if not self._has_ended:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
     def outcomes(self) -> dict[str, str]:
         """How each test that has begun has ended."""
-        return {test: outcome for test, outcome, _ in self._record()}
+        return {test: outcome for test, outcome, _ in self._record}
 
     def findings(self) -> list[tuple[str, str]]:
-        """What the sanitizer has said, and in which test."""
-        begun = [(at, test) for test, outcome, at in self._record() if outcome == "unfinished"]
-        ends = [*(at for at, _ in begun[1:]), len(self._log)]
-        return [
-            (finding, test)
-            for (begin, test), end in zip(begun, ends, strict=False)
-            for finding in _FINDING.findall(self._log[begin:end].decode(errors="replace"))
-        ]
+        """What the sanitizer has said, and the test that had begun by then."""
+        begun = [(at, test) for test, outcome, at in self._record if outcome == "unfinished"]
+        found = []
+        for match in _FINDING.finditer(self._log):
+            place = bisect.bisect_right(begun, match.start(), key=lambda test: test[0])
+            test = begun[place - 1][1] if place else "what comes before all tests"
+            found.append((match[1].decode(errors="replace"), test))
+        return found
 
-    def _record(self) -> list[tuple[str, str, int]]:
-        file = self._folder / "ended"
-        return [tuple(json.loads(line)) for line in file.open()] if file.exists() else []
+    def failure(self) -> str:
+        """Why tests were left out though there was time; empty: they were not."""
+        status = self._folder / "status"
+        if not self._record:
+            return f"{self.tool} began no test: {self._end_of_log()}"
+        if self._has_ended and not (status.exists() and status.read_text() in ("0", "1")):
+            return f"{self.tool} broke off in {self._record[-1][0]}: {self._end_of_log()}"
+        return ""
 
-    def end_of_log(self) -> str:
-        """Where nothing has begun, this says why."""
+    def _end_of_log(self) -> str:
         return self._log[-300:].decode(errors="replace")
 
 
@@ -189,7 +203,7 @@ def add_to_report(report: Report, parts: list[Part]) -> None:
     for part in parts:
         for test, outcome in part.outcomes().items():
             counts.setdefault((kind_of(test), part.tool), Counter())[outcome] += 1
-        report.require(bool(part.outcomes()), f"{part.tool} began no test: {part.end_of_log()}")
+        report.require(not part.failure(), part.failure())
     for (kind, tool), ended in sorted(counts.items()):
         if not set(ended) <= {"skipped"}:
             numbers = {name: ended[name] for name in ("passed", "failed", "unfinished")}
@@ -200,7 +214,7 @@ def add_to_report(report: Report, parts: list[Part]) -> None:
         for finding, test in (found for p in parts if p.tool == tool for found in p.findings()):
             tests.setdefault(re.sub(r"\s*\n=+\s*", " ", finding), []).append(test)
         for finding, named in sorted(tests.items(), key=lambda item: -len(item[1]))[:20]:
-            report.require(False, f"{tool}, {len(named)} times, once in {named[0]}: {finding}")
+            report.require(False, f"{tool}, {len(named)} times, as in {named[0]}: {finding}")
     for quantity in ("passed", "unfinished"):
         report.add_table("kernels", quantity, f"tests {quantity}")
 

@@ -1,37 +1,102 @@
 """Tests under Compute Sanitizer, of which a stand-in is enough: it starts what it is told to."""
 
+import time
 from pathlib import Path
 
 import sanitizer
 
 STAND_IN = """#!/bin/sh
 while [ "${1##*.}" != py ]; do last="$1"; shift; done
+echo "========= COMPUTE-SANITIZER"
+echo "========= Error: before all tests"
+setsid sh -c "while kill -0 $$; do sleep 0.05; done
+    sleep 1; echo '========= Error: was stopped'" &
 exec "$last" "$@"
 """
 TESTS = """
+import os, time
 import pytest
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_kernel(size, capfd):
-    with capfd.disabled():
-        if size == 2:
-            print("========= Error: Race reported between Read access at kernel+0x10", flush=True)
-            print("=========     and Write access at kernel+0x20 [32 hazards]", flush=True)
-    assert size != 3
+@pytest.fixture
+def says(capfd):
+    def say(text):
+        with capfd.disabled():
+            print(text, flush=True)
+    return say
+
+def test_clean(says):
+    says("========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)")
+
+def test_race(says):
+    says("========= Error: Race reported between Read access at kernel+0x10")
+    says("=========     and Write access at kernel+0x20 [32 hazards]")
+
+@pytest.fixture
+def told_late(says):
+    yield
+    says("========= Error: behind the dot")
+
+def test_told_late(told_late):
+    pass
+
+def test_failing():
+    assert False
+
+def test_crashing():
+    os._exit(9)
+
+def test_without_end():
+    time.sleep(600)
 """
 
 
-def test_a_finding_is_of_the_test_under_way(tmp_path: Path):
+def run(tmp_path: Path, names: list[str], limit_s: float = 120.0) -> sanitizer.Part:
+    """Let some of the tests end, or their time come."""
     program, tests = tmp_path / "compute-sanitizer", tmp_path / "test_kernels.py"
     program.write_text(STAND_IN)
     program.chmod(0o755)
     tests.write_text(TESTS)
-    chosen = [f"{tests}::test_kernel[{size}]" for size in (1, 2, 3)]
-    part = sanitizer.Part(str(program), "racecheck", chosen, tmp_path / "part", limit_s=120)
+    chosen = [f"{tests}::test_{name}" for name in names]
+    part = sanitizer.Part(str(program), "racecheck", chosen, tmp_path / "part", limit_s)
     part.wait()
-    ended = {test[-2]: outcome for test, outcome in part.outcomes().items()}
-    assert ended == {"1": "passed", "2": "passed", "3": "failed"}, part.end_of_log()
-    ((finding, test),) = part.findings()
-    assert finding.startswith("Error: Race reported between Read access at kernel+0x10")
-    assert "and Write access at kernel+0x20" in finding
-    assert test.endswith("test_kernel[2]")
+    return part
+
+
+def names_of(items: dict[str, str]) -> dict[str, str]:
+    return {test.rsplit("test_", 1)[1]: outcome for test, outcome in items.items()}
+
+
+def test_findings_are_told_wherever_they_stand(tmp_path: Path):
+    part = run(tmp_path, ["clean", "race", "told_late", "failing"])
+    assert part.failure() == ""
+    ended = {"clean": "passed", "race": "passed", "told_late": "passed", "failing": "failed"}
+    assert names_of(part.outcomes()) == ended
+    findings = [(text.splitlines(), test.split("::test_")[-1]) for text, test in part.findings()]
+    assert findings == [
+        (["Error: before all tests"], "what comes before all tests"),
+        (
+            [
+                "Error: Race reported between Read access at kernel+0x10",
+                "=========     and Write access at kernel+0x20 [32 hazards]",
+            ],
+            "race",
+        ),
+        (["Error: behind the dot"], "told_late"),
+    ]
+
+
+def test_a_crash_is_no_clean_report(tmp_path: Path):
+    part = run(tmp_path, ["clean", "crashing", "race"])
+    assert names_of(part.outcomes()) == {"clean": "passed", "crashing": "unfinished"}
+    assert "broke off in" in part.failure() and "test_crashing" in part.failure()
+
+
+def test_what_is_said_of_being_stopped_is_no_finding(tmp_path: Path):
+    part = run(tmp_path, ["clean", "without_end"], limit_s=20.0)
+    assert names_of(part.outcomes()) == {"clean": "passed", "without_end": "unfinished"}
+    assert part.failure() == ""
+    log, until = tmp_path / "part" / "log", time.time() + 30
+    while "was stopped" not in log.read_text() and time.time() < until:
+        time.sleep(0.05)
+    assert "was stopped" in log.read_text()
+    assert [text for text, _ in part.findings()] == ["Error: before all tests"]

@@ -137,8 +137,8 @@ __device__ __forceinline__ void wait_for_count(const unsigned* counter, unsigned
     asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-// Before bulk copies and matrix products touch what this thread has read or written in shared
-// memory: a barrier alone does not order them.
+// Between what this thread has written to shared memory and bulk stores or matrix products that
+// read it, and between what it has read and bulk copies that write there.
 __device__ __forceinline__ void fence_shared() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -84,7 +84,8 @@ struct Exchange : WeightSums<(CHAINS > 1)> {
     uint64_t slopes_here[BLOCK_TILES][HIDDEN];
     uint64_t tables_free[BLOCK_TILES][2];
 
-    // By all threads: sums are zeros, barriers are for the warps of a warpgroup.
+    // By all threads: sums are zeros. Slopes are told of by the warps of a worker, free tables by
+    // the threads of a summer: each for what it has read itself.
     __device__ __forceinline__ void begin() {
         uint32_t* words = reinterpret_cast<uint32_t*>(this);
         const int count = reinterpret_cast<uint32_t*>(tile_totals) - words;
