@@ -53,8 +53,7 @@ struct Kept {
     __device__ __forceinline__ float sum_of(int unit, int i) const {
         float sum = 0.0f;
 #pragma unroll 8
-        for (int split = 0; split < SPLIT; ++split)
-            sum += memory[(split * UNITS + unit) * ROW + i];
+        for (int split = 0; split < SPLIT; ++split) sum += memory[(split * UNITS + unit) * ROW + i];
         return sum;
     }
 };
@@ -224,8 +223,8 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
                     for (int x = 0; x < WIDE; ++x) {
                         const int column = x + KERNEL - 1 - kx;
                         // where a line is one tile, it is known which columns are the margin
-                        if (BACKWARD_TILES == 1 && (column < BACKWARD_MARGIN ||
-                                                    column >= BACKWARD_MARGIN + PLACES_WIDE))
+                        if (BACKWARD_TILES == 1 &&
+                            (column < BACKWARD_MARGIN || column >= BACKWARD_MARGIN + PLACES_WIDE))
                             continue;
 #pragma unroll
                         for (int j = 0; j < GROUP; ++j)
@@ -238,7 +237,8 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
     kept.keep(sums);
     for (int i = threadIdx.x; i < BACKWARD_UNITS * WIDE * GROUP; i += BACKWARD_THREADS) {
         const int its_x = i % WIDE, its_tile = i / WIDE % BACKWARD_TILES;
-        const int x = its_tile * WIDE + its_x, its_line = i / (WIDE * BACKWARD_TILES) % BACKWARD_BAND;
+        const int x = its_tile * WIDE + its_x,
+                  its_line = i / (WIDE * BACKWARD_TILES) % BACKWARD_BAND;
         const int rest = i / (WIDE * BACKWARD_TILES * BACKWARD_BAND);
         const int j = rest % GROUP, its_group = rest / GROUP % BACKWARD_GROUPS;
         const int its_own = rest / (GROUP * BACKWARD_GROUPS);
@@ -246,7 +246,8 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
         const int picture = first_picture + its_own, its_y = first_line + its_line;
         const int its_unit =
             ((its_group * BACKWARD_PICTURES + its_own) * BACKWARD_TILES + its_tile) *
-                BACKWARD_BAND + its_line;
+                BACKWARD_BAND +
+            its_line;
         if (picture < BATCH && channel < IN_CHANNELS && its_y < IN_HEIGHT && x < IN_WIDTH)
             slopes_in[(long long)picture * IN_SIZE + (channel * IN_HEIGHT + its_y) * IN_WIDTH + x] =
                 kept.sum_of(its_unit, its_x * GROUP + j);
@@ -295,16 +296,15 @@ extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS)
             stage_picture<GRADIENT_STAGED, LINES, GRADIENT_PICTURE_STRIDE, GRADIENT_THREADS>(
                 pictures + picture * IN_SIZE, first_in, first_row * POOL, memory + i * PICTURE);
             stage_slopes<GRADIENT_GROUPS * GROUP, GRADIENT_BAND, GRADIENT_SLOPE_STRIDE, 0,
-                         GRADIENT_THREADS>(
-                slopes + picture * OUT_SIZE, winners + picture * OUT_SIZE, first_out, first_row,
-                staged_slopes + i * SLOPES);
+                         GRADIENT_THREADS>(slopes + picture * OUT_SIZE,
+                                           winners + picture * OUT_SIZE, first_out, first_row,
+                                           staged_slopes + i * SLOPES);
         }
         __syncthreads();
         for (int i = split; i < count * GRADIENT_LINES; i += GRADIENT_SPLIT) {
             const int picture = i / GRADIENT_LINES, line = i % GRADIENT_LINES;
             const float* const at = its_pictures + picture * picture_stride + line * line_stride;
-            const float* const its =
-                its_slopes + picture * SLOPES + line * GRADIENT_SLOPE_STRIDE;
+            const float* const its = its_slopes + picture * SLOPES + line * GRADIENT_SLOPE_STRIDE;
 #pragma unroll
             for (int tile = 0; tile < GRADIENT_TILES; ++tile) {
                 float window[WINDOW];

@@ -54,8 +54,8 @@ __device__ __forceinline__ void stage_picture(const float* __restrict__ picture,
         const int column = i % STRIDE, line = i / STRIDE % LINES, own = i / (STRIDE * LINES);
         const int x = column - PADDING, y = first_line + line - PADDING;
         const int channel = first_channel + own;
-        const bool is_inside = channel < IN_CHANNELS && 0 <= x && x < IN_WIDTH && 0 <= y &&
-                               y < IN_HEIGHT;
+        const bool is_inside =
+            channel < IN_CHANNELS && 0 <= x && x < IN_WIDTH && 0 <= y && y < IN_HEIGHT;
         staged[i] = is_inside ? picture[(channel * IN_HEIGHT + y) * IN_WIDTH + x] : 0.0f;
     }
 }

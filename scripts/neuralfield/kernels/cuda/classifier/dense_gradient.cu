@@ -64,8 +64,7 @@ __device__ void gradient_of(int tile, const float* __restrict__ flat,
                 for (int j = 0; j < 4; ++j) sums[i][j] += two[i] * four[j];
         }
     }
-    float* const part =
-        parts + (long long)blockIdx.y * parts_before(LAYERS) + parts_before(LAYER);
+    float* const part = parts + (long long)blockIdx.y * parts_before(LAYERS) + parts_before(LAYER);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll

@@ -31,8 +31,10 @@ __device__ __forceinline__ float dropout_factor(int value, unsigned int sample, 
     const Words words = philox(
         {(unsigned int)value / 4, sample, (unsigned int)step, STREAM_DROPOUT | layer << 8}, SEED);
     const int which = value % 4;
-    const unsigned int word =
-        which == 0 ? words.w0 : which == 1 ? words.w1 : which == 2 ? words.w2 : words.w3;
+    const unsigned int word = which == 0   ? words.w0
+                              : which == 1 ? words.w1
+                              : which == 2 ? words.w2
+                                           : words.w3;
     return word >= THRESHOLD ? float(KEPT_FACTOR) : 0.0f;
 #else
     return 1.0f;
@@ -140,8 +142,7 @@ __device__ void backward(const float* __restrict__ parameters, int first_picture
 #pragma unroll
             for (int i = 0; i < ROWS_AT_ONCE; ++i)
 #pragma unroll
-                for (int r = 0; r < PICTURES; ++r)
-                    sums[i * PICTURES + r] += weight[i] * its.of[r];
+                for (int r = 0; r < PICTURES; ++r) sums[i * PICTURES + r] += weight[i] * its.of[r];
         }
         const int own = add_lanes<LANES>(sums);
         if (lane % ALIKE == 0)
@@ -153,13 +154,14 @@ __device__ void backward(const float* __restrict__ parameters, int first_picture
                 float slope = sums[i];
                 if (LAYER > 0) {  // back through dropout and relu: what is 0 hands nothing on
                     const float value = values[values_before(LAYER) + in].of[r];
-                    slope = value > 0.0f ? (HAS_DROPOUT ? float(KEPT_FACTOR) * slope : slope) : 0.0f;
+                    slope =
+                        value > 0.0f ? (HAS_DROPOUT ? float(KEPT_FACTOR) * slope : slope) : 0.0f;
                     slopes_in[in].of[r] = slope;
                 }
                 if (picture < BATCH) {
-                    float* const to = LAYER > 0 ? hidden_slopes + array_of_layer(LAYER) -
-                                                      array_of_layer(1)
-                                                : flat_slopes;
+                    float* const to =
+                        LAYER > 0 ? hidden_slopes + array_of_layer(LAYER) - array_of_layer(1)
+                                  : flat_slopes;
                     to[(long long)picture * IN + in] = slope;
                 }
             }

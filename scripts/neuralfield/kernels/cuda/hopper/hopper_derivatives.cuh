@@ -11,8 +11,8 @@ struct Derivatives {
     uint32_t word[4 * vectors];
 
     // Of 16 columns: z and values are pairs, as Table::put has them.
-    __device__ __forceinline__ void note(int column, const float2 (&z)[4],
-                                         const float2 (&value)[4], float inverse_frequency) {
+    __device__ __forceinline__ void note(int column, const float2 (&z)[4], const float2 (&value)[4],
+                                         float inverse_frequency) {
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
             if constexpr (are_bits) {
@@ -40,8 +40,8 @@ struct Derivatives {
         } else if constexpr (ACTIVATION == GABOR) {
             const float2 z = unpack(word[column / 4 + pair]);
             const float2 value = activations<ACTIVATION>(z.x, z.y, inverse_frequency);
-            const float2 slope = slopes_before<ACTIVATION>(make_float2(low, high), z, value,
-                                                           inverse_frequency);
+            const float2 slope =
+                slopes_before<ACTIVATION>(make_float2(low, high), z, value, inverse_frequency);
             return pack_saturated(slope.x, slope.y);
         } else {
             float2 factor = unpack(word[column / 4 + pair]);

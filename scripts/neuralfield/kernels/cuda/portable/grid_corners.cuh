@@ -35,7 +35,8 @@ __device__ __forceinline__ Near near_corner(float coordinate, int resolution) {
 
 __device__ __forceinline__ int table_row(const GridLevel& level, int column, int line) {
     const unsigned int hash = unsigned(column) ^ unsigned(line) * 2654435761u;
-    return level.start + (level.mask ? int(hash & level.mask) : line * (level.resolution + 1) + column);
+    return level.start +
+           (level.mask ? int(hash & level.mask) : line * (level.resolution + 1) + column);
 }
 
 // Rows of the table, and weights that add up to 1.
@@ -47,8 +48,7 @@ struct Corners {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             rows[i] = table_row(level, x.corner + i % 2, y.corner + i / 2);
-            weights[i] =
-                (i / 2 ? y.part : 1.0f - y.part) * (i % 2 ? x.part : 1.0f - x.part);
+            weights[i] = (i / 2 ? y.part : 1.0f - y.part) * (i % 2 ? x.part : 1.0f - x.part);
         }
     }
 };
@@ -98,7 +98,8 @@ __device__ __forceinline__ void store_features(element* to, int row, int level,
 #endif
 }
 
-__device__ __forceinline__ void add_weighted(Features& sum, float weight, const Features& features) {
+__device__ __forceinline__ void add_weighted(Features& sum, float weight,
+                                             const Features& features) {
 #pragma unroll
     for (int i = 0; i < FEATURES; ++i)
         sum.numbers[i] = fmaf(weight, features.numbers[i], sum.numbers[i]);

@@ -12,10 +12,10 @@
 
 // A level's corners that are next to any pixel, and which blocks work on it.
 struct PictureLevel {
-    int columns;                           // of corners
-    int first_column, first_line;          // in the arrays of spans
-    long long first_sum;                   // in the array of sums: (HEIGHT, columns)
-    int sums_end_block, rows_end_block;    // the first block of the level after this
+    int columns;                         // of corners
+    int first_column, first_line;        // in the arrays of spans
+    long long first_sum;                 // in the array of sums: (HEIGHT, columns)
+    int sums_end_block, rows_end_block;  // the first block of the level after this
 };
 
 __constant__ PictureLevel picture_levels[LEVELS] = PICTURE_LEVELS;
