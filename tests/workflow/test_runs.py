@@ -60,9 +60,9 @@ def test_segments_imports_and_crops(workspace: Workspace):
 def test_a_time_limit_and_retries_end_with_the_same_bytes(workspace: Workspace):
     """Every attempt leaves when its time is up, and Snakemake starts the next one."""
     siren = workspace.settings["fields"]["siren"]
-    limit = {"time_limit_s": 2, "time_margin_s": 0.5}
+    limit = {"time_limit_s": 4, "time_margin_s": 0.5}
     workspace.settings["fields"] = {"whole": siren, "cut": {**siren, "training": limit}}
-    workspace.settings["training"] |= {"steps": 3000, "engine": "tape"}
+    workspace.settings["training"] |= {"steps": 16_000, "engine": "tape"}
     cut, whole = (f"results/tiny/{field}/model.safetensors" for field in ("cut", "whole"))
     said = workspace.succeed("--retries", "30", cut, whole)
     assert re.search(r"train tiny cut: time limit: saved after step .*; the same command", said)
