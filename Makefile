@@ -12,7 +12,7 @@ CORES ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run tables classifiers test fuzz test-cluster verify lint format clean
+.PHONY: help run tables classifiers test test-all fuzz test-cluster verify lint format clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -29,8 +29,11 @@ tables: $(VENV)/installed ## teach networks the tables of samples: results/table
 classifiers: $(VENV)/installed ## teach networks to tell pictures apart: results/classifiers/report.html
 	$(BIN)/snakemake --cores $(CORES) $(ARGS) classifiers
 
-test: $(VENV)/installed-test ## run the tests; ARGS goes to pytest
+test: $(VENV)/installed-test ## run the tests of what users notice; ARGS goes to pytest
 	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
+
+test-all: $(VENV)/installed-test ## run every test that needs neither a GPU nor a cluster
+	$(BIN)/pytest --numprocesses 2 --dist loadfile -m "not fuzz and not cluster" $(ARGS)
 
 fuzz: $(VENV)/installed-test ## give every reader 10,000 files as strangers might make them
 	$(BIN)/pytest --numprocesses 2 -m fuzz tests/unit/test_fuzz_readers.py $(ARGS)
