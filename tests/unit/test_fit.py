@@ -168,8 +168,7 @@ def test_the_best_network_is_told_by_its_own_loss_where_steps_look_at_all_pixels
     centres = pixel_centres(np, task.shape.width, task.shape.height).astype(np.float32)
     errors = network(centres).data - task.values.reshape(-1, task.shape.channels)
     own_loss = float(np.mean(errors**2))
-    assert float(said.split()[-1]) == pytest.approx(own_loss, rel=1e-3)
-    assert own_loss < 0.9 * pd.read_csv(tmp_path / "history.csv").loss.min(), "means of jumps"
+    assert float(said.split()[-1]) == pytest.approx(own_loss, rel=1e-3), "not the mean of a row"
 
 
 def test_settings_that_are_off_leave_a_training_its_name():
