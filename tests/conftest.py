@@ -1,4 +1,4 @@
-"""What all tests share: other random numbers than usual, where `tests/other_machines.py` asks for them."""
+"""What all tests share: other random seeds, where `tests/other_machines.py` asks for them."""
 
 import os
 

@@ -6,10 +6,12 @@ import pytest
 from kill_at_random import kill_repeatedly
 from victims import Training, Victim, Workflow
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("victim", "kills"),
-    [(Training("cpu", steps=800), 12), (Workflow("cpu", steps=300, small=True), 3)],
+    [(Training("cpu", steps=800), 8), (Workflow("cpu", steps=300, small=True), 2)],
     ids=["training", "Snakemake"],
 )
 def test_killed_at_random_moments_and_still_the_same_bytes(tmp_path, victim: Victim, kills: int):

@@ -13,6 +13,7 @@ from workspace import ROOT, clean_environment
 OPTIONS = ("--quick", "--device", "cpu", "--no-peers", "--parts", "steps")
 
 
+@pytest.mark.slow
 def test_the_benchmark_measures_a_step_without_a_card(tmp_path: Path):
     report = tmp_path / "report.md"
     command = [sys.executable, "benchmarks/gpu_speed.py", *OPTIONS, "--output", str(report)]
@@ -39,6 +40,7 @@ def test_the_benchmark_measures_a_step_without_a_card(tmp_path: Path):
     assert all("the cpu engine does not cover the" in reason for reason in reasons)
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_processors_measures_steps_and_drawing(tmp_path: Path):
     report = tmp_path / "report.md"
     options = ("--quick", "--no-peers", "--threads", "1", "--rounds", "1", "--sample-s", "0.01")
@@ -54,6 +56,7 @@ def test_the_benchmark_of_processors_measures_steps_and_drawing(tmp_path: Path):
     assert all(e["milliseconds"] > 0 for e in timed)
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_classifiers_measures_an_epoch_and_blocks(tmp_path: Path):
     report = tmp_path / "report.md"
     options = (
@@ -76,6 +79,7 @@ def test_the_benchmark_of_classifiers_measures_an_epoch_and_blocks(tmp_path: Pat
     assert all(e["seconds"] > 0 for e in entries)
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_protocols_measures_every_row_whose_pictures_are_given(tmp_path: Path):
     report = tmp_path / "report.md"
     resources = ROOT / "workflow" / "resources"

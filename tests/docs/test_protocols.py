@@ -14,6 +14,8 @@ from workspace import ROOT
 
 from neuralfield.device import select_device
 
+pytestmark = pytest.mark.slow
+
 RESOURCES = ROOT / "workflow" / "resources"
 
 

@@ -35,6 +35,7 @@ def test_there_are_the_commands_that_matter():
     assert {"make run", "make test", "snakemake --cores all"} <= set(COMMANDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("snakemake")])
 def test_command_works_as_written(command: str, checkout: Path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -17,6 +17,8 @@ TESTS = """
 import os, time
 import pytest
 
+pytestmark = pytest.mark.slow
+
 @pytest.fixture
 def says(capfd):
     def say(text):
@@ -92,7 +94,7 @@ def test_a_crash_is_no_clean_report(tmp_path: Path):
 
 
 def test_what_is_said_of_being_stopped_is_no_finding(tmp_path: Path):
-    part = run(tmp_path, ["clean", "without_end"], limit_s=20.0)
+    part = run(tmp_path, ["clean", "without_end"], limit_s=10.0)
     assert names_of(part.outcomes()) == {"clean": "passed", "without_end": "unfinished"}
     assert part.failure() == ""
     log, until = tmp_path / "part" / "log", time.time() + 30

@@ -26,6 +26,7 @@ def rows(heading: str) -> dict[str, str]:
     return {key: default.strip().strip("`") for key, default in found}
 
 
+@pytest.mark.slow
 def test_the_example_works_as_written(tmp_path):
     for name in ("Snakefile", "workflow", "scripts", "profiles"):
         (tmp_path / name).symlink_to(ROOT / name)

@@ -86,6 +86,7 @@ def test_so_it_does_in_compiled_kernels_with_footprints(tmp_path, side_by_side):
     assert (record["engine"], record["threads"], record["random_seed"]) == ("cpu", 1, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_at_any_moment_all_end_with_the_same_bytes(tmp_path, alone, monkeypatch, seed):
     generator = np.random.default_rng(seed)

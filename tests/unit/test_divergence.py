@@ -111,6 +111,7 @@ def dying_at(moment, monkeypatch):
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path, left_alone, monkeypatch, seed):
     """Killed again and again, before, while and after it goes back, with states saved at times."""
@@ -127,6 +128,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path, left_alone, 
     assert content(tmp_path) == content(left_alone[0])
 
 
+@pytest.mark.slow
 def test_killed_at_each_moment_of_going_back(tmp_path, left_alone, monkeypatch):
     task, take_steps = diverging_task(), TapeEngine.run
 

@@ -96,6 +96,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
     return {name: b for name, b in found if name not in timed and not name.startswith("state/")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["errors", "kills"])
 def test_a_training_goes_wrong_at_every_call_and_ends_with_the_same_bytes(
     tmp_path, monkeypatch, kind

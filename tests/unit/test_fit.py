@@ -334,7 +334,13 @@ def left_alone(tmp_path_factory):
     return sha256(folder / "model.safetensors")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGINT, signal.SIGUSR1)),
+    ],
+)
 def test_a_signal_saves_and_the_next_attempt_goes_on(tmp_path, left_alone, number):
     with start_job(tmp_path) as job:
         wait_until_ready(job)

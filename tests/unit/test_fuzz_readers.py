@@ -196,6 +196,7 @@ def fuzz(name: str, count: int, folder: Path, *, repeatable: bool) -> None:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_answers_or_says_why_not(tmp_path, name):
     fuzz(name, QUICK, tmp_path, repeatable=True)

@@ -47,6 +47,7 @@ def test_random_orders_differ_by_epoch_and_seed_and_can_be_asked_place_by_place(
     np.testing.assert_array_equal(permuted(np, places, 1000, 5, (0, 0)), order[places])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3, 7, 64, 999])
 @pytest.mark.parametrize("place", [0, -1])
 def test_every_number_is_as_likely_at_a_place(size, place):

@@ -87,6 +87,7 @@ def test_started_at_once_one_waits_and_the_results_are_those_of_one(tmp_path, le
     assert content(tmp_path) == left_alone
 
 
+@pytest.mark.slow
 def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alone):
     first = start(tmp_path, "first")
     wait_for(lambda: len(list(tmp_path.glob("state/state_*.safetensors"))) == 2)
@@ -100,6 +101,7 @@ def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alon
     assert content(tmp_path) == left_alone
 
 
+@pytest.mark.slow
 def test_a_state_folder_that_is_removed_meanwhile_is_begun_anew(tmp_path, left_alone):
     """As Snakemake does when everything is made, while another process waits."""
     (tmp_path / "go on").touch()

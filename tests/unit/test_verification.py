@@ -208,6 +208,7 @@ print(hashlib.sha256(made.tobytes()).hexdigest(), kind_of_software())
 """
 
 
+@pytest.mark.slow
 def test_machines_of_one_kind_make_the_same_bytes():
     """Kernels for other processors sum in another order; the kind of a machine tells them apart."""
     said = set()

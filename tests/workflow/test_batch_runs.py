@@ -12,6 +12,8 @@ from workspace import Workspace, clean_environment
 
 from compare_estimates import read_jobs
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (0, 1, 2)
 
 

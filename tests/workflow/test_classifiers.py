@@ -13,6 +13,8 @@ from neuralfield.classifiers.idx import read_idx, write_idx
 from neuralfield.classifiers.model import load_classifier
 from neuralfield.tables.samples import read_columns
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def taught(tmp_path_factory: pytest.TempPathFactory) -> Workspace:

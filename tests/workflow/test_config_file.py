@@ -46,6 +46,7 @@ def test_yaml_and_json_are_taken(tmp_path, text):
     require_harmless(tmp_path / "config.yaml")
 
 
+@pytest.mark.slow
 def test_nothing_in_it_is_run(tmp_path):
     workspace = Workspace(tmp_path)
     command = workspace.command("--dry-run")

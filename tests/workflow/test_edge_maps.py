@@ -1,8 +1,11 @@
 """`snakemake edges`: the edges of every picture, of tiled ones too, when they are asked for."""
 
 import numpy as np
+import pytest
 from PIL import Image
 from workspace import Workspace
+
+pytestmark = pytest.mark.slow
 
 
 def test_edges_of_every_picture_on_request(workspace: Workspace):

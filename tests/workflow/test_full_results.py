@@ -1,6 +1,9 @@
 """The workflow, its results on a real disk that is full and then is not."""
 
+import pytest
 from small_disk import small_disk
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_same_command_goes_on_when_there_is_space(workspace):

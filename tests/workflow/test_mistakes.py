@@ -1,5 +1,6 @@
 """A user's mistake: one line that says what to do, no traceback, and a failure."""
 
+import pytest
 from workspace import Workspace
 
 
@@ -24,6 +25,7 @@ def test_in_the_config(workspace):
     assert not workspace.path("results").exists()
 
 
+@pytest.mark.slow
 def test_on_the_command_line(workspace):
     fails_saying(
         workspace,
@@ -34,16 +36,20 @@ def test_on_the_command_line(workspace):
     )
 
 
+@pytest.mark.slow
 def test_in_a_picture(workspace):
     """A job finds it: the others are finished, and it is said on the screen and in the log."""
     workspace.path("broken.png").write_bytes(workspace.path("tiny.png").read_bytes()[:300])
     workspace.settings["images"]["broken"] = {"path": "broken.png"}
+    del workspace.settings["fields"]["plain"]
+    workspace.settings["timelapse"]["formats"] = []
     said = fails_saying(workspace, "resize broken: broken.png: is cut off or damaged")
     assert "Not finished." in said
     assert "damaged" in workspace.path("logs/broken/resize.log").read_text()
     assert workspace.path("results/tiny/siren/metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_more_threads_than_cores(workspace):
     workspace.settings["training"]["threads"] = 9999
     fails_saying(

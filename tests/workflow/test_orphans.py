@@ -102,6 +102,7 @@ def test_without_slurm_nothing_is_asked(folder, cancel, monkeypatch):
     assert cancel() == (set(), [])
 
 
+@pytest.mark.slow
 def test_files_that_go_with_a_cancelled_job_are_made_again(workspace: Workspace):
     """A job that is cancelled when its files are complete takes them with it: when the run that
     cancels it has already settled what there is to make."""

@@ -68,31 +68,37 @@ def test_another_size_is_only_drawn(finished):
     assert finished.planned() == {"render": 2, "report": 1}
 
 
+@pytest.mark.slow
 def test_another_width_teaches_that_network_only(finished):
     finished.settings["fields"]["siren"]["width"] = 9
     assert finished.planned() == {"train": 1, **ALL_AGAIN}
 
 
+@pytest.mark.slow
 def test_another_training_of_one_network_teaches_that_network_only(finished):
     finished.settings["fields"]["plain"]["training"] = {"learning_rate": 0.001}
     assert finished.planned() == {"train": 1, **ALL_AGAIN}
 
 
+@pytest.mark.slow
 def test_what_makes_no_difference_teaches_nothing(finished):
     finished.settings["training"] |= {"threads": 2, "checkpoint_interval_s": 5}
     assert set(finished.planned()) <= {"report"}
 
 
+@pytest.mark.slow
 def test_another_film_is_only_filmed(finished):
     finished.settings["timelapse"]["frames_per_second"] = 10
     assert finished.planned() == {"timelapse": 2, "report": 1}
 
 
+@pytest.mark.slow
 def test_another_evaluation_is_only_measured(finished):
     finished.settings["evaluate"] = {"max_megapixels": 1}
     assert finished.planned() == {"evaluate": 2, "summarize": 1, "report": 1}
 
 
+@pytest.mark.slow
 def test_another_picture_is_taught(finished):
     picture = finished.path("tiny.png")
     shutil.copy2(picture, finished.path("before.png"))
@@ -105,6 +111,7 @@ def test_another_picture_is_taught(finished):
     assert planned["train"] == 2
 
 
+@pytest.mark.slow
 def test_a_new_version_of_the_package_makes_everything_again(finished, tmp_path):
     for name in ("scripts", "workflow", "profiles"):
         shutil.copytree(ROOT / name, tmp_path / name)
@@ -121,6 +128,7 @@ def test_a_new_version_of_the_package_makes_everything_again(finished, tmp_path)
     assert planned["train"] == planned["render"] == planned["evaluate"] == 2
 
 
+@pytest.mark.slow
 def test_the_table_is_turned_back_into_the_picture(finished):
     finished.succeed("results/tiny/decoded.png")
     with (

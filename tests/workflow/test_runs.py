@@ -9,10 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from PIL import Image
 from workspace import ROOT, Workspace, clean_environment
 
 
+@pytest.mark.slow
 def test_own_picture(workspace: Workspace):
     """One picture from the command line, under its own name, and nothing of the listed ones."""
     del workspace.settings["fields"]["plain"]
@@ -25,6 +27,7 @@ def test_own_picture(workspace: Workspace):
     assert facts["resized"]["width"] == 30
 
 
+@pytest.mark.slow
 def test_segments_imports_and_crops(workspace: Workspace):
     """A training in segments ends with the bytes of one that was never cut."""
     siren = workspace.settings["fields"]["siren"]
@@ -57,6 +60,7 @@ def test_segments_imports_and_crops(workspace: Workspace):
     assert workspace.planned() == {}
 
 
+@pytest.mark.slow
 def test_a_time_limit_and_retries_end_with_the_same_bytes(workspace: Workspace):
     """Every attempt leaves when its time is up, and Snakemake starts the next one."""
     siren = workspace.settings["fields"]["siren"]
@@ -91,6 +95,7 @@ def wait_for(workspace: Workspace, pattern: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_after_a_kill(workspace: Workspace):
     """Snakemake is killed while a training runs: its lock stays, and its job goes on alone."""
     del workspace.settings["fields"]["plain"]

@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 import pytest
 from workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 NAMES = [f"siren+width={width}+random_seed={seed}" for width in (4, 6) for seed in (0, 1)]
 
 

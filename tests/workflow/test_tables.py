@@ -11,6 +11,8 @@ from workspace import Workspace
 
 from neuralfield.tables.model import load_table_model
 
+pytestmark = pytest.mark.slow
+
 ROWS = {
     "either": "a,b,either\n0,0,0\n0,1,1\n1,0,1\n1,1,1\n",
     "slope": "x,y,y_true\n" + "".join(f"{n},{3 * n + n % 2},{3 * n}\n" for n in range(12)),

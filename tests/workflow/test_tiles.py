@@ -41,7 +41,8 @@ def tiled(tmp_path_factory) -> Workspace:
         "checkpoint_interval_s": 0.1,
         "learning_rate": 0.005,
     }
-    workspace.settings["render"] = {"sizes": [64, 320]}
+    workspace.settings["render"] = {"sizes": [320]}
+    workspace.settings["timelapse"]["formats"] = ["mp4"]
     tile = "results/slope/siren/tiles/0_1"
     kill_a_training(workspace, tile)
     said = workspace.succeed(f"{tile}/model.safetensors")
@@ -69,6 +70,7 @@ def kill_a_training(workspace: Workspace, folder: str) -> None:
     assert not workspace.path(f"{folder}/model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_everything_is_where_it_is_for_other_pictures(tiled):
     for name in (
         *("overview.png", "picture.json", "siren/mosaic.json", "siren/render_320.png"),
@@ -83,11 +85,13 @@ def test_everything_is_where_it_is_for_other_pictures(tiled):
     assert tiled.planned() == {}
 
 
+@pytest.mark.slow
 def test_a_tile_that_was_killed_ends_with_the_same_bytes(tiled):
     again = tiled.path("results/slope/siren/tiles/0_1/model.safetensors")
     assert tiled.path("killed.safetensors").read_bytes() == again.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_redraw_has_no_seam(tiled):
     with Image.open(tiled.path("results/slope/siren/render_320.png")) as image:
         drawn = np.asarray(image).astype(float)
@@ -100,6 +104,7 @@ def test_the_redraw_has_no_seam(tiled):
         assert np.abs(np.diff(drawn, axis=axis)).max() <= 4
 
 
+@pytest.mark.slow
 def test_the_numbers_are_of_the_whole_and_of_the_seams(tiled):
     numbers = json.loads(tiled.path("results/slope/siren/metrics.json").read_text())
     assert (numbers["width"], numbers["height"], numbers["tiles"]) == (64, 48, 4)
@@ -115,6 +120,7 @@ def test_the_numbers_are_of_the_whole_and_of_the_seams(tiled):
     assert rows[0]["tiles"] == "4" and float(rows[0]["seam_psnr_db"]) == numbers["seam_psnr_db"]
 
 
+@pytest.mark.slow
 def test_a_tile_s_table_is_its_part_of_the_picture(tiled):
     table = read_pixel_csv(tiled.path("results/slope/tiles/1_1/pixels.csv"))
     with Image.open(tiled.path("slope.png")) as picture:
@@ -122,6 +128,7 @@ def test_a_tile_s_table_is_its_part_of_the_picture(tiled):
     np.testing.assert_allclose(table.values, part, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_another_field_cuts_nothing_again(tiled):
     before = tiled.settings
     tiled.settings = json.loads(json.dumps(before))
@@ -132,6 +139,7 @@ def test_another_field_cuts_nothing_again(tiled):
     assert not {"unpack", "cut_tile"} & set(planned)
 
 
+@pytest.mark.slow
 def test_another_measure_teaches_nothing_again(tiled):
     before = tiled.settings
     tiled.settings = before | {"evaluate": {"max_megapixels": 1}}
@@ -140,6 +148,7 @@ def test_another_measure_teaches_nothing_again(tiled):
     assert set(planned) == {"overview", "evaluate_tiles", "summarize", "report"}
 
 
+@pytest.mark.slow
 def test_segments_and_black_and_white(workspace: Workspace):
     """Tiles in segments, beside a picture without tiles."""
     line = np.zeros((20, 40), np.uint8)
@@ -226,6 +235,7 @@ def peak_mb(folder: Path, side_px: int) -> float:
     return int(done.stdout) / 1024
 
 
+@pytest.mark.slow
 def test_no_job_holds_a_large_picture(tmp_path):
     """36 megapixels are 108 MB as they are stored, and several times that as numbers."""
     small_mb, large_mb = peak_mb(tmp_path / "small", 600), peak_mb(tmp_path / "large", 6000)

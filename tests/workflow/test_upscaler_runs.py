@@ -9,6 +9,7 @@ from workspace import Workspace
 from configuration import Problems, read_settings
 
 
+@pytest.mark.slow
 def test_an_upscaler_is_taught_drawn_and_compared(workspace: Workspace):
     upscaler = {"type": "upscaler", "hidden_layers": 1, "channels": 4, "crop": 8}
     workspace.settings["fields"] = {"siren": workspace.settings["fields"]["siren"], "up": upscaler}
