@@ -79,7 +79,9 @@ def namespace_of(values: Array) -> ModuleType:
 
 
 def gpu_is_present() -> bool:
-    """Whether an NVIDIA driver answers and CuPy is installed; starts neither."""
+    """Whether there is an NVIDIA driver, CuPy, and a GPU that is not hidden; starts neither."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return False
     return DRIVER_FILE.exists() and importlib.util.find_spec("cupy") is not None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from neuralfield import card_claim
+from neuralfield import card_claim, device
 from neuralfield.card_claim import visible_cards
 from neuralfield.errors import ResourceError
 
@@ -113,3 +113,16 @@ def test_where_cards_cannot_be_told_apart_none_is_claimed(monkeypatch):
     monkeypatch.setattr(card_claim, "_cards_of_machine", lambda: None)
 
     assert card_claim.claim_card(1, print) is None
+
+
+@pytest.mark.parametrize(
+    ("visible", "present"), [(None, True), ("0", True), ("", False), ("-1", False)]
+)
+def test_where_all_gpus_are_hidden_there_is_none(monkeypatch, visible, present):
+    """`device: auto` then takes the processor."""
+    monkeypatch.setattr(device, "DRIVER_FILE", Path(__file__))
+    monkeypatch.setattr(device.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert device.gpu_is_present() is present
