@@ -64,7 +64,17 @@ def kind_of(test: str) -> str:
 
 def collect_tests(expression: str) -> dict[str, list[str]]:
     """Tests of kernels that pytest's -k chooses, by kind."""
-    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--collect-only",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+    ]
     command += ["-k", expression] if expression else []
     found = subprocess.run(
         [*command, "tests/parity"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -124,7 +134,7 @@ def run_part(folder: Path, tool: str, until: float) -> int:
 
         cupy.cuda.set_allocator(None)
     tests = json.loads((folder / "tests.json").read_text())
-    options = ["-q", "-p", "no:cacheprovider", "--tb=line"]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=line"]
     status = int(pytest.main([*options, *tests], plugins=[Record(folder / "ended", until)]))
     (folder / "status").write_text(str(status))
     return status

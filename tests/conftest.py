@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import pytest
 
 _OTHER_SEED = int(os.environ.get("NEURALFIELD_TEST_SEED", "0"))
 
@@ -14,3 +15,13 @@ if _OTHER_SEED:
         return _default_rng([_OTHER_SEED, seed] if isinstance(seed, int) else seed)
 
     np.random.default_rng = _with_other_seed
+
+
+def pytest_collection_modifyitems(items):
+    """Leave out, with other seeds, what compares with results of the usual one."""
+    if not _OTHER_SEED:
+        return
+    skip = pytest.mark.skip(reason="compares with results of the usual random seeds")
+    for item in items:
+        if item.get_closest_marker("usual_seed"):
+            item.add_marker(skip)

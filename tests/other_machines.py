@@ -100,7 +100,7 @@ SETTINGS = {
         folder="mein Löwe",
     ),
     "nehalem": Setting(
-        "OpenBLAS for Nehalem, NumPy and Numba without AVX2 and FMA, LANG=C without UTF-8",
+        "OpenBLAS for Nehalem, NumPy and Numba without AVX2 and FMA, LANG=C",
         {
             "OPENBLAS_CORETYPE": "Nehalem",
             "NPY_DISABLE_CPU_FEATURES": NO_AVX2,
@@ -108,8 +108,6 @@ SETTINGS = {
             "NUMBA_CPU_FEATURES": "-avx,-avx2,-fma",
             "LC_ALL": "C",
             "LANG": "C",
-            "PYTHONCOERCECLOCALE": "0",
-            "PYTHONUTF8": "0",
         },
     ),
     "skylakex": Setting(
@@ -186,7 +184,7 @@ def run_tests(setting: Setting, processes: int, options: list[str]) -> tuple[int
         assert said.stdout
         last_line = ""
         for line in said.stdout:
-            if re.match(r"(FAILED|ERROR|E  )", line) or "passed" in line or "failed" in line:
+            if re.match(r"FAILED|ERROR|E  ", line):
                 print(line, end="", flush=True)
             last_line = line.strip().strip("= ") or last_line
         return said.wait(), last_line

@@ -3,7 +3,10 @@
 import time
 from pathlib import Path
 
+import pytest
 import sanitizer
+
+pytestmark = pytest.mark.slow
 
 STAND_IN = """#!/bin/sh
 while [ "${1##*.}" != py ]; do last="$1"; shift; done
@@ -16,8 +19,6 @@ exec "$last" "$@"
 TESTS = """
 import os, time
 import pytest
-
-pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def says(capfd):

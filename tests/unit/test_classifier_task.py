@@ -19,7 +19,7 @@ from neuralfield.errors import ConfigError, InputError, NeuralfieldError
 
 
 def test_what_is_taught_is_told_apart_in_pictures_never_seen(tmp_path):
-    model, _ = train(make_task(bars(240), steps=200), tmp_path)
+    model, _ = train(make_task(bars(240), steps=600), tmp_path)
     others = bars(150, seed=1)
     probabilities = model.probabilities(others.pictures)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
@@ -55,7 +55,7 @@ def test_other_pictures_do_not_go_on_from_the_state_of_these(tmp_path):
 
 
 def test_a_training_that_diverges_goes_back_once(tmp_path):
-    training = {"optimizer": "sgd", "learning_rate": 100.0, "schedule": "constant", "steps": 30}
+    training = {"optimizer": "sgd", "learning_rate": 30.0, "schedule": "constant", "steps": 30}
     task = make_task(network={"hidden": (), "dropout": 0.0}, **training)
     with np.errstate(all="ignore"):
         model, said = train(task, tmp_path)

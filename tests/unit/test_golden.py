@@ -55,6 +55,7 @@ def measure(name: str, folder: Path) -> np.ndarray:
     return resized_values(name) if name in RESIZINGS else trained_values(name, folder)
 
 
+@pytest.mark.usual_seed
 @pytest.mark.parametrize("name", [*TRAININGS, *RESIZINGS])
 def test_results_change_only_with_the_engine_version(name, tmp_path):
     golden = json.loads(GOLDEN.read_text())

@@ -298,6 +298,7 @@ def test_bits_that_are_remembered():
     assert bits(0.89, 1000) == pytest.approx(500, abs=1)
 
 
+@pytest.mark.usual_seed
 def test_the_shipped_tables_are_what_their_script_makes(monkeypatch):
     monkeypatch.syspath_prepend(str(SHIPPED))
     import write_tables  # type: ignore[import-not-found]

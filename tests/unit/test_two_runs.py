@@ -77,6 +77,7 @@ def left_alone(tmp_path_factory):
     return content(folder)
 
 
+@pytest.mark.usual_seed
 def test_started_at_once_one_waits_and_the_results_are_those_of_one(tmp_path, left_alone):
     names = ("a", "b", "c")
     jobs = [start(tmp_path, name) for name in names]
@@ -87,6 +88,7 @@ def test_started_at_once_one_waits_and_the_results_are_those_of_one(tmp_path, le
     assert content(tmp_path) == left_alone
 
 
+@pytest.mark.usual_seed
 @pytest.mark.slow
 def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alone):
     first = start(tmp_path, "first")
