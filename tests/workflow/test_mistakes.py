@@ -38,7 +38,15 @@ def test_in_a_picture(workspace):
     """A job finds it: the others are finished, and it is said on the screen and in the log."""
     workspace.path("broken.png").write_bytes(workspace.path("tiny.png").read_bytes()[:300])
     workspace.settings["images"]["broken"] = {"path": "broken.png"}
-    said = fails_saying(workspace, "resize broken: broken.png: is cut off or damaged")
+    said = fails_saying(
+        workspace,
+        "resize broken: broken.png: is cut off or damaged",
+        "Error in rule resize, job",
+        "; its log is logs/broken/resize.log\n",
+    )
+    assert "CalledProcessError" not in said and "WorkflowError" not in said
+    complete = "".join(log.read_text() for log in workspace.path(".snakemake/log").iterdir())
+    assert "CalledProcessError" in complete
     assert "Not finished." in said
     assert "damaged" in workspace.path("logs/broken/resize.log").read_text()
     assert workspace.path("results/tiny/siren/metrics.json").exists()
