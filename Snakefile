@@ -10,7 +10,7 @@ min_version("9.0")
 
 sys.path[:0] = [str(Path(workflow.basedir, folder)) for folder in ("workflow", "scripts")]
 
-from config_file import config_file
+from config_file import config_file, require_given_once
 
 
 configfile: config_file(workflow.basedir)
@@ -48,6 +48,9 @@ include: "workflow/rules/classifiers.smk"
 
 
 onstart:
+    require_own_folder()
+    if unused := precedence.training_is_for_images(layers, workflow.dag_settings.targets):
+        logger.info(unused)
     gone = orphans.cancel_orphans(owner, logger.info, lambda: orphans.files_made(workflow.dag))
     if gone:
         logger.info(f"Files went with them ({len(gone)}): what is to be made is settled again.")

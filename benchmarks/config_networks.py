@@ -13,7 +13,7 @@ from configuration import read_settings
 from neuralfield.images import Picture
 from neuralfield.images.kind import is_line_art
 from presets import PRESETS
-from train import with_output
+from train import with_detail_share, with_output
 from training_job import of_the_training
 
 
@@ -56,5 +56,6 @@ class ConfigNetworks:
     def settings(self, name: str, taught: Picture) -> tuple[dict[str, Any], dict[str, Any]]:
         """A network for a picture, and how it is trained."""
         field = dict(self._fields[name])
-        training = of_the_training(field.pop("training"))
-        return with_output(field, is_line_art(taught), taught.mode, training["loss"]), training
+        kind = is_line_art(taught)
+        training = with_detail_share(of_the_training(field.pop("training")), kind)
+        return with_output(field, kind, taught.mode, training["loss"]), training

@@ -1,12 +1,20 @@
 """Bring a picture to the size that networks are taught at."""
 
+import logging
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neuralfield.images import read_picture, resize_picture, write_facts, write_picture
+from neuralfield.images import read_facts, read_picture, resize_picture, write_facts, write_picture
 
 if TYPE_CHECKING:
     from job import snakemake
+
+_KINDS = {
+    True: ("line art, as nearly all of it is black or white", "line_art"),
+    False: ("a photograph, as too little of it is black or white", "quality"),
+}
+"""By `is_line_art`: how an image was judged, and the preset that suits it."""
 
 
 def main(
@@ -19,6 +27,7 @@ def main(
     threshold: float = 0.5,
     filter: str = "box",
     max_megapixels: float = 100.0,
+    say_kind: bool = False,
 ) -> None:
     """Reduce a picture, and note what it was and what it has become.
 
@@ -40,11 +49,19 @@ def main(
     filter : {"box", "lanczos", "bicubic"}
     max_megapixels : float
         A larger picture is refused.
+    say_kind : bool
+        Report on the terminal what kind of image it was judged to be, which decides on settings
+        that are ``auto``.
     """
     source = read_picture(picture, mode=mode, threshold=threshold, max_megapixels=max_megapixels)
     reduced = resize_picture(source, size, filter, threshold, mode=mode)
     write_picture(resized, reduced)
     write_facts(facts, source, reduced)
+    if say_kind:
+        kind, preset = _KINDS[read_facts(facts)["resized"]["is_line_art"]]
+        line = f"{picture}: trained as {kind}; preset={preset} is made for that"
+        logging.getLogger(__name__).info(line)
+        print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
@@ -57,5 +74,6 @@ if __name__ == "__main__":
         resized=Path(snakemake.output.resized),
         facts=Path(snakemake.output.facts),
         max_megapixels=snakemake.params.max_megapixels,
+        say_kind=snakemake.wildcards.image == snakemake.config.get("own_image"),
         **snakemake.params.settings,
     )

@@ -47,7 +47,8 @@ def read_task(
     about = read_facts(facts)
     mode, is_line_art = about["source"]["mode"], about["resized"].get("is_line_art", False)
     own = network_settings(with_output(field, is_line_art, mode, training["loss"]))
-    settings = PictureTraining.from_mapping(of_the_training(training))
+    chosen = with_detail_share(of_the_training(training), is_line_art)
+    settings = PictureTraining.from_mapping(chosen)
     task = picture_task(read_pixel_csv(pixels).values, mode, own, settings)
     require_picture(pixels, task.picture, about)
     return task
@@ -64,6 +65,16 @@ def with_output(
         return dict(field)
     is_steep = mode == "bilevel" or loss == "binary_cross_entropy" or is_line_art
     return {**field, "output": "sigmoid" if is_steep else "linear"}
+
+
+def with_detail_share(training: Mapping[str, Any], is_line_art: bool) -> dict[str, Any]:
+    """Return the settings of a training with a `detail_share` that is a number.
+
+    In line art all that counts is at the edges; a photograph has detail everywhere.
+    """
+    if training.get("detail_share") != "auto":
+        return dict(training)
+    return {**training, "detail_share": 0.5 if is_line_art else 0.0}
 
 
 if __name__ == "__main__":

@@ -1,13 +1,18 @@
-"""Looking at config.yaml before Snakemake reads it, so that a file from anywhere can do no harm.
+"""Looking at settings before Snakemake reads them, so that a file from anywhere can do no harm.
 
 Snakemake would run the Python expressions of a file with ``__use_yte__``, and follow aliases of
 aliases until the memory is full. Files named by ``--configfile`` it reads before any of this is
 asked, so these have to be trusted.
+
+A key that stands twice is refused in all of them and on the command line, too: of the two, YAML
+and Snakemake take the last one without a word.
 """
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -49,8 +54,10 @@ def require_harmless(path: Path) -> None:
     try:
         text = path.read_text(encoding="utf-8")
         if _is_shallow_json(text):  # YAML knows no tabs, JSON does
+            json.loads(text, object_pairs_hook=_require_different_keys)
             return
         _require_few_values(text)
+        _require_different_nodes(yaml.compose(text, Loader=_LOADER))
         yaml.load(text, Loader=_LOADER)  # what could not be built by Snakemake is named here
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -64,10 +71,110 @@ def require_harmless(path: Path) -> None:
         raise UserError(f"{path}: {error}; expected settings in UTF-8 that can be read") from error
     except _Harmful as error:
         raise UserError(f"{path}: {error}; expected plain settings; remove it") from error
+    except _Repeated as error:
+        raise UserError(f"{path}: {error}; {_ONCE}") from error
+
+
+def require_keys_once(path: Path) -> None:
+    """Refuse a file named by ``--configfile`` in which a key stands twice.
+
+    Raises
+    ------
+    UserError
+    """
+    text = path.read_text(encoding="utf-8")
+    if "__use_yte__" in text:  # a template may name a key in each of several cases
+        return
+    try:
+        if _is_shallow_json(text):
+            json.loads(text, object_pairs_hook=_require_different_keys)
+        else:
+            _require_different_nodes(yaml.compose(text, Loader=_LOADER))
+    except _Repeated as error:
+        raise UserError(f"{path}: {error}; {_ONCE}") from error
+
+
+def require_given_once(arguments: Sequence[str]) -> None:
+    """Refuse a command line that sets something twice, of which Snakemake would take the last.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        What follows the program's name.
+
+    Raises
+    ------
+    UserError
+    """
+    groups: list[list[str]] = []
+    is_open = False
+    for argument in arguments:
+        option, _, value = argument.partition("=")
+        if option in ("--config", "-C"):
+            groups.append([value] if value else [])
+        elif is_open and not argument.startswith("-"):
+            groups[-1].append(argument)
+            continue
+        is_open = option in ("--config", "-C")
+    if len(groups) > 1:
+        raise UserError(
+            f"--config: stands {len(groups)} times, and only the last one would count; expected it"
+            " once; write all settings after one --config"
+        )
+    seen = set()
+    for entry in groups[0] if groups else ():
+        key, _, value = entry.partition("=")
+        if key in seen:
+            raise UserError(f"--config: {key} is set twice; {_ONCE}")
+        seen.add(key)
+        try:
+            _require_different_nodes(yaml.compose(value, Loader=_LOADER), (key,))
+        except _Repeated as error:
+            raise UserError(f"--config: {error}; {_ONCE}") from error
+        except yaml.YAMLError:
+            pass  # text, as Snakemake takes it
 
 
 class _Harmful(Exception):
     """What no settings need."""
+
+
+class _Repeated(Exception):
+    """A key that stands twice in one place."""
+
+
+_ONCE = "expected each key and name once; remove or rename one"
+
+
+def _require_different_nodes(node: yaml.Node | None, place: tuple[str, ...] = ()) -> None:
+    """Look at the keys of every mapping in composed YAML.
+
+    Raises
+    ------
+    _Repeated
+    """
+    if isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            _require_different_nodes(item, (*place, str(number)))
+    elif isinstance(node, yaml.MappingNode):
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in lines and name != "<<":
+                where = ".".join((*place, name))
+                raise _Repeated(f"{where} stands twice (lines {lines[name]} and {line})")
+            lines[name] = line
+            _require_different_nodes(value, (*place, name))
+
+
+def _require_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object of JSON, unless a key stands twice in it."""
+    seen: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in seen:
+            raise _Repeated(f"{key} stands twice")
+        seen[key] = value
+    return seen
 
 
 def _require_few_values(text: str) -> None:

@@ -2,10 +2,8 @@
 
 import copy
 import os
-import re
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +12,13 @@ import yaml
 import classifier_settings
 import large_pictures
 import table_settings
+from config_file import require_keys_once
+from image_sizes import too_large_renders
 from named_files import require_file
-from neuralfield.errors import ConfigError, InputError
+from neuralfield.errors import ConfigError
 from neuralfield.fields import network_settings
+from own_image import TAKEN_NAMES, adopt_own_image, name_source_beside_image
+from precedence import COMMAND_LINE, Layer, let_later_layers_win, settings_without_effect
 from presets import adopt_preset
 from training_limits import outside_their_limits
 from wording import (
@@ -34,11 +36,8 @@ from wording import (
 
 SCHEMA_PATH = Path(__file__).parent / "schemas" / "config.schema.yaml"
 
-OWN_PICTURE_SIZE_PX = 256
-"""Longer side that a picture given by ``image=`` is reduced to, if it is larger."""
-
 TEXT_KEYS = (
-    *("image", "images", "path", "field", "fields"),
+    *("image", "images", "name", "path", "field", "fields"),
     *("inputs", "targets", "truth", "about", "checksums"),
 )
 """Keys whose text stays text even where it looks like a number: '2024' is a file's name."""
@@ -56,10 +55,6 @@ MAKES_NO_DIFFERENCE = (
 """Settings of a training that its result does not depend on."""
 
 
-TAKEN_NAMES = ("tables", "classifiers")
-"""Folders in results/ that are no picture's."""
-
-
 class Run(NamedTuple):
     """One network taught one picture."""
 
@@ -67,7 +62,11 @@ class Run(NamedTuple):
     field: str
 
 
-def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]) -> dict[str, Any]:
+def read_settings(
+    config: Mapping[str, Any],
+    name_source: Callable[[Place], str],
+    layers: Sequence[Layer] = (),
+) -> dict[str, Any]:
     """Check what the user wrote and fill in the rest.
 
     Parameters
@@ -76,6 +75,9 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
         What config.yaml and the command line say together.
     name_source : callable
         Says which of the two a place comes from, for messages.
+    layers : sequence of Layer
+        What the command line says, see `precedence.read_layers`. The section `training` of a layer
+        wins over what earlier ones say of single networks.
 
     Returns
     -------
@@ -84,8 +86,9 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
         all of its settings; `training` there is the section `training` with the field's own
         changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``tables`` (each with
         all of its settings), ``classifiers`` (the same), ``training``, ``render``, ``timelapse``,
-        ``evaluate``, ``edges``, ``gpu_share`` and ``max_megapixels``; and
-        ``automatic_learning_rates``, the fields whose learning rate is what suits them.
+        ``evaluate``, ``edges``, ``gpu_share`` and ``max_megapixels``;
+        ``automatic_learning_rates``, the fields whose learning rate is what suits them; and
+        ``notes``, lines for the user on what was chosen and on settings that have no effect.
         Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
 
     Raises
@@ -95,28 +98,44 @@ def read_settings(config: Mapping[str, Any], name_source: Callable[[Place], str]
     schema = read_schema()
     written = _tidied(config)
     assert isinstance(written, dict)
-    adopt_preset(written)
-    errors = list(_adopt_own_picture(written, name_source))
+    errors = [
+        ConfigError(f"{layer.name}: {key}", "nothing", "a value after the =", f"write {key}=VALUE")
+        for layer in layers
+        if layer.name == COMMAND_LINE
+        for key, value in layer.content.items()
+        if value is None
+    ]
+    layers = [Layer(layer.name, _tidied(layer.content)) for layer in layers]
+    notes: list[str] = []
+    own_image, has_preset = written.get("image"), adopt_preset(written)
+    errors += list(adopt_own_image(written, layers, name_source, has_preset, notes))
+    if own_image:
+        name_source = name_source_beside_image(name_source)
+    let_later_layers_win(written, layers)
     for error in sorted(validator(schema).iter_errors(written), key=by_place):
-        errors += in_words(error, schema, name_source)
+        errors += in_words(error, schema, name_source, whole=written)
     if errors:
         raise Problems(without_repetition(errors))
     settings = _with_defaults(written, schema, schema)
     errors = list(_disagreements(settings, name_source))
     if errors:
         raise Problems(errors)
+    own_keys = {name: set(field.get("training", ())) for name, field in settings["fields"].items()}
     settings["automatic_learning_rates"] = []
     for name in trained_fields(settings):
         field = settings["fields"][name]
         if _written_training(name, settings)["learning_rate"] == AUTO:
             settings["automatic_learning_rates"].append(name)
         field["training"] = _training_of(name, settings)
-    return settings
+    notes += settings_without_effect(written, layers, settings, own_keys, name_source)
+    return settings | {"notes": notes, "own_image": own_image and next(iter(settings["images"]))}
 
 
+@cache
 def read_schema() -> dict[str, Any]:
-    """What config.yaml may hold."""
-    return yaml.safe_load(SCHEMA_PATH.read_text(encoding="utf-8"))
+    """Return what config.yaml may hold; nobody changes it."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
+    return yaml.load(SCHEMA_PATH.read_text(encoding="utf-8"), loader)
 
 
 def _written_training(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,6 +181,7 @@ def source_namer(given: Any) -> Callable[[Place], str]:
     """
     sources = [("--config", given.config)]
     for path in reversed(given.configfiles):
+        require_keys_once(Path(path))
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         sources.append((Path(path).name, content))
 
@@ -183,12 +203,6 @@ def _holds(content: Any, place: Place) -> bool:
         except (KeyError, IndexError, TypeError):
             return False
     return True
-
-
-def slug(text: str) -> str:
-    """A short plain name for a folder: ``'Mein Löwe (2)'`` becomes ``'mein-lowe-2'``."""
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    return re.sub(r"[^A-Za-z0-9_]+", "-", plain).strip("-_").lower()[:64] or "picture"
 
 
 def _tidied(value: Any, key: str = "") -> Any:
@@ -214,48 +228,6 @@ def _tidied(value: Any, key: str = "") -> Any:
             except ValueError:
                 pass
     return value
-
-
-def _adopt_own_picture(
-    written: dict[str, Any], name_source: Callable[[Place], str]
-) -> Iterator[ConfigError]:
-    """Put the picture given by ``image`` in place of the pictures listed under ``images``."""
-    path = written.get("image")
-    if not isinstance(path, str) or not path:
-        return
-    image: dict[str, Any] = {"path": path}
-    where = name_place(("image",), name_source)
-    try:
-        if _longer_side_px(require_file(path, where, "a picture"), where) > OWN_PICTURE_SIZE_PX:
-            image["size"] = OWN_PICTURE_SIZE_PX
-    except ConfigError as error:
-        yield error
-    name = slug(Path(path).stem)
-    written["images"] = {f"{name}-picture" if name in TAKEN_NAMES else name: image}
-    del written["image"]
-    sweeps = written.get("sweeps")
-    for sweep in sweeps.values() if isinstance(sweeps, Mapping) else ():
-        _forget_images(sweep)
-
-
-def _forget_images(sweep: Any) -> None:
-    """Let a sweep run over whatever pictures there are."""
-    if not isinstance(sweep, dict):
-        return
-    sweep.pop("images", None)
-    for key in ("exclude", "include"):
-        if isinstance(sweep.get(key), list):
-            sweep[key] = [entry for entry in sweep[key] if "image" not in entry]
-
-
-def _longer_side_px(path: Path, where: str) -> int:
-    """Read from the file's first bytes; the picture itself stays closed."""
-    from neuralfield.images.reading import picture_size
-
-    try:
-        return max(picture_size(path))
-    except InputError as error:
-        raise ConfigError(where, f"{path} {error.found}", error.expected, error.remedy) from error
 
 
 def _with_defaults(value: Any, rule: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
@@ -332,6 +304,8 @@ def _disagreements(
             where = name_place(("render", "crops", name, "box"), name_source)
             expected = "[left, top, right, bottom] with left < right and top < bottom"
             yield ConfigError(where, as_written(crop["box"]), expected)
+            return
+    yield from too_large_renders(settings, partial(name_place, name_source=name_source))
 
 
 def training_disagreements(

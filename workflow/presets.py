@@ -11,15 +11,15 @@ _FOLDER = Path(__file__).parent / "presets"
 PRESETS = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
 
-def adopt_preset(written: dict[str, Any]) -> None:
+def adopt_preset(written: dict[str, Any]) -> bool:
     """Put the network that ``preset`` names in place of those listed under ``fields``.
 
     It is taught every picture, and alone: sweeps, which start from those fields, are left out. A
-    name that is none of `PRESETS` is left for the schema to refuse.
+    name that is none of `PRESETS` is left for the schema to refuse. Returns whether there is one.
     """
     name = written.get("preset")
     if name not in PRESETS:
-        return
+        return False
     written["fields"] = {name: yaml.safe_load((_FOLDER / f"{name}.yaml").read_text("utf-8"))}
     images = written.get("images")
     for image in images.values() if isinstance(images, Mapping) else ():
@@ -27,3 +27,4 @@ def adopt_preset(written: dict[str, Any]) -> None:
             image.pop("fields", None)
     written.pop("sweeps", None)
     del written["preset"]
+    return True

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -48,8 +49,12 @@ def in_words(
     schema: Mapping[str, Any],
     name_source: Callable[[Place], str],
     above: Place = (),
+    whole: Mapping[str, Any] | None = None,
 ) -> Iterator[ConfigError]:
-    """What jsonschema found, as the user should read it; what was checked stands at `above`."""
+    """What jsonschema found, as the user should read it; what was checked stands at `above`.
+
+    `whole` is all that is checked: another place for a key that is unknown here is named by it.
+    """
     place: Place = (*above, *error.absolute_path)
     rule: Any = error.schema
     value: Any = error.instance
@@ -57,7 +62,8 @@ def in_words(
         known = list(rule["properties"])
         for key in value:
             if key not in known:
-                yield _unknown_key((*place, key), known, name_source)
+                home = _home(place, key, schema, whole or {})
+                yield _unknown_key((*place, key), value[key], known, name_source, home)
     elif error.validator == "required":
         assert isinstance(error.validator_value, list)
         for key in error.validator_value:
@@ -74,19 +80,61 @@ def in_words(
         remedy = rule.get("x-remedy", "")
         if error.validator == "enum" and isinstance(value, str):
             remedy = did_you_mean(value, error.validator_value) or remedy
+        is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+        if is_whole and "whole number" in expectation(rule):
+            remedy = f"write {value:.0f}"
         yield ConfigError(
             name_place(place, name_source), as_written(value), expectation(rule), remedy
         )
 
 
 def _unknown_key(
-    place: Place, known: list[str], name_source: Callable[[Place], str]
+    place: Place, value: Any, known: list[str], name_source: Callable[[Place], str], home: Place
 ) -> ConfigError:
     guess = did_you_mean(place[-1], known)
     expected = "a key that config.yaml explains" if guess else f"one of {', '.join(known)}"
+    source = name_source(place)
+    if home:
+        expected = f"this key in {'.'.join(map(str, home[:-1]))}"
+        guess = f"write {_nested(home, value, on_command_line=source.startswith('--'))}"
     return ConfigError(
         name_place(place, name_source), "unknown key", expected, guess or "remove it"
     )
+
+
+def _home(place: Place, key: str, schema: Mapping[str, Any], whole: Mapping[str, Any]) -> Place:
+    """The place where a key would be known that is unknown at another one; empty if none is."""
+    sections = ("training", "render", "timelapse", "evaluate", "edges")
+    fields, images = whole.get("fields"), whole.get("images")
+    types = {
+        name: field.get("type")
+        for name, field in (fields.items() if isinstance(fields, Mapping) else ())
+        if isinstance(field, Mapping)
+    }
+    if place[:1] == ("fields",) and len(place) == 2:
+        own = schema["$defs"]["training"]["properties"]
+        return (*place, "training", key) if key in own and types[place[1]] != "imported" else ()
+    if place and place not in {(section,) for section in sections}:
+        return ()
+    for section in sections:
+        if key in schema["$defs"][section]["properties"]:
+            return (section, key)
+    for name, kind in types.items():
+        if key in schema["$defs"].get(kind, {}).get("properties", {}):
+            return ("fields", name, key)
+    if key in schema["$defs"]["image"]["properties"] and isinstance(images, Mapping) and images:
+        return ("images", next(iter(images)), key)
+    return ()
+
+
+def _nested(place: Place, value: Any, *, on_command_line: bool) -> str:
+    """A setting as it is written in the config file, or after --config."""
+    first, *others = place
+    is_plain = isinstance(value, str) and re.fullmatch(r"[\w.-]+", value)
+    text = value if is_plain else as_written(value)
+    for step in reversed(others):
+        text = f"{{{step}: {text}}}"
+    return f"'{first}={text}'" if on_command_line else f"{first}: {text}"
 
 
 def did_you_mean(word: Any, known: Any) -> str:

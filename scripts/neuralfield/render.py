@@ -18,6 +18,7 @@ from neuralfield.fields import Upscaler, UpscalingNetwork
 from neuralfield.images.writing import PngBandWriter
 from neuralfield.model import Model
 from neuralfield.mosaic import Mosaic, Trained
+from neuralfield.picture_shape import PictureShape
 
 BAND_POINTS = {"cpu": 1 << 20, "gpu": 1 << 22}
 """Points drawn before their rows are handed on: what bounds the memory of a picture of any size."""
@@ -67,7 +68,9 @@ def sample_offsets(count: int) -> np.ndarray:
     return offsets - offsets.mean(axis=0)
 
 
-def size_for_longer_side(model: Trained, longer_px: int, box: Box = WHOLE) -> tuple[int, int]:
+def size_for_longer_side(
+    model: Trained | PictureShape, longer_px: int, box: Box = WHOLE
+) -> tuple[int, int]:
     """Width and height of a redraw in the picture's own proportions."""
     part_width, part_height = model.width * (box[2] - box[0]), model.height * (box[3] - box[1])
     longer = max(part_width, part_height)

@@ -1,6 +1,8 @@
 """docs/upscaler.md, the schema and the settings say the same of every key."""
 
 import dataclasses
+import json
+import re
 
 import yaml
 from test_fields_page import SCHEMA, rows
@@ -16,3 +18,18 @@ def test_page_schema_and_settings_agree():
     schema = {key: rule["default"] for key, rule in properties.items() if "default" in rule}
     settings = {field.name: field.default for field in dataclasses.fields(Upscaler)}
     assert said == schema == settings
+
+
+def test_what_fields_reach_is_what_the_readme_and_the_manifest_say():
+    readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/upscaler.md"))
+    manifest = ROOT / "verification/manifest/cpu_cpu_float32_skylakex.json"
+    files = json.loads(manifest.read_text())["files"]
+    for image in ("lion_cub_grey", "savannah"):
+        row = re.search(rf"^\| `{image}`, .*$", page, re.MULTILINE)
+        assert row
+        numbers = re.findall(r"`(siren\w*)` \**([\d.]+)", row[0])
+        assert numbers
+        for field, number in numbers:
+            measured = files[f"{image}/{field}/metrics.json"]["numbers"]["upscale_psnr_db"]
+            assert number == f"{measured:.2f}"
+            assert re.search(rf"^\| `{image}` \| `{field}` .*\*\*{number} dB", readme, re.MULTILINE)

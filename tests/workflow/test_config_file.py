@@ -8,7 +8,7 @@ import pytest
 import yaml
 from workspace import SETTINGS, Workspace, clean_environment
 
-from config_file import require_harmless
+from config_file import require_given_once, require_harmless, require_keys_once
 from startup import UserError
 
 MULTIPLIED = "\n".join(
@@ -30,6 +30,14 @@ MULTIPLIED = "\n".join(
         ("a: " + "9" * 5000, "a word or number of 5,000 characters"),
         ("a: 2024-99-99\n", "month must be in 1..12"),
         ("a: " + "x" * (1 << 20), "no plain file of at most 1 MiB"),
+        (
+            "images:\n  cub: {path: a.png}\n  cub: {path: b.png}\n",
+            "config.yaml: images.cub stands twice (lines 2 and 3); expected each key and name",
+        ),
+        ("fields: {a: {type: siren}}\nfields: {}\n", "fields stands twice (lines 1 and 2)"),
+        ("1: a\n'1': b\n", "1 stands twice"),
+        ("a: [{b: 1}, {c: 1, c: 2}]\n", "a.1.c stands twice"),
+        ('{"a": {"b": 1,\n\t"b": 2}}', "b stands twice"),
     ],
 )
 def test_what_would_do_harm_is_refused(tmp_path, text, found):
@@ -38,6 +46,43 @@ def test_what_would_do_harm_is_refused(tmp_path, text, found):
         require_harmless(tmp_path / "config.yaml")
     said = str(caught.value)
     assert found in said and "expected" in said and "\n" not in said
+
+
+def test_keys_that_only_look_repeated_are_taken(tmp_path):
+    (tmp_path / "config.yaml").write_text("a: &a {x: 1}\nb: {<<: *a, y: 1}\nc: [{x: 1}, {x: 2}]\n")
+    require_harmless(tmp_path / "config.yaml")
+    require_keys_once(tmp_path / "config.yaml")
+
+
+def test_files_of_the_command_line_are_looked_at_too(tmp_path):
+    (tmp_path / "mine.yaml").write_text("fields:\n  a: {type: siren}\n  a: {type: mlp}\n")
+    with pytest.raises(UserError, match=r"mine.yaml: fields.a stands twice \(lines 2 and 3\)"):
+        require_keys_once(tmp_path / "mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["--config", "image=a.png", "image=b.png"], "--config: image is set twice; expected each"),
+        (["-C", "image=a.png", "-n", "--config", "size=400"], "--config: stands 2 times, and only"),
+        (["--config=image=a.png", "--config", "size=4"], "write all settings after one --config"),
+        (
+            ["--cores", "2", "--config", "fields={a: {type: siren}, a: {type: mlp}}", "--", "all"],
+            "--config: fields.a stands twice",
+        ),
+        (["--config", "training={steps: 5, steps: 6}"], "--config: training.steps stands twice"),
+    ],
+)
+def test_what_the_command_line_says_twice_is_refused(arguments, found):
+    with pytest.raises(UserError) as caught:
+        require_given_once(arguments)
+    said = str(caught.value)
+    assert found in said and "; expected " in said and "\n" not in said
+
+
+def test_what_the_command_line_says_once_is_taken():
+    require_given_once(["--config", "image=a=b.png", "training={steps: 5}", "-n", "results/a=1"])
+    require_given_once(["--configfile", "a.yaml", "--config", "image={[", "--", "image=1"])
 
 
 @pytest.mark.parametrize("text", [yaml.safe_dump(SETTINGS), json.dumps(SETTINGS, indent="\t")])

@@ -9,10 +9,11 @@ from complaints import changed, complaints, read
 from PIL import Image
 from workspace import ROOT
 
-from configuration import Problems, Run, read_schema, runs, slug, source_namer
+from configuration import Problems, Run, read_schema, runs, source_namer
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
 from neuralfield.training import PictureTraining
+from own_image import slug
 from presets import PRESETS
 from training_job import HOW_AND_WHERE
 
@@ -113,14 +114,55 @@ def test_runs_are_the_networks_of_each_picture(written):
     ]
 
 
-@pytest.mark.parametrize(("side", "size"), [(300, 256), (256, None), (40, None)])
-def test_own_picture_takes_the_place_of_the_list(written, side, size):
-    Image.new("L", (20, side)).save("My Photo (2).jpg")
-    written["image"] = "My Photo (2).jpg"
-    images = read(written)["images"]
-    assert list(images) == ["my-photo-2"]
-    assert images["my-photo-2"]["path"] == "My Photo (2).jpg"
-    assert images["my-photo-2"].get("size") == size
+@pytest.mark.parametrize(
+    ("sides", "size"),
+    [
+        ((200, 300), 256),
+        ((256, 200), None),
+        ((20, 40), None),
+        ((600, 100), 384),
+        ((3000, 20), None),
+        ((9000, 90), 4096),
+    ],
+)
+def test_own_image_takes_the_place_of_the_list(written, sides, size):
+    Image.new("1", sides).save("My Photo (2).png")
+    written["image"] = "My Photo (2).png"
+    found = read(written)
+    assert list(found["images"]) == ["my-photo-2"] == [found["own_image"]]
+    assert found["images"]["my-photo-2"]["path"] == "My Photo (2).png"
+    assert found["images"]["my-photo-2"].get("size") == size
+    assert f"My Photo (2).png: {sides[0]} x {sides[1]} pixels, " in found["notes"][0]
+
+
+def test_own_image_has_a_size_and_a_name(written):
+    Image.new("L", (800, 600)).save("photo.png")
+    written |= {"image": "photo.png", "size": 400, "name": "second"}
+    found = read(written)
+    assert list(found["images"]) == ["second"] and found["images"]["second"]["size"] == 400
+    assert "reduced to 400 x 300 for training; size=N chooses another" in found["notes"][0]
+    written |= {"size": [30, 20], "mode": "bilevel", "threshold": 0.3}
+    image = read(written)["images"]["second"]
+    assert (image["size"], image["mode"], image["threshold"]) == ([30, 20], "bilevel", 0.3)
+    written |= {"size": "tall", "name": "a/b"}
+    said = complaints(written)
+    assert said[0].startswith("config.yaml: images: the name 'a/b'; expected a name of 1 to 64")
+    assert said[1].startswith("config.yaml: images.a/b.size: 'tall'; expected a whole number")
+    del written["size"]
+    written |= {"tiles": {"size": 100}, "name": "tiled"}
+    assert "size" not in read(written)["images"]["tiled"]
+
+
+def test_own_image_is_trained_as_what_it_is_unless_somebody_chose(written):
+    """What it is says the resized image, when it is trained: see train.with_detail_share."""
+    written["image"] = "tiny.png"
+    written["fields"]["plain"]["training"] = {"detail_share": 0.3}
+    found = read(written)
+    shares = [field["training"]["detail_share"] for field in found["fields"].values()]
+    assert shares == ["auto", 0.3]
+    assert "settings are chosen by what the image is" in found["notes"][1]
+    changed(written, "training.detail_share", 0.2)
+    assert read(written)["fields"]["siren"]["training"]["detail_share"] == 0.2
 
 
 def test_slug():
@@ -258,6 +300,51 @@ def test_pictures_are_found_beside_the_snakefile(written):
             "image",
             "model.json",
             "image: model.json is not a picture that can be read; expected",
+        ),
+        ("size", "tall", "config.yaml: size: 'tall' without an image; expected it beside image="),
+        (
+            "steps",
+            500,
+            "steps: unknown key; expected this key in training; write training: {steps: 500",
+        ),
+        ("frames", 5, "frames: unknown key; expected this key in timelapse; write timelapse: {f"),
+        ("width", 5, "expected this key in fields.siren; write fields: {siren: {width: 5}}"),
+        ("mode", "grey", "mode: 'grey' without an image; expected it beside image="),
+        ("path", "a.png", "expected this key in images.tiny; write images: {tiny: {path: a.png}}"),
+        (
+            "fields.siren.steps",
+            9,
+            "fields.siren.steps: unknown key; expected this key in fields.siren.training; write"
+            " fields: {siren: {training: {steps: 9}}}",
+        ),
+        ("training.width", 5, "expected this key in fields.siren; write fields: {siren: {width"),
+        (
+            "training.steps",
+            "1e4",
+            "10000.0; expected a whole number >= 1, at most 10^9; write 10000",
+        ),
+        ("training.steps", 2.5, "training.steps: 2.5; expected a whole number >= 1, at most 10^9"),
+        (
+            "images.tiny.size",
+            16.0,
+            "16.0; expected a whole number of pixels >= 1; write 16",
+        ),
+        (
+            "render.crops",
+            {"x": {"box": [10, 0, 100, 50]}},
+            "render.crops.x.box.2: 100; expected a fraction of the image's width or height, from 0"
+            " to 1; divide pixels by the image's width (left, right) or height (top, bottom)",
+        ),
+        (
+            "render.sizes",
+            [8, 30000],
+            "render.sizes.1: 30000, which is 30000 x 20625 pixels of tiny.png; expected at most 400"
+            " megapixels; make it smaller, or raise render.max_megapixels",
+        ),
+        (
+            "render.crops",
+            {"x": {"box": [0, 0, 0.5, 0.7], "size": 40000}},
+            "render.crops.x.size: 40000, which is ",
         ),
         ("imges", {}, "imges: unknown key; expected a key that config.yaml explains; did you mean"),
     ],

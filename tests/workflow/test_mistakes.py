@@ -43,7 +43,15 @@ def test_in_a_picture(workspace):
     workspace.settings["images"]["broken"] = {"path": "broken.png"}
     del workspace.settings["fields"]["plain"]
     workspace.settings["timelapse"]["formats"] = []
-    said = fails_saying(workspace, "resize broken: broken.png: is cut off or damaged")
+    said = fails_saying(
+        workspace,
+        "resize broken: broken.png: is cut off or damaged",
+        "Error in rule resize, job",
+        "; its log is logs/broken/resize.log\n",
+    )
+    assert "CalledProcessError" not in said and "WorkflowError" not in said
+    complete = "".join(log.read_text() for log in workspace.path(".snakemake/log").iterdir())
+    assert "CalledProcessError" in complete
     assert "Not finished." in said
     assert "damaged" in workspace.path("logs/broken/resize.log").read_text()
     assert workspace.path("results/tiny/siren/metrics.json").exists()

@@ -92,8 +92,12 @@ class Workspace:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the workflow to its end; what it says is in ``stdout``."""
+        return self.run_command(self.command(*arguments))
+
+    def run_command(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        """Run a command that `command` has made to its end; see `run`."""
         return subprocess.run(
-            self.command(*arguments),
+            command,
             cwd=self.folder,
             env=clean_environment(),
             stdout=subprocess.PIPE,

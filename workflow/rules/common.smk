@@ -3,11 +3,15 @@
 import re
 import shutil
 
+import failures
 import startup
 
 if workflow.is_main_process:
     if startup.missing_packages():
         raise startup.UserError(startup.missing_packages_message())
+    if Path(sys.argv[0]).name in ("snakemake", "__main__.py"):
+        require_given_once(sys.argv[1:])
+    failures.shorten(logger, workflow.output_settings.verbose)
     # the variable is what keeps the lock, until this process ends
     owner, cleared = startup.clear_stale_locks()
     if cleared:
@@ -19,6 +23,8 @@ import estimates
 import large_pictures
 import named_files
 import orphans
+import own_image
+import precedence
 import sweeps
 import table_settings
 from neuralfield.device import gpu_is_present
@@ -27,7 +33,8 @@ from neuralfield.version import ENGINE_VERSION
 
 try:
     name_source = configuration.source_namer(workflow.config_settings)
-    SETTINGS = configuration.read_settings(config, name_source)
+    layers = precedence.read_layers(workflow.config_settings)
+    SETTINGS = configuration.read_settings(config, name_source, layers)
     SWEEPS = sweeps.expand(SETTINGS, name_source)
 except configuration.Problems as problems:
     raise startup.UserError(str(problems))
@@ -38,6 +45,8 @@ SINGLE_RUNS = configuration.runs(SETTINGS)
 SWEPT_RUNS = sweeps.all_runs(SWEEPS)
 RUNS = SINGLE_RUNS + SWEPT_RUNS
 if workflow.is_main_process:
+    for note in SETTINGS["notes"]:
+        logger.info(note)
     for sweep in SWEEPS:
         logger.info(
             f"Sweep {sweep.name}: {len(sweep.runs)} runs of {len(sweep.networks)} networks."
@@ -244,6 +253,17 @@ def write_batches_down():
         batches.append(batches.LEDGER, NEW_BATCHES, LEDGER)
     except NeuralfieldError as error:
         raise startup.UserError(str(error))
+
+
+def require_own_folder():
+    """Let an image given by image= not take the folder of another one that has the same name."""
+    for job in workflow.dag.jobs if config["own_image"] else ():
+        if job.rule.name == "resize":
+            earlier = workflow.persistence.input(job.output.resized) or ()
+            try:
+                own_image.require_same_source(job.wildcards.image, job.input.picture, earlier)
+            except NeuralfieldError as error:
+                raise startup.UserError(str(error))
 
 
 def batch_pictures(batch, file):

@@ -1,0 +1,87 @@
+"""A failing job on the terminal: few lines, and nothing lost."""
+
+import logging
+
+import pytest
+from snakemake.logging import DefaultFormatter
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from failures import ShortFailures, shorten
+
+RULE_EXCEPTION = """RuleException:
+CalledProcessError in file "/w/train.smk", line 69:
+Command 'set -euo pipefail;  python /w/tmp.train.py' {end}."""
+
+
+def record(message, **extra):
+    return logging.makeLogRecord({"msg": message, "levelno": logging.ERROR, **extra})
+
+
+def failed_job(log):
+    return record(
+        "Error in rule train, jobid: 7",
+        event=LogEvent.JOB_ERROR,
+        rule_name="train",
+        rule_msg=None,
+        jobid=7,
+        input=["results/tiny/pixels.csv"],
+        output=["results/tiny/siren/model.safetensors"],
+        log=[log],
+        conda_env=None,
+        shellcmd=None,
+        aux={},
+        indent=False,
+    )
+
+
+def said(message, **extra):
+    return ShortFailures(DefaultFormatter()).format(record(message, **extra))
+
+
+def test_which_job_and_where_its_log_is():
+    line = ShortFailures(DefaultFormatter()).format(failed_job("logs/tiny/siren/train.log"))
+    assert line == "Error in rule train, job 7; its log is logs/tiny/siren/train.log"
+
+
+def test_the_log_is_shown_where_it_was_asked_for(tmp_path):
+    (tmp_path / "log").write_text("pixels.csv: blue in line 5 is 777\n")
+    usual = DefaultFormatter(show_failed_logs=True)
+    assert "blue in line 5" in ShortFailures(usual).format(failed_job(str(tmp_path / "log")))
+
+
+@pytest.mark.parametrize("code", [1, 75, 130])
+def test_a_job_that_reported_itself_is_not_reported_again(code):
+    assert said(RULE_EXCEPTION.format(end=f"returned non-zero exit status {code}")) == ""
+
+
+@pytest.mark.parametrize(
+    "end", ["returned non-zero exit status 137", "died with <Signals.SIGKILL: 9>"]
+)
+def test_a_job_that_was_killed_is_reported(end):
+    line = said(RULE_EXCEPTION.format(end=end))
+    assert "was killed by SIGKILL" in line and "--cores 1" in line and "\n" not in line
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "WorkflowError:\nresults/tiny: holds another image; expected one; rename it",
+        "MissingOutputException in rule train in file train.smk, line 3:\nfiles missing",
+        "Removing output files of failed job train since they might be corrupted:\na.png",
+    ],
+)
+def test_all_else_stays(message):
+    assert said(message) == message
+
+
+def test_only_the_terminal_is_made_short():
+    logger, terminal, file = logging.Logger("s"), logging.StreamHandler(), logging.NullHandler()
+    terminal.name, file.name = "DefaultStreamHandler", "DefaultLogFileHandler"
+    for handler in (terminal, file):
+        handler.setFormatter(DefaultFormatter())
+        logger.addHandler(handler)
+    shorten(logger, verbose=True)
+    assert isinstance(terminal.formatter, DefaultFormatter)
+    shorten(logger, verbose=False)
+    assert isinstance(terminal.formatter, ShortFailures)
+    assert isinstance(file.formatter, DefaultFormatter)

@@ -1,0 +1,137 @@
+"""What the command line says wins, and settings that have no effect are named."""
+
+import copy
+import shlex
+
+import pytest
+import yaml
+from snakemake.cli import parse_config
+from snakemake.settings.types import ConfigSettings
+from snakemake.utils import update_config
+from snakemake_interface_executor_plugins.utils import format_cli_arg
+from workspace import ROOT
+
+from configuration import Problems, read_settings, source_namer
+from precedence import Layer, read_layers, training_is_for_images
+from presets import PRESETS
+
+SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text())
+
+
+def read(config, *arguments, files=()):
+    """Settings as Snakemake merges them from config.yaml, --configfile and --config."""
+    given = ConfigSettings(config=parse_config(arguments), configfiles=list(files))
+    merged = copy.deepcopy(config)
+    update_config(merged, given.overwrite_config)
+    return read_settings(merged, source_namer(given), read_layers(given))
+
+
+def steps(settings):
+    return {name: field["training"]["steps"] for name, field in settings["fields"].items()}
+
+
+def test_the_first_example_of_the_config_works():
+    assert "--config 'training={steps: 500}'" in (ROOT / "config.yaml").read_text()
+    found = read(SHIPPED, "training={steps: 500}")
+    assert steps(found) == {"siren": 500, "siren_footprint": 500}
+    assert found["fields"]["siren"]["training"]["supervision"] == "point"
+    assert not found["notes"]
+
+
+def test_a_network_s_own_value_on_the_command_line_wins():
+    both = ("training={steps: 500}", "fields={siren: {training: {steps: 9}}}")
+    assert steps(read(SHIPPED, *both)) == {"siren": 9, "siren_footprint": 500}
+
+
+def test_later_files_win_and_the_command_line_over_them(written, tmp_path):
+    written["fields"]["siren"]["training"] = {"steps": 7}
+    written["fields"]["plain"]["training"] = {"steps": 8}
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text("training: {steps: 1000}\nfields: {plain: {training: {steps: 30}}}\n")
+    second.write_text("fields: {siren: {training: {steps: 40}}}\n")
+    assert steps(read(written, files=[first])) == {"siren": 1000, "plain": 30}
+    assert steps(read(written, files=[first, second])) == {"siren": 40, "plain": 30}
+    found = read(written, "training={steps: 6}", files=[first, second])
+    assert steps(found) == {"siren": 6, "plain": 6}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_command_line_wins_over_a_preset(preset):
+    found = read(SHIPPED, f"preset={preset}", "training={steps: 11, random_seed: 3}")
+    assert steps(found) == {preset: 11}
+    assert found["fields"][preset]["training"]["random_seed"] == 3
+    assert not found["notes"]
+
+
+def test_values_of_a_sweep_win(written):
+    written["sweeps"] = {"s": {"fields": ["plain"], "vary": {"steps": [3, 4]}}}
+    written["images"]["tiny"]["fields"] = ["siren"]
+    written["fields"]["siren"]["training"] = {"random_seed": 2}
+    found = read(written, "training={steps: 500, random_seed: 7}")
+    assert steps(found)["siren"] == 500 and not found["notes"]
+
+
+def test_a_job_of_its_own_process_reads_the_same():
+    """A cluster's job gets what Snakemake makes of --config, not what the user typed."""
+    typed = ("training={steps: 500, learning_rate: 1e-4}", "image=workflow/resources/savannah.png")
+    passed_on = ConfigSettings(config=parse_config(typed)).config_args
+    option, *words = shlex.split(format_cli_arg("--config", passed_on))
+    assert option == "--config"
+    assert read(SHIPPED, *words) == read(SHIPPED, *typed)
+
+
+def test_the_shipped_config_has_no_setting_to_name():
+    assert not read(SHIPPED)["notes"]
+    for preset in PRESETS:
+        assert not read(SHIPPED, f"preset={preset}")["notes"]
+
+
+def notes(config, *arguments):
+    return "\n".join(read(config, *arguments)["notes"])
+
+
+def test_a_setting_that_every_network_sets_itself_is_named(written):
+    written["training"]["steps"] = 50
+    for field in written["fields"].values():
+        field["training"] = {"steps": 9}
+    assert notes(written) == (
+        "config.yaml: training.steps: 50 has no effect, because every network or sweep sets its"
+        " own; change or remove that, or write --config 'training={steps: 50}'."
+    )
+    del written["fields"]["plain"]["training"]
+    assert not notes(written)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        (["training={huber_delta: 0.3}"], "no network is trained with loss: huber; set training"),
+        (["training={momentum: 0.9}"], "no network is trained with optimizer: sgd"),
+        (["training={momentum: 0.9, optimizer: sgd}"], ""),
+        (["preset=fast", "fields={siren: {width: 9}}"], "fields has no effect, because preset"),
+        (["fields={mine: {type: siren}}", "images={tiny: {fields: [siren]}}"], "fields.mine has"),
+    ],
+)
+def test_a_setting_that_nothing_depends_on_is_named(written, arguments, note):
+    found = notes(written, *arguments)
+    assert note in found if note else not found
+
+
+def test_training_does_not_reach_tables():
+    layers = [Layer("--config", {"training": {"steps": 5}})]
+    said = training_is_for_images(layers, {"tables"})
+    assert said and "write --config 'tables={NAME: {training: {steps: 500}}}'" in said
+    assert training_is_for_images(layers, {"results/classifiers/report.html"})
+    assert not training_is_for_images(layers, set())
+    assert not training_is_for_images(layers, {"tables", "all"})
+    assert not training_is_for_images([Layer("--config", {})], {"tables"})
+
+
+def test_an_empty_value_is_an_error():
+    with pytest.raises(Problems, match="--config: image: nothing; expected a value after the ="):
+        read(SHIPPED, "image=")
+
+
+def test_layers_do_not_matter_where_nothing_is_overridden(written):
+    layers = [Layer("--config", {"render": {"sizes": [8]}})]
+    assert read_settings(written, lambda place: "config.yaml", layers) == read(written)

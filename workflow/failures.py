@@ -1,0 +1,87 @@
+"""Failed jobs on the terminal: which one, and where its log is, in one line.
+
+A job that fails reports one line itself. Snakemake adds some twenty around it: the traceback of its
+own call, and all files of the rule. They stay in its log file, .snakemake/log; ``--verbose`` brings
+them back to the terminal.
+"""
+
+import contextlib
+import logging
+import re
+import signal
+from typing import Any
+
+from neuralfield.exit_codes import EXIT_CODE_CTRL_C, EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN
+
+_REPORTED_BY_THE_JOB = (EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN, EXIT_CODE_CTRL_C)
+
+_END = re.compile(r"returned non-zero exit status (\d+)|died with <Signals\.\w+: (\d+)>")
+
+_SAID_BY_ONERROR = (
+    "Exiting because a job execution failed. Look above for error messages",
+    "At least one job did not complete successfully.",
+)
+
+
+def shorten(logger: logging.Logger, verbose: bool) -> None:
+    """Let Snakemake's messages on the terminal be short where a job fails; its log file keeps all.
+
+    Parameters
+    ----------
+    logger : logging.Logger
+        Snakemake's own. Handlers of logger plugins are left as they are.
+    verbose : bool
+        Whether the user asked for everything.
+    """
+    for handler in logger.handlers if not verbose else ():
+        if handler.name == "DefaultStreamHandler" and handler.formatter:
+            handler.setFormatter(ShortFailures(handler.formatter))
+
+
+class ShortFailures(logging.Formatter):
+    """Shortens what Snakemake says of failed jobs, and leaves every other message to `usual`."""
+
+    def __init__(self, usual: logging.Formatter) -> None:
+        super().__init__()
+        self.usual = usual
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record; an empty one is not shown."""
+        event = getattr(getattr(record, "event", None), "name", "")
+        text = str(record.msg)
+        if event == "JOB_ERROR":
+            return self._failed_job(vars(record))
+        if "CalledProcessError" in text and (end := _END.search(text)):
+            return _end_in_words(int(end[1] or 128 + int(end[2])))
+        if text.splitlines()[-1:] and text.splitlines()[-1].strip() in _SAID_BY_ONERROR:
+            return ""
+        return self.usual.format(record)
+
+    def _failed_job(self, job: dict[str, Any]) -> str:
+        logs = list(job.get("log") or ())
+        line = f"Error in rule {job.get('rule_name')}, job {job.get('jobid')}"
+        if job.get("rule_msg"):
+            line += f": {job['rule_msg']}"
+        if logs:
+            line += f"; its log is {', '.join(logs)}"
+        for name, value in (job.get("aux") or {}).items():
+            line += f"; {name}: {value}"
+        if getattr(self.usual, "show_failed_logs", False):
+            from snakemake.logging import show_logs
+
+            return "\n".join([line, *show_logs(logs)])
+        return line
+
+
+def _end_in_words(status: int) -> str:
+    """Say how a job's process ended; nothing where the job itself has said why."""
+    if status in _REPORTED_BY_THE_JOB:
+        return ""
+    how = f"ended with exit code {status}"
+    if status > 128:
+        with contextlib.suppress(ValueError):
+            how = f"was killed by {signal.Signals(status - 128).name}"
+    return (
+        f"The process of the job named next {how}; expected it to end by itself; if memory ran out,"
+        " run fewer jobs at once (--cores 1), and run the same command again"
+    )

@@ -1,0 +1,87 @@
+"""Sizes in pixels: that an image is trained at, and renders that would be too large."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from neuralfield.errors import ConfigError, NeuralfieldError
+from neuralfield.picture_shape import PictureShape
+
+LONGER_SIDE_PX = 256
+"""To which the longer side of an image is reduced, if it is larger and nobody gave a size."""
+
+LEAST_SHORTER_SIDE_PX = 64
+"""Of which less would be left of a panorama: its longer side stays longer instead."""
+
+LONGEST_SIDE_PX = 4096
+"""Of a panorama."""
+
+
+def usual_size_px(width: int, height: int) -> int | None:
+    """Return the longer side that an image is reduced to; None where it keeps its own size.
+
+    The longer side becomes 256 pixels. Where that would leave less than 64 of the shorter side, it
+    is that side that becomes 64 pixels, as long as the longer one has at most 4096.
+    """
+    longer, shorter = max(width, height), min(width, height)
+    panorama = min(round(LEAST_SHORTER_SIDE_PX * longer / shorter), LONGEST_SIDE_PX)
+    size = max(LONGER_SIDE_PX, panorama)
+    return size if size < longer else None
+
+
+def size_in_training(own: tuple[int, int], size: Any) -> tuple[int, int]:
+    """Return width and height after the resizing that `size`, a setting of an image, asks for."""
+    if size is None:
+        return own
+    if not isinstance(size, int):
+        return size[0], size[1]
+    longer = max(own)
+    width, height = (max(1, (2 * side * size + longer) // (2 * longer)) for side in own)
+    return width, height
+
+
+def too_large_renders(
+    settings: Mapping[str, Any], where_is: Callable[[tuple[str | int, ...]], str]
+) -> Iterator[ConfigError]:
+    """Yield an error for each render that its job would refuse, after all of the training.
+
+    Images are opened only for sizes at which a square would be too large.
+    """
+    render = settings["render"]
+    limit = render["max_megapixels"]
+    wanted: list[tuple[tuple[str | int, ...], int, Sequence[float]]] = [
+        (("render", "sizes", number), size, (0, 0, 1, 1))
+        for number, size in enumerate(render["sizes"])
+    ]
+    for name, crop in render["crops"].items():
+        wanted.append((("render", "crops", name, "size"), crop["size"], crop["box"]))
+    for place, size, box in wanted:
+        if size**2 <= 1e6 * limit:
+            continue
+        for image in settings["images"].values():
+            width, height = _rendered_px(image, size, box)
+            if width * height > 1e6 * limit:
+                found = f"{size}, which is {width} x {height} pixels of {image['path']}"
+                expected = f"at most {limit:g} megapixels"
+                remedy = "make it smaller, or raise render.max_megapixels"
+                yield ConfigError(where_is(place), found, expected, remedy)
+                break
+
+
+def _rendered_px(image: Mapping[str, Any], longer_px: int, box: Sequence[float]) -> tuple[int, int]:
+    """Return the size of a render in the image's proportions; (0, 0) for an unreadable image."""
+    from neuralfield.images.reading import picture_size
+    from neuralfield.render import size_for_longer_side
+
+    try:
+        own = picture_size(image["path"])
+    except NeuralfieldError:
+        return 0, 0
+    left, top, right, bottom = box
+    width, height = own
+    # a photograph may have to be turned by a quarter, which the first bytes do not tell
+    shapes = [
+        PictureShape(*size_in_training(sides, image.get("size")), channels=1)
+        for sides in ((width, height), (height, width))
+    ]
+    sizes = [size_for_longer_side(shape, longer_px, (left, top, right, bottom)) for shape in shapes]
+    return min(sizes, key=lambda sides: sides[0] * sides[1])
