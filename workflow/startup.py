@@ -6,15 +6,18 @@ import importlib.util
 import socket
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from snakemake_interface_common.exceptions import WorkflowError
+
+from neuralfield.files import storage_errors
 
 
 class UserError(WorkflowError):
     """A mistake of the user's: shown without the lines of the workflow that noticed it."""
 
-    __traceback__ = None
+    # stays None when a context manager on the way puts one there
+    __traceback__: Any = property(lambda self: None, lambda self, value: None)
 
 
 PACKAGES = {
@@ -68,8 +71,9 @@ def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None
     cleared : bool
         Whether there were stale locks.
     """
-    folder.mkdir(exist_ok=True)
-    owner = (folder / "neuralfield.owner").open("a+", encoding="utf-8")
+    with storage_errors(folder / "neuralfield.owner", "cannot be written"):
+        folder.mkdir(exist_ok=True)
+        owner = (folder / "neuralfield.owner").open("a+", encoding="utf-8")
     try:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -3,13 +3,20 @@
 import re
 import shutil
 
+import preconditions
 import startup
+from neuralfield.errors import NeuralfieldError
 
 if workflow.is_main_process:
     if startup.missing_packages():
         raise startup.UserError(startup.missing_packages_message())
-    # the variable is what keeps the lock, until this process ends
-    owner, cleared = startup.clear_stale_locks()
+    try:
+        preconditions.require_open_files()
+        preconditions.require_own_folder()
+        # the variable is what keeps the lock, until this process ends
+        owner, cleared = startup.clear_stale_locks()
+    except NeuralfieldError as error:
+        raise startup.UserError(str(error))
     if cleared:
         logger.info("An earlier Snakemake was killed here; its locks are removed.")
 
@@ -22,7 +29,6 @@ import orphans
 import sweeps
 import table_settings
 from neuralfield.device import gpu_is_present
-from neuralfield.errors import NeuralfieldError
 from neuralfield.version import ENGINE_VERSION
 
 try:
@@ -236,6 +242,16 @@ def tile_minutes(wildcards, threads, attempt):
         gpus_of(wildcards),
         attempt,
     )
+
+
+def require_writable_results():
+    """Refuse to start jobs whose results or logs could not be written."""
+    try:
+        preconditions.require_writable(
+            path for job in workflow.dag.needrun_jobs() for path in (*job.output, *job.log)
+        )
+    except NeuralfieldError as error:
+        raise startup.UserError(str(error))
 
 
 def write_batches_down():
