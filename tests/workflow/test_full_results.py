@@ -24,7 +24,6 @@ def test_a_folder_that_is_read_only_is_named_before_anything_runs(workspace):
     with small_disk(workspace.path(".snakemake"), 1024) as disk:
         disk.fill()
         require_one_line(workspace.run(pixels).stdout, "\n.snakemake: cannot be written to (No sp")
-    workspace.succeed(pixels)
 
 
 def require_one_line(said, beginning):

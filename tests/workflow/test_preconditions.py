@@ -2,10 +2,12 @@
 
 import os
 import resource
+import subprocess
 
 import pytest
 from failing_files import in_a_child
 from small_disk import small_disk
+from workspace import ROOT
 
 from neuralfield.errors import ResourceError, StorageError
 from preconditions import require_open_files, require_own_folder, require_writable
@@ -90,3 +92,17 @@ def test_too_few_open_files_are_named():
             require_open_files()
 
     assert in_a_child(with_limit) == 0
+
+
+def test_make_takes_another_cache_folder_where_the_user_s_takes_no_files(tmp_path):
+    def folder(home):
+        environment = {name: os.environ[name] for name in ("PATH",)} | {"HOME": str(home)}
+        command = ["make", "--eval", "show: ; @echo $$XDG_CACHE_HOME", "show"]
+        return subprocess.check_output(command, cwd=ROOT, env=environment, text=True).strip()
+
+    assert folder(tmp_path / "a home") == str(tmp_path / "a home/.cache")
+    with small_disk(tmp_path / "disk", 32) as disk:
+        disk.fill(but_kib=8)
+        assert folder(disk.folder) == str(ROOT / ".snakemake/cache")
+        disk.set_writable(False)
+        assert folder(disk.folder) == str(ROOT / ".snakemake/cache")
