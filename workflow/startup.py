@@ -10,8 +10,6 @@ from typing import IO, Any
 
 from snakemake_interface_common.exceptions import WorkflowError
 
-from neuralfield.files import storage_errors
-
 
 class UserError(WorkflowError):
     """A mistake of the user's: shown without the lines of the workflow that noticed it."""
@@ -71,9 +69,8 @@ def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None
     cleared : bool
         Whether there were stale locks.
     """
-    with storage_errors(folder / "neuralfield.owner", "cannot be written"):
-        folder.mkdir(exist_ok=True)
-        owner = (folder / "neuralfield.owner").open("a+", encoding="utf-8")
+    folder.mkdir(exist_ok=True)
+    owner = (folder / "neuralfield.owner").open("a+", encoding="utf-8")
     try:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -6,6 +6,7 @@ import shutil
 import preconditions
 import startup
 from neuralfield.errors import NeuralfieldError
+from neuralfield.files import storage_errors
 
 if workflow.is_main_process:
     if startup.missing_packages():
@@ -13,8 +14,9 @@ if workflow.is_main_process:
     try:
         preconditions.require_open_files()
         preconditions.require_own_folder()
-        # the variable is what keeps the lock, until this process ends
-        owner, cleared = startup.clear_stale_locks()
+        with storage_errors(what="cannot be written"):
+            # the variable is what keeps the lock, until this process ends
+            owner, cleared = startup.clear_stale_locks()
     except NeuralfieldError as error:
         raise startup.UserError(str(error))
     if cleared:
