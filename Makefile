@@ -11,6 +11,12 @@ BIN := $(VENV)/bin
 CORES ?= all
 ARGS ?=
 
+# Snakemake ends with a traceback where the user's cache folder takes no files.
+export XDG_CACHE_HOME := $(shell cache="$${XDG_CACHE_HOME:-$$HOME/.cache}"; \
+	probe="$$cache/neuralfield/probe.$$$$"; { mkdir -p "$$cache/neuralfield" && \
+	head -c 65536 /dev/zero > "$$probe" && rm "$$probe" && echo "$$cache"; } 2>/dev/null \
+	|| { rm -f "$$probe" 2>/dev/null; echo "$(CURDIR)/.snakemake/cache"; })
+
 .DEFAULT_GOAL := help
 .PHONY: help run tables classifiers test test-all fuzz test-cluster verify lint format clean
 

@@ -55,6 +55,7 @@ onstart:
     if gone:
         logger.info(f"Files went with them ({len(gone)}): what is to be made is settled again.")
         orphans.begin_again(workflow)
+    require_writable_results()
     write_batches_down()
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+from neuralfield.errors import InputError
 from neuralfield.files import write_atomically
+from neuralfield.input_files import read_own_csv
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -47,17 +49,24 @@ def main(summary: Path, comparison: Path, by_image: Path, *, sweeps: Sequence[st
 
 
 def read_table(path: Path) -> list[Row]:
-    """The rows of a table that this workflow wrote."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return [
-            {
-                name: text
-                if name in NAMES or name.startswith("setting_")
-                else (float(text) if text else None)
-                for name, text in row.items()
-            }
-            for row in csv.DictReader(file)
-        ]
+    """Read the rows of a table that this workflow wrote.
+
+    Raises
+    ------
+    InputError
+        The table is missing or damaged.
+    """
+    expected = "a table written by neuralfield"
+    remedy = "remove it, and run the same command again: it is made anew"
+    table = read_own_csv(path, expected, remedy, dtype=str, keep_default_na=False)
+    columns = {}
+    for name, texts in table.items():
+        is_text = name in NAMES or str(name).startswith("setting_")
+        try:
+            columns[name] = [text if is_text else float(text) if text else None for text in texts]
+        except ValueError as error:
+            raise InputError(str(path), f"{name}: {error}", expected, remedy) from error
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def on_each_picture(runs: Sequence[Row]) -> list[Row]:

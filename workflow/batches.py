@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +26,17 @@ from neuralfield.images.reading import picture_size
 from sweeps import Sweep
 
 LEDGER = Path("results/batches.jsonl")
+
+_LARGEST_BYTES = 256 << 20
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+_LINE = {
+    "batch": re.compile(r"(?:[0-9a-f]{10})?"),
+    "image": re.compile(_NAME),
+    "field": re.compile(_NAME + r"(?:\+[A-Za-z0-9_]+=[A-Za-z0-9_.-]+)*"),
+    "digest": re.compile(r"[0-9a-f]{16}"),
+}
+"""Names of files and folders are made of these: nothing else may come out of a ledger."""
 
 VARIED = (
     *("random_seed", "learning_rate", "minimum_learning_rate"),
@@ -273,18 +285,34 @@ def _digest(content: Any) -> str:
 
 def _read(file: BinaryIO) -> Ledger:
     file.seek(0)
-    content = file.read()
+    content = file.read(_LARGEST_BYTES + 1)
     lines = []
     try:
+        if len(content) > _LARGEST_BYTES:
+            raise ValueError(f"it has more than {_LARGEST_BYTES >> 20} MiB")
         for line in content[: _whole_lines(content)].splitlines():
             row = json.loads(line)
-            entries = ((Run(image, field), str(digest)) for image, field, digest in row["runs"])
-            lines.append((str(row["batch"]), tuple(entries)))
-    except (ValueError, KeyError, TypeError) as error:
+            runs = ((_of_form("image", i), _of_form("field", f), d) for i, f, d in row["runs"])
+            entries = ((Run(image, field), _of_form("digest", d)) for image, field, d in runs)
+            lines.append((_of_form("batch", row["batch"]), tuple(entries)))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
         remedy = "remove it: networks that are there are kept, or made again from the same settings"
         raise InputError(str(file.name), found, "a line for each batch", remedy) from error
     return Ledger(tuple(lines))
+
+
+def _of_form(kind: str, text: Any) -> str:
+    """Check a name that was read.
+
+    Raises
+    ------
+    ValueError
+        It does not have the form of its kind.
+    """
+    if not isinstance(text, str) or not _LINE[kind].fullmatch(text):
+        raise ValueError(f"{json.dumps(text)[:80]} is not the {kind} of a batch's line")
+    return text
 
 
 def _whole_lines(content: bytes) -> int:

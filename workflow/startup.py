@@ -6,7 +6,7 @@ import importlib.util
 import socket
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from snakemake_interface_common.exceptions import WorkflowError
 
@@ -14,7 +14,8 @@ from snakemake_interface_common.exceptions import WorkflowError
 class UserError(WorkflowError):
     """A mistake of the user's: shown without the lines of the workflow that noticed it."""
 
-    __traceback__ = None
+    # stays None when a context manager on the way puts one there
+    __traceback__: Any = property(lambda self: None, lambda self, value: None)
 
 
 PACKAGES = {

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.errors import ConfigError, ResourceError
+from neuralfield.kernel_cache import import_cupy
 
 Array = Any
 """A NumPy or a CuPy array: the two share one interface."""
@@ -103,8 +104,7 @@ def select_device(request: str = "auto") -> Device:
     if request == "cpu" or (request == "auto" and not gpu_is_present()):
         return Device("cpu", _processor_name(), np)
     try:
-        import cupy
-
+        cupy = import_cupy()
         name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
     except Exception as error:  # a missing package and a failing driver both land here
         if request == "auto":

@@ -30,6 +30,7 @@ _REMEDIES = {
     errno.ETIMEDOUT: ("a network file system that answers", f"wait until it does, then {_AGAIN}"),
     errno.ENAMETOOLONG: ("a shorter path", "use shorter names, or a folder nearer to the root"),
     errno.ENOTDIR: ("a folder on the way to it", "move the file away that is in its place"),
+    errno.EEXIST: ("a folder", "move the file away that is in its place"),
     errno.EISDIR: ("a file", "move the folder away that is in its place"),
     errno.EMFILE: ("fewer open files", f"raise the limit (ulimit -n), then {_AGAIN}"),
 }

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuralfield.errors import InputError
-from neuralfield.files import read_whole
+from neuralfield.input_files import read_own_csv
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_LARGEST_BYTES = 64 << 20
 
 
 def read_history(path: Path, measure: str = "psnr_db") -> "pd.DataFrame":
@@ -28,18 +26,15 @@ def read_history(path: Path, measure: str = "psnr_db") -> "pd.DataFrame":
     InputError
         The file is missing or damaged.
     """
-    import io
-
-    import pandas as pd
-
+    expected = "a history written by neuralfield"
+    remedy = "remove it, and run the same command again: it is made anew"
+    table = read_own_csv(path, expected, remedy)
     try:
-        table = pd.read_csv(io.BytesIO(read_whole(path, _LARGEST_BYTES)))
         for name in {"step", measure, *({"seconds"} & {*table.columns})}:
             table[name] = table[name].astype(np.float64)
         if not len(table) or not np.isfinite(table["step"]).all():
             raise ValueError("steps are missing")
-    except (OSError, ValueError, KeyError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
-        remedy = "remove it, and run the same command again: it is made anew"
-        raise InputError(str(path), found, "a history written by neuralfield", remedy) from error
+        raise InputError(str(path), found, expected, remedy) from error
     return table

@@ -1,8 +1,11 @@
 """Opening the files that users bring along, and reading tables out of them."""
 
+import codecs
+import csv
 import io
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +14,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from neuralfield.errors import InputError
+from neuralfield.files import read_whole
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FETCH_AGAIN = "copy or download it again"
+
+MOST_COLUMNS = 10_000
+"""Columns of a CSV: pandas takes minutes for ten times as many, in a file of some hundred KB."""
+
+_LONGEST_LINE = 1 << 20
+_BLANK = ([], [""])
+_LARGEST_OWN_TABLE_BYTES = 64 << 20
 
 
 def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
@@ -57,8 +68,11 @@ class _BoundedFile(io.BufferedReader):
         return super().read(left if size is None or size < 0 else min(size, left))
 
 
-def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: Any) -> Any:
-    """Read a CSV; a cell that is not of its `dtype` is left to the caller.
+def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list[str]:
+    """Read the names in the first line of a CSV.
+
+    What pandas needs in time and memory beyond the size of a file follows the number of values in
+    its first two lines, so both are checked here, before pandas sees the file.
 
     Parameters
     ----------
@@ -68,8 +82,51 @@ def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: 
         Read from its beginning.
     expected, remedy : str
         For messages: what the file should be, and what to do about one that is not.
+
+    Returns
+    -------
+    list of str
+        Without spaces around them; a name may be there more than once.
+
+    Raises
+    ------
+    InputError
+        The file is no text or has no names; one of its first two lines is longer than 1 MiB or has
+        more than `MOST_COLUMNS` values.
+    """
+    file.seek(0)
+    start = file.read(2 * _LONGEST_LINE)
+    is_whole = len(start) < 2 * _LONGEST_LINE
+    with _table_errors(where, expected, remedy):
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(start, final=is_whole)
+        source = io.StringIO(text, newline="")
+        rows = (row for row in csv.reader(source, skipinitialspace=True) if row not in _BLANK)
+        lines = []
+        for place in ("first", "second"):
+            begin = source.tell()
+            lines.append(next(rows, []))
+            end = source.tell()
+            if end - begin > _LONGEST_LINE or (end == len(text) and not is_whole):
+                found = f"has a {place} line of more than {_LONGEST_LINE >> 20} MiB"
+                raise InputError(where, found, expected, remedy)
+    columns = max(map(len, lines))
+    if columns > MOST_COLUMNS:
+        found = f"has {columns:,} columns"
+        raise InputError(where, found, f"at most {MOST_COLUMNS:,}", remedy)
+    if not lines[0]:
+        raise InputError(where, "is not a table (it has no names)", expected, remedy)
+    return [name.strip() for name in lines[0]]
+
+
+def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: Any) -> Any:
+    """Read a CSV; a cell that is not of its `dtype` is left to the caller.
+
+    Parameters
+    ----------
+    where, file, expected, remedy
+        See `column_names`.
     **options
-        Of `pandas.read_csv`.
+        Options of `pandas.read_csv`. With `names`, the names in the file are left unread.
 
     Returns
     -------
@@ -79,14 +136,38 @@ def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: 
     Raises
     ------
     InputError
-        It is no table: not text, or with lines of different lengths.
+        It is no table: not text, or with lines of different lengths. Two columns have one name,
+        and there are no `names`. Its first lines are too long, see `column_names`.
     """
     import pandas as pd
 
+    names = column_names(where, file, expected, remedy)
+    if "names" not in options:
+        again = [name for name, times in Counter(names).items() if times > 1]
+        if again:
+            found = f"has several columns of the name {again[0]}"
+            raise InputError(where, found, "a name for each column of its own", remedy)
+        options["names"] = names
     file.seek(0)
     options |= {"index_col": False, "skipinitialspace": True, "encoding": "utf-8-sig"}
     with _table_errors(where, expected, remedy):
-        return pd.read_csv(file, engine="c", **options)
+        return pd.read_csv(file, engine="c", header=0, **options)
+
+
+def read_own_csv(path: Path, expected: str, remedy: str, **options: Any) -> "pd.DataFrame":
+    """Read a CSV that a rule has written; see `read_csv`.
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged or larger than any that is written.
+    """
+    try:
+        file = io.BytesIO(read_whole(path, _LARGEST_OWN_TABLE_BYTES))
+        return read_csv(str(path), file, expected, remedy, **options)
+    except (OSError, ValueError, OverflowError) as error:
+        found = f"is damaged ({type(error).__name__}: {error})"
+        raise InputError(str(path), found, expected, remedy) from error
 
 
 def read_csv_in_parts(
@@ -114,7 +195,7 @@ def _table_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
     except pd.errors.ParserWarning as error:
         found = "has lines with more values than the first line has names"
         raise InputError(where, found, expected, remedy) from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error, UnicodeError) as error:
         found = f"is not a table ({str(error).strip()})"
         raise InputError(where, found, expected, remedy) from error
 

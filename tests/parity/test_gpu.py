@@ -1,6 +1,8 @@
 """The GPU computes what the CPU computes, and resumes to the same bytes."""
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -166,3 +168,39 @@ def test_a_divergence_goes_back_to_the_same_bytes(tmp_path, monkeypatch, gpu, en
     assert any("going on from" in line for line in said)
     contents = [test_divergence.content(tmp_path / n) for n in ("alone", "often", "resumed")]
     assert contents[0] == contents[1] == contents[2]
+
+
+TRAIN = """
+import sys, tempfile
+from pathlib import Path
+import test_fit
+from neuralfield.device import select_device
+folder = Path(tempfile.mkdtemp(dir=sys.argv[1]))
+task = test_fit.make_task({"width": 16}, precision="float32", steps=3)
+test_fit.train(task, folder, device=select_device("gpu"))
+print(test_fit.sha256(folder / "model.safetensors"))
+"""
+
+
+def test_a_damaged_cache_of_kernels_or_none_does_not_stop_a_training(tmp_path):
+    root = Path(__file__).parents[2]
+    paths = os.pathsep.join(str(root / name) for name in ("scripts", "tests/unit"))
+
+    def trained(cache):
+        environment = os.environ | {"PYTHONPATH": paths, "CUPY_CACHE_DIR": str(cache)}
+        command = [sys.executable, "-c", TRAIN, str(tmp_path)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    first = trained(tmp_path / "cache")
+    entries = sorted((tmp_path / "cache/neuralfield").iterdir())
+    assert entries
+    whole = [path.read_bytes() for path in entries]
+    for number, (path, entry) in enumerate(zip(entries, whole, strict=True)):
+        middle = len(entry) // 2
+        flipped = entry[:middle] + bytes([entry[middle] ^ 1]) + entry[middle + 1 :]
+        path.write_bytes((b"", flipped, entry[:-9])[number % 3])
+    assert trained(tmp_path / "cache") == first
+    assert all(path.stat().st_size > 40 for path in entries), "they are written again"
+    assert trained("/proc/none") == first

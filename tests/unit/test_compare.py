@@ -5,6 +5,7 @@ import csv
 import pytest
 
 from compare import MEASURES, Row, main, on_each_picture, read_table, spread
+from neuralfield.errors import InputError
 
 HEADER = (
     "image,field,psnr_db,ssim,upscale_psnr_db,train_seconds,parameters,random_seed,"
@@ -102,3 +103,13 @@ def test_nobody_has_a_number():
     row: Row = dict.fromkeys(MEASURES)
     assert spread([row, row])["psnr_db_mean"] is None
     assert on_each_picture([]) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "field,psnr_db\nnet,high\n", "a,a\n1,2\n", "field\nnet,1,2\n"]
+)
+def test_a_damaged_table_is_named(tmp_path, text):
+    path = tmp_path / "summary.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"summary\.csv: .*remove it, and run the same command"):
+        read_table(path)

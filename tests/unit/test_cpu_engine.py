@@ -1,8 +1,5 @@
 """The cpu engine against the tape in float64, and that nothing depends on threads."""
 
-import fcntl
-import threading
-
 import llvmlite.binding
 import numba.core.config
 import numpy as np
@@ -22,7 +19,6 @@ from neuralfield.engines.cpu.engine import CpuEngine
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.errors import ResourceError
 from neuralfield.fields import CoordinateNetwork, PictureShape, build_field, field_settings
-from neuralfield.kernels import cpu as kernels
 from neuralfield.kernels.cpu import functions, layout
 from neuralfield.layers import ACTIVATIONS
 from neuralfield.model import Model
@@ -269,35 +265,3 @@ def test_pixels_are_drawn_as_by_arrays(network):
             np.testing.assert_allclose(found, expected, atol=1e-4)
     drawer.close()
     reference.close()
-
-
-def test_kernels_are_kept_where_asked_and_for_the_process_alone_where_nothing_can_be(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv("NEURALFIELD_CACHE_DIR", str(tmp_path / "asked"))
-    asked = kernels.cache_folder()
-    assert asked.parent == tmp_path / "asked"
-    assert kernels.cache_folder() == asked
-    file = tmp_path / "a file"
-    file.touch()
-    for name in ("NEURALFIELD_CACHE_DIR", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, str(file))  # below a file no folder can be made
-    alone = kernels.cache_folder()
-    (alone / "kernel").touch()
-    assert file not in alone.parents
-    assert kernels.cache_folder() != alone
-
-
-def test_processes_keep_what_they_compile_one_after_the_other(tmp_path):
-    """Else two that start at once may keep different versions of a kernel under one name."""
-    from numba.core.caching import IndexDataCacheFile
-
-    file = IndexDataCacheFile(str(tmp_path), "kernel", source_stamp=0)
-    saving = threading.Thread(target=file.save, args=("version", "code"))
-    with (kernels.cache_folder() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        saving.start()
-        saving.join(0.3)
-        assert saving.is_alive() and not list(tmp_path.iterdir())
-    saving.join()
-    assert file.load("version") == "code"

@@ -6,6 +6,7 @@ The quick suite gives each reader some hundred files; `make fuzz` ten thousand, 
 import json
 import struct
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -43,6 +44,7 @@ from readable_files import (
 
 import configuration
 import estimates
+from compare import read_table
 from config_file import require_harmless
 from neuralfield.checkpoint import load_arrays, save_arrays
 from neuralfield.classifiers.idx import read_idx
@@ -206,6 +208,33 @@ def test_a_reader_answers_or_says_why_not(tmp_path, name):
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_answers_or_says_why_not_ten_thousand_times(tmp_path, name):
     fuzz(name, LONG, tmp_path, repeatable=False)
+
+
+WIDE_TABLES = {
+    "a name 80,000 times": b",".join([b"abc"] * 80_000) + b"\n1\n",
+    "a name 9,000 times": b",".join([b"abc"] * 9_000) + b"\n1\n",
+    "10 million columns": b"," * 10_000_000 + b"\n",
+    "a wide row": b"x,y,pixel_value\n" + b"," * 300_000 + b"\n",
+    "a wide row below blank lines": b"\n \r\n" * 9 + b"a,b,t\n\n" + b"," * 300_000 + b"\n",
+    "names of nothing": b"," * 300_000 + b"\nx,y,pixel_value\n0,0,0\n",
+    "lines within quotes": b'"\n",' * 300_000 + b"\n",
+    "a quote that is not closed": b'a,b,t\n"' + b"0,0,0\n" * 300_000,
+    "nothing but lines": b"\n" * 3_000_000,
+}
+"""Small files with which pandas would take minutes, or gigabytes."""
+
+
+@pytest.mark.parametrize("content", WIDE_TABLES.values(), ids=WIDE_TABLES)
+def test_a_small_table_with_many_columns_is_refused_soon(tmp_path, content):
+    path = tmp_path / "file.csv"
+    path.write_bytes(content)
+    readers = read_pixel_csv, read_history, read_table, lambda path: read_samples(path, "ab", "t")
+    for read in readers:
+        begin_s = time.process_time()
+        with little_memory(), pytest.raises(NeuralfieldError) as caught:
+            read(path)
+        assert time.process_time() - begin_s < 5
+        assert "\n" not in str(caught.value)
 
 
 def test_every_kind_is_among_the_networks():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from neuralfield.errors import ConfigError, InputError
+from neuralfield.input_files import MOST_COLUMNS
 from neuralfield.scaling import Scaling, fit_scaling
 from neuralfield.tables import samples
 from neuralfield.tables.samples import held_out_rows, read_columns, read_samples
@@ -108,7 +109,7 @@ def test_a_file_that_is_not_there_or_too_large(csv, tmp_path, monkeypatch):
 
 
 def test_more_columns_than_anybody_has(csv):
-    names = ",".join(f"c{n}" for n in range(samples.MOST_COLUMNS + 1))
+    names = ",".join(f"c{n}" for n in range(MOST_COLUMNS + 1))
     with pytest.raises(InputError, match="has 10,001 columns; expected at most 10,000"):
         read_columns(csv(names + "\n1\n"), ["c1"])
     with pytest.raises(InputError, match="has a first line of more than 1 MiB"):

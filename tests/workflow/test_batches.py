@@ -1,5 +1,7 @@
 """Which networks of sweeps are put into which batch, and that they stay there."""
 
+import json
+
 import pytest
 from PIL import Image
 from workspace import SETTINGS
@@ -177,13 +179,14 @@ def test_two_at_once_do_not_put_the_same_run_into_two_batches(plan):
     plan.next_start(write=False)
     entry = (Run("a", "siren+random_seed=0"), "0" * 16)
     other = (Run("b", "siren+random_seed=0"), "0" * 16)
-    append(plan.path, {"one": [entry, other]}, Ledger())
-    append(plan.path, {"one": [entry, other]}, Ledger())  # the same again is no other
+    one, two = "1" * 10, "2" * 10
+    append(plan.path, {one: [entry, other]}, Ledger())
+    append(plan.path, {one: [entry, other]}, Ledger())  # the same again is no other
     assert len(plan.path.read_text().splitlines()) == 1
     with pytest.raises(InputError, match="run the same command again"):
-        append(plan.path, {"two": [entry]}, Ledger())
-    append(plan.path, {"two": [entry]}, read_ledger(plan.path))  # knowing of the first
-    assert read_ledger(plan.path).place == {entry: "two", other: "one"}
+        append(plan.path, {two: [entry]}, Ledger())
+    append(plan.path, {two: [entry]}, read_ledger(plan.path))  # knowing of the first
+    assert read_ledger(plan.path).place == {entry: two, other: one}
 
 
 def test_a_line_that_was_cut_off_is_written_again(plan):
@@ -198,6 +201,41 @@ def test_a_damaged_ledger_is_named(plan):
     plan.path.parent.mkdir()
     plan.path.write_text("not json\n")
     with pytest.raises(InputError, match=r"batches\.jsonl: is damaged .*; remove it"):
+        read_ledger(plan.path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"batch": "../../../../x"},
+        {"batch": "0123456789\n"},
+        {"batch": 1234567890},
+        {"batch": "ABCDEF0123"},
+        {"runs": [["../../x", "siren", "0" * 16]]},
+        {"runs": [["a", "../siren", "0" * 16]]},
+        {"runs": [["a", "siren+width=../../4", "0" * 16]]},
+        {"runs": [["a", "siren", "0" * 15 + "/"]]},
+        {"runs": [["a", "siren", 0]]},
+        {"runs": ["abc"]},
+    ],
+    ids=str,
+)
+def test_names_that_lead_elsewhere_are_refused(plan, change):
+    line = {"batch": "0123456789", "runs": [["a", "siren+rate=-1.5e-3", "0" * 16]]}
+    plan.path.parent.mkdir()
+    plan.path.write_text(json.dumps(line) + "\n")
+    assert list(read_ledger(plan.path).images) == ["0123456789"]
+    plan.path.write_text(json.dumps(line | change) + "\n")
+    with pytest.raises(InputError, match=r"batches\.jsonl: is damaged .*; remove it"):
+        read_ledger(plan.path)
+    plan.path.unlink()  # as the message says
+    assert plan.next_start() and read_ledger(plan.path).lines
+
+
+def test_a_ledger_nested_too_deep_is_damaged(plan):
+    plan.path.parent.mkdir()
+    plan.path.write_text("[" * 200_000 + "\n")
+    with pytest.raises(InputError, match="is damaged"):
         read_ledger(plan.path)
 
 

@@ -1,4 +1,4 @@
-"""The workflow, its results on a real disk that is full and then is not."""
+"""The workflow on real disks that are full or read-only, and then are not."""
 
 import pytest
 from small_disk import small_disk
@@ -15,3 +15,20 @@ def test_the_same_command_goes_on_when_there_is_space(workspace):
         assert not list(disk.folder.rglob("*.tmp"))
         disk.resize(16 << 10)
         workspace.succeed(model)
+
+
+def test_a_folder_that_is_read_only_is_named_before_anything_runs(workspace):
+    pixels = "results/tiny/pixels.csv"
+    with small_disk(workspace.path("results/tiny"), 1024) as disk:
+        disk.set_writable(False)
+        done = workspace.run(pixels)
+        assert done.returncode
+        require_one_line(done.stdout, "\nresults/tiny: cannot be written to (Read-only")
+    with small_disk(workspace.path(".snakemake"), 1024) as disk:
+        disk.fill()
+        require_one_line(workspace.run(pixels).stdout, "\n.snakemake: cannot be written to (No sp")
+
+
+def require_one_line(said, beginning):
+    assert said.count(beginning) == 1 and "run the same command again" in said, said
+    assert "Traceback" not in said and 'File "' not in said, said

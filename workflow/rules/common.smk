@@ -4,7 +4,10 @@ import re
 import shutil
 
 import failures
+import preconditions
 import startup
+from neuralfield.errors import NeuralfieldError
+from neuralfield.files import storage_errors
 
 if workflow.is_main_process:
     if startup.missing_packages():
@@ -12,8 +15,14 @@ if workflow.is_main_process:
     if Path(sys.argv[0]).name in ("snakemake", "__main__.py"):
         require_given_once(sys.argv[1:])
     failures.shorten(logger, workflow.output_settings.verbose)
-    # the variable is what keeps the lock, until this process ends
-    owner, cleared = startup.clear_stale_locks()
+    try:
+        preconditions.require_open_files()
+        preconditions.require_own_folder()
+        with storage_errors(what="cannot be written"):
+            # the variable is what keeps the lock, until this process ends
+            owner, cleared = startup.clear_stale_locks()
+    except NeuralfieldError as error:
+        raise startup.UserError(str(error))
     if cleared:
         logger.info("An earlier Snakemake was killed here; its locks are removed.")
 
@@ -28,7 +37,6 @@ import precedence
 import sweeps
 import table_settings
 from neuralfield.device import gpu_is_present
-from neuralfield.errors import NeuralfieldError
 from neuralfield.version import ENGINE_VERSION
 
 try:
@@ -245,6 +253,16 @@ def tile_minutes(wildcards, threads, attempt):
         gpus_of(wildcards),
         attempt,
     )
+
+
+def require_writable_results():
+    """Refuse to start jobs whose results or logs could not be written."""
+    try:
+        preconditions.require_writable(
+            path for job in workflow.dag.needrun_jobs() for path in (*job.output, *job.log)
+        )
+    except NeuralfieldError as error:
+        raise startup.UserError(str(error))
 
 
 def write_batches_down():

@@ -10,7 +10,7 @@ import numpy as np
 from neuralfield.errors import InputError
 from neuralfield.files import replacing
 from neuralfield.images.picture import Picture
-from neuralfield.input_files import open_input, read_csv, wrong_cell
+from neuralfield.input_files import column_names, open_input, read_csv, wrong_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,7 +161,7 @@ def _band_text(levels: np.ndarray, top: int, texts_of_levels: np.ndarray) -> byt
 
 def _value_columns(where: str, file: BinaryIO) -> list[str]:
     """The names of the value columns, once the header has been found right."""
-    names = list(read_csv(where, file, EXPECTED, ONE_LINE, nrows=0, dtype=str).columns)
+    names = column_names(where, file, EXPECTED, ONE_LINE)
     mode = "grey" if "pixel_value" in names else "rgba" if "alpha" in names else "rgb"
     needed = ["x", "y", *VALUE_COLUMNS[mode]]
     missing = [name for name in needed if name not in names]

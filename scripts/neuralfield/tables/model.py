@@ -9,10 +9,10 @@ import numpy as np
 
 from neuralfield.checkpoint import load_described, record_of, require_format, save_arrays
 from neuralfield.device import HOST, Device, to_host
+from neuralfield.input_files import MOST_COLUMNS
 from neuralfield.network import Sequential
 from neuralfield.networks.dense import Dense
 from neuralfield.scaling import Scaling
-from neuralfield.tables.samples import MOST_COLUMNS
 from neuralfield.weights import require_enough, require_numbers
 
 _FORMAT = 1

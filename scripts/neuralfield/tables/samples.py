@@ -6,25 +6,22 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
 
 import numpy as np
 
 from neuralfield.errors import ConfigError, InputError
-from neuralfield.input_files import open_input, read_csv, read_csv_in_parts, wrong_cell
+from neuralfield.input_files import column_names, open_input, read_csv_in_parts, wrong_cell
 from neuralfield.rng import STREAM_HELD_OUT, permuted
 
 LARGEST_NUMBER = 1e30
 """Squares of it can be added up in float64, and it is finite in float32."""
 
-MOST_COLUMNS = 10_000
 MOST_BYTES = 1 << 30
 
 _EXPECTED = "a table of numbers: CSV, with the columns' names in its first line"
 _ONE_LINE = "write one line a sample, with a value for every name in the first line"
 _A_NUMBER = "a number, written like -1.5 or 2e-3"
 _ROWS_AT_ONCE = 1 << 15
-_LONGEST_FIRST_LINE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +129,9 @@ def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
         if size > MOST_BYTES:
             found = f"has {size >> 20:,} MiB"
             raise InputError(where, found, f"at most {MOST_BYTES >> 20:,} MiB", "take fewer rows")
-        present = _header(where, file)
+        present = column_names(where, file, _EXPECTED, _ONE_LINE)
         places = [_place(where, name, present) for name in names]
-        options = {"header": 0, "names": range(len(present)), "keep_default_na": False}
+        options = {"names": range(len(present)), "keep_default_na": False}
         parts = [
             _numbers(where, part[places].to_numpy(object), names, part.index[0] + 2)
             for part in read_csv_in_parts(
@@ -175,20 +172,6 @@ def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
     mask = np.zeros(count, dtype=bool)
     mask[places] = True
     return mask
-
-
-def _header(where: str, file: BinaryIO) -> list[str]:
-    """The names in the first line."""
-    if len(file.readline(_LONGEST_FIRST_LINE)) == _LONGEST_FIRST_LINE:
-        found = f"has a first line of more than {_LONGEST_FIRST_LINE >> 20} MiB"
-        raise InputError(where, found, _EXPECTED, _ONE_LINE)
-    options = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
-    line = read_csv(where, file, _EXPECTED, _ONE_LINE, **options)
-    names = [str(name).strip() for name in line.to_numpy(object).reshape(-1)]
-    if len(names) > MOST_COLUMNS:
-        found = f"has {len(names):,} columns"
-        raise InputError(where, found, f"at most {MOST_COLUMNS:,}", "take fewer of them")
-    return names
 
 
 def _place(where: str, name: str, present: list[str]) -> int:

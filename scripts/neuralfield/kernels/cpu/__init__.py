@@ -4,44 +4,104 @@ Everything that is compiled lives in this package, and is kept in a folder that 
 text of all its files: compiled code that is out of date can never be met.
 """
 
-import atexit
-import contextlib
-import fcntl
 import hashlib
 import os
-import tempfile
+import pickle
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import llvmlite.binding
 import numba
 import numba.core.caching
 import numba.core.config
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+from neuralfield.kernel_cache import KernelStore, private_folders
 
 CACHE_VARIABLE = "NEURALFIELD_CACHE_DIR"
 """Environment variable that names another folder for what is compiled."""
 
+_SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "USING_SVML")
+"""What else of Numba's configuration compiled code depends on, beside the processor."""
+
+
+def entry_point(function: Callable[..., Any]) -> Any:
+    """Compile a function that Python calls, for each kind of arguments, and keep it on disk."""
+    kernel: Any = numba.njit(nogil=True)(function)
+    kernel._cache = KernelCache(function, _STORE)
+    return kernel
+
+
+def cache_folders() -> list[Path]:
+    """Where compiled kernels are looked for and kept, in this order."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    parents = [Path(given).absolute()] if (given := os.environ.get(CACHE_VARIABLE)) else []
+    # a home that is not known stays "~", and would be made in the working directory
+    parents += [Path(home, "neuralfield")] if Path(home).is_absolute() else []
+    name = f"cpu_kernels_{_text_digest()}"
+    return [parent / name for parent in (*parents, *private_folders())]
+
+
+class KernelCache(numba.core.caching.Cache):
+    """Keeps compiled versions of a function in a `KernelStore`, each under a name of its own.
+
+    Numba's own files have no checksums, and an index that processes overwrite for each other.
+
+    Parameters
+    ----------
+    function : callable
+        Of this package: its text is not looked at.
+    store : KernelStore
+    """
+
+    def __init__(self, function: Callable[..., Any], store: KernelStore) -> None:
+        self._py_func = function
+        self._name = repr(function)
+        self._store = store
+        self._cache_path = str(store.folders[0]) if store.folders else None
+        self.enable()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load the version for arguments of some types; None where there is none."""
+        target_context.refresh()
+        content = self._store.load(self.entry_name(sig, target_context.codegen()))
+        if content is None or not self._enabled:
+            return None
+        try:
+            return CompileResult._rebuild(target_context, *pickle.loads(content))
+        except Exception:  # written by something else under the same versions: compiled again
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a version, unless it is of use to this process only."""
+        if self._enabled and not data.library.has_dynamic_globals:
+            self._store.save(self.entry_name(sig, data.codegen), dumps(data._reduce()))
+
+    def flush(self) -> None:
+        """Do nothing: old versions are under other names."""
+
+    def entry_name(self, sig: Any, codegen: Any) -> str:
+        """Return a file's name: one for each version, kind of processor and way to compile.
+
+        Code for instructions that this processor does not have would end the process. What is
+        compiled for is part of the key, whether Numba has found it or environment variables say it.
+        """
+        config: Any = numba.core.config
+        settings = [repr(getattr(config, name, None)) for name in _SETTINGS]
+        key = repr((self._index_key(sig, codegen), settings))
+        return f"{self._py_func.__qualname__}-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
 
 def _text_digest() -> str:
-    digest = hashlib.sha256(numba.__version__.encode())
+    versions = numba.__version__, llvmlite.__version__, sys.implementation.cache_tag
+    digest = hashlib.sha256(" ".join(map(str, versions)).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def cache_folder() -> Path:
-    """The first folder that can be written to: a new one for this process alone if none can."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    parents = [Path(given)] if (given := os.environ.get(CACHE_VARIABLE)) else []
-    for parent in (*parents, Path(home) / "neuralfield"):
-        folder = parent / f"cpu_kernels_{_text_digest()}"
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                return folder
-    folder = tempfile.TemporaryDirectory(prefix="neuralfield_")
-    atexit.register(folder.cleanup)
-    return Path(folder.name)
 
 
 def _use_whole_vectors() -> None:
@@ -53,26 +113,5 @@ def _use_whole_vectors() -> None:
         config.CPU_FEATURES = f"{features.flatten()},-prefer-256-bit"
 
 
-def _save_one_at_a_time(folder: Path) -> None:
-    """Have processes that compile at the same time keep what they compile one after the other.
-
-    Numba numbers the versions of a function in the order in which they are kept. Two processes that
-    look up the next number at the same time write different versions to one file, and whoever
-    reads it later calls the wrong one.
-    """
-    save = numba.core.caching.IndexDataCacheFile.save
-
-    def save_alone(self: Any, key: Any, data: Any) -> None:
-        with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError):  # no locks here, or no right to write
-                lock = stack.enter_context((folder / "lock").open("w"))
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            save(self, key, data)
-
-    numba.core.caching.IndexDataCacheFile.save = save_alone
-
-
-_CACHE_FOLDER = cache_folder()
-numba.core.config.CACHE_DIR = str(_CACHE_FOLDER)  # pyright: ignore[reportAttributeAccessIssue]
+_STORE = KernelStore(cache_folders())
 _use_whole_vectors()
-_save_one_at_a_time(_CACHE_FOLDER)

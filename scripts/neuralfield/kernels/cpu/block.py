@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from neuralfield.kernels.cpu import entry_point
 from neuralfield.kernels.cpu.encodings import encode
 from neuralfield.kernels.cpu.grids import CORNERS
 from neuralfield.kernels.cpu.layout import FAN_OUT, OUT_LENGTH, ROWS, SLOPES
@@ -11,7 +12,7 @@ from neuralfield.kernels.cpu.objective import losses_and_slopes, output_value
 from neuralfield.kernels.cpu.points import spread
 
 
-@njit(nogil=True, cache=True)
+@entry_point
 def pack(table, frequencies, parameters, factors):
     """Put all parameters among the factors of products."""
     for layer in range(len(table)):
@@ -26,7 +27,7 @@ def _working_arrays(rows):
     return np.empty((2, rows), np.float32), corners
 
 
-@njit(nogil=True, cache=True)
+@entry_point
 def train_blocks(
     table,
     frequencies,
@@ -109,7 +110,7 @@ def train_blocks(
             place += rows
 
 
-@njit(nogil=True, cache=True)
+@entry_point
 def draw_blocks(
     table,
     frequencies,

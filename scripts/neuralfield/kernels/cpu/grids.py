@@ -8,6 +8,8 @@ and read again for each point and level.
 import numpy as np
 from numba import njit
 
+from neuralfield.kernels.cpu import entry_point
+
 RESOLUTION, START, TABLE_ROWS = range(3)
 """Columns of `levels`, see `neuralfield.fields.hashgrid.Level`; one row for each."""
 
@@ -114,7 +116,7 @@ def _interpolate(numbers, places, weights, count, target, length):
         target[i * length] = above + below
 
 
-@njit(nogil=True, cache=True)
+@entry_point
 def add_level_gradient(levels, number, points, slopes, count, gradient, is_first):
     """The gradient of a level's features: sums in the order of the points.
 

@@ -5,11 +5,12 @@ import math
 import numpy as np
 from numba import njit
 
+from neuralfield.kernels.cpu import entry_point
 from neuralfield.kernels.cpu.layout import FAN_OUT, GRADIENT, OUT_LENGTH, PARAMETERS
 from neuralfield.kernels.cpu.network import pack_rows
 
 
-@njit(nogil=True, cache=True)
+@entry_point
 def update_rows(
     table, layer, frequency, first, end, gradients, moment1, moment2, parameters, factors, numbers
 ):
@@ -47,7 +48,7 @@ def update_rows(
     pack_rows(table, layer, frequency, first, end, parameters, factors)
 
 
-@njit(nogil=True, cache=True)
+@entry_point
 def update_numbers(gradient, moment1, moment2, parameters, numbers):
     """Move parameters whose gradient is complete.
 

@@ -1,0 +1,108 @@
+"""Folders that cannot be written to, and too few open files, are named before anything runs."""
+
+import os
+import resource
+import subprocess
+
+import pytest
+from failing_files import in_a_child
+from small_disk import small_disk
+from workspace import ROOT
+
+from neuralfield.errors import ResourceError, StorageError
+from preconditions import require_open_files, require_own_folder, require_writable
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A folder of Snakemake's that is there."""
+    require_own_folder(tmp_path / "own")
+    return tmp_path / "own"
+
+
+def test_a_folder_is_made_and_left_empty(own):
+    require_own_folder(own)
+    assert not list(own.iterdir())
+
+
+def test_a_folder_that_is_full_or_read_only_is_named(own):
+    with small_disk(own, 64) as disk:
+        ballast = disk.fill()
+        with pytest.raises(StorageError, match=r"own: cannot be written to \(No space left.*again"):
+            require_own_folder(own)
+        ballast.unlink()
+        require_own_folder(own)
+        disk.set_writable(False)
+        with pytest.raises(StorageError, match=r"own: cannot be written to \(Read-only.*again"):
+            require_own_folder(own)
+
+
+def test_a_file_in_place_of_the_folder_is_named(tmp_path):
+    (tmp_path / "own").touch()
+    with pytest.raises(StorageError, match="own: cannot be written to"):
+        require_own_folder(tmp_path / "own")
+
+
+def test_results_that_could_not_be_written_are_named_by_their_folder(tmp_path):
+    results = tmp_path / "results"
+    results.mkdir()
+    wanted = [results / "tiny/siren/model.safetensors", results / "tiny/siren/checkpoints"]
+    require_writable(wanted)
+    with small_disk(results / "tiny", 64) as disk:
+        (results / "tiny/siren/checkpoints").mkdir(parents=True)
+        disk.set_writable(False)
+        with pytest.raises(StorageError, match=r"results/tiny/siren: cannot .*\(Read-only file"):
+            require_writable(wanted)
+        require_writable([results / "other/pixels.csv"])
+    (results / "tiny").rmdir()
+    (results / "tiny").touch()
+    with pytest.raises(StorageError, match=r"results/tiny: .*\(Not a directory.*move the file"):
+        require_writable(wanted)
+
+
+def test_results_without_permission_are_named(tmp_path):
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    results = tmp_path / "results"
+    results.mkdir(mode=0o555)
+
+    def as_nobody():
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        with pytest.raises(StorageError, match=r"results: .*\(Permission denied.*permissions"):
+            require_writable([results / "tiny/pixels.csv"])
+
+    assert in_a_child(as_nobody) == 0
+
+
+@pytest.mark.parametrize(("soft", "hard", "after"), [(32, 512, 512), (80, 4096, 1024)])
+def test_the_limit_of_open_files_is_raised_where_it_may_be(soft, hard, after):
+    def with_limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        require_open_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (after, hard)
+
+    assert in_a_child(with_limit) == 0
+
+
+def test_too_few_open_files_are_named():
+    def with_limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+        with pytest.raises(ResourceError, match=r"at most 32 open files.*ulimit -n 1024"):
+            require_open_files()
+
+    assert in_a_child(with_limit) == 0
+
+
+def test_make_takes_another_cache_folder_where_the_user_s_takes_no_files(tmp_path):
+    def folder(home):
+        environment = {name: os.environ[name] for name in ("PATH",)} | {"HOME": str(home)}
+        command = ["make", "--eval", "show: ; @echo $$XDG_CACHE_HOME", "show"]
+        return subprocess.check_output(command, cwd=ROOT, env=environment, text=True).strip()
+
+    assert folder(tmp_path / "a home") == str(tmp_path / "a home/.cache")
+    with small_disk(tmp_path / "disk", 32) as disk:
+        disk.fill(but_kib=8)
+        assert folder(disk.folder) == str(ROOT / ".snakemake/cache")
+        disk.set_writable(False)
+        assert folder(disk.folder) == str(ROOT / ".snakemake/cache")
