@@ -273,7 +273,7 @@ def write_batches_down():
         raise startup.UserError(str(error))
 
 
-def require_own_folder():
+def require_own_image_folder():
     """Let an image given by image= not take the folder of another one that has the same name."""
     for job in workflow.dag.jobs if config["own_image"] else ():
         if job.rule.name == "resize":
