@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neuralfield.images import read_picture, resize_picture, write_facts, write_picture
+from neuralfield.images.colour import Report, log
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -19,6 +20,7 @@ def main(
     threshold: float = 0.5,
     filter: str = "box",
     max_megapixels: float = 100.0,
+    report: Report = log.info,
 ) -> None:
     """Reduce a picture, and note what it was and what it has become.
 
@@ -40,19 +42,23 @@ def main(
     filter : {"box", "lanczos", "bicubic"}
     max_megapixels : float
         A larger picture is refused.
+    report : callable
+        Told what was done to the colours.
     """
-    source = read_picture(picture, mode=mode, threshold=threshold, max_megapixels=max_megapixels)
+    limits = {"threshold": threshold, "max_megapixels": max_megapixels}
+    source = read_picture(picture, mode=mode, report=report, **limits)
     reduced = resize_picture(source, size, filter, threshold, mode=mode)
     write_picture(resized, reduced)
     write_facts(facts, source, reduced)
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from job import reporter, run_job
 
     run_job(
         main,
         snakemake,
+        report=reporter(snakemake),
         picture=Path(snakemake.input.picture),
         resized=Path(snakemake.output.resized),
         facts=Path(snakemake.output.facts),
