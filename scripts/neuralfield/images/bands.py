@@ -16,6 +16,7 @@ from neuralfield.images.colour import Report, conversion_of, log
 from neuralfield.images.picture import Picture
 from neuralfield.images.reading import EXPECTED, EXPORT
 from neuralfield.images.vips import only_loaders
+from neuralfield.images.whole import require_whole_by_vips
 from neuralfield.input_files import FETCH_AGAIN, open_input
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def read_picture_bands(
     report : callable
         See `read_picture`.
     """
+    _require_whole(path)
     for band in read_bands(path, report):
         own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[band.shape[2]]
         yield Picture(band, own_mode, 8 * band.itemsize).converted(mode, threshold)
@@ -161,6 +163,16 @@ def _opened(path: str | os.PathLike, access: str = "sequential") -> "pyvips.Imag
     if image.bands > 4:
         raise InputError(str(path), f"has {image.bands} channels", "at most 4", EXPORT)
     return image
+
+
+def _require_whole(path: str | os.PathLike) -> None:
+    """Refuse a JPEG whose data are too few: of that alone libvips only warns."""
+    if str(_opened(path).get("vips-loader")).startswith("jpeg"):
+        try:
+            require_whole_by_vips(os.fspath(path), "JPEG")
+        except OSError as error:
+            found = f"is cut off or damaged ({error})"
+            raise InputError(str(path), found, EXPECTED, FETCH_AGAIN) from error
 
 
 def _orientation(image: "pyvips.Image") -> int:

@@ -28,7 +28,7 @@ def require_whole_before(image: Image.Image, path: str, file_bytes: int) -> None
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         _require_whole_tiff(image, file_bytes)
     elif image.format in _LOADERS:
-        _require_whole_by_vips(path, image.format)
+        require_whole_by_vips(path, image.format)
 
 
 def require_palette(image: Image.Image) -> None:
@@ -64,7 +64,13 @@ def _require_whole_tiff(image: TiffImagePlugin.TiffImageFile, file_bytes: int) -
             raise OSError(_TOO_SHORT)
 
 
-def _require_whole_by_vips(path: str, format: str) -> None:
+def require_whole_by_vips(path: str, format: str) -> None:
+    """Refuse a PNG, JPEG or AVIF whose data are too few, as libvips finds by decoding it.
+
+    Raises
+    ------
+    OSError
+    """
     import pyvips
 
     only_loaders(_LOADERS[format])
