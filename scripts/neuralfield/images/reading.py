@@ -19,7 +19,7 @@ from neuralfield.images.picture import Picture, require_mode, row_bands
 from neuralfield.images.whole import require_palette, require_whole_before
 from neuralfield.input_files import FETCH_AGAIN, open_input
 
-EXPECTED = "a picture (PNG, JPEG, TIFF or WebP)"
+EXPECTED = "an image (PNG, JPEG, TIFF, WebP, AVIF, GIF, BMP or PPM)"
 EXPORT = "export it as PNG"
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF")
@@ -36,6 +36,10 @@ KINDS = (
     (rb"\A(%!PS|\xc5\xd0\xd3\xc6|\xd7\xcd\xc6\x9a)", "is a drawing", EXPORT),
     (rb"\A%PDF", "is a PDF document", EXPORT),
     (rb"\A.{4}ftyp(hei|hev|mif|msf)", "is a HEIC photograph", EXPORT),
+    (rb"\A(\xff\x0a|.{4}JXL )", "is a JPEG XL image", EXPORT),
+    (rb"\A(\xff\x4f\xff\x51|.{4}jP  )", "is a JPEG 2000 image", EXPORT),
+    (rb"\Av/1\x01", "is an OpenEXR image", "export it as a TIFF of floating-point values"),
+    (rb"\A#\?R", "is a Radiance HDR image", "export it as a TIFF of floating-point values"),
     (rb"\A(.{4}ftyp|\x1a\x45\xdf\xa3)", "is a film", "export one frame of it as PNG"),
     (rb"(?i)\A\s*<(!doctype )?html", "is a web page", "download the picture itself"),
     (rb"(?i)<svg", "is an SVG drawing", EXPORT),
