@@ -60,7 +60,7 @@ class TaughtPicture(Generic[Settings]):
         """Decibels of the mean squared error."""
         return PSNR_DB
 
-    @property
+    @cached_property
     def is_solved(self) -> bool:
         """Whether the fresh network is the image already, so that there is nothing to train."""
         return self.constant is not None

@@ -2,6 +2,7 @@
 
 import io
 import zlib
+from typing import Any
 
 import icc_profiles as icc
 import numpy as np
@@ -35,7 +36,7 @@ def truth(levels: np.ndarray, primaries: tuple, white: tuple, exponent: float) -
     return encode_srgb(linear @ to_srgb.T)
 
 
-PROFILES = {
+PROFILES: dict[str, Any] = {
     "Adobe RGB (1998)": (icc.ADOBE, icc.ADOBE_RGB, icc.D65, 2.19921875),
     "ProPhoto RGB": (icc.PRO_PHOTO, icc.PROPHOTO, icc.D50_XY, 461 / 256),
 }
@@ -120,7 +121,8 @@ def test_inks_go_through_their_tables(tmp_path, suffix):
     content, path = icc.cmyk_profile(), tmp_path / f"a.{suffix}"
     inks = np.kron(RNG.integers(0, 256, (4, 4, 4), np.uint8), np.ones((16, 16, 1), np.uint8))
     image = Image.fromarray(inks, "CMYK")
-    image.save(path, icc_profile=content, **({"quality": 98} if suffix == "jpg" else {}))
+    options: dict[str, Any] = {"quality": 98} if suffix == "jpg" else {}
+    image.save(path, icc_profile=content, **options)
     stored = Image.open(path)
     flags = ImageCms.Flags.BLACKPOINTCOMPENSATION
     expected = ImageCms.profileToProfile(
@@ -137,7 +139,7 @@ def test_inks_go_through_their_tables(tmp_path, suffix):
     assert difference.max() <= 3 and difference.mean() < 0.6
     bands = [band.pixels for band in read_picture_bands(path, "rgb")]
     assert np.abs(np.concatenate(bands).astype(int) - picture.pixels).max() <= 1
-    image.save(path, **({"quality": 98} if suffix == "jpg" else {}))
+    image.save(path, **options)
     picture, said = read(path)
     assert "CMYK without" in said[0]
     inks = np.asarray(Image.open(path)) / 255
@@ -221,7 +223,7 @@ def test_what_is_written_says_that_it_is_srgb(tmp_path):
 def test_floats_are_linear_light(tmp_path, channels):
     light = RNG.random((9, 7, channels)).astype(np.float32)
     photometric = "minisblack" if channels == 1 else "rgb"
-    options = {"extrasamples": ["unassalpha"]} if channels == 4 else {}
+    options: dict[str, Any] = {"extrasamples": ["unassalpha"]} if channels == 4 else {}
     tifffile.imwrite(tmp_path / "a.tif", light.squeeze(), photometric=photometric, **options)
     picture, said = read(tmp_path / "a.tif")
     assert picture.bit_depth == 16 and "linear light" in said[0]

@@ -15,7 +15,7 @@ from neuralfield.errors import InputError
 from neuralfield.images.colour import Report, conversion_of, log
 from neuralfield.images.picture import Picture
 from neuralfield.images.reading import EXPECTED, EXPORT
-from neuralfield.images.vips import only_loaders
+from neuralfield.images.vips import embedded_profile, only_loaders
 from neuralfield.images.whole import require_whole_by_vips
 from neuralfield.input_files import FETCH_AGAIN, open_input
 
@@ -97,8 +97,7 @@ def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[
         image = _opened(path, access="random").autorot()
     rows = max(1, BAND_VALUES // (image.width * image.bands))
     dtype, space = DTYPES[str(image.format)], SPACES[str(image.interpretation)]
-    profile = image.get("icc-profile-data") if "icc-profile-data" in image.get_fields() else None
-    convert = conversion_of(profile, space, report)
+    convert = conversion_of(embedded_profile(image), space, report)
     try:
         region = pyvips.Region.new(image)
         for top in range(0, image.height, rows):

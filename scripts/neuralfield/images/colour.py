@@ -9,12 +9,14 @@ perceptual tables would shift all colours, each maker's in another way.
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from PIL import Image
 
 from neuralfield.images.icc import Profile, encode_srgb, read_profile
 from neuralfield.images.picture import row_bands
+from neuralfield.images.vips import PROFILE
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +187,7 @@ def _tables_by_band(
         dtype = "ushort" if is_deep else "uchar"
         image = pyvips.Image.new_from_memory(part.tobytes(), width, height, colours, dtype)
         image = image.copy(interpretation=names[space][is_deep])
-        image.set_type(pyvips.GValue.blob_type, "icc-profile-data", content)
+        image.set_type(pyvips.GValue.blob_type, PROFILE, cast(Any, content))
         depth = 16 if is_deep else 8
         try:
             converted = image.icc_transform(

@@ -9,7 +9,7 @@ from neuralfield.errors import InputError
 from neuralfield.images.colour import Report, linear_profile
 from neuralfield.images.icc import encode_srgb
 from neuralfield.images.picture import row_bands
-from neuralfield.images.vips import only_loaders
+from neuralfield.images.vips import embedded_profile, only_loaders
 
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _EXPECTED = "linear light as finite numbers, 0 being black and 1 white"
@@ -60,7 +60,6 @@ def decoded_floats(
     if image.bands not in (1, 3, 4):
         expected = "1 channel, 3, or 3 and alpha"
         raise InputError(where, f"has {image.bands} channels", expected, "export it as PNG")
-    content = image.get("icc-profile-data") if "icc-profile-data" in image.get_fields() else None
     try:
         values = image.autorot().numpy()
     except pyvips.Error as error:
@@ -73,6 +72,7 @@ def decoded_floats(
     if outside:
         found = f"from {values.min():g} to {values.max():g}"
         report(f"{outside:,} pixels outside [0, 1] were clipped; values are {found}")
+    content = embedded_profile(image)
     profile = linear_profile(content, "GRAY" if values.shape[2] == 1 else "RGB", report)
     levels = np.empty(values.shape, np.uint16)
     colours = min(values.shape[2], 3)
