@@ -80,3 +80,21 @@ def test_it_goes_on_from_a_saved_state_to_the_same_bytes(tmp_path):
         assert sha256(tmp_path / "whole" / name) == sha256(tmp_path / "again" / name)
     history = (tmp_path / "whole" / "history.csv").read_text().splitlines()
     assert all(float(row.split(",")[3]) >= 100 for row in history[1:])
+
+
+@pytest.mark.parametrize("supervision", ["point", "footprint"])
+@pytest.mark.parametrize("is_row", [True, False])
+def test_a_render_does_not_vary_along_a_side_of_one_pixel(tmp_path, supervision, is_row):
+    wave = (0.5 + 0.4 * np.sin(np.arange(30, dtype=np.float32))).reshape(1, 30, 1)
+    values = wave if is_row else wave.swapaxes(0, 1)
+    field = network_settings({"type": "siren", "width": 12, "hidden_layers": 1})
+    own = SMALL | {"steps": 60, "batch_pixels": 0, "supervision": supervision}
+    train(picture_task(values, "grey", field, PictureTraining.from_mapping(own)), tmp_path)
+    model = load_model(tmp_path / "model.safetensors")
+    along = 0 if is_row else 1
+    for width, height in ((30, 30), (90, 3), (3, 90), (7, 7)):
+        assert np.ptp(render(model, width, height, device=CPU), axis=along).max() < 1e-6
+    sides = (30, 1) if is_row else (1, 30)
+    one = render(model, *sides, device=CPU)
+    enlarged = render(model, *(5 * side for side in sides), device=CPU)
+    np.testing.assert_allclose(enlarged.take([2], axis=along).mean(), one.mean(), atol=0.01)
