@@ -2,6 +2,7 @@
 
 import io
 import zlib
+from types import SimpleNamespace
 from typing import Any
 
 import icc_profiles as icc
@@ -13,6 +14,9 @@ from mutations import mutated
 from PIL import Image, ImageCms
 from test_images_reading import chunk, png_bytes
 
+import resize
+import unpack
+from job import reporter
 from neuralfield.errors import InputError
 from neuralfield.images import Picture, read_picture, read_picture_bands, write_picture
 from neuralfield.images.colour import conversion_of
@@ -257,3 +261,18 @@ def test_floats_outside_are_clipped_and_those_that_are_none_refused(tmp_path):
     tifffile.imwrite(tmp_path / "a.tif", np.zeros((30, 30), np.float32))
     with pytest.raises(InputError, match="900 pixels"):
         read(tmp_path / "a.tif", max_megapixels=0.0005)
+
+
+def test_the_user_is_told_what_was_done_to_the_colours(tmp_path, capsys):
+    Image.fromarray(RGB).save(tmp_path / "a.png", icc_profile=icc.ADOBE)
+    job = SimpleNamespace(rule="resize", wildcards=["photo"])
+    outputs = (tmp_path / "resized.png", tmp_path / "picture.json")
+    resize.main(tmp_path / "a.png", *outputs, size=None, report=reporter(job))
+    line = "resize photo: converted from Adobe RGB (1998) to sRGB\n"
+    assert capsys.readouterr().err == line
+    unpack_outputs = (tmp_path / "pixels.npy", tmp_path / "facts.json")
+    unpack.main(tmp_path / "a.png", *unpack_outputs, size=[34, 21], report=reporter(job))
+    assert capsys.readouterr().err == line
+    picture, said = read(tmp_path / "resized.png")
+    assert said == []
+    np.testing.assert_array_equal(np.load(tmp_path / "pixels.npy"), picture.pixels)
