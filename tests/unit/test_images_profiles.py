@@ -21,6 +21,7 @@ from neuralfield.errors import InputError
 from neuralfield.images import Picture, read_picture, read_picture_bands, write_picture
 from neuralfield.images.colour import conversion_of
 from neuralfield.images.icc import encode_srgb
+from neuralfield.images.reading import picture_size
 
 RNG = np.random.default_rng(3)
 RGB = RNG.integers(0, 256, (21, 34, 3), np.uint8)
@@ -231,6 +232,7 @@ def test_floats_are_linear_light(tmp_path, channels):
     tifffile.imwrite(tmp_path / "a.tif", light.squeeze(), photometric=photometric, **options)
     picture, said = read(tmp_path / "a.tif")
     assert picture.bit_depth == 16 and "linear light" in said[0]
+    assert picture_size(tmp_path / "a.tif") == (7, 9)  # as the config asks before any job
     colours = min(channels, 3)
     np.testing.assert_allclose(
         picture.values()[..., :colours], encode_srgb(light[..., :colours]), atol=1e-5
@@ -276,3 +278,11 @@ def test_the_user_is_told_what_was_done_to_the_colours(tmp_path, capsys):
     picture, said = read(tmp_path / "resized.png")
     assert said == []
     np.testing.assert_array_equal(np.load(tmp_path / "pixels.npy"), picture.pixels)
+
+
+def test_floats_come_upright(tmp_path):
+    light = RNG.random((4, 9, 3)).astype(np.float32)
+    tags = [(274, "H", 1, 6, True)]
+    tifffile.imwrite(tmp_path / "a.tif", light, photometric="rgb", extratags=tags)
+    upright = encode_srgb(np.rot90(light, -1))
+    np.testing.assert_allclose(read(tmp_path / "a.tif")[0].values(), upright, atol=1e-5)

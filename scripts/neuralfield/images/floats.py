@@ -1,7 +1,7 @@
 """TIFFs of floating-point values: linear light, unless their profile says otherwise."""
 
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from neuralfield.images.colour import Report, linear_profile
 from neuralfield.images.icc import encode_srgb
 from neuralfield.images.picture import row_bands
 from neuralfield.images.vips import embedded_profile, only_loaders
+
+if TYPE_CHECKING:
+    import pyvips
 
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _EXPECTED = "linear light as finite numbers, 0 being black and 1 white"
@@ -44,18 +47,11 @@ def decoded_floats(
     OSError
         The file is damaged.
     """
-    file.seek(0)
-    if file.read(4) not in _TIFF:
-        return None
     import pyvips
 
-    only_loaders("Tiff")
-    try:
-        image = pyvips.Image.new_from_file(where, access="random", fail_on="error")
-        if image.format not in ("float", "double"):
-            return None
-    except pyvips.Error:
-        return None  # Pillow says what is wrong with it
+    image = _opened(where, file)
+    if image is None:
+        return None
     require_size(image.width * image.height)
     if image.bands not in (1, 3, 4):
         expected = "1 channel, 3, or 3 and alpha"
@@ -85,3 +81,24 @@ def decoded_floats(
         levels[band, :, :colours] = np.rint(encode_srgb(linear) * 65535)
         levels[band, :, colours:] = np.rint(np.clip(light[..., colours:], 0, 1) * 65535)
     return levels
+
+
+def float_size(where: str, file: BinaryIO) -> tuple[int, int] | None:
+    """Width and height in px of a TIFF of floating-point values; None: it is of another kind."""
+    image = _opened(where, file)
+    return None if image is None else (image.width, image.height)
+
+
+def _opened(where: str, file: BinaryIO) -> "pyvips.Image | None":
+    """A TIFF of floating-point values, not yet decoded; None: the file is of another kind."""
+    file.seek(0)
+    if file.read(4) not in _TIFF:
+        return None
+    import pyvips
+
+    only_loaders("Tiff")
+    try:
+        image = pyvips.Image.new_from_file(where, access="random", fail_on="error")
+    except pyvips.Error:
+        return None  # Pillow says what is wrong with it
+    return image if image.format == "float" else None

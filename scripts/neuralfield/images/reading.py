@@ -14,7 +14,7 @@ from PIL import ExifTags, Image, PngImagePlugin, TiffImagePlugin, UnidentifiedIm
 
 from neuralfield.errors import InputError
 from neuralfield.images.colour import MAX_PROFILE_BYTES, Report, conversion_of, log
-from neuralfield.images.floats import decoded_floats
+from neuralfield.images.floats import decoded_floats, float_size
 from neuralfield.images.picture import Picture, require_mode, row_bands
 from neuralfield.images.whole import require_palette, require_whole_before
 from neuralfield.input_files import FETCH_AGAIN, open_input
@@ -112,12 +112,11 @@ def picture_size(path: str | os.PathLike) -> tuple[int, int]:
     InputError
         The file is missing, empty, or not a picture.
     """
-    with (
-        open_input(path, EXPECTED) as file,
-        _decoding(str(path), file, 1e9),
-        Image.open(file, formats=FORMATS) as image,
-    ):
-        return image.size
+    with open_input(path, EXPECTED) as file, _decoding(str(path), file, 1e9):
+        if size := float_size(str(path), file):
+            return size
+        with Image.open(file, formats=FORMATS) as image:
+            return image.size
 
 
 def _decoded(where: str, file: BinaryIO, max_megapixels: float, report: Report) -> np.ndarray:
