@@ -1,5 +1,6 @@
 """What is needed of libvips wherever it opens files."""
 
+import logging
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ def only_loaders(*names: str) -> None:
     """
     import pyvips
 
+    logging.getLogger("pyvips").setLevel(logging.ERROR)  # it logs how its threads end
     pyvips.cache_set_max(0)  # nothing is read twice
     pyvips.operation_block_set("VipsForeignLoad", True)
     for name in names:
