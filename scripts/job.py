@@ -39,7 +39,7 @@ def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None
     **arguments
         What `main` is called with.
     """
-    name = " ".join([snakemake.rule, *snakemake.wildcards])
+    name = _name_of(snakemake)
     with _logging_to(Path(snakemake.log[0])) as log:
         try:
             with storage_errors():
@@ -74,6 +74,27 @@ def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None
                 f" mistake of the program; all of it is in {snakemake.log[0]}"
             )
             sys.exit(EXIT_CODE_FAILED)
+
+
+def reporter(snakemake: Any) -> Callable[[str], None]:
+    """A function that reports a line to the user, and to the log of a job.
+
+    Parameters
+    ----------
+    snakemake : object
+        The job.
+    """
+    name = _name_of(snakemake)
+
+    def report(line: str) -> None:
+        logging.getLogger(__name__).info("%s", line)
+        _tell(f"{name}: {line}")
+
+    return report
+
+
+def _name_of(snakemake: Any) -> str:
+    return " ".join([snakemake.rule, *snakemake.wildcards])
 
 
 @contextlib.contextmanager

@@ -1,11 +1,10 @@
 """Bring a picture to the size that networks are taught at."""
 
-import logging
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neuralfield.images import read_facts, read_picture, resize_picture, write_facts, write_picture
+from neuralfield.images.colour import Report, log
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -27,6 +26,7 @@ def main(
     threshold: float = 0.5,
     filter: str = "box",
     max_megapixels: float = 100.0,
+    report: Report = log.info,
     say_kind: bool = False,
 ) -> None:
     """Reduce a picture, and note what it was and what it has become.
@@ -49,27 +49,28 @@ def main(
     filter : {"box", "lanczos", "bicubic"}
     max_megapixels : float
         A larger picture is refused.
+    report : callable
+        Called with a line on what was done to the colours, and on the kind of image.
     say_kind : bool
-        Report on the terminal what kind of image it was judged to be, which decides on settings
-        that are ``auto``.
+        Report what kind of image it was judged to be, which decides on settings that are ``auto``.
     """
-    source = read_picture(picture, mode=mode, threshold=threshold, max_megapixels=max_megapixels)
+    limits = {"threshold": threshold, "max_megapixels": max_megapixels}
+    source = read_picture(picture, mode=mode, report=report, **limits)
     reduced = resize_picture(source, size, filter, threshold, mode=mode)
     write_picture(resized, reduced)
     write_facts(facts, source, reduced)
     if say_kind:
         kind, preset = _KINDS[read_facts(facts)["resized"]["is_line_art"]]
-        line = f"{picture}: trained as {kind}; preset={preset} is made for that"
-        logging.getLogger(__name__).info(line)
-        print(line, file=sys.stderr, flush=True)
+        report(f"{picture}: trained as {kind}; preset={preset} is made for that")
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from job import reporter, run_job
 
     run_job(
         main,
         snakemake,
+        report=reporter(snakemake),
         picture=Path(snakemake.input.picture),
         resized=Path(snakemake.output.resized),
         facts=Path(snakemake.output.facts),

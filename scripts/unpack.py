@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from neuralfield.errors import InputError
 from neuralfield.files import write_atomically
 from neuralfield.images import choose_mode, read_header, read_picture_bands, write_pixel_file
+from neuralfield.images.colour import Report, log
 from neuralfield.images.kind import ToneCount
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def main(
     size: list[int],
     mode: str = "auto",
     threshold: float = 0.5,
+    report: Report = log.info,
 ) -> None:
     """Write a picture's pixels uncompressed, and what it is.
 
@@ -40,6 +42,8 @@ def main(
         What the picture is read as.
     threshold : float
         Where white begins, for bilevel.
+    report : callable
+        Told what was done to the colours.
 
     Raises
     ------
@@ -55,7 +59,7 @@ def main(
     if mode == "auto":
         mode = choose_mode(picture)
     tones = ToneCount()
-    bands = map(tones.see, read_picture_bands(picture, mode, threshold))
+    bands = map(tones.see, read_picture_bands(picture, mode, threshold, report))
     bit_depth = write_pixel_file(pixels, header.width, header.height, bands)
     described = {"mode": mode, "width": header.width, "height": header.height}
     described |= {"bit_depth": bit_depth}
@@ -65,11 +69,12 @@ def main(
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from job import reporter, run_job
 
     run_job(
         main,
         snakemake,
+        report=reporter(snakemake),
         picture=Path(snakemake.input.picture),
         pixels=Path(snakemake.output.pixels),
         facts=Path(snakemake.output.facts),

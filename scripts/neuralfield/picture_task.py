@@ -60,6 +60,11 @@ class TaughtPicture(Generic[Settings]):
         """Decibels of the mean squared error."""
         return PSNR_DB
 
+    @cached_property
+    def is_solved(self) -> bool:
+        """Whether the fresh network is the image already, so that there is nothing to train."""
+        return self.constant is not None
+
     @property
     def shape(self) -> PictureShape:
         """Sides and channels."""
@@ -71,14 +76,26 @@ class TaughtPicture(Generic[Settings]):
         """Digest of what is taught; see `neuralfield.images.picture_digest`."""
         return picture_digest(self.values)
 
+    @cached_property
+    def constant(self) -> np.ndarray | None:
+        """The colour of an image that has only one, shape (channels,); else None.
+
+        Such an image says nothing about how a function may vary, a single pixel least of all:
+        a network that varies between the pixels would fit it as well as one that does not. So the
+        network is made the constant from the start, and training leaves it as it is.
+        """
+        first = self.values[0, 0]
+        return first if (self.values == first).all() else None
+
     def identity(self) -> list[Any]:
         """Field, mode and picture."""
-        return [
+        identity = [
             describe_field(self.field),
             self.mode,
             list(self.values.shape),
             hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest(),
         ]
+        return [*identity, "constant"] if self.is_solved else identity
 
     def save_network(self, path: Path, network: Network[Any], record: Mapping[str, Any]) -> None:
         """Write a network so that it can be drawn anywhere."""
@@ -95,14 +112,24 @@ class PictureTask(TaughtPicture[FieldSettings]):
     """A picture, the field that learns it, and how."""
 
     def fresh_network(self) -> CoordinateNetwork:
-        """The field with fresh weights.
+        """The field with fresh weights; of a one-colour image, with weights that give its colour.
 
         Raises
         ------
         ResourceError
             It is larger than the memory there is.
         """
-        return build_field(self.field, self.shape, self.training.random_seed)
+        network = build_field(self.field, self.shape, self.training.random_seed)
+        if self.constant is not None:
+            network.make_constant(self.constant)
+        return network
+
+    @cached_property
+    def is_solved(self) -> bool:
+        """Whether the fresh network is the image already, so that there is nothing to train."""
+        if self.constant is None:
+            return False
+        return build_field(self.field, self.shape).make_constant(self.constant)
 
     def problem(
         self,
@@ -140,7 +167,7 @@ class PictureTask(TaughtPicture[FieldSettings]):
             loss=settings.loss,
             huber_delta=settings.huber_delta,
             optimizer=optimizer,
-            schedule=schedule,
+            schedule=schedule.at_rest() if self.is_solved else schedule,
             batches=Batches(device.xp, pixels, settings.batch_pixels, seed, density),
             footprint=footprint,
             dtype=dtype,

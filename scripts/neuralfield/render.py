@@ -44,6 +44,8 @@ def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) ->
     drawn smaller than it was taught: of all that a pixel covers, one point would say nothing.
     """
     across = max(model.width * (box[2] - box[0]) / width, model.height * (box[3] - box[1]) / height)
+    if model.footprint and _one_pixel_sides(model):
+        across = max(across, 1.0)  # the whole of that side belongs to each drawn pixel
     if isinstance(model, Mosaic) and not model.footprint and across > 1:
         return min(_FIRST_SAMPLES, math.ceil(across**2))
     if not model.footprint:
@@ -51,6 +53,17 @@ def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) ->
     if across <= 0.5:
         return 1
     return min(_MOST_SAMPLES, math.ceil(_SAMPLES_OF_TRAINING_PIXEL * across**2))
+
+
+def _one_pixel_sides(model: Trained) -> list[int]:
+    """The axes, 0 for x and 1 for y, along which the training image is one pixel.
+
+    Such an image says nothing about how its function varies along them, so a render is the same
+    everywhere along them: the value at the centre, or the mean over the pixel, as was trained.
+    """
+    if isinstance(model, Mosaic):
+        return []
+    return [axis for axis, side in enumerate((model.width, model.height)) if side == 1]
 
 
 def sample_offsets(count: int) -> np.ndarray:
@@ -136,7 +149,10 @@ def render_bands(
     half_width, half_height = extent(model.width, model.height)
     columns = axis_centres(device.xp, width, half_width, box[0], box[2])
     rows = axis_centres(device.xp, height, half_height, box[1], box[3])
-    sides = (half_width * (box[2] - box[0]) / width, half_height * (box[3] - box[1]) / height)
+    sides = [half_width * (box[2] - box[0]) / width, half_height * (box[3] - box[1]) / height]
+    for axis in _one_pixel_sides(model):
+        (columns, rows)[axis][...] = 0
+        sides[axis] = (half_width, half_height)[axis] if model.footprint else 0.0
     pixel = 2 * np.array(sides)
     counts = (min(int(samples), _FIRST_SAMPLES), int(samples))
     first, every = (device.asarray(sample_offsets(count) * pixel) for count in counts)

@@ -1,7 +1,7 @@
 """How the learning rate changes with the step: a pure function of it, so nothing is saved."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from neuralfield.errors import ConfigError
 
@@ -49,6 +49,10 @@ class Schedule:
             found = f"{self.minimum_learning_rate:g}"
             expected = "a number above 0 for an exponential to end at"
             raise ConfigError("training.minimum_learning_rate", found, expected)
+
+    def at_rest(self) -> "Schedule":
+        """A schedule of the same length whose rate is zero: steps are taken, and change nothing."""
+        return replace(self, name="constant", learning_rate=0.0, minimum_learning_rate=0.0)
 
     @property
     def period(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from neuralfield.device import Device
 from neuralfield.engines.problems.problem import Problem
+from neuralfield.metrics import IDENTICAL_DB
 from neuralfield.network import Network
 from neuralfield.optimizers import Optimizer
 from neuralfield.schedules import Schedule
@@ -36,6 +37,8 @@ class Measure:
 
 
 def _decibels(squared_error: float) -> float:
+    if squared_error == 0:
+        return IDENTICAL_DB
     # an estimate without bias may fall below zero where there is almost nothing to estimate
     return -10 * math.log10(squared_error) if squared_error > 0 else math.nan
 

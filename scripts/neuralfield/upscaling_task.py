@@ -66,7 +66,7 @@ class UpscalingTask(TaughtPicture[Upscaler]):
             huber_delta=settings.huber_delta,
             random_seed=settings.random_seed,
             optimizer=optimizer,
-            schedule=schedule,
+            schedule=schedule.at_rest() if self.is_solved else schedule,
             batches=Batches(device.xp, crops, 0, settings.random_seed),
             dtype=dtype,
         )

@@ -16,6 +16,7 @@ import numpy as np
 import tifffile
 import yaml
 from hypothesis import strategies as st
+from icc_profiles import ADOBE, GAMMA_1_8
 from mutations import changed_within, mutated
 from PIL import Image
 from small_fields import SMALL_FIELDS
@@ -58,6 +59,8 @@ def pictures() -> list[bytes]:
         *(("TIFF", colour, {}), ("TIFF", colour, {"compression": "tiff_lzw"})),
         *(("TIFF", colour, {"compression": "jpeg"}), ("TIFF", colour, frames)),
         *(("TIFF", colour.convert("1"), {"compression": "group4"}), ("JPEG2000", colour, {})),
+        *(("PNG", colour, {"icc_profile": ADOBE}), ("TIFF", colour, {"icc_profile": ADOBE})),
+        ("JPEG", colour.convert("L"), {"icc_profile": GAMMA_1_8}),
         *(("ICO", colour, {}), ("TGA", colour, {}), ("PCX", colour, {}), ("AVIF", colour, {})),
     ):
         content = io.BytesIO()
@@ -69,7 +72,9 @@ def pictures() -> list[bytes]:
         content = io.BytesIO()
         tifffile.imwrite(content, deep, photometric="rgb", **options)
         found.append(content.getvalue())
-    return found
+    content = io.BytesIO()
+    tifffile.imwrite(content, deep / np.float32(65535), photometric="rgb")
+    return [*found, content.getvalue()]
 
 
 def tables() -> list[bytes]:

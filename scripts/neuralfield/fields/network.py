@@ -5,12 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
+import numpy as np
+
 from neuralfield import ops
 from neuralfield.device import Array, Device, namespace_of
 from neuralfield.errors import ConfigError
 from neuralfield.layers import Layer, Nonlinearity
 from neuralfield.network import Network
 from neuralfield.tensor import Tensor
+
+_SIGMOID_MARGIN = 1e-6
 
 
 class Encoding(Protocol):
@@ -140,6 +144,14 @@ class Output:
         if self.name not in ("linear", "sigmoid"):
             raise ConfigError("fields: output", repr(self.name), "linear or sigmoid")
 
+    def inverse(self, values: np.ndarray) -> np.ndarray:
+        """Numbers z that give these values; a sigmoid's stay 1e-6 away from 0 and 1."""
+        values = np.asarray(values, np.float64)
+        if self.name == "sigmoid":
+            inside = np.clip(values, _SIGMOID_MARGIN, 1 - _SIGMOID_MARGIN)
+            return np.log(inside / (1 - inside)) / self.steepness
+        return 2 * values - 1
+
     def __call__(self, z: Tensor) -> Tensor:
         if self.name == "sigmoid":
             return ops.sigmoid(z, self.steepness)
@@ -199,6 +211,40 @@ class CoordinateNetwork(Network[Layer]):
     def buffers(self) -> dict[str, Array]:
         """What is drawn once and not trained, but needed to draw."""
         return {f"encoding.{name}": array for name, array in self.encoding.buffers.items()}
+
+    def make_constant(self, values: np.ndarray) -> bool:
+        """Set the weights so that the network has the same values at every position.
+
+        The bias of the last layer is set, and its weights are zero. Without biases the network
+        keeps the column of ones of `CornerBias` as its only input, and the last layer is scaled.
+
+        Parameters
+        ----------
+        values : ndarray, shape (channels,)
+            In [0, 1]; a sigmoid reaches 0 and 1 to one in a million.
+
+        Returns
+        -------
+        bool
+            False, and nothing is changed, where no weights do this: a network without biases whose
+            hidden values are zero.
+        """
+        z, last = self.output.inverse(values), self.layers[-1]
+        if "bias" in last.parameters:
+            for name, tensor in last.parameters.items():
+                tensor.data[...] = z if name == "bias" else 0
+            return True
+        before = self.layers[0].weight.data[1:].copy()
+        self.layers[0].weight.data[1:] = 0
+        x = Tensor(np.eye(1, self.encoding.size))  # any position: only the first column is left
+        for layer, activation in zip(self.layers[:-1], self.activations, strict=True):
+            x = activation.after(layer, x)
+        hidden = x.data[0]
+        if not isinstance(self.encoding, CornerBias) or not hidden.any():
+            self.layers[0].weight.data[1:] = before
+            return False
+        last.weight.data[...] = hidden[:, None] * z / (hidden @ hidden)
+        return True
 
     def to(self, device: Device, dtype: str) -> Self:
         """This network on a device, in a precision; in place."""

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuralfield.errors import InputError
+from neuralfield.images.colour import Report, conversion_of, log
 from neuralfield.images.picture import Picture
 from neuralfield.images.reading import EXPECTED, EXPORT
+from neuralfield.images.vips import embedded_profile, only_loaders
+from neuralfield.images.whole import require_whole_by_vips
 from neuralfield.input_files import FETCH_AGAIN, open_input
 
 if TYPE_CHECKING:
@@ -25,7 +28,9 @@ BAND_VALUES = 2**22
 FORMATS = ("Png", "Jpeg", "Tiff", "Webp")
 """What is opened at all, as libvips calls it: it knows many more, PDF and SVG among them."""
 
-INTERPRETATIONS = ("b-w", "grey16", "srgb", "rgb16")
+SPACES = {"b-w": "GRAY", "grey16": "GRAY", "srgb": "RGB", "rgb16": "RGB", "cmyk": "CMYK"}
+"""Colour spaces by libvips' names for what it has read."""
+
 DTYPES = {"uchar": np.uint8, "ushort": np.uint16}
 
 
@@ -65,14 +70,16 @@ def read_header(path: str | os.PathLike) -> Header:
     return Header(width, height, orientation == 1 and not interlaced)
 
 
-def read_bands(path: str | os.PathLike) -> Iterator[np.ndarray]:
-    """All rows of a picture, upright, from top to bottom.
+def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[np.ndarray]:
+    """All rows of an image, upright, from top to bottom, as levels of sRGB.
 
     Parameters
     ----------
     path : str or os.PathLike
         PNG, JPEG, TIFF (also BigTIFF; of strips or tiles, compressed or not), WebP: grey or RGB,
-        with or without alpha, of 1, 8 or 16 bits a channel; palettes are looked up.
+        with or without alpha, of 1, 8 or 16 bits a channel; CMYK of 8; palettes are looked up.
+    report : callable
+        See `read_picture`.
 
     Yields
     ------
@@ -89,14 +96,15 @@ def read_bands(path: str | os.PathLike) -> Iterator[np.ndarray]:
     if _orientation(image) != 1:  # rows in another order than they are stored in
         image = _opened(path, access="random").autorot()
     rows = max(1, BAND_VALUES // (image.width * image.bands))
-    dtype = DTYPES[str(image.format)]
+    dtype, space = DTYPES[str(image.format)], SPACES[str(image.interpretation)]
+    convert = conversion_of(embedded_profile(image), space, report)
     try:
         region = pyvips.Region.new(image)
         for top in range(0, image.height, rows):
             count = min(rows, image.height - top)
             content = region.fetch(0, top, image.width, count)
             stored = np.frombuffer(content, dtype).reshape(count, image.width, image.bands)
-            yield stored[..., [0, 0, 0, 1]] if image.bands == 2 else stored
+            yield convert(stored[..., [0, 0, 0, 1]] if image.bands == 2 else stored)
     except pyvips.Error as error:
         found = f"is cut off or damaged ({_reason(error)})"
         raise InputError(str(path), found, EXPECTED, FETCH_AGAIN) from error
@@ -119,7 +127,7 @@ def choose_mode(path: str | os.PathLike) -> str:
 
 
 def read_picture_bands(
-    path: str | os.PathLike, mode: str, threshold: float = 0.5
+    path: str | os.PathLike, mode: str, threshold: float = 0.5, report: Report = log.info
 ) -> Iterator[Picture]:
     """The bands of `read_bands` as pictures of one mode.
 
@@ -129,8 +137,11 @@ def read_picture_bands(
     mode : {"bilevel", "grey", "rgb", "rgba"}
     threshold : float
         For ``bilevel``: a luma of at least this is white.
+    report : callable
+        See `read_picture`.
     """
-    for band in read_bands(path):
+    _require_whole(path)
+    for band in read_bands(path, report):
         own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[band.shape[2]]
         yield Picture(band, own_mode, 8 * band.itemsize).converted(mode, threshold)
 
@@ -139,21 +150,28 @@ def _opened(path: str | os.PathLike, access: str = "sequential") -> "pyvips.Imag
     import pyvips
 
     open_input(path, EXPECTED).close()
-    pyvips.cache_set_max(0)  # nothing is read twice
-    pyvips.operation_block_set("VipsForeignLoad", True)
-    for name in FORMATS:
-        pyvips.operation_block_set(f"VipsForeignLoad{name}", False)
+    only_loaders(*FORMATS)
     try:
         image = pyvips.Image.new_from_file(os.fspath(Path(path)), access=access, fail_on="error")
     except pyvips.Error as error:
         found = f"is not a picture that can be read ({_reason(error)})"
         raise InputError(str(path), found, EXPECTED, EXPORT) from error
-    if image.interpretation not in INTERPRETATIONS or image.format not in DTYPES:
+    if image.interpretation not in SPACES or image.format not in DTYPES:
         found = f"is of the kind {image.interpretation}, {image.bands} x {image.format}"
-        raise InputError(str(path), found, "grey or RGB of 8 or 16 bits a channel", EXPORT)
+        raise InputError(str(path), found, "grey, RGB or CMYK of 8 or 16 bits a channel", EXPORT)
     if image.bands > 4:
         raise InputError(str(path), f"has {image.bands} channels", "at most 4", EXPORT)
     return image
+
+
+def _require_whole(path: str | os.PathLike) -> None:
+    """Refuse a JPEG whose data are too few: of that alone libvips only warns."""
+    if str(_opened(path).get("vips-loader")).startswith("jpeg"):
+        try:
+            require_whole_by_vips(os.fspath(path), "JPEG")
+        except OSError as error:
+            found = f"is cut off or damaged ({error})"
+            raise InputError(str(path), found, EXPECTED, FETCH_AGAIN) from error
 
 
 def _orientation(image: "pyvips.Image") -> int:

@@ -6,16 +6,20 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import BinaryIO
 
 import numpy as np
-from PIL import ExifTags, Image, TiffImagePlugin, UnidentifiedImageError
+from PIL import ExifTags, Image, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError
 
 from neuralfield.errors import InputError
+from neuralfield.images.colour import MAX_PROFILE_BYTES, Report, conversion_of, log
+from neuralfield.images.floats import decoded_floats, float_size
 from neuralfield.images.picture import Picture, require_mode, row_bands
+from neuralfield.images.whole import require_palette, require_whole_before
 from neuralfield.input_files import FETCH_AGAIN, open_input
 
-EXPECTED = "a picture (PNG, JPEG, TIFF or WebP)"
+EXPECTED = "an image (PNG, JPEG, TIFF, WebP, AVIF, GIF, BMP or PPM)"
 EXPORT = "export it as PNG"
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF")
@@ -32,6 +36,10 @@ KINDS = (
     (rb"\A(%!PS|\xc5\xd0\xd3\xc6|\xd7\xcd\xc6\x9a)", "is a drawing", EXPORT),
     (rb"\A%PDF", "is a PDF document", EXPORT),
     (rb"\A.{4}ftyp(hei|hev|mif|msf)", "is a HEIC photograph", EXPORT),
+    (rb"\A(\xff\x0a|.{4}JXL )", "is a JPEG XL image", EXPORT),
+    (rb"\A(\xff\x4f\xff\x51|.{4}jP  )", "is a JPEG 2000 image", EXPORT),
+    (rb"\Av/1\x01", "is an OpenEXR image", "export it as a TIFF of floating-point values"),
+    (rb"\A#\?R", "is a Radiance HDR image", "export it as a TIFF of floating-point values"),
     (rb"\A(.{4}ftyp|\x1a\x45\xdf\xa3)", "is a film", "export one frame of it as PNG"),
     (rb"(?i)\A\s*<(!doctype )?html", "is a web page", "download the picture itself"),
     (rb"(?i)<svg", "is an SVG drawing", EXPORT),
@@ -48,14 +56,16 @@ def read_picture(
     mode: str = "auto",
     threshold: float = 0.5,
     max_megapixels: float = 100.0,
+    report: Report = log.info,
 ) -> Picture:
-    """Read a picture file, upright, with the levels that are stored in it.
+    """Read an image file, upright, as levels of sRGB.
 
     Parameters
     ----------
     path : str or os.PathLike
         PNG, JPEG, TIFF, WebP or another of `FORMATS`; the first frame of an animation.
         PNG and TIFF keep their 16 bits, and so does grey of any format; other colour has 8.
+        TIFFs of floating-point values become 16 bits.
     mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
         ``auto`` keeps what is there: ``rgba`` if any pixel is not opaque, else ``rgb`` if any has a
         colour, else ``grey`` if any is neither black nor white, else ``bilevel``. The others
@@ -64,6 +74,8 @@ def read_picture(
         For ``bilevel``: a luma of at least this is white.
     max_megapixels : float
         A larger picture is refused before it is decoded; in 10^6 px.
+    report : callable
+        Told, in a line each, what was done to the colours, and which frame or page was read.
 
     Returns
     -------
@@ -76,12 +88,12 @@ def read_picture(
 
     Notes
     -----
-    Colour profiles are ignored: the levels are taken as they are stored. CMYK, YCbCr, LAB and
-    palettes are converted to RGB.
+    Colours are converted to sRGB by the embedded profile, see `neuralfield.images.colour`; without
+    one the levels are taken for sRGB. All that is read, and how, is in ``docs/images.md``.
     """
     require_mode(mode, "auto")
     with open_input(path, EXPECTED) as file:
-        pixels = _simplest(_decoded(str(path), file, max_megapixels))
+        pixels = _simplest(_decoded(str(path), file, max_megapixels, report))
     own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[pixels.shape[2]]
     picture = Picture(pixels, own_mode, 8 * pixels.itemsize)
     if mode != "auto":
@@ -100,29 +112,59 @@ def picture_size(path: str | os.PathLike) -> tuple[int, int]:
     InputError
         The file is missing, empty, or not a picture.
     """
-    with (
-        open_input(path, EXPECTED) as file,
-        _decoding(str(path), file, 1e9),
-        Image.open(file, formats=FORMATS) as image,
-    ):
-        return image.size
+    with open_input(path, EXPECTED) as file, _decoding(str(path), file, 1e9):
+        if size := float_size(str(path), file):
+            return size
+        with Image.open(file, formats=FORMATS) as image:
+            return image.size
 
 
-def _decoded(where: str, file: BinaryIO, max_megapixels: float) -> np.ndarray:
-    """Upright pixels, uint8 or uint16, shape (height, width, 1, 3 or 4)."""
-    with _decoding(where, file, max_megapixels), Image.open(file, formats=FORMATS) as image:
-        _require_size(where, image.width * image.height, max_megapixels)
-        _require_whole_tiff(image, os.fstat(file.fileno()).st_size)
-        _require_few_scans(image, file)
-        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
-        size = image.size
-        image.load()  # complains about a picture that is cut off
-        if demuxer := _demuxer_of_16_bits(image, file):
-            pixels = _upright(_decoded_by_ffmpeg(where, file, demuxer, size), orientation)
-            return _agreed(where, pixels, image) if image.format == "TIFF" else pixels
-        pixels = _decoded_by_pillow(where, image)
-        # Pillow turns a TIFF upright while it loads it, and nothing else.
-        return pixels if image.format == "TIFF" else _upright(pixels, orientation)
+def _decoded(where: str, file: BinaryIO, max_megapixels: float, report: Report) -> np.ndarray:
+    """Upright pixels of sRGB, uint8 or uint16, shape (height, width, 1, 3 or 4)."""
+    with _decoding(where, file, max_megapixels):
+        floats = decoded_floats(
+            where, file, partial(_require_size, where, most=max_megapixels), report
+        )
+        if floats is not None:
+            return floats
+        with Image.open(file, formats=FORMATS) as image:
+            return _decoded_levels(where, file, image, max_megapixels, report)
+
+
+def _decoded_levels(
+    where: str, file: BinaryIO, image: Image.Image, max_megapixels: float, report: Report
+) -> np.ndarray:
+    """What `_decoded` returns, of an image that Pillow has opened."""
+    _require_size(where, image.width * image.height, max_megapixels)
+    frames = getattr(image, "n_frames", 1)
+    if frames > 1:
+        report(f"read the first of {frames} {'pages' if image.format == 'TIFF' else 'frames'}")
+    _require_few_scans(image, file)
+    require_whole_before(image, where, os.fstat(file.fileno()).st_size)
+    orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+    size, space = image.size, _space_of(image.mode)
+    image.load()  # complains about a picture that is cut off
+    require_palette(image)
+    demuxer = _demuxer_of_16_bits(image, file)
+    convert = conversion_of(image.info.get("icc_profile"), space, report)
+    if demuxer:
+        pixels = _upright(_decoded_by_ffmpeg(where, file, demuxer, size), orientation)
+        if image.format == "TIFF":
+            pixels = _agreed(where, pixels, image)
+        return convert(pixels)
+    if space == "CMYK":
+        pixels = convert(np.asarray(image))
+    else:
+        pixels = convert(_decoded_by_pillow(where, image))
+    # Pillow turns a TIFF upright while it loads it, and nothing else.
+    return pixels if image.format == "TIFF" else _upright(pixels, orientation)
+
+
+def _space_of(mode: str) -> str:
+    """The colour space of a mode of Pillow's, as profiles name it."""
+    if mode in ("1", "L", "LA", "La") or mode.startswith("I"):
+        return "GRAY"
+    return {"CMYK": "CMYK", "LAB": "Lab"}.get(mode, "RGB")
 
 
 @contextmanager
@@ -140,28 +182,33 @@ def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[Non
         raise InputError(where, *_what_it_is(file)) from error
     except Exception as error:  # decoders raise nearly anything when a file is damaged
         reason = str(error) or type(error).__name__
+        if "MAX_TEXT" in reason:
+            found = "has more text or a larger colour profile in it than is unpacked"
+            expected = f"at most {MAX_PROFILE_BYTES >> 20} MiB of each"
+            raise InputError(where, found, expected, f"{EXPORT} without its metadata") from error
         found = f"is cut off or damaged ({reason})"
         raise InputError(where, found, EXPECTED, FETCH_AGAIN) from error
 
 
 @contextmanager
 def _pillow_limits(max_megapixels: float) -> Iterator[None]:
-    """Put our limit in the place of Pillow's own, and keep its warnings off the terminal."""
-    own_limit = Image.MAX_IMAGE_PIXELS
+    """Put our limits in the place of Pillow's own, and keep its warnings off the terminal."""
+    own_limit, own_text_limit = Image.MAX_IMAGE_PIXELS, PngImagePlugin.MAX_TEXT_CHUNK
     Image.MAX_IMAGE_PIXELS = max(1, int(min(max_megapixels, 1e9) * 1e6))
+    PngImagePlugin.MAX_TEXT_CHUNK = MAX_PROFILE_BYTES  # profiles fall under this limit, too
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        Image.MAX_IMAGE_PIXELS = own_limit
+        Image.MAX_IMAGE_PIXELS, PngImagePlugin.MAX_TEXT_CHUNK = own_limit, own_text_limit
 
 
-def _require_size(where: str, pixels: int, max_megapixels: float) -> None:
+def _require_size(where: str, pixels: int, most: float) -> None:
     if pixels < 1:
         raise InputError(where, "has a side of 0 pixels", EXPECTED, EXPORT)
-    if pixels > max_megapixels * 1e6:
-        raise _too_large(where, pixels, max_megapixels)
+    if pixels > most * 1e6:
+        raise _too_large(where, pixels, most)
 
 
 def _too_large(where: str, pixels: int, max_megapixels: float) -> InputError:
@@ -181,15 +228,6 @@ def _what_it_is(file: BinaryIO) -> tuple[str, str, str]:
         if re.search(pattern, head, re.DOTALL):
             return found, EXPECTED, remedy
     return "is not a picture that can be read", EXPECTED, EXPORT
-
-
-def _require_whole_tiff(image: Image.Image, file_bytes: int) -> None:
-    """Refuse a TIFF whose data would end behind the file; not every decoder notices."""
-    if isinstance(image, TiffImagePlugin.TiffImageFile):
-        for starts, counts in ((273, 279), (324, 325)):  # the tags of strips and of tiles
-            parts = zip(image.tag_v2.get(starts, ()), image.tag_v2.get(counts, ()), strict=False)
-            if any(start + count > file_bytes for start, count in parts):
-                raise OSError("the file ends before the picture does")
 
 
 def _require_few_scans(image: Image.Image, file: BinaryIO) -> None:
@@ -253,7 +291,7 @@ def _uncommon(where: str) -> InputError:
 
 def _decoded_by_pillow(where: str, image: Image.Image) -> np.ndarray:
     """Pixels as uint8 or, for deep grey, uint16 (height, width, 1, 3 or 4)."""
-    if image.mode == "F":
+    if image.mode == "F":  # TIFFs of these have been read before
         raise InputError(where, "holds floating-point values", "levels of 8 or 16 bits", EXPORT)
     if image.mode.startswith("I"):
         levels = _deep_grey_levels(image)

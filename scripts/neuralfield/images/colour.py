@@ -1,0 +1,200 @@
+"""From the colours that a file means to those of sRGB.
+
+Profiles are converted relative to their white: what is in the gamut of sRGB keeps its colour, and
+the rest is clipped. Profiles of tables (CMYK, some of scanners and printers) go through Little CMS
+with black point compensation, so that the darkest ink is black and shadows keep their steps;
+perceptual tables would shift all colours, each maker's in another way.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from PIL import Image
+
+from neuralfield.images.icc import Profile, encode_srgb, read_profile
+from neuralfield.images.picture import row_bands
+from neuralfield.images.vips import PROFILE
+
+log = logging.getLogger(__name__)
+
+Report = Callable[[str], None]
+"""Told, in a line, what was done to an image on reading."""
+
+MAX_PROFILE_BYTES = 1 << 24
+
+_UNCHANGED = 1 / 255
+"""A profile that moves no value by more than this is one of sRGB."""
+
+_CMYK_RULE = "CMYK without a usable colour profile: red is (1 - cyan) (1 - black), and so on"
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What brings the levels of one file to sRGB.
+
+    Attributes
+    ----------
+    profile : Profile or None
+        None: CMYK by its rule, and nothing to do for the others.
+    content : bytes
+        The profile as it was embedded.
+    space : {"RGB", "GRAY", "CMYK"}
+        Of the levels.
+    """
+
+    profile: Profile | None
+    content: bytes
+    space: str
+
+    def __call__(self, levels: np.ndarray) -> np.ndarray:
+        """Convert levels.
+
+        Parameters
+        ----------
+        levels : ndarray of uint8 or uint16, shape (height, width, channels)
+            1, 3 or 4 channels, the fourth being alpha, which is kept; 4 of ink for CMYK, 255 being
+            full. Grey may come as three equal channels.
+
+        Returns
+        -------
+        ndarray
+            Of the same type and shape; three channels for CMYK.
+        """
+        if self.profile is None:
+            return _cmyk_by_rule(levels) if self.space == "CMYK" else levels
+        if not self.profile.curves:
+            return _through_tables(levels, self.content, self.space)
+        converted = levels.copy()
+        white = np.iinfo(levels.dtype).max
+        steps = np.arange(white + 1) / white
+        if self.space == "GRAY":
+            light = _finite(self.profile.curves[0](steps))
+            table = np.rint(encode_srgb(light) * np.float32(white)).astype(levels.dtype)
+            channels = slice(0, 1 if levels.shape[2] == 1 else 3)
+            converted[..., channels] = table[levels[..., channels]]
+            return converted
+        tables = [_finite(curve(steps)) for curve in self.profile.curves]
+        assert self.profile.matrix is not None
+        matrix = self.profile.matrix.T.astype(np.float32)
+        for band in row_bands(levels):
+            linear = np.stack([tables[c][levels[band, :, c]] for c in range(3)], axis=2) @ matrix
+            converted[band, :, :3] = np.rint(encode_srgb(linear) * np.float32(white))
+        return converted
+
+
+def conversion_of(content: bytes | None, space: str, report: Report) -> Conversion:
+    """What brings the colours of a file to sRGB, and a line about it where it does anything.
+
+    Parameters
+    ----------
+    content : bytes or None
+        The embedded profile; one that is damaged or of another space is not used, as browsers do.
+    space : {"RGB", "GRAY", "CMYK"}
+        Of the file's levels.
+    report : callable
+    """
+    profile = _usable(content, space, report)
+    if profile is None:
+        if space == "CMYK":
+            report(_CMYK_RULE)
+        return Conversion(None, b"", space)
+    report(f"converted from {profile.name} to sRGB")
+    return Conversion(profile, content or b"", space)
+
+
+def linear_profile(content: bytes | None, space: str, report: Report) -> Profile | None:
+    """The profile by which floating-point values become linear light; None: they are that."""
+    profile = _usable(content, space, report)
+    if profile is not None and profile.curves:
+        report(f"converted from {profile.name} to sRGB")
+        return profile
+    report("floating-point values were taken as linear light, and encoded as sRGB of 16 bits")
+    return None
+
+
+def _usable(content: bytes | None, space: str, report: Report) -> Profile | None:
+    """The profile, if it can be used and is not one of sRGB."""
+    if not content:
+        return None
+    try:
+        if len(content) > MAX_PROFILE_BYTES:
+            raise ValueError(f"{len(content):,} bytes")
+        profile = read_profile(content)
+        if profile.space != space:
+            raise ValueError(f"it is for {profile.space}, the image is {space}")
+        trial = Conversion(profile, content, space)
+        with np.errstate(all="raise", under="ignore"):
+            samples = _samples(space)
+            converted = trial(samples)
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        report(f"the embedded colour profile was not used ({error})")
+        return None
+    moved = np.abs(converted.astype(int) - samples) if space != "CMYK" else np.array(1 << 16)
+    return None if moved.max() <= _UNCHANGED * 65535 else profile
+
+
+def _finite(light: np.ndarray) -> np.ndarray:
+    """What a curve gives, which may be anything, as float32 in [0, 1]."""
+    return np.clip(np.nan_to_num(light), 0, 1).astype(np.float32)
+
+
+def _samples(space: str) -> np.ndarray:
+    """Colours all over a space, as an image of one row: 16 bits, but 8 of ink."""
+    if space == "GRAY":
+        return np.linspace(0, 65535, 256).astype(np.uint16).reshape(1, -1, 1)
+    channels = 4 if space == "CMYK" else 3
+    top, dtype = (255, np.uint8) if space == "CMYK" else (65535, np.uint16)
+    axis = np.linspace(0, top, 5 if space == "CMYK" else 9).astype(dtype)
+    return np.stack(np.meshgrid(*[axis] * channels), axis=-1).reshape(1, -1, channels)
+
+
+def _cmyk_by_rule(levels: np.ndarray) -> np.ndarray:
+    height, width, _ = levels.shape
+    image = Image.frombytes("CMYK", (width, height), np.ascontiguousarray(levels).tobytes())
+    return np.asarray(image.convert("RGB"))
+
+
+def _through_tables(levels: np.ndarray, content: bytes, space: str) -> np.ndarray:
+    """By Little CMS, with all bits; the channel beside the colours is kept as it is.
+
+    Raises
+    ------
+    ValueError
+        The profile is damaged.
+    """
+    colours = {"CMYK": 4, "RGB": 3, "GRAY": 1}[space]
+    bands = list(_tables_by_band(levels, content, space, colours))
+    rgb = np.concatenate(bands)
+    if space == "GRAY":
+        rgb = rgb[..., :1] if levels.shape[2] == 1 else rgb
+    is_alpha = space != "CMYK" and levels.shape[2] == 4
+    return np.concatenate([rgb, levels[..., 3:]], axis=2) if is_alpha else rgb
+
+
+def _tables_by_band(
+    levels: np.ndarray, content: bytes, space: str, colours: int
+) -> Iterator[np.ndarray]:
+    import pyvips
+
+    is_deep = levels.dtype == np.uint16
+    names = {"RGB": ("srgb", "rgb16"), "GRAY": ("b-w", "grey16"), "CMYK": ("cmyk", "cmyk")}
+    for band in row_bands(levels):
+        part = np.ascontiguousarray(levels[band, :, :colours])
+        height, width, _ = part.shape
+        dtype = "ushort" if is_deep else "uchar"
+        image = pyvips.Image.new_from_memory(part.tobytes(), width, height, colours, dtype)
+        image = image.copy(interpretation=names[space][is_deep])
+        image.set_type(pyvips.GValue.blob_type, PROFILE, cast(Any, content))
+        depth = 16 if is_deep else 8
+        try:
+            converted = image.icc_transform(
+                "srgb", embedded=True, intent="relative", black_point_compensation=True, depth=depth
+            )
+            stored = converted.write_to_memory()
+        except pyvips.Error as error:
+            lines = str(error).strip().splitlines()
+            raise ValueError(lines[-1].strip() if lines else "unreadable tables") from error
+        yield np.frombuffer(stored, levels.dtype).reshape(height, width, -1)[..., :3]

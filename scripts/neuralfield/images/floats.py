@@ -1,0 +1,104 @@
+"""TIFFs of floating-point values: linear light, unless their profile says otherwise."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from neuralfield.errors import InputError
+from neuralfield.images.colour import Report, linear_profile
+from neuralfield.images.icc import encode_srgb
+from neuralfield.images.picture import row_bands
+from neuralfield.images.vips import embedded_profile, only_loaders
+
+if TYPE_CHECKING:
+    import pyvips
+
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_EXPECTED = "linear light as finite numbers, 0 being black and 1 white"
+
+
+def decoded_floats(
+    where: str, file: BinaryIO, require_size: Callable[[int], None], report: Report
+) -> np.ndarray | None:
+    """Read a TIFF of floating-point values as sRGB.
+
+    Values outside [0, 1] are clipped, and it is reported.
+
+    Parameters
+    ----------
+    where : str
+        The file's path.
+    file : file
+        The same, open.
+    require_size : callable
+        Raises if there are more pixels than allowed.
+    report : callable
+
+    Returns
+    -------
+    ndarray of uint16, shape (height, width, 1, 3 or 4), or None
+        Upright; None: the file is of another kind.
+
+    Raises
+    ------
+    InputError
+        A value is not finite, or there are other than 1, 3 or 4 channels.
+    OSError
+        The file is damaged.
+    """
+    import pyvips
+
+    image = _opened(where, file)
+    if image is None:
+        return None
+    require_size(image.width * image.height)
+    if image.bands not in (1, 3, 4):
+        expected = "1 channel, 3, or 3 and alpha"
+        raise InputError(where, f"has {image.bands} channels", expected, "export it as PNG")
+    try:
+        values = image.autorot().numpy()
+    except pyvips.Error as error:
+        raise OSError(str(error).strip().splitlines()[-1]) from error
+    values = values.reshape(values.shape[0], values.shape[1], -1)
+    if not np.isfinite(values).all():
+        remedy = "replace them, and export it again"
+        raise InputError(where, "holds values that are not finite", _EXPECTED, remedy)
+    outside = np.count_nonzero(((values < 0) | (values > 1)).any(axis=2))
+    if outside:
+        found = f"from {values.min():g} to {values.max():g}"
+        report(f"{outside:,} pixels outside [0, 1] were clipped; values are {found}")
+    content = embedded_profile(image)
+    profile = linear_profile(content, "GRAY" if values.shape[2] == 1 else "RGB", report)
+    levels = np.empty(values.shape, np.uint16)
+    colours = min(values.shape[2], 3)
+    for band in row_bands(values):
+        light = values[band].astype(np.float64)
+        linear = light[..., :colours]
+        if profile is not None:
+            flat = np.clip(linear.reshape(-1, colours), 0, 1)
+            linear = profile.to_linear(flat).reshape(linear.shape)
+        levels[band, :, :colours] = np.rint(encode_srgb(linear) * 65535)
+        levels[band, :, colours:] = np.rint(np.clip(light[..., colours:], 0, 1) * 65535)
+    return levels
+
+
+def float_size(where: str, file: BinaryIO) -> tuple[int, int] | None:
+    """Width and height in px of a TIFF of floating-point values; None: it is of another kind."""
+    image = _opened(where, file)
+    return None if image is None else (image.width, image.height)
+
+
+def _opened(where: str, file: BinaryIO) -> "pyvips.Image | None":
+    """A TIFF of floating-point values, not yet decoded; None: the file is of another kind."""
+    file.seek(0)
+    if file.read(4) not in _TIFF:
+        return None
+    import pyvips
+
+    only_loaders("Tiff")
+    try:
+        image = pyvips.Image.new_from_file(where, access="random", fail_on="error")
+    except pyvips.Error:
+        return None  # Pillow says what is wrong with it
+    return image if image.format == "float" else None
