@@ -44,18 +44,19 @@ def noise() -> Image.Image:
     ("make", "kind", "preset", "detail_share"),
     [(line_art, "line art", "line_art", 0.5), (noise, "a photograph", "quality", 0.0)],
 )
-def test_it_is_trained_as_what_it_is(tmp_path, capsys, make, kind, preset, detail_share):
+def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share):
     make().save(tmp_path / "image.png")
     outputs = tmp_path / "resized.png", tmp_path / "picture.json"
-    resize.main(tmp_path / "image.png", *outputs, size=40, say_kind=True)
-    line = capsys.readouterr().err
+    lines: list[str] = []
+    resize.main(tmp_path / "image.png", *outputs, size=40, report=lines.append, say_kind=True)
+    (line,) = lines
     assert f"image.png: trained as {kind}, as" in line and f"preset={preset}" in line
     is_line_art = json.loads(outputs[1].read_text())["resized"]["is_line_art"]
     chosen = with_detail_share({"detail_share": "auto", "steps": 3}, is_line_art)
     assert chosen == {"detail_share": detail_share, "steps": 3}
     assert with_detail_share({"detail_share": 0.3}, is_line_art) == {"detail_share": 0.3}
-    resize.main(tmp_path / "image.png", *outputs, size=40)
-    assert not capsys.readouterr().err
+    resize.main(tmp_path / "image.png", *outputs, size=40, report=lines.append)
+    assert lines == [line]
 
 
 @pytest.mark.slow
