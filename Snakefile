@@ -50,6 +50,11 @@ include: "workflow/rules/common_tables.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/common_classifiers.smk"
 include: "workflow/rules/classifiers.smk"
+include: "workflow/rules/common_kept.smk"
+
+
+if workflow.is_main_process:
+    make_incomplete_folders_again()
 
 
 onstart:
@@ -58,6 +63,7 @@ onstart:
         logger.info(f"Files went with them ({len(gone)}): what is to be made is settled again.")
         orphans.begin_again(workflow)
     write_batches_down()
+    mark_forced_trainings()
 
 
 onsuccess:

@@ -353,7 +353,7 @@ def films(runs):
 
 
 def forget_states():
-    """Remove what trainings resume from, where they are finished."""
+    """Remove what trainings resume from, where they are finished; their results stay kept."""
     for run in TRAININGS:
         whole = Path("results", run.image, run.field)
         for folder in (whole, *(whole / "tiles" / tile for tile in tiles_of(run.image))):
