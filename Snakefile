@@ -24,6 +24,7 @@ container: "docker://python:3.13-slim"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/common_kept.smk"
 
 
 # Every product that results/README.md names: Snakemake makes again only what is a target.
@@ -35,6 +36,7 @@ rule all:
         sweep_products(),
         image_products(),
         network_products(),
+        incomplete_again(network_folders),
         redraws(),
         films(SINGLE_RUNS + sweeps.all_runs(sweep for sweep in SWEEPS if sweep.timelapse)),
 
@@ -50,11 +52,6 @@ include: "workflow/rules/common_tables.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/common_classifiers.smk"
 include: "workflow/rules/classifiers.smk"
-include: "workflow/rules/common_kept.smk"
-
-
-if workflow.is_main_process:
-    make_incomplete_folders_again()
 
 
 onstart:

@@ -7,19 +7,15 @@ from neuralfield.kept import FOLDER_NAME, mark_to_train_anew
 from neuralfield.training import log_spaced_steps
 
 ENLARGED = {"source.png", "redraw.png", "lanczos.png", "bicubic.png"}
-FORCED = set(map(str, workflow.dag_settings.forcerun)) if workflow.is_main_process else set()
-"""Rules and files that the command line asks for anew."""
 
 
 def forced_by_the_user(job):
     """Whether the command line asks for a job anew: not because files are missing or incomplete."""
-    settings = workflow.dag_settings
-    named = FORCED | (set(map(str, workflow.dag.targetfiles)) if settings.forcetargets else set())
-    return (
-        settings.forceall
-        or job.rule in workflow.dag.forcerules
-        or not named.isdisjoint(map(str, job.output))
-    )
+    settings, dag = workflow.dag_settings, workflow.dag
+    named = set(map(str, settings.forcerun))
+    if settings.forcetargets:
+        named |= set(map(str, dag.targetfiles))
+    return settings.forceall or job.rule in dag.forcerules or not named.isdisjoint(job.output)
 
 
 def mark_forced_trainings():
@@ -41,26 +37,26 @@ def training_folders(job):
     }
 
 
-def make_incomplete_folders_again():
-    """Let Snakemake make folders again that have lost files: it sees only that a folder is there."""
-    if all(trigger.name != "PARAMS" for trigger in workflow.rerun_triggers):
-        return  # settings may be others than the folders were made with, and that is to be so
-    targets = set(map(str, workflow.dag_settings.targets)) or {"all"}
-    incomplete = {
-        output
-        for target, folders in (
-            ("all", network_folders),
-            ("tables", table_folders),
-            ("classifiers", classifier_folders),
-        )
-        if target in targets
-        for output, folder, names in folders()
-        if Path(output).is_dir() and not names <= files_in(folder)
-    }
-    for folder in sorted(incomplete):
-        logger.info(f"{folder} has lost files: it is made again.")
-    if incomplete:
-        workflow.dag_settings.forcerun = FORCED.union(incomplete)
+def incomplete_again(folders):
+    """An input function that adds no file: it lets Snakemake make folders again that lost files.
+
+    Snakemake itself sees only that a folder is there.
+    """
+
+    def input_function(wildcards):
+        if all(trigger.name != "PARAMS" for trigger in workflow.rerun_triggers):
+            return []  # the folders may have been made with other settings, and are to be used
+        incomplete = {
+            output
+            for output, folder, names in folders()
+            if Path(output).is_dir() and not names <= files_in(folder)
+        }
+        for folder in sorted(incomplete):
+            logger.info(f"{folder} has lost files: it is made again.")
+        workflow.dag.forcefiles.update(incomplete)
+        return []
+
+    return input_function
 
 
 def files_in(folder):
