@@ -1,9 +1,9 @@
 """Results of finished trainings, kept beside the outputs, so that deleted outputs come back.
 
 A workflow manager deletes the outputs of a job before the job starts, and again when it fails. What
-a training has published therefore stays in a hidden folder too: hard links to the outputs, named by
-their SHA-256, and a JSON file that lists them. A later training with the same fingerprint publishes
-these bytes again instead of taking its steps.
+a training has published therefore stays in a hidden folder too, named by SHA-256, with a JSON file
+that lists it: single files as copies, which no damage in place reaches, and folders as hard links.
+A later training with the same fingerprint publishes these bytes again instead of taking its steps.
 """
 
 import contextlib
@@ -74,7 +74,8 @@ class KeptResults:
                 for path in set(_visible_files(folder)) - set(targets):
                     path.unlink(missing_ok=True)
             for target, digest in targets.items():
-                _link(self.folder / digest, target)
+                is_single = target in outputs.values()
+                _put(self.folder / digest, target, as_link=not is_single)
         self.say(
             f"publishing the results again that {self.folder} keeps; nothing has to be trained"
         )
@@ -97,7 +98,7 @@ class KeptResults:
             for name, path in outputs.items():
                 for file in _visible_files(path) if path.is_dir() else (path,):
                     digest = _sha256(file)
-                    _link(file, self.folder / digest)
+                    _put(file, self.folder / digest, as_link=path.is_dir())
                     digests["/".join((name, *file.relative_to(path).parts))] = digest
             content = json.dumps({"run": self.run, "files": digests}, indent=1)
             write_atomically(self._list, f"{content}\n".encode())
@@ -170,18 +171,20 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(read_whole(path, MOST_BYTES)).hexdigest()
 
 
-def _link(source: Path, target: Path) -> None:
-    """Put a file in a second place: a hard link, or a copy where there can be none."""
+def _put(source: Path, target: Path, *, as_link: bool) -> None:
+    """Put a file in a second place: as a hard link, or as a copy where there can be none."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        if target.exists() and target.samefile(source):
+    if as_link:
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            if target.exists() and target.samefile(source):
+                return
+            temporary.unlink(missing_ok=True)  # of a killed process with the same number
+            os.link(source, temporary)
+            temporary.replace(target)  # without a sync: what a power cut undoes is noticed and made
             return
-        temporary.unlink(missing_ok=True)  # of a killed process with the same number
-        os.link(source, temporary)
-        temporary.replace(target)  # without a sync: what a power cut undoes is noticed and made
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        with replacing(target) as copy:
-            shutil.copyfile(source, copy)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+    with replacing(target) as copy:
+        shutil.copyfile(source, copy)

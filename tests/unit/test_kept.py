@@ -86,8 +86,18 @@ def test_deleted_results_come_back_with_the_same_bytes_and_without_a_step(traine
     assert len(later.said) == 1 and "nothing has to be trained" in later.said[0]
 
 
-def test_kept_results_take_no_space(trained):
-    assert trained.outputs["history"].stat().st_nlink == 2
+def test_kept_checkpoints_take_no_space(trained):
+    assert {path.stat().st_nlink for path in trained.outputs["checkpoints"].iterdir()} == {2}
+
+
+@pytest.mark.parametrize("name", ["model", "history", "record"])
+def test_single_files_that_are_damaged_in_place_come_back_without_a_step(trained, name):
+    before = trained.files
+    for training in (trained, trained.again()):
+        with training.outputs[name].open("r+b") as file:
+            file.write(b"damaged")
+        later = training.again()
+        assert not later.steps and later.files == before
 
 
 def test_they_are_copies_where_links_fail(tmp_path, monkeypatch):
@@ -98,7 +108,7 @@ def test_they_are_copies_where_links_fail(tmp_path, monkeypatch):
     trained = Trained(tmp_path)
     trained.fit()
     before = trained.files
-    assert trained.outputs["history"].stat().st_nlink == 1
+    assert {path.stat().st_nlink for path in trained.outputs["checkpoints"].iterdir()} == {1}
     assert trained.again().files == before
 
 
