@@ -24,12 +24,19 @@ container: "docker://python:3.13-slim"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/common_kept.smk"
 
 
+# Every product that results/README.md names: Snakemake makes again only what is a target.
 rule all:
     default_target: True
     input:
         "results/report.html",
+        "results/summary.csv",
+        sweep_products(),
+        image_products(),
+        network_products(),
+        incomplete_again(network_folders),
         redraws(),
         films(SINGLE_RUNS + sweeps.all_runs(sweep for sweep in SWEEPS if sweep.timelapse)),
 
@@ -57,6 +64,7 @@ onstart:
         orphans.begin_again(workflow)
     require_writable_results()
     write_batches_down()
+    mark_forced_trainings()
 
 
 onsuccess:

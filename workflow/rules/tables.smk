@@ -5,7 +5,8 @@ rule tables:
     input:
         "results/tables/report.html",
         every_table("results/tables/{network}/plot.png"),
-        every_table("results/tables/{network}/predictions.csv"),
+        every_table_network,
+        incomplete_again(table_folders),
 
 
 rule train_table:
