@@ -7,6 +7,7 @@ import numpy as np
 
 from neuralfield.errors import InputError
 from neuralfield.files import read_whole
+from neuralfield.provenance import remedy_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 _LARGEST_BYTES = 64 << 20
 
 
-def read_history(path: Path, measure: str = "psnr_db") -> "pd.DataFrame":
+def read_history(
+    path: Path, measure: str = "psnr_db", *, steps: int | None = None
+) -> "pd.DataFrame":
     """Read a history, with at least the columns ``step`` and of its measure, as numbers.
 
     Parameters
@@ -22,11 +25,13 @@ def read_history(path: Path, measure: str = "psnr_db") -> "pd.DataFrame":
     path : Path
     measure : str
         See `neuralfield.task.Measure`.
+    steps : int, optional
+        Those of the whole training: the last row has to be of this step.
 
     Raises
     ------
     InputError
-        The file is missing or damaged.
+        The file is missing, damaged, or of a training of other steps.
     """
     import io
 
@@ -40,6 +45,10 @@ def read_history(path: Path, measure: str = "psnr_db") -> "pd.DataFrame":
             raise ValueError("steps are missing")
     except (OSError, ValueError, KeyError, OverflowError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
-        remedy = "remove it, and run the same command again: it is made anew"
-        raise InputError(str(path), found, "a history written by neuralfield", remedy) from error
+        expected = "a history written by neuralfield"
+        raise InputError(str(path), found, expected, remedy_for(path)) from error
+    last_step = table["step"].iloc[-1]
+    if steps is not None and last_step != steps:
+        found, expected = f"ends with step {last_step:g}", f"step {steps}, the training's last"
+        raise InputError(str(path), found, expected, remedy_for(path))
     return table
