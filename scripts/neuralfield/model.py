@@ -82,7 +82,7 @@ class Model:
         """What networks of one training have in common, whatever their step; plain values."""
         record = {key: self.metadata.get(key) for key in ("picture", "training", "footprint")}
         shape = {"width": self.width, "height": self.height, "mode": self.mode}
-        return {"field": describe_field(self.settings), **shape, **record}
+        return {**record, "field": describe_field(self.settings), **shape}
 
     def network(
         self, device: Device, dtype: str = "float32"

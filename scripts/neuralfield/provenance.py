@@ -155,4 +155,4 @@ def _differences(found: Any, expected: Any, name: str = "") -> Iterator[str]:
             yield from _differences(found.get(key), expected.get(key), key)
     elif found != expected:
         is_digest = isinstance(expected, str) and len(expected) == _DIGEST_CHARACTERS
-        yield f"another {name}" if is_digest else f"{name} {found!r}, not {expected!r}"
+        yield f"{name} with another digest" if is_digest else f"{name} {found!r}, not {expected!r}"

@@ -52,12 +52,11 @@ class ClassifierModel:
     @property
     def provenance(self) -> dict[str, Any]:
         """What networks of one training have in common, whatever their step; plain values."""
-        return {
+        return {key: self.metadata.get(key) for key in ("pictures", "training")} | {
             "network": asdict(self.settings),
             "width": self.shape.width,
             "height": self.shape.height,
             "classes": self.classes,
-            **{key: self.metadata.get(key) for key in ("pictures", "training")},
         }
 
     def network(self, device: Device = HOST, dtype: str = "float32") -> Sequential:

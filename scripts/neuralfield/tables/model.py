@@ -49,13 +49,12 @@ class TableModel:
     def provenance(self) -> dict[str, Any]:
         """What networks of one training have in common, whatever their step; plain values."""
         keys = ("table", "training", "held_out_share")
-        return {
+        return {key: self.metadata.get(key) for key in keys} | {
             "network": asdict(self.settings),
             "inputs": self.inputs,
             "targets": self.targets,
             "input_scaling": self.input_scaling.described(),
             "target_scaling": self.target_scaling.described(),
-            **{key: self.metadata.get(key) for key in keys},
         }
 
     def network(self, device: Device = HOST, dtype: str = "float32") -> Sequential:
