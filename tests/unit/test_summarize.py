@@ -38,7 +38,5 @@ def test_numbers_of_another_network_are_refused(tmp_path):
     path = tmp_path / "cub/original/metrics.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(TRAINED))
-    with pytest.raises(
-        InputError, match=r"original/metrics\.json: has the field .siren."
-    ):
+    with pytest.raises(InputError, match=r"original/metrics\.json: has the field .siren."):
         main([path], tmp_path / "summary.csv")
