@@ -102,3 +102,11 @@ def test_nobody_has_a_number():
     row: Row = dict.fromkeys(MEASURES)
     assert spread([row, row])["psnr_db_mean"] is None
     assert on_each_picture([]) == []
+
+
+def test_a_damaged_summary_is_named(tmp_path):
+    path = tmp_path / "summary.csv"
+    for damaged in ("image,psnr_db\ncub,3o.1\n", "image,psnr_db\ncub\n", "image,psnr_db\na,1,2\n"):
+        path.write_text(damaged)
+        with pytest.raises(InputError, match=r"summary\.csv: is damaged .* remove it and run"):
+            read_table(path)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image, ImageSequence
+from small_fields import SMALL_FIELDS
 
 import encode
 import evaluate
@@ -21,6 +22,8 @@ import train
 from image_network import ExpectedNetwork
 from import_weights import main as import_weights
 from neuralfield.errors import NeuralfieldError
+from neuralfield.images import read_pixel_csv
+from neuralfield.upscaling_task import picture_task
 
 TRAINING: dict[str, Any] = {
     **{"steps": 8, "snapshots": 3, "batch_pixels": 50, "loss": "mse", "random_seed": 0},
@@ -236,3 +239,24 @@ def test_the_last_frame_has_the_number_of_the_report(finished, monkeypatch, fiel
     assert label.startswith(f"step {model.metadata['step']} ")
     with Image.open(finished.path(f"one/{field}/timelapse.gif")) as film:
         assert len(list(ImageSequence.Iterator(film))) >= 2
+
+
+@pytest.mark.parametrize("kind", [*SMALL_FIELDS, "upscaler"])
+@pytest.mark.parametrize("supervision", ["point", "footprint"])
+def test_a_network_of_every_kind_is_accepted_in_its_own_folder(
+    finished, tmp_path, kind, supervision
+):
+    """What a file says of its settings is read back as the same settings."""
+    field = {"type": kind, **SMALL_FIELDS.get(kind, {})}
+    training = TRAINING | {"supervision": supervision}
+    expected = ExpectedNetwork(finished.path("one/picture.json"), field, training)
+    settings, how = expected.settings
+    values = read_pixel_csv(finished.path("one/pixels.csv")).values
+    task = picture_task(values, "rgb", settings, how)
+    record = task.record() | {"step": how.steps, "training": how.described()}
+    model = tmp_path / "model.safetensors"
+    task.save_network(model, task.fresh_network(), record)
+    expected.load(model)
+    others = ExpectedNetwork(expected.facts_path, field, training | {"learning_rate": 0.5})
+    with pytest.raises(NeuralfieldError, match=r"learning_rate 0\.001, not 0\.5"):
+        others.load(model)

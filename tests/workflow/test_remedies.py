@@ -114,10 +114,7 @@ def require_remedies(
             if (folder / ".snakemake_timestamp").exists():
                 os.utime(folder / ".snakemake_timestamp")
     unnamed = set(damages)
-    for _ in range(rounds):
-        done = workspace.run(*targets)
-        if done.returncode == 0:
-            break
+    while (done := workspace.run(*targets)).returncode != 0 and (rounds := rounds - 1) >= 0:
         assert "Traceback" not in done.stdout, done.stdout
         named = dict(ERROR.findall(done.stdout))
         assert named, done.stdout
@@ -131,8 +128,7 @@ def require_remedies(
                 shutil.rmtree(workspace.path(folder[1]))
             else:
                 workspace.path(where).unlink()
-    else:
-        pytest.fail(done.stdout)
+    assert done.returncode == 0, done.stdout
     assert not unnamed, unnamed
     assert facts(workspace) == reference
 
