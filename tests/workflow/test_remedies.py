@@ -63,7 +63,8 @@ def facts(workspace: Workspace) -> dict[str, str]:
     """Checksums of what has to be the same each time, and the qualities that were measured."""
     found = {}
     for path in sorted(workspace.path("results").rglob("*.*")):
-        if path.suffix in SAME_BYTES and ".state" not in path.parts:
+        is_state = ".state" in path.parts or path.name == "state.safetensors"  # it holds seconds
+        if path.suffix in SAME_BYTES and not is_state:
             name = path.relative_to(workspace.folder).as_posix()
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         if path.name == "metrics.json":
