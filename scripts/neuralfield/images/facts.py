@@ -4,6 +4,7 @@ Among it is a digest of the values that networks are trained on, so that a damag
 or network is found out before anything is made of it, and a checksum of the file itself.
 """
 
+import contextlib
 import hashlib
 import json
 import math
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from neuralfield.checkpoint import load_arrays
 from neuralfield.errors import InputError, NeuralfieldError
 from neuralfield.files import write_atomically
 from neuralfield.images.kind import is_line_art
@@ -134,18 +136,23 @@ def read_made_picture(path: Path, mode: str = "auto") -> Picture:
 
 def _agrees_with_others(digest: str, where: Path, folder: Path) -> bool:
     """Whether a further file of an image has this digest; only asked where something is wrong."""
+    others = [folder / "pixels.csv", folder / "resized.png", *folder.glob("*/model.safetensors")]
+    for path in others:
+        with contextlib.suppress(NeuralfieldError):
+            if path != where and digest in _digests(path):
+                return True
+    return False
 
-    def digests() -> Iterator[str]:
-        if where != (table := folder / "pixels.csv"):
-            yield picture_digest(read_pixel_csv(table).values)
-        if where != (resized := folder / "resized.png"):
-            for mode in ("grey", "rgb", "rgba"):  # what the facts say of it may be wrong
-                yield picture_digest(read_made_picture(resized, mode).values())
 
-    try:
-        return digest in digests()
-    except NeuralfieldError:
-        return False
+def _digests(path: Path) -> Iterator[str | None]:
+    """Digests of the image that a file holds or was trained on."""
+    if path.suffix == ".csv":
+        yield picture_digest(read_pixel_csv(path).values)
+    elif path.suffix == ".png":
+        for mode in ("grey", "rgb", "rgba"):  # what the facts say of it may be wrong
+            yield picture_digest(read_made_picture(path, mode).values())
+    else:
+        yield load_arrays(path)[1].get("record", {}).get("picture")
 
 
 def _checksum(facts: dict[str, Any]) -> str:
