@@ -5,7 +5,6 @@ import csv
 import pytest
 
 from compare import MEASURES, Row, main, on_each_picture, read_table, spread
-from neuralfield.errors import InputError
 
 HEADER = (
     "image,field,psnr_db,ssim,upscale_psnr_db,train_seconds,parameters,random_seed,"
@@ -103,11 +102,3 @@ def test_nobody_has_a_number():
     row: Row = dict.fromkeys(MEASURES)
     assert spread([row, row])["psnr_db_mean"] is None
     assert on_each_picture([]) == []
-
-
-def test_a_damaged_summary_is_named(tmp_path):
-    path = tmp_path / "summary.csv"
-    for damaged in ("image,psnr_db\ncub,3o.1\n", "image,psnr_db\ncub\n", "image,psnr_db\na,1,2\n"):
-        path.write_text(damaged)
-        with pytest.raises(InputError, match=r"summary\.csv: is damaged .* remove it and run"):
-            read_table(path)
