@@ -10,11 +10,11 @@ import yaml
 from pictures import PHOTO
 
 from configuration import read_settings
+from image_network import with_detail_share, with_output
 from neuralfield.images import Picture
 from neuralfield.images.kind import is_line_art
+from neuralfield.training import of_the_training
 from presets import PRESETS
-from train import with_detail_share, with_output
-from training_job import of_the_training
 
 
 class ConfigNetworks:

@@ -12,6 +12,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from neuralfield.classifiers.idx import read_idx
 from neuralfield.history import read_history
 from neuralfield.json_files import read_json
+from neuralfield.provenance import made_by_the_workflow, require_recorded
 from neuralfield.tables.samples import read_columns
 from neuralfield.task import ACCURACY
 from plot_colours import Colours
@@ -70,7 +71,9 @@ class View:
     accuracy: np.ndarray
 
 
-def read_view(pictures: Path, metrics: Path, predictions: Path, history: Path) -> View:
+def read_view(
+    pictures: Path, metrics: Path, predictions: Path, history: Path, name: str | None = None
+) -> View:
     """Read what is drawn.
 
     Parameters
@@ -78,16 +81,27 @@ def read_view(pictures: Path, metrics: Path, predictions: Path, history: Path) -
     pictures : Path
         IDX file of those that were held out.
     metrics, predictions, history : Path
+    name : str, optional
+        The classifier's; metrics of another one are refused.
+
+    Raises
+    ------
+    InputError
+        A file is missing or damaged, or belongs to another classifier or training.
     """
+    numbers = read_json(metrics, ["confusion"], {"classifier": name} if name else None)
+    for path in (predictions, history):
+        require_recorded(path, numbers, metrics)
     columns = ["held_out", "picture", "label", "predicted", "probability"]
-    answers = read_columns(predictions, columns)
+    with made_by_the_workflow(predictions):
+        answers = read_columns(predictions, columns)
     wrong = answers[(answers[:, 0] == 1) & (answers[:, 2] != answers[:, 3])]
     shown = read_idx(pictures, 3)
     mistakes = [
         Mistake(shown[int(number)], int(label), int(predicted), float(probability))
         for _, number, label, predicted, probability in wrong[np.argsort(-wrong[:, 4])]
     ]
-    counts = np.array(read_json(metrics, ["confusion"])["confusion"], dtype=np.int64)
+    counts = np.array(numbers["confusion"], dtype=np.int64)
     table = read_history(history, ACCURACY.name)
     columns = (table[name].to_numpy(np.float64) for name in ("step", ACCURACY.name))
     return View(counts, mistakes, *columns)

@@ -11,6 +11,7 @@ from neuralfield.images import (
     require_picture,
     write_picture,
 )
+from neuralfield.provenance import made_by_the_workflow
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -30,8 +31,9 @@ def main(pixels: Path, facts: Path, decoded: Path) -> None:
     """
     about = read_facts(facts)
     was = about["resized"]
-    table = read_pixel_csv(pixels)
-    require_picture(pixels, picture_digest(table.values), about)
+    with made_by_the_workflow(pixels):
+        table = read_pixel_csv(pixels)
+    require_picture(pixels, picture_digest(table.values), about, facts)
     write_picture(decoded, picture_from_table(table, was["mode"], was["bit_depth"]))
 
 

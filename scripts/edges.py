@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +13,13 @@ from neuralfield.images import (
     Picture,
     PngBandWriter,
     convert_values,
+    picture_digest,
     read_facts,
-    read_picture,
+    read_made_picture,
     read_window,
+    require_picture,
 )
+from neuralfield.provenance import remedy_for
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -58,9 +61,9 @@ def main(
         The picture is missing or damaged, or another one than the facts are of.
     """
     kernel = EdgeFilter(sigma, kernel_size)
-    is_what = read_facts(facts)["resized"]
-    width, height = is_what["width"], is_what["height"]
-    rows = _grey_rows(picture, width, height, is_what["mode"], is_what["bit_depth"])
+    about = read_facts(facts)
+    width, height = about["resized"]["width"], about["resized"]["height"]
+    rows = _grey_rows(picture, about, facts)
     header = {"descr": "<f4", "fortran_order": False, "shape": (height, width)}
     with (
         PngBandWriter(edges, width, height, 1, bit_depth) as png,
@@ -74,16 +77,19 @@ def main(
             png.write_rows(Picture.from_values(light, "grey", bit_depth).pixels)
 
 
-def _grey_rows(path: Path, width: int, height: int, mode: str, bit_depth: int) -> GreyRows:
-    """Rows of a picture in grey: its luma, over white where it is transparent."""
+def _grey_rows(path: Path, about: dict[str, dict[str, Any]], facts: Path) -> GreyRows:
+    """Rows of an image in grey: its luma, over white where it is transparent."""
+    is_what = about["resized"]
+    width, height, mode = is_what["width"], is_what["height"], is_what["mode"]
     if path.suffix == ".npy":
-        window = partial(read_window, path, mode, bit_depth)
+        window = partial(read_window, path, mode, is_what["bit_depth"])
     else:
-        whole = read_picture(path, mode=mode, max_megapixels=float("inf"))
+        whole = read_made_picture(path, mode)
+        require_picture(path, picture_digest(whole.values()), about, facts)
         if (whole.width, whole.height) != (width, height):
             found = f"has {whole.width} x {whole.height} pixels"
             expected = f"{width} x {height}, as picture.json beside it notes"
-            raise InputError(str(path), found, expected, "remove both, and run again")
+            raise InputError(str(path), found, expected, remedy_for(path))
 
         def window(left: int, top: int, right: int, bottom: int) -> Picture:
             return Picture(whole.pixels[top:bottom, left:right], whole.mode, whole.bit_depth)

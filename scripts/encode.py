@@ -1,13 +1,12 @@
 """Write a picture as a table: one row for each pixel."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neuralfield.images import (
     picture_digest,
     read_facts,
-    read_picture,
+    read_made_picture,
     require_picture,
     write_pixel_csv,
 )
@@ -30,8 +29,8 @@ def main(resized: Path, facts: Path, pixels: Path) -> None:
         CSV to write.
     """
     about = read_facts(facts)
-    picture = read_picture(resized, mode=about["resized"]["mode"], max_megapixels=math.inf)
-    require_picture(resized, picture_digest(picture.values()), about)
+    picture = read_made_picture(resized, about["resized"]["mode"])
+    require_picture(resized, picture_digest(picture.values()), about, facts)
     write_pixel_csv(pixels, picture)
 
 

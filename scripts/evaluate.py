@@ -2,19 +2,19 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from image_network import ExpectedNetwork
 from neuralfield.device import select_device
-from neuralfield.errors import InputError
 from neuralfield.files import write_atomically
 from neuralfield.images import (
     Picture,
     picture_digest,
-    read_facts,
+    read_made_picture,
     read_picture,
     require_picture,
     resize_picture,
@@ -22,7 +22,8 @@ from neuralfield.images import (
 )
 from neuralfield.json_files import read_json
 from neuralfield.metrics import as_seen, finite_db, psnr_db, ssim, wrong_pixels
-from neuralfield.model import load_model
+from neuralfield.model import Model, load_model
+from neuralfield.provenance import require_recorded
 from neuralfield.render import render
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def main(
     *,
     image: str,
     field: str,
-    facts: Path | None = None,
+    expected: ExpectedNetwork | None = None,
     threshold: float = 0.5,
     max_megapixels: float = 4.0,
     max_source_megapixels: float = 100.0,
@@ -78,25 +79,32 @@ def main(
         The folder for the pictures.
     image, field : str
         Their names, for the record.
-    facts : Path, optional
-        JSON that says what the picture is, see ``resize.py``: another picture is refused.
+    expected : ExpectedNetwork, optional
+        What the settings say of the network: another one, or another image, is refused.
     threshold : float
         Where black ends and white begins in a black-and-white source.
     max_megapixels : float
         A larger source is reduced to this many million pixels before anything is compared.
     max_source_megapixels : float
         A larger source is refused.
+
+    Raises
+    ------
+    CheckpointError, InputError
+        A file is missing or damaged, or belongs to another image or training.
     """
-    network = load_model(model)
+    network = expected.load(model) if expected else load_model(model)
+    assert isinstance(network, Model)
+    training = {}
+    if record:
+        own = (expected.training, network.parameter_count) if expected else (None, None)
+        training = read_record(record, model, *own)
     place = select_device(device)
     # A black-and-white source may have been reduced to greys: the channels say what was taught.
-    taught = read_picture(
-        resized, mode={1: "grey", 3: "rgb", 4: "rgba"}[network.channels], max_megapixels=math.inf
-    )
-    if facts:
-        about = read_facts(facts)
-        require_picture(model, network.metadata.get("picture"), about)
-        require_picture(resized, picture_digest(taught.values()), about)
+    taught = read_made_picture(resized, {1: "grey", 3: "rgb", 4: "rgba"}[network.channels])
+    if expected:
+        digest = picture_digest(taught.values())
+        require_picture(resized, digest, expected.facts, expected.facts_path)
     original = read_picture(
         source, mode=network.mode, threshold=threshold, max_megapixels=max_source_megapixels
     )
@@ -113,7 +121,6 @@ def main(
         write_picture(comparison_dir / f"{name}.png", picture)
 
     seen, truth = as_seen(redrawn), as_seen(taught.values())
-    training = read_json(record) if record else {}
     numbers = {
         "image": image,
         "field": field,
@@ -125,6 +132,7 @@ def main(
         **upscale_numbers(pictures),
         "parameters": network.parameter_count,
         **{key: training.get(key) for key in TRAINING_KEYS},
+        "sha256": training.get("sha256", {}),
     }
     write_atomically(metrics, (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode())
 
@@ -172,28 +180,37 @@ def upscale_numbers(pictures: dict[str, Picture]) -> dict[str, Any]:
     }
 
 
-def require_taught(model: Path, noted: object, digest: str, others: str) -> None:
-    """Check that a network was taught just what it is asked about.
+def read_record(
+    path: Path,
+    network: Path,
+    training: Mapping[str, Any] | None,
+    parameters: int | None = None,
+) -> dict[str, Any]:
+    """How a network was trained, as ``training.json`` has it.
 
     Parameters
     ----------
-    model : Path
-        The network's file.
-    noted : str or None
-        The digest in it, of what it was taught.
-    digest : str
-        Of what it is asked about.
-    others : str
-        What it was taught where the two differ: "another table than a.csv".
+    path : Path
+    network : Path
+        The file of the network, which has been checked.
+    training : mapping, optional
+        What the settings say of it.
+    parameters : int, optional
+        Those of the network.
 
     Raises
     ------
     InputError
+        The record is missing, damaged, or of another training.
     """
-    if noted != digest:
-        remedy = "remove it, and run the same command again: it is made anew"
-        found, expected = f"the network of {others}", "a network that was taught these"
-        raise InputError(str(model), found, expected, remedy)
+    if training is None:
+        return read_json(path)
+    own = {key: training[key] for key in ("random_seed", "steps")}
+    if parameters is not None:
+        own["parameters"] = parameters
+    record = read_json(path, (*TRAINING_KEYS, "parameters"), own)
+    require_recorded(network, record, path, wrong=path)
+    return record
 
 
 if __name__ == "__main__":
@@ -204,7 +221,7 @@ if __name__ == "__main__":
         snakemake,
         model=Path(snakemake.input.model),
         resized=Path(snakemake.input.resized),
-        facts=Path(snakemake.input.facts),
+        expected=ExpectedNetwork.of_job(snakemake),
         source=Path(snakemake.input.source),
         record=Path(snakemake.input.record) if snakemake.input.get("record") else None,
         metrics=Path(snakemake.output.metrics),

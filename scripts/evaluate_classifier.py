@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evaluate import TRAINING_KEYS, require_taught
+from evaluate import TRAINING_KEYS, read_record
+from neuralfield.classifier_task import ClassifierTask
 from neuralfield.classifiers.labelled import LabelledPictures, read_labelled
 from neuralfield.classifiers.model import ClassifierModel, load_classifier
 from neuralfield.files import write_atomically
-from neuralfield.json_files import read_json
+from neuralfield.provenance import require_finished, require_same_training, sha256_of
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -27,6 +28,8 @@ def main(
     predictions: Path,
     *,
     name: str,
+    settings: Mapping[str, Any],
+    training: Mapping[str, Any],
     checksums: Mapping[str, str],
 ) -> None:
     """Ask a classifier for the pictures that it was taught, and for those held out.
@@ -43,15 +46,24 @@ def main(
         The JSON file and the CSV to write.
     name : str
         What the classifier is called.
+    settings, training : mapping
+        What the config says of the network and of its training; see ``train_classifier.py``.
     checksums : mapping
         SHA-256 of files, by their names.
+
+    Raises
+    ------
+    CheckpointError, InputError
+        A file is missing or damaged, or the network is of other pictures or another training.
     """
     network = load_classifier(model)
     known, others = read_labelled(*taught, checksums), read_labelled(*held_out, checksums)
-    others_than = f"other pictures than those of {known.where}"
-    require_taught(model, network.metadata.get("pictures"), known.digest, others_than)
+    task = ClassifierTask.from_settings(known, settings, training)
+    expected = f"the classifier that the settings describe, of {known.where}"
+    require_same_training(model, network.provenance, task.provenance, expected)
+    require_finished(model, network.metadata, task.training.steps)
     others.require_fit(network.shape, network.classes, f"as in {known.where}")
-    trained = read_json(record, (*TRAINING_KEYS, "parameters"))
+    trained = read_record(record, model, training)
     answers = [Answers.of(network, some) for some in (known, others)]
     counts = confusion(answers[1].labels, answers[1].predicted, network.classes)
     numbers: dict[str, Any] = {
@@ -70,6 +82,8 @@ def main(
     numbers["parameters"] = trained["parameters"]
     numbers |= {key: trained[key] for key in TRAINING_KEYS}
     _write_predictions(predictions, answers)
+    noted = {predictions.name: sha256_of(predictions)}
+    numbers["sha256"] = trained.get("sha256", {}) | noted
     write_atomically(metrics, (json.dumps(numbers, indent=2) + "\n").encode())
 
 
@@ -166,5 +180,7 @@ if __name__ == "__main__":
         metrics=Path(snakemake.output.metrics),
         predictions=Path(snakemake.output.predictions),
         name=snakemake.wildcards.classifier,
+        settings=snakemake.params.network,
+        training=snakemake.params.training,
         checksums=snakemake.params.checksums,
     )

@@ -2,16 +2,17 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from evaluate import TRAINING_KEYS, require_taught
+from evaluate import TRAINING_KEYS, read_record
 from neuralfield.files import write_atomically
-from neuralfield.json_files import read_json
+from neuralfield.provenance import require_finished, require_same_training, sha256_of
+from neuralfield.table_task import TableTask
 from neuralfield.tables.model import TableModel, load_table_model
 from neuralfield.tables.samples import Samples, held_out_rows, read_columns, read_samples
 
@@ -27,6 +28,8 @@ def main(
     predictions: Path,
     *,
     name: str,
+    settings: Mapping[str, Any],
+    training: Mapping[str, Any],
     truth: Sequence[str] = (),
     remembers: bool = False,
 ) -> None:
@@ -44,16 +47,18 @@ def main(
         The JSON file and the CSV to write.
     name : str
         What the network is called.
+    settings, training : mapping
+        See `read_own`.
     truth : sequence of str
         Columns with what the targets are without their noise, if that is known.
     remembers : bool
         Whether to count the bits that a network remembers of targets that are 0 or 1.
     """
-    network, samples = read_taught(table, model)
+    network, samples = read_own(table, model, settings, training)
     answers = predict(network, samples.input_values)
     held_out = held_out_mask(network, samples.count)
     is_accuracy = network.metadata.get("measure") == "accuracy"
-    trained = read_json(record, (*TRAINING_KEYS, "parameters"))
+    trained = read_record(record, model, training)
     weights, least_squares = None, None
     if not network.settings.widths:
         weights = _coefficients(network, *network.coefficients())
@@ -86,21 +91,39 @@ def main(
         numbers["bits_per_parameter"] = bits / trained["parameters"]
     numbers |= {key: trained[key] for key in TRAINING_KEYS}
     _write_predictions(predictions, samples, answers, held_out)
+    noted = {predictions.name: sha256_of(predictions)}
+    numbers["sha256"] = trained.get("sha256", {}) | noted
     write_atomically(metrics, (json.dumps(numbers, indent=2) + "\n").encode())
 
 
-def read_taught(table: Path, model: Path) -> tuple[TableModel, Samples]:
-    """A network, and the samples that it was taught.
+def read_own(
+    table: Path,
+    model: Path,
+    settings: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> tuple[TableModel, Samples]:
+    """Read a table's network, and the samples that it was trained on.
+
+    Parameters
+    ----------
+    table, model : Path
+    settings, training : mapping, optional
+        What the config says of the network and of its training; see ``train_table.py``. Without
+        them any network with columns of this table is accepted.
 
     Raises
     ------
-    InputError
-        It was taught others.
+    CheckpointError, InputError
+        A file is missing or damaged, or the network is of another table or training.
     """
     network = load_table_model(model)
-    samples = read_samples(table, network.inputs, network.targets)
-    others = f"another table than {samples.where}"
-    require_taught(model, network.metadata.get("table"), samples.digest, others)
+    if settings is None or training is None:
+        return network, read_samples(table, network.inputs, network.targets)
+    samples = read_samples(table, settings["inputs"], settings["targets"])
+    task = TableTask.from_settings(samples, settings, training)
+    expected = f"the network that the settings describe, of {samples.where}"
+    require_same_training(model, network.provenance, task.provenance, expected)
+    require_finished(model, network.metadata, task.training.steps)
     return network, samples
 
 
@@ -189,6 +212,8 @@ if __name__ == "__main__":
         metrics=Path(snakemake.output.metrics),
         predictions=Path(snakemake.output.predictions),
         name=snakemake.wildcards.network,
+        settings=snakemake.params.settings,
+        training=snakemake.params.training,
         truth=snakemake.params.truth,
         remembers=snakemake.params.remembers,
     )

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evaluate import TRAINING_KEYS, upscale_numbers
+from evaluate import TRAINING_KEYS, read_record, upscale_numbers
+from image_network import ExpectedNetwork
 from neuralfield.device import select_device
 from neuralfield.files import write_atomically
-from neuralfield.images import Overview, Picture, read_facts, read_window, write_picture
-from neuralfield.json_files import read_json
+from neuralfield.images import Overview, Picture, read_window, write_picture
 from neuralfield.metrics import as_seen
-from neuralfield.mosaic import Mosaic, load_trained
+from neuralfield.mosaic import Mosaic
 from neuralfield.render import render_bands
 from neuralfield.running_metrics import RunningMetrics
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def main(
     mosaic: Path,
     pixels: Path,
-    facts: Path,
+    expected: ExpectedNetwork,
     record: Path,
     metrics: Path,
     comparison_dir: Path,
@@ -40,8 +40,10 @@ def main(
     ----------
     mosaic : Path
         The networks, see ``gather_tiles.py``.
-    pixels, facts : Path
-        The picture and what it is, see ``unpack.py``.
+    pixels : Path
+        The image, see ``unpack.py``.
+    expected : ExpectedNetwork
+        What the settings say of the networks: others are refused.
     record : Path
         JSON that says how the networks were trained.
     metrics : Path
@@ -53,9 +55,10 @@ def main(
         Their names, for the record.
     overview_megapixels : float
     """
-    networks = load_trained(mosaic)
+    networks = expected.load(mosaic)
     assert isinstance(networks, Mosaic)
-    is_what = read_facts(facts)["resized"]
+    training = read_record(record, mosaic, expected.training, networks.parameter_count)
+    is_what = expected.facts["resized"]
     tiling, mode = networks.tiling, is_what["mode"]
     width, height = tiling.width, tiling.height
     overview = Overview(width, height, networks.channels, overview_megapixels)
@@ -76,7 +79,6 @@ def main(
     overview_mode = "grey" if mode == "bilevel" else mode
     redraw = Picture.from_values(overview.values(), overview_mode, 8)
     write_picture(comparison_dir / "redraw.png", redraw)
-    training = read_json(record)
     numbers = {
         "image": image,
         "field": field,
@@ -90,6 +92,7 @@ def main(
         "tiles": tiling.count,
         "parameters": networks.parameter_count,
         **{key: training.get(key) for key in TRAINING_KEYS},
+        "sha256": training.get("sha256", {}),
     }
     write_atomically(metrics, (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode())
 
@@ -102,7 +105,7 @@ if __name__ == "__main__":
         snakemake,
         mosaic=Path(snakemake.input.mosaic),
         pixels=Path(snakemake.input.pixels),
-        facts=Path(snakemake.input.facts),
+        expected=ExpectedNetwork.of_job(snakemake),
         record=Path(snakemake.input.record),
         metrics=Path(snakemake.output.metrics),
         comparison_dir=Path(snakemake.output.comparison),

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from evaluate import read_record
+from image_network import ExpectedNetwork
 from neuralfield.checkpoint import list_snapshots
 from neuralfield.files import write_atomically
 from neuralfield.history import read_history
-from neuralfield.json_files import read_json
 from neuralfield.mosaic import save_mosaic
+from neuralfield.provenance import require_recorded, sha256_of
 from neuralfield.tiling import Tiling
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ def main(
     record: Path,
     checkpoints: Path,
     *,
+    expected: Sequence[ExpectedNetwork],
     tiling: Tiling,
 ) -> None:
     """Write the mosaic of the finished models, one for each snapshot, and what was recorded.
@@ -44,20 +47,37 @@ def main(
         JSON to write: sums of seconds and parameters, and what all tiles have in common.
     checkpoints : Path
         Folder for the mosaics of snapshots.
+    expected : sequence of ExpectedNetwork
+        What the settings say of the network of each tile: others are refused.
     tiling : Tiling
+
+    Raises
+    ------
+    CheckpointError, InputError
+        A file of a tile is missing or damaged, or belongs to another tile or training.
     """
-    save_mosaic(mosaic, tiling, "tiles/{tile}/model.safetensors")
+    records = [read_tile(path, of) for path, of in zip(models, expected, strict=True)]
+    save_mosaic(mosaic, tiling)
     for _, snapshot in list_snapshots(models[0].with_name("checkpoints")):
-        earlier = f"../tiles/{{tile}}/checkpoints/{snapshot.name}"
-        save_mosaic(checkpoints / f"{snapshot.stem}.json", tiling, earlier)
+        save_mosaic(checkpoints / f"{snapshot.stem}.json", tiling)
     weights = np.array([tile.width * tile.height for tile in tiling], float)
-    tables = [read_history(path.with_name("history.csv")) for path in models]
+    histories = [path.with_name("history.csv") for path in models]
+    tables = [read_history(path, steps=expected[0].steps) for path in histories]
     together = joint_history(tables, weights / weights.sum())
     text = together.to_csv(index=False, lineterminator="\n", float_format="%.9g")
     write_atomically(history, text.encode())
-    records = [read_json(path.with_name("training.json")) for path in models]
     written = joint_record(records)
+    written["sha256"] = {path.name: sha256_of(path) for path in (mosaic, history)}
     write_atomically(record, (json.dumps(written, indent=2) + "\n").encode())
+
+
+def read_tile(path: Path, expected: ExpectedNetwork) -> dict[str, Any]:
+    """Check the files of a tile's training, and read its record."""
+    network = expected.load(path)
+    record_path, history = path.with_name("training.json"), path.with_name("history.csv")
+    record = read_record(record_path, path, expected.training, network.parameter_count)
+    require_recorded(history, record, record_path)
+    return record
 
 
 def joint_history(tables: Sequence[pd.DataFrame], weights: np.ndarray) -> pd.DataFrame:
@@ -112,5 +132,9 @@ if __name__ == "__main__":
         history=Path(snakemake.output.history),
         record=Path(snakemake.output.record),
         checkpoints=Path(snakemake.output.checkpoints),
+        expected=[
+            ExpectedNetwork(Path(facts), snakemake.params.field, snakemake.params.training)
+            for facts in snakemake.input.facts
+        ],
         tiling=Tiling(**snakemake.params.tiling),
     )

@@ -16,6 +16,7 @@ def main(
     predictions: Path,
     history: Path,
     *,
+    name: str | None = None,
     confusion: Path,
     wrong: Path,
     curve: Path,
@@ -24,12 +25,12 @@ def main(
 
     Parameters
     ----------
-    pictures, metrics, predictions, history : Path
+    pictures, metrics, predictions, history, name
         See `classifier_plots.read_view`.
     confusion, wrong, curve : Path
         The pictures to write.
     """
-    view = read_view(pictures, metrics, predictions, history)
+    view = read_view(pictures, metrics, predictions, history, name)
     write_png(lambda axes, colours: draw_confusion(axes, view, colours), confusion)
     write_png(lambda axes, colours: draw_mistakes(axes, view, colours), wrong)
     write_png(lambda axes, colours: draw_curve(axes, view, colours), curve)
@@ -41,6 +42,7 @@ if __name__ == "__main__":
     run_job(
         main,
         snakemake,
+        name=snakemake.wildcards.classifier,
         **{name: Path(path) for name, path in snakemake.input.items()},
         **{name: Path(path) for name, path in snakemake.output.items()},
     )

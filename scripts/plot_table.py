@@ -1,8 +1,8 @@
 """Draw what a table's network answers as a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plot_colours import write_png
 from table_plots import draw, read_view
@@ -18,6 +18,9 @@ def main(
     *,
     truth: Sequence[str] = (),
     sizes: Sequence[Path] = (),
+    name: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a PNG; the same network gives the same bytes.
 
@@ -27,10 +30,10 @@ def main(
         The CSV and the network.
     plot : Path
         The picture to write.
-    truth, sizes
+    truth, sizes, name, settings, training
         See `table_plots.read_view`.
     """
-    view = read_view(table, model, truth, sizes)
+    view = read_view(table, model, truth, sizes, name, settings, training)
     write_png(lambda axes, colours: draw(axes, view, colours), plot)
 
 
@@ -45,4 +48,7 @@ if __name__ == "__main__":
         plot=Path(snakemake.output.plot),
         truth=snakemake.params.truth,
         sizes=[Path(path) for path in snakemake.input.sizes],
+        name=snakemake.wildcards.network,
+        settings=snakemake.params.settings,
+        training=snakemake.params.training,
     )

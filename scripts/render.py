@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from image_network import ExpectedNetwork
 from neuralfield.device import select_device
 from neuralfield.errors import ConfigError
-from neuralfield.images import read_facts, require_picture
 from neuralfield.mosaic import load_trained
 from neuralfield.render import render_to_png, size_for_longer_side
 
@@ -21,7 +21,7 @@ def main(
     size: int,
     box: Sequence[float] = (0, 0, 1, 1),
     samples: int | str = "auto",
-    facts: Path | None = None,
+    expected: ExpectedNetwork | None = None,
     bit_depth: int = 8,
     max_megapixels: float = 400.0,
     device: str = "auto",
@@ -40,8 +40,8 @@ def main(
         The part to draw, in fractions of the picture's sides.
     samples : int or "auto"
         Samples of each pixel, of which the mean is drawn.
-    facts : Path, optional
-        JSON that says what the picture is, see ``resize.py``: another picture's network is refused.
+    expected : ExpectedNetwork, optional
+        What the settings say of the network: another one is refused.
     bit_depth : {8, 16}
     max_megapixels : float
         A larger drawing is refused.
@@ -52,12 +52,10 @@ def main(
     ------
     ConfigError
         The drawing would be larger than `max_megapixels`.
-    InputError
-        The network was taught another picture.
+    CheckpointError, InputError
+        The network is damaged, or of another image or training.
     """
-    network = load_trained(model)
-    if facts:
-        require_picture(model, network.metadata.get("picture"), read_facts(facts))
+    network = expected.load(model) if expected else load_trained(model)
     left, top, right, bottom = box
     part = (left, top, right, bottom)
     width, height = size_for_longer_side(network, size, part)
@@ -88,7 +86,7 @@ if __name__ == "__main__":
         main,
         snakemake,
         model=Path(snakemake.input.model),
-        facts=Path(snakemake.input.facts),
+        expected=ExpectedNetwork.of_job(snakemake),
         drawing=Path(snakemake.output.drawing),
         size=snakemake.params.size,
         box=snakemake.params.box,

@@ -90,7 +90,7 @@ def main(
     sections = []
     files = zip(pictures, metrics, predictions, histories, strict=True)
     for number, ((name, classifier), own) in enumerate(zip(settings.items(), files, strict=True)):
-        view = read_view(*own)
+        view = read_view(*own, name)
         sections.append(
             Section(
                 name=name,

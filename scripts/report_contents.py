@@ -9,9 +9,11 @@ import numpy as np
 from markupsafe import Markup
 
 from neuralfield.history import read_history
-from neuralfield.json_files import read_json
-from report_pictures import Box, crop_uri, file_uri, most_detailed_box, overview_uri, read_own
+from neuralfield.images import read_made_picture
+from neuralfield.provenance import require_recorded
+from report_pictures import Box, crop_uri, file_uri, most_detailed_box, overview_uri
 from report_plots import Curve, learning_curves
+from summarize import read_own_metrics
 
 FILM_PREFERENCE = (".mp4", ".webp", ".gif")
 ENLARGEMENTS = {"bicubic": "Bicubic", "lanczos": "Lanczos"}
@@ -183,7 +185,7 @@ def gather(
         return Network(
             name=folder.name,
             colour=colours[folder.name],
-            numbers=read_json(folder / "metrics.json", _SHOWN),
+            numbers=read_own_metrics(folder / "metrics.json", _SHOWN),
             redraw=overview_uri(redraw),
             crop=crop_uri(redraw, box),
             film=file_uri(own_films[0]) if own_films else None,
@@ -195,7 +197,7 @@ def gather(
         comparison = compared[field_folders[0]]
         enlarged = (comparison / "source.png").exists()
         source_path = comparison / "source.png" if enlarged else taught[folder]
-        source, picture = read_own(source_path), read_own(taught[folder])
+        source, picture = read_made_picture(source_path), read_made_picture(taught[folder])
         box = most_detailed_box(source.values(), round(source.width / picture.width))
         networks = [network(field_folder, box) for field_folder in field_folders]
         size, numbers = (picture.width, picture.height), networks[0].numbers
@@ -244,11 +246,11 @@ def _enlargements(comparison: Path, network: Network, box: Box) -> list[Enlargem
 def _curves(
     networks: list[Network], folders: list[Path], history_of: dict[Path, Path], name: str
 ) -> list[tuple[str, Markup]]:
-    learned = [
-        (network, read_history(history_of[folder]))
-        for network, folder in zip(networks, folders, strict=True)
-        if folder in history_of
-    ]
+    learned = []
+    for network, folder in zip(networks, folders, strict=True):
+        if folder in history_of:
+            require_recorded(history_of[folder], network.numbers, folder / "metrics.json")
+            learned.append((network, read_history(history_of[folder])))
     if not learned:
         return []
 

@@ -1,6 +1,5 @@
 """What all pages share: how a template is filled, and how numbers are written in it."""
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import Any
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
+
+from neuralfield.json_files import read_json
 
 NOTHING = "–"
 
@@ -62,7 +63,7 @@ def versions(metrics: Sequence[Path]) -> dict[str, str]:
     """Every program's versions over all networks, in words."""
     found: dict[str, list[str]] = {}
     for path in metrics:
-        for name, version in (json.loads(path.read_text())["versions"] or {}).items():
+        for name, version in (read_json(path, ["versions"])["versions"] or {}).items():
             if version not in found.setdefault(name, []):
                 found[name].append(version)
     return {name: ", ".join(known) for name, known in found.items()}

@@ -2,14 +2,13 @@
 
 import base64
 import io
-import math
 import mimetypes
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from neuralfield.images import Picture, read_picture
+from neuralfield.images import Picture, read_made_picture
 
 OVERVIEW_PX = 1024
 """Longer side of a whole picture on the page; larger ones are reduced to it."""
@@ -24,11 +23,6 @@ Box = tuple[int, int, int, int]
 """left, top, right, bottom, in pixels."""
 
 
-def read_own(path: Path) -> Picture:
-    """A picture that this workflow wrote, of whatever size."""
-    return read_picture(path, max_megapixels=math.inf)
-
-
 def file_uri(path: Path) -> str:
     """The whole file as a data URI."""
     return _uri(path.read_bytes(), mimetypes.guess_type(path.name)[0] or "application/octet-stream")
@@ -36,7 +30,7 @@ def file_uri(path: Path) -> str:
 
 def overview_uri(path: Path) -> str:
     """A picture as WebP: exact where that is small, as for drawings, and else hardly lossy."""
-    image = _image(read_own(path))
+    image = _image(read_made_picture(path))
     image.thumbnail((OVERVIEW_PX, OVERVIEW_PX), Image.Resampling.LANCZOS)
     exact = _encoded(image, lossless=True)
     if len(exact) > LOSSLESS_BYTES:
@@ -46,7 +40,7 @@ def overview_uri(path: Path) -> str:
 
 def crop_uri(path: Path, box: Box) -> str:
     """A part of a picture, pixel by pixel."""
-    return _uri(_encoded(_image(read_own(path)).crop(box), lossless=True), "image/webp")
+    return _uri(_encoded(_image(read_made_picture(path)).crop(box), lossless=True), "image/webp")
 
 
 def most_detailed_box(values: np.ndarray, cell_px: int) -> Box:

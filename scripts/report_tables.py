@@ -11,6 +11,7 @@ from markupsafe import Markup
 from neuralfield.files import write_atomically
 from neuralfield.history import read_history
 from neuralfield.json_files import read_json
+from neuralfield.provenance import require_recorded
 from plot_colours import PAGE
 from report_page import NOTHING, in_percent, render_page, words_of
 from report_plots import Curve, inline_svg, learning_curves
@@ -99,8 +100,12 @@ def main(
     sections = []
     for number, (name, table) in enumerate(settings.items()):
         own_sizes = [path for path in sizes if metrics[number].parent in path.parents]
-        view = read_view(tables[number], models[number], table.get("truth", ()), own_sizes)
-        numbers = read_json(metrics[number], _SHOWN)
+        view = read_view(
+            *(tables[number], models[number], table.get("truth", ()), own_sizes),
+            *(name, table, table["training"]),
+        )
+        numbers = read_json(metrics[number], _SHOWN, {"table": name})
+        require_recorded(histories[number], numbers, metrics[number])
         sections.append(
             Section(
                 name=name,

@@ -1,8 +1,8 @@
 """Gather the numbers of every picture and network into one table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -65,7 +65,7 @@ def main(metrics: list[Path], summary: Path, *, labels: Sequence[Mapping[str, st
         More columns for each row, where there are sweeps: sweep, base_field, combination and
         setting_{name}.
     """
-    rows = [read_json(path, ("image", "field")) for path in metrics]
+    rows = [read_own_metrics(path) for path in metrics]
     tiled = TILE_COLUMNS if any("tiles" in row for row in rows) else ()
     table = pd.DataFrame(rows, columns=[*COLUMNS, *tiled])
     # A column with gaps would turn its whole numbers into 53.0.
@@ -73,6 +73,23 @@ def main(metrics: list[Path], summary: Path, *, labels: Sequence[Mapping[str, st
     table[counts] = table[counts].astype("Int64")
     table = pd.concat([table, pd.DataFrame(list(labels), index=table.index[: len(labels)])], axis=1)
     write_atomically(summary, table.to_csv(index=False, lineterminator="\n").encode())
+
+
+def read_own_metrics(path: Path, keys: Iterable[str] = ()) -> dict[str, Any]:
+    """Read the numbers of a network, which lie in ``{image}/{field}/``.
+
+    Parameters
+    ----------
+    path : Path
+    keys : iterable of str
+        What has to be in it.
+
+    Raises
+    ------
+    InputError
+        The file is missing or damaged, or holds the numbers of another network or image.
+    """
+    return read_json(path, keys, {"image": path.parent.parent.name, "field": path.parent.name})
 
 
 if __name__ == "__main__":

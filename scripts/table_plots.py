@@ -1,6 +1,6 @@
 """What a table's network answers, drawn: a curve, a surface, or answers against targets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import MaxNLocator
 
-from evaluate_table import held_out_mask, predict, read_taught
+from evaluate_table import held_out_mask, predict, read_own
 from neuralfield.json_files import read_json
 from neuralfield.tables.model import TableModel
 from neuralfield.tables.samples import Samples, read_columns
@@ -75,7 +75,15 @@ class View:
         return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int))
 
 
-def read_view(table: Path, model: Path, truth: Sequence[str], sizes: Sequence[Path]) -> View:
+def read_view(
+    table: Path,
+    model: Path,
+    truth: Sequence[str],
+    sizes: Sequence[Path],
+    name: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> View:
     """Read what is drawn.
 
     Parameters
@@ -86,15 +94,28 @@ def read_view(table: Path, model: Path, truth: Sequence[str], sizes: Sequence[Pa
         Columns with what the targets are without their noise, if that is known.
     sizes : sequence of Path
         ``metrics.json`` of the networks of all sizes, if there are several.
+    name : str, optional
+        The table's; metrics of another one are refused.
+    settings, training : mapping, optional
+        See `evaluate_table.read_own`.
     """
-    network, samples = read_taught(table, model)
+    network, samples = read_own(table, model, settings, training)
+
+    def own(path: Path) -> dict[str, str]:
+        folder = path.parent
+        is_further = folder.parent.name == "sizes"
+        return {"table": f"{name}/sizes/{folder.name}" if is_further else name} if name else {}
+
     keys = ("parameters", "measure", "rmse", "accuracy", "bits_per_parameter")
     return View(
         network,
         samples,
         held_out_mask(network, samples.count),
         read_columns(table, truth) if truth else None,
-        sorted((read_json(path, keys) for path in sizes), key=lambda found: found["parameters"]),
+        sorted(
+            (read_json(path, keys, own(path)) for path in sizes),
+            key=lambda found: found["parameters"],
+        ),
     )
 
 

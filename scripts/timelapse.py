@@ -1,19 +1,24 @@
 """Make a film of a network learning its picture, out of the snapshots kept on the way."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from neuralfield.checkpoint import list_snapshots
+from evaluate import read_record
+from image_network import ExpectedNetwork
+from neuralfield.checkpoint import list_snapshots, snapshot_path
 from neuralfield.device import select_device
 from neuralfield.errors import CheckpointError, InputError
 from neuralfield.film import label_frame, to_frame, write_film
 from neuralfield.history import read_history
-from neuralfield.images import read_facts, require_picture
 from neuralfield.mosaic import Trained, load_trained, load_trained_snapshot
+from neuralfield.provenance import remedy_for, require_recorded
 from neuralfield.render import choose_samples, render, size_for_longer_side
+from neuralfield.training import log_spaced_steps
+from summarize import read_own_metrics
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -32,7 +37,9 @@ def main(
     frames: int,
     frames_per_second: float,
     label: bool = True,
-    facts: Path | None = None,
+    metrics: Path | None = None,
+    record: Path | None = None,
+    expected: ExpectedNetwork | None = None,
     threads: int = 1,
     device: str = "auto",
 ) -> None:
@@ -48,13 +55,15 @@ def main(
     model : Path
         The finished network: the last frame.
     history : Path
-        CSV with the columns ``step`` and ``psnr_db``, for the labels.
+        CSV with the columns ``step`` and ``psnr_db``, an estimate, for the labels.
     outputs : list of Path
         Films to write; the suffix chooses the format.
     size : int
         Longer side of the film, in pixels.
-    facts : Path, optional
-        JSON that says what the picture is, see ``resize.py``: another picture's network is refused.
+    metrics, record : Path, optional
+        ``metrics.json``, whose ``psnr_db`` is the last frame's label, and ``training.json``.
+    expected : ExpectedNetwork, optional
+        What the settings say of the network: another one, or its snapshots, are refused.
 
     Raises
     ------
@@ -62,12 +71,21 @@ def main(
         A file is damaged, or belongs to another picture, training or step.
     """
     snapshots = dict(list_snapshots(checkpoints))
-    finished = load_trained(model)
-    if facts:
-        require_picture(model, finished.metadata.get("picture"), read_facts(facts))
-    snapshots[step_of(finished, model)] = model
-    steps = choose_steps(sorted(snapshots), frames)
-    learning = read_history(history)
+    finished = expected.load(model) if expected else load_trained(model)
+    if expected:
+        require_snapshots(snapshots, checkpoints, expected)
+    last_step = step_of(finished, model)
+    snapshots[last_step] = model
+    # the network that is saved may be of an earlier step than the last one: the best
+    steps = choose_steps(sorted(step for step in snapshots if step <= last_step), frames)
+    learning = read_history(history, steps=expected.steps if expected else None)
+    if record and expected:
+        require_recorded(history, read_record(record, model, expected.training), record)
+    final_psnr_db = None
+    if metrics:
+        numbers = read_own_metrics(metrics, ("psnr_db",))
+        require_recorded(model, numbers, metrics, wrong=metrics)
+        final_psnr_db = numbers["psnr_db"]
     width, height = size_for_longer_side(finished, size)
     place = select_device(device)
 
@@ -78,7 +96,8 @@ def main(
         samples = min(choose_samples(snapshot, width, height), MOST_SAMPLES)
         values = render(snapshot, width, height, samples=samples, device=place, threads=threads)
         frame = to_frame(values)
-        film.append(label_frame(frame, label_of(step, learning)) if label else frame)
+        psnr_db = final_psnr_db if step == last_step else None
+        film.append(label_frame(frame, label_of(step, learning, psnr_db)) if label else frame)
     for output in outputs:
         write_film(output, film, frames_per_second)
 
@@ -89,6 +108,19 @@ def step_of(finished: Trained, path: Path) -> int:
     if type(step) is not int or step < 0:
         raise CheckpointError(str(path), f"step {step!r}", "a network that was trained here")
     return step
+
+
+def require_snapshots(
+    snapshots: Mapping[int, Path], checkpoints: Path, expected: ExpectedNetwork
+) -> None:
+    """Refuse a folder that lacks a snapshot: the film would be another one."""
+    _, training = expected.settings
+    wanted = log_spaced_steps(training.steps, training.snapshots)
+    missing = next((step for step in wanted if step not in snapshots), None)
+    if missing is not None:
+        path = snapshot_path(checkpoints, missing)
+        found, expected_text = f"lacks the snapshot of step {missing}", "all of the training's"
+        raise CheckpointError(str(checkpoints), found, expected_text, remedy_for(path))
 
 
 def choose_steps(available: list[int], count: int) -> list[int]:
@@ -109,11 +141,13 @@ def choose_steps(available: list[int], count: int) -> list[int]:
     return [available[index] for index in np.unique(nearest)]
 
 
-def label_of(step: int, learning: pd.DataFrame) -> str:
-    """Say the step and the PSNR measured nearest to it."""
-    measured = learning.dropna(subset="psnr_db")
-    nearest = (measured["step"] - step).abs().to_numpy().argmin()
-    return f"step {step:,}  {measured['psnr_db'].iloc[nearest]:.1f} dB"
+def label_of(step: int, learning: pd.DataFrame, psnr_db: float | None = None) -> str:
+    """Name the step and its PSNR: by default the estimate of the row nearest to it."""
+    if psnr_db is None:
+        measured = learning.dropna(subset="psnr_db")
+        nearest = (measured["step"] - step).abs().to_numpy().argmin()
+        psnr_db = measured["psnr_db"].iloc[nearest]
+    return f"step {step:,}  {psnr_db:.1f} dB"
 
 
 if __name__ == "__main__":
@@ -124,8 +158,10 @@ if __name__ == "__main__":
         snakemake,
         checkpoints=Path(snakemake.input.checkpoints),
         model=Path(snakemake.input.model),
-        facts=Path(snakemake.input.facts),
+        expected=ExpectedNetwork.of_job(snakemake),
         history=Path(snakemake.input.history),
+        metrics=Path(snakemake.input.metrics),
+        record=Path(snakemake.input.record),
         outputs=[Path(path) for path in snakemake.output],
         size=snakemake.params.size,
         frames=snakemake.params.frames,

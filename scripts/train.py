@@ -5,12 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuralfield.fields import network_settings
+from image_network import settings_for
 from neuralfield.images import read_facts, read_pixel_csv, require_picture
 from neuralfield.picture_task import PictureTask
-from neuralfield.training import PictureTraining
+from neuralfield.provenance import made_by_the_workflow
 from neuralfield.upscaling_task import UpscalingTask, picture_task
-from training_job import of_the_training, teach
+from training_job import teach
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -45,36 +45,12 @@ def read_task(
 ) -> PictureTask | UpscalingTask:
     """A picture as a table, and what is known of it, as something to be taught; see `main`."""
     about = read_facts(facts)
-    mode, is_line_art = about["source"]["mode"], about["resized"].get("is_line_art", False)
-    own = network_settings(with_output(field, is_line_art, mode, training["loss"]))
-    chosen = with_detail_share(of_the_training(training), is_line_art)
-    settings = PictureTraining.from_mapping(chosen)
-    task = picture_task(read_pixel_csv(pixels).values, mode, own, settings)
-    require_picture(pixels, task.picture, about)
+    own, settings = settings_for(about, field, training)
+    with made_by_the_workflow(pixels):
+        values = read_pixel_csv(pixels).values
+    task = picture_task(values, about["source"]["mode"], own, settings)
+    require_picture(pixels, task.picture, about, facts)
     return task
-
-
-def with_output(
-    field: Mapping[str, Any], is_line_art: bool, mode: str, loss: str
-) -> dict[str, Any]:
-    """A field's settings with its output chosen.
-
-    Line art wants steep edges, and binary cross-entropy wants probabilities.
-    """
-    if field.get("output") != "auto":
-        return dict(field)
-    is_steep = mode == "bilevel" or loss == "binary_cross_entropy" or is_line_art
-    return {**field, "output": "sigmoid" if is_steep else "linear"}
-
-
-def with_detail_share(training: Mapping[str, Any], is_line_art: bool) -> dict[str, Any]:
-    """Return the settings of a training with a `detail_share` that is a number.
-
-    In line art all that counts is at the edges; a photograph has detail everywhere.
-    """
-    if training.get("detail_share") != "auto":
-        return dict(training)
-    return {**training, "detail_share": 0.5 if is_line_art else 0.0}
 
 
 if __name__ == "__main__":

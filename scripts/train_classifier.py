@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuralfield.classifier_task import ClassifierTask
-from neuralfield.classifiers.labelled import LabelledPictures, read_labelled
-from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.training import ClassifierTraining
-from training_job import of_the_training, teach
+from neuralfield.classifiers.labelled import read_labelled
+from training_job import teach
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -39,20 +37,11 @@ def main(
         See `training_job.teach`.
     """
     teach(
-        lambda: classifier_task(read_labelled(pictures, labels, checksums), network, training),
+        lambda: ClassifierTask.from_settings(
+            read_labelled(pictures, labels, checksums), network, training
+        ),
         training=training,
         **job,
-    )
-
-
-def classifier_task(
-    labelled: LabelledPictures, network: Mapping[str, Any], training: Mapping[str, Any]
-) -> ClassifierTask:
-    """What is learned, and how; settings as `main`."""
-    return ClassifierTask(
-        labelled,
-        ConvolutionalClassifier.from_mapping(network),
-        ClassifierTraining.from_mapping(of_the_training(training)),
     )
 
 

@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuralfield.networks.dense import Dense
 from neuralfield.table_task import TableTask
 from neuralfield.tables.samples import read_samples
-from neuralfield.training import SampleTraining
-from training_job import of_the_training, teach
+from training_job import teach
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -45,15 +43,8 @@ def table_task(table: Path, settings: Mapping[str, Any], training: Mapping[str, 
     training : mapping
         As `main`.
     """
-    network = {**settings["network"], "widths": tuple(settings["network"]["widths"])}
-    return TableTask(
-        read_samples(table, settings["inputs"], settings["targets"]),
-        Dense(**network),
-        SampleTraining.from_mapping(of_the_training(training)),
-        settings["scale_inputs"],
-        settings["scale_targets"],
-        settings["held_out_share"],
-    )
+    samples = read_samples(table, settings["inputs"], settings["targets"])
+    return TableTask.from_settings(samples, settings, training)
 
 
 if __name__ == "__main__":

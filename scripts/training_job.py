@@ -25,12 +25,6 @@ log = logging.getLogger(__name__)
 _SECONDS_BETWEEN_LINES = 5.0
 """In the log; the history has all rows."""
 
-HOW_AND_WHERE = (
-    *("device", "engine", "threads", "checkpoint_interval_s", "segments"),
-    *("time_limit_s", "time_margin_s", "max_temperature_celsius"),
-)
-"""Settings of the section `training` that are not of the training itself."""
-
 
 class ProgressBar:
     """A bar where somebody looks on, and every few seconds a line in the log.
@@ -104,11 +98,6 @@ class Progress(ProgressBar):
         measured = self.measure.format.format(row[self.measure.name])
         details = f"loss {row['loss']:.6g}, {measured}, {row['seconds']:.1f} s"
         self.show(int(row["step"]), measured, details)
-
-
-def of_the_training(training: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that a training itself is made of."""
-    return {key: value for key, value in training.items() if key not in HOW_AND_WHERE}
 
 
 def when_to_leave_s(training: Mapping[str, Any]) -> float:

@@ -1,12 +1,16 @@
 """Lay out a large picture's pixels so that any part of it can be read alone."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neuralfield.errors import InputError
-from neuralfield.files import write_atomically
-from neuralfield.images import choose_mode, read_header, read_picture_bands, write_pixel_file
+from neuralfield.images import (
+    choose_mode,
+    read_header,
+    read_picture_bands,
+    save_facts,
+    write_pixel_file,
+)
 from neuralfield.images.colour import Report, log
 from neuralfield.images.kind import ToneCount
 
@@ -64,8 +68,7 @@ def main(
     described = {"mode": mode, "width": header.width, "height": header.height}
     described |= {"bit_depth": bit_depth}
     seen = {"is_line_art": tones.is_line_art}
-    written = {"source": described, "resized": described | seen}
-    write_atomically(facts, (json.dumps(written, indent=2) + "\n").encode())
+    save_facts(facts, {"source": described, "resized": described | seen})
 
 
 if __name__ == "__main__":

@@ -18,11 +18,10 @@ from safetensors.numpy import load, save
 
 from neuralfield.errors import CheckpointError, NeuralfieldError
 from neuralfield.files import read_whole, write_atomically
+from neuralfield.provenance import remedy_for, require_same_training
 
 MOST_BYTES = 8 << 30
 """Of a file that is read: no field comes near it, and what is larger would fill the memory."""
-
-REMEDY = "copy it again, or remove it and run the same command again: it is made anew"
 
 _MOST_HEADER_BYTES = 4 << 20
 """Parsed JSON takes some thirty times the memory of its text."""
@@ -76,16 +75,18 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         recorded = header.pop("checksum")
         intact = recorded == _checksum(arrays, header)
     except FileNotFoundError as error:
-        raise CheckpointError(str(path), "no such file", "a saved network") from error
+        remedy = remedy_for(path, is_missing=True)
+        raise CheckpointError(str(path), "no such file", "a saved network", remedy) from error
     except _UNREADABLE as error:
         found = f"cannot be read ({type(error).__name__}: {error})"
-        raise CheckpointError(str(path), found, "a file written by neuralfield", REMEDY) from error
+        expected = "a file written by neuralfield"
+        raise CheckpointError(str(path), found, expected, remedy_for(path)) from error
     if not intact:
         raise CheckpointError(
             str(path),
             "its content does not match its checksum",
             "the bytes that were saved",
-            REMEDY,
+            remedy_for(path),
         )
     return arrays, header
 
@@ -127,10 +128,10 @@ def _distrusting(path: Path | str, what: str) -> Iterator[None]:
         raise CheckpointError(str(path), found, known, "update neuralfield") from error
     except NeuralfieldError as error:
         expected = f"{what} of a kind known here"
-        raise CheckpointError(str(path), str(error), expected, REMEDY) from error
+        raise CheckpointError(str(path), str(error), expected, remedy_for(path)) from error
     except (KeyError, TypeError, ValueError) as error:
         found = f"not {what} ({type(error).__name__}: {error})"
-        raise CheckpointError(str(path), found, expected, REMEDY) from error
+        raise CheckpointError(str(path), found, expected, remedy_for(path)) from error
 
 
 def record_of(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,8 +157,8 @@ class Saved(Protocol):
         ...
 
     @property
-    def provenance(self) -> tuple[Any, ...]:
-        """What networks of one training have in common, whatever their step."""
+    def provenance(self) -> dict[str, Any]:
+        """What networks of one training have in common, whatever their step; plain values."""
         ...
 
 
@@ -211,9 +212,11 @@ def load_snapshot(
     """
     snapshot = load(path)
     found_step = snapshot.metadata.get("step")
-    if found_step != step or snapshot.provenance != of.provenance:
-        found = f"the network of another training, or of step {found_step!r}"
-        raise CheckpointError(str(path), found, f"this training's after step {step}", REMEDY)
+    expected = f"this training's after step {step}"
+    require_same_training(path, snapshot.provenance, of.provenance, expected)
+    if found_step != step:
+        found = f"the network of step {found_step!r}"
+        raise CheckpointError(str(path), found, expected, remedy_for(path))
     return snapshot
 
 

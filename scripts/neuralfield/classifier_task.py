@@ -1,10 +1,10 @@
 """Teaching a network to tell pictures apart."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from neuralfield.optimizers import Optimizer
 from neuralfield.sampling import Batches
 from neuralfield.schedules import Schedule
 from neuralfield.task import ACCURACY, Measure
-from neuralfield.training import ClassifierTraining
+from neuralfield.training import ClassifierTraining, of_the_training
 from neuralfield.weights import require_memory_for
 
 _MOST_JUDGED = 1024
@@ -61,6 +61,23 @@ class ClassifierTask:
         self.network.flat_values(self.labelled.shape)
         if self.labelled.classes < 2:
             raise InputError(self.labelled.where, "all labels are 0", "two or more kinds")
+
+    @classmethod
+    def from_settings(
+        cls, labelled: LabelledPictures, network: Mapping[str, Any], training: Mapping[str, Any]
+    ) -> Self:
+        """A task as the sections `classifiers` and `training` of a config describe it."""
+        return cls(
+            labelled,
+            ConvolutionalClassifier.from_mapping(network),
+            ClassifierTraining.from_mapping(of_the_training(training)),
+        )
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """That of every network of this task; see `ClassifierModel.provenance`."""
+        metadata = self.record() | {"training": self.training.described()}
+        return replace(self.model, metadata=metadata).provenance
 
     @property
     def measure(self) -> Measure:

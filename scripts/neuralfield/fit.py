@@ -25,6 +25,7 @@ from neuralfield.files import write_atomically
 from neuralfield.interruption import StopSignals
 from neuralfield.kept import KeptResults
 from neuralfield.lockstep import Member, advance_all
+from neuralfield.provenance import remedy_for, sha256_of
 from neuralfield.run import Run
 from neuralfield.snapshots import save_network, save_snapshot, snapshot_reader
 from neuralfield.state import StateFolder, copy_snapshots
@@ -215,8 +216,7 @@ def _resume(member: Member, earlier_segment: Path | None) -> None:
     arrays, metadata = load_arrays(path)
     if metadata.get("run") != folder.run:
         found_text, expected = f"run {metadata.get('run')}", f"run {folder.run}, this training"
-        remedy = f"remove {earlier_segment} and run again"
-        raise CheckpointError(str(path), found_text, expected, remedy)
+        raise CheckpointError(str(path), found_text, expected, remedy_for(path))
     trainer.restore(arrays, metadata)
     taken = [step for step in trainer.snapshot_steps if step <= trainer.steps_taken]
     copy_snapshots(earlier_segment / "snapshots", folder.snapshots, taken, snapshot_reader(trainer))
@@ -272,7 +272,9 @@ def publish_results(
         rollbacks = int(step > last_step_before)
         writer.writerow([int(step), *(f"{number:.9g}" for number in numbers), rollbacks])
     write_atomically(history, table.getvalue().encode())
-    write_atomically(record, (json.dumps(_record(trainer, run), indent=2) + "\n").encode())
+    written = _record(trainer, run)
+    written["sha256"] = {path.name: sha256_of(path) for path in (model, history)}
+    write_atomically(record, (json.dumps(written, indent=2) + "\n").encode())
 
 
 def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> None:

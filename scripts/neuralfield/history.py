@@ -7,12 +7,15 @@ import numpy as np
 
 from neuralfield.errors import InputError
 from neuralfield.input_files import read_own_csv
+from neuralfield.provenance import remedy_for
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def read_history(path: Path, measure: str = "psnr_db") -> "pd.DataFrame":
+def read_history(
+    path: Path, measure: str = "psnr_db", *, steps: int | None = None
+) -> "pd.DataFrame":
     """Read a history, with at least the columns ``step`` and of its measure, as numbers.
 
     Parameters
@@ -20,14 +23,16 @@ def read_history(path: Path, measure: str = "psnr_db") -> "pd.DataFrame":
     path : Path
     measure : str
         See `neuralfield.task.Measure`.
+    steps : int, optional
+        Those of the whole training: the last row has to be of this step.
 
     Raises
     ------
     InputError
-        The file is missing or damaged.
+        The file is missing, damaged, or of a training of other steps.
     """
     expected = "a history written by neuralfield"
-    remedy = "remove it, and run the same command again: it is made anew"
+    remedy = remedy_for(path)
     table = read_own_csv(path, expected, remedy)
     try:
         for name in {"step", measure, *({"seconds"} & {*table.columns})}:
@@ -37,4 +42,8 @@ def read_history(path: Path, measure: str = "psnr_db") -> "pd.DataFrame":
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
         raise InputError(str(path), found, expected, remedy) from error
+    last_step = table["step"].iloc[-1]
+    if steps is not None and last_step != steps:
+        found, expected = f"ends with step {last_step:g}", f"step {steps}, the training's last"
+        raise InputError(str(path), found, expected, remedy)
     return table

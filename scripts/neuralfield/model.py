@@ -78,10 +78,11 @@ class Model:
         return build_field(self.settings, self.shape).parameter_count
 
     @property
-    def provenance(self) -> tuple[Any, ...]:
-        """What networks of one training have in common, whatever their step."""
-        record = [self.metadata.get(key) for key in ("picture", "training", "footprint")]
-        return (self.settings, self.shape, self.mode, record)
+    def provenance(self) -> dict[str, Any]:
+        """What networks of one training have in common, whatever their step; plain values."""
+        record = {key: self.metadata.get(key) for key in ("picture", "training", "footprint")}
+        shape = {"width": self.width, "height": self.height, "mode": self.mode}
+        return {**record, "field": describe_field(self.settings), **shape}
 
     def network(
         self, device: Device, dtype: str = "float32"

@@ -1,16 +1,16 @@
 """A large picture as many models, one for each of its tiles."""
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from neuralfield.checkpoint import REMEDY, load_snapshot
+from neuralfield.checkpoint import load_snapshot
 from neuralfield.errors import CheckpointError, NeuralfieldError
 from neuralfield.files import write_atomically
 from neuralfield.json_files import read_json
 from neuralfield.model import Model, load_model
+from neuralfield.provenance import remedy_for, sha256_of
 from neuralfield.tiling import Tile, Tiling
 
 _FORMAT = 1
@@ -26,6 +26,8 @@ class Mosaic:
         Where each model's own square lies, and how much each counts.
     models : str
         Paths of the models, with ``{tile}`` where a tile's name goes.
+    file : Path
+        The mosaic's own.
     mode : {"bilevel", "grey", "rgb", "rgba"}
     channels : int
     parameter_count : int
@@ -38,6 +40,7 @@ class Mosaic:
 
     tiling: Tiling
     models: str
+    file: Path
     mode: str
     channels: int
     parameter_count: int
@@ -74,31 +77,45 @@ class Mosaic:
         """
         path = self.path(tile)
         model = load_model(path)
-        if (model.width, model.height) != (tile.width, tile.height):
-            found = f"a model of {model.width} x {model.height} pixels"
-            expected = f"{tile.width} x {tile.height}, as the tile {tile.name} has"
-            raise CheckpointError(str(path), found, expected, REMEDY)
         if _checksum(path) != self.sha256[tile.name]:
-            found = "is damaged, or belongs to another training"
-            raise CheckpointError(str(path), found, "the model that the mosaic notes", REMEDY)
+            raise self._does_not_fit(path)
+        if (model.width, model.height) != (tile.width, tile.height):
+            found = f"has a tile {tile.name} of {tile.width} x {tile.height} pixels"
+            expected = f"{model.width} x {model.height}, as its model has"
+            raise CheckpointError(str(self.file), found, expected, remedy_for(self.file))
         return model
+
+    def _does_not_fit(self, path: Path) -> CheckpointError:
+        """Blame the model of a tile; or the mosaic, where it fits none of the models."""
+        if any(_checksum(self.path(tile)) == self.sha256[tile.name] for tile in self.tiling):
+            found, expected = "belongs to another training", f"the model that {self.file} notes"
+        else:
+            path, found, expected = self.file, "belongs to other models", "those beside it"
+        return CheckpointError(str(path), found, expected, remedy_for(path))
 
 
 Trained = Model | Mosaic
 """Whatever can be drawn at any size."""
 
 
-def save_mosaic(path: Path, tiling: Tiling, models: str) -> None:
-    """Write down which models make a picture together.
+def models_of(path: Path) -> str:
+    """Where the models of a mosaic lie, from its own folder, with ``{tile}`` for a tile's name."""
+    if path.parent.name == "checkpoints":
+        return f"../tiles/{{tile}}/checkpoints/{path.stem}.safetensors"
+    return "tiles/{tile}/model.safetensors"
+
+
+def save_mosaic(path: Path, tiling: Tiling) -> None:
+    """Write down which models make an image together.
 
     Parameters
     ----------
     path : Path
-        JSON to write. Checksums of the models are in it: it changes if any of them does.
+        JSON to write, see `models_of`. Checksums of the models are in it: it changes if any of them
+        does.
     tiling : Tiling
-    models : str
-        Paths of the models from the folder of `path`, with ``{tile}`` for a tile's name.
     """
+    models = models_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)  # `..` leads out of a folder that is there
     places = {tile.name: path.parent / models.replace("{tile}", tile.name) for tile in tiling}
     description = {
@@ -129,15 +146,17 @@ def load_trained(path: Path | str) -> Trained:
         if found["format"] != _FORMAT:
             raise ValueError(f"format {found['format']!r}")
         tiling, sha256 = _tiling(found), found["sha256"]
+        if found["models"] != models_of(path):
+            raise ValueError(f"models {found['models']!r}, not {models_of(path)!r}")
         models = str(path.parent / found["models"])
     except (KeyError, TypeError, ValueError, NeuralfieldError) as error:
         found_text = f"not a mosaic ({type(error).__name__}: {error})"
         expected = "a mosaic written by neuralfield"
-        raise CheckpointError(str(path), found_text, expected, REMEDY) from error
+        raise CheckpointError(str(path), found_text, expected, remedy_for(path)) from error
     first = load_model(models.replace("{tile}", tiling.tile(0, 0).name))
     parameters = tiling.count * first.parameter_count
     metadata = {key: value for key, value in first.metadata.items() if key != "picture"}
-    return Mosaic(tiling, models, first.mode, first.channels, parameters, sha256, metadata)
+    return Mosaic(tiling, models, path, first.mode, first.channels, parameters, sha256, metadata)
 
 
 def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
@@ -160,7 +179,7 @@ def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
     snapshot = load_trained(path)
     if not isinstance(snapshot, Mosaic) or snapshot.tiling != of.tiling:
         found, expected = "of other tiles", "a mosaic of this training's"
-        raise CheckpointError(str(path), found, expected, REMEDY)
+        raise CheckpointError(str(path), found, expected, remedy_for(path))
     first = of.tiling.tile(0, 0)
     load_snapshot(snapshot.path(first), step, of.load(first), load_model)
     return snapshot
@@ -179,7 +198,7 @@ def _tiling(found: dict[str, Any]) -> Tiling:
 
 def _checksum(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError as error:
-        raise CheckpointError(str(path), f"cannot be read ({error})", "a tile's model") from error
+        found, remedy = f"cannot be read ({error.strerror})", remedy_for(path, is_missing=True)
+        raise CheckpointError(str(path), found, "a tile's model", remedy) from error

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from neuralfield.schedules import Schedule
 from neuralfield.tables.model import TableModel, load_table_model, save_table_model
 from neuralfield.tables.samples import Samples, held_out_rows
 from neuralfield.task import ACCURACY, Measure
-from neuralfield.training import SampleTraining
+from neuralfield.training import SampleTraining, of_the_training
 from neuralfield.weights import require_memory_for
 
 _MOST_ROWS_JUDGED = 4096
@@ -81,6 +81,26 @@ class TableTask:
             raise ConfigError("network: output", found, "sigmoid, whose values are probabilities")
         if is_sigmoid:
             self.samples.require_probabilities()
+
+    @classmethod
+    def from_settings(
+        cls, samples: Samples, settings: Mapping[str, Any], training: Mapping[str, Any]
+    ) -> Self:
+        """A task as the sections `tables` and `training` of a config describe it."""
+        return cls(
+            samples,
+            Dense(**{**settings["network"], "widths": tuple(settings["network"]["widths"])}),
+            SampleTraining.from_mapping(of_the_training(training)),
+            settings["scale_inputs"],
+            settings["scale_targets"],
+            settings["held_out_share"],
+        )
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """That of every network of this task; see `TableModel.provenance`."""
+        metadata = self.record() | {"training": self.training.described()}
+        return replace(self.model, metadata=metadata).provenance
 
     @property
     def measure(self) -> Measure:

@@ -7,6 +7,12 @@ from typing import Any, Self
 
 from neuralfield.errors import ConfigError
 
+HOW_AND_WHERE = (
+    *("device", "engine", "threads", "checkpoint_interval_s", "segments"),
+    *("time_limit_s", "time_margin_s", "max_temperature_celsius"),
+)
+"""Settings of the section `training` of a config that are not of the training itself."""
+
 _LEFT_OUT_WHERE_OFF = ("gradient_clip_norm", "keep_best")
 
 
@@ -170,6 +176,11 @@ class ClassifierTraining(SampleTraining):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_one_of("loss", "cross_entropy")
+
+
+def of_the_training(training: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a config's section `training` that the training itself is made of."""
+    return {key: value for key, value in training.items() if key not in HOW_AND_WHERE}
 
 
 def log_spaced_steps(steps: int, count: int) -> list[int]:

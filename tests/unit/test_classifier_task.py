@@ -15,7 +15,7 @@ from neuralfield.classifiers.idx import write_idx
 from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT, LabelledPictures, find_files
 from neuralfield.classifiers.model import load_classifier
 from neuralfield.device import available_cores
-from neuralfield.errors import ConfigError, InputError, NeuralfieldError
+from neuralfield.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
 
 
 def test_what_is_taught_is_told_apart_in_pictures_never_seen(tmp_path):
@@ -148,13 +148,16 @@ def test_what_is_wrong_is_counted(tmp_path):
     for names, some in ((TAUGHT, bars()), (HELD_OUT, bars(45, seed=1))):
         write_idx(tmp_path / names[0], some.pictures)
         write_idx(tmp_path / names[1], some.labels.astype(np.uint8))
+    training = {"steps": 40, "batch_samples": 24, "snapshots": 5, "learning_rate": 5e-3}
+    training["random_seed"] = 0
     model, _ = train(make_task(), tmp_path)
+    options = {"name": "bars", "settings": SMALL, "training": training, "checksums": {}}
     paths = [
         tmp_path / name
         for name in ("model.safetensors", "training.json", "metrics.json", "predictions.csv")
     ]
     files = find_files(tmp_path, TAUGHT), find_files(tmp_path, HELD_OUT)
-    evaluate_classifier.main(*files, *paths, name="bars", checksums={})
+    evaluate_classifier.main(*files, *paths, **options)
     found = json.loads(paths[2].read_text())
     rows: Any = pd.read_csv(paths[3])
     assert (found["pictures"], found["held_out_pictures"], found["classes"]) == (60, 45, 3)
@@ -172,8 +175,8 @@ def test_what_is_wrong_is_counted(tmp_path):
     answers = model.probabilities(bars(45, seed=1).pictures)
     np.testing.assert_allclose(answers.max(axis=1), own.probability, rtol=1e-5)
     write_idx(tmp_path / TAUGHT[1], (2 - bars().labels).astype(np.uint8))
-    with pytest.raises(InputError, match="the network of other pictures than those of"):
-        evaluate_classifier.main(*files, *paths, name="bars", checksums={})
+    with pytest.raises(CheckpointError, match=r"another training \(.*pictures with another digest"):
+        evaluate_classifier.main(*files, *paths, **options)
 
 
 def test_the_shipped_digits_are_what_their_script_makes(monkeypatch, tmp_path):

@@ -22,8 +22,8 @@ CHANNELS = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}
 LUMA = np.array([0.2989, 0.5870, 0.1140])
 
 
-def noise(mode, bit_depth, height=31, width=45):
-    generator = np.random.default_rng(5)
+def noise(mode, bit_depth, height=31, width=45, seed=5):
+    generator = np.random.default_rng(seed)
     dtype = np.uint16 if bit_depth == 16 else np.uint8
     shape = (height, width, CHANNELS[mode])
     return Picture(generator.integers(0, 2**bit_depth, shape, dtype), mode, bit_depth)
@@ -124,13 +124,19 @@ def test_settings_that_make_no_kernel_are_refused():
 
 
 def test_facts_are_of_the_picture(tmp_path):
-    """A picture of another size than its facts say is not taken for it."""
+    """The file that is wrong is named: changed facts, or another image."""
     found_edges(tmp_path, noise("grey", 8))
-    about = json.loads((tmp_path / "picture.json").read_text())
+    facts, resized = tmp_path / "picture.json", tmp_path / "resized.png"
+    about = json.loads(facts.read_text())
     about["resized"]["height"] += 5
-    (tmp_path / "picture.json").write_text(json.dumps(about))
+    own = facts.read_text()
+    facts.write_text(json.dumps(about))
     names = ("resized.png", "picture.json", "edges.png", "edges.npy")
     before = (tmp_path / "edges.npy").read_bytes()
-    with pytest.raises(InputError, match=r"resized\.png: has 45 x 31 pixels"):
+    with pytest.raises(InputError, match=r"picture\.json: its content does not match"):
+        main(*(tmp_path / name for name in names), sigma=1.4)
+    facts.write_text(own)
+    write_picture(resized, noise("grey", 8, seed=1))
+    with pytest.raises(InputError, match=r"resized\.png: .* belongs to another picture"):
         main(*(tmp_path / name for name in names), sigma=1.4)
     assert (tmp_path / "edges.npy").read_bytes() == before

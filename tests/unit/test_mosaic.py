@@ -29,7 +29,7 @@ def save_tiles(folder, tiling, set_weights, mode="grey", **record):
         set_weights(network, tile)
         path = folder / "tiles" / tile.name / "model.safetensors"
         save_model(path, network, settings, shape, mode, record)
-    save_mosaic(folder / "mosaic.json", tiling, "tiles/{tile}/model.safetensors")
+    save_mosaic(folder / "mosaic.json", tiling)
     return load_trained(folder / "mosaic.json")
 
 
@@ -117,7 +117,9 @@ def test_a_mosaic_that_does_not_fit_its_models(tmp_path):
     save_tiles(tmp_path, TILING, tile_by_tile)
     found = json.loads((tmp_path / "mosaic.json").read_text())
     (tmp_path / "mosaic.json").write_text(json.dumps(found | {"overlap_px": 7}))
-    with pytest.raises(CheckpointError, match="a model of 28 x 29 pixels; expected"):
+    with pytest.raises(
+        CheckpointError, match=r"mosaic\.json: has a tile 0_0 of .* expected 28 x 29"
+    ):
         render(load_trained(tmp_path / "mosaic.json"), 70, 50, device=CPU)
     (tmp_path / "mosaic.json").write_text("{}")
     with pytest.raises(CheckpointError, match="not a mosaic"):
@@ -131,7 +133,7 @@ def test_a_mosaic_that_does_not_fit_its_models(tmp_path):
         ({"height": "50"}, "sizes"),
         ({"sha256": {}}, "0 checksums of 6 tiles"),
         ({"sha256": 6}, "TypeError"),
-        ({"models": None}, "TypeError"),
+        ({"models": None}, "models None"),
         ({"format": 2}, "format 2"),
     ],
 )
@@ -159,7 +161,7 @@ def test_a_snapshot_of_another_step_or_training_is_refused(tmp_path):
     early, other = (tmp_path / name / "mosaic.json" for name in ("early", "other"))
     assert load_trained_snapshot(early, 10, finished).metadata["step"] == 10
     for path, step in ((early, 11), (other, 10)):
-        with pytest.raises(CheckpointError, match="another training, or of step 10"):
+        with pytest.raises(CheckpointError, match=r"another training|of step 10"):
             load_trained_snapshot(path, step, finished)
 
 

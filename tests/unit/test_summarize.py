@@ -1,5 +1,8 @@
 import json
 
+import pytest
+
+from neuralfield.errors import InputError
 from summarize import COLUMNS, main
 
 TRAINED = {
@@ -18,8 +21,9 @@ IMPORTED = {"image": "cub", "field": "original", "width": 200, "height": 200, "s
 
 def test_a_row_for_each_file_in_their_order(tmp_path):
     paths = []
-    for number, numbers in enumerate([TRAINED, IMPORTED]):
-        paths.append(tmp_path / f"{number}.json")
+    for numbers in (TRAINED, IMPORTED):
+        paths.append(tmp_path / numbers["image"] / numbers["field"] / "metrics.json")
+        paths[-1].parent.mkdir(parents=True)
         paths[-1].write_text(json.dumps(numbers))
     main(paths, tmp_path / "summary.csv")
     header, *rows = (tmp_path / "summary.csv").read_text().splitlines()
@@ -28,3 +32,11 @@ def test_a_row_for_each_file_in_their_order(tmp_path):
     assert (first["field"], second["field"]) == ("siren", "original")
     assert (first["steps"], second["steps"]) == ("3000", "")
     assert (first["wrong_pixels"], first["psnr_db"], first["random_seed"]) == ("3", "52.9", "0")
+
+
+def test_numbers_of_another_network_are_refused(tmp_path):
+    path = tmp_path / "cub/original/metrics.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(TRAINED))
+    with pytest.raises(InputError, match=r"original/metrics\.json: has the field .siren."):
+        main([path], tmp_path / "summary.csv")

@@ -264,7 +264,13 @@ def test_a_table_s_network_is_no_picture_s_and_the_other_way_round(trained, tmp_
 def test_numbers_are_measured_where_they_belong(tmp_path):
     table = SHIPPED / "noisy_curve.csv"
     samples = read_samples(table, ["time_s"], ["recorded"])
-    train(make_task(samples, training={"steps": 300}, held_out_share=0.2), tmp_path)
+    training = {"steps": 300, "batch_samples": 16, "snapshots": 5, "random_seed": 0}
+    task = make_task(samples, training=training, held_out_share=0.2)
+    train(task, tmp_path)
+    settings = {
+        **{"inputs": ["time_s"], "targets": ["recorded"], "network": {"widths": [8]}},
+        **{"scale_inputs": "standard", "scale_targets": "auto", "held_out_share": 0.2},
+    }
     evaluate_table.main(
         table,
         tmp_path / "model.safetensors",
@@ -272,6 +278,8 @@ def test_numbers_are_measured_where_they_belong(tmp_path):
         tmp_path / "metrics.json",
         tmp_path / "predictions.csv",
         name="noisy_curve",
+        settings=settings,
+        training=training,
         truth=["pressure"],
     )
     found = json.loads((tmp_path / "metrics.json").read_text())
@@ -287,8 +295,15 @@ def test_numbers_are_measured_where_they_belong(tmp_path):
     assert found["parameters"] == 8 + 8 + 8 + 1
     shorter = tmp_path / "shorter.csv"
     shorter.write_text("".join(table.read_text().splitlines(keepends=True)[:-1]))
-    with pytest.raises(InputError, match=r"the network of another table than .*shorter\.csv"):
-        evaluate_table.read_taught(shorter, tmp_path / "model.safetensors")
+    model = tmp_path / "model.safetensors"
+    with pytest.raises(
+        CheckpointError, match=r"table with another digest.* expected .*shorter\.csv"
+    ):
+        evaluate_table.read_own(shorter, model, settings, training)
+    with pytest.raises(CheckpointError, match=r"another training \(random_seed 0, not 1\)"):
+        evaluate_table.read_own(table, model, settings, training | {"random_seed": 1})
+    with pytest.raises(CheckpointError, match=r"held_out_share 0.2, not 0.0"):
+        evaluate_table.read_own(table, model, settings | {"held_out_share": 0.0}, training)
 
 
 def test_bits_that_are_remembered():

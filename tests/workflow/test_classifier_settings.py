@@ -6,8 +6,7 @@ from workspace import ROOT
 
 from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT
 from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.training import ClassifierTraining
-from training_job import HOW_AND_WHERE
+from neuralfield.training import HOW_AND_WHERE, ClassifierTraining
 
 
 @pytest.fixture

@@ -12,10 +12,9 @@ from workspace import ROOT
 from configuration import Problems, Run, read_schema, runs, source_namer
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
-from neuralfield.training import PictureTraining
+from neuralfield.training import HOW_AND_WHERE, PictureTraining
 from own_image import slug
 from presets import PRESETS
-from training_job import HOW_AND_WHERE
 
 
 def test_the_shipped_config_is_valid_and_spells_out_the_defaults():

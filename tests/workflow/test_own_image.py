@@ -9,9 +9,9 @@ import pytest
 from PIL import Image, ImageDraw
 
 import resize
+from image_network import with_detail_share
 from neuralfield.errors import ConfigError
 from own_image import require_same_source
-from train import with_detail_share
 
 
 def test_a_folder_is_not_taken_from_another_file(tmp_path, monkeypatch):

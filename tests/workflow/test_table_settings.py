@@ -4,8 +4,7 @@ import pytest
 from complaints import changed, complaints, read
 
 from neuralfield.networks.dense import Dense
-from neuralfield.training import SampleTraining
-from training_job import HOW_AND_WHERE
+from neuralfield.training import HOW_AND_WHERE, SampleTraining
 
 
 @pytest.mark.parametrize(

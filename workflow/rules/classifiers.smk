@@ -66,6 +66,8 @@ rule evaluate_classifier:
         mem_mb=classifier_memory_mb,
         runtime=20,
     params:
+        network=lambda wildcards: classifier_of(wildcards)["network"],
+        training=classifier_training,
         checksums=lambda wildcards: classifier_of(wildcards)["checksums"],
         version=VERSION,
     message:

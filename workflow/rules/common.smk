@@ -157,10 +157,10 @@ def field_settings(wildcards):
 
 
 def training_settings(wildcards):
-    """How it is trained, without what makes no difference to the result."""
+    """How it is trained, without what makes no difference to the result; imported: nothing."""
     return {
         key: value
-        for key, value in field_of(wildcards)["training"].items()
+        for key, value in field_of(wildcards).get("training", {}).items()
         if key not in configuration.MAKES_NO_DIFFERENCE
     }
 
@@ -226,10 +226,20 @@ def tile_of(wildcards):
     return TILED[wildcards.image][1].named(wildcards.tile)
 
 
-def tile_models(wildcards):
-    """The networks of all tiles; what else their trainings leave lies beside them."""
-    pattern = "results/{image}/{field}/tiles/{tile}/model.safetensors"
-    return expand(pattern, tile=tiles_of(wildcards.image), allow_missing=True)
+def of_tiles(product, folder="results/{image}/{field}"):
+    """An input function for a file of every tile: none, where an image is trained as a whole."""
+
+    def files(wildcards):
+        pattern = f"{folder}/tiles/{{tile}}/{product}"
+        return expand(pattern, tile=tiles_of(wildcards.image), allow_missing=True)
+
+    return files
+
+
+def imported_weights(wildcards):
+    """What an imported network is compared with."""
+    field = field_of(wildcards)
+    return field["path"] if wildcards.field in IMPORTED else []
 
 
 def earlier_tile_segment(wildcards):

@@ -7,6 +7,7 @@ rule evaluate:
         facts="results/{image}/picture.json",
         resized="results/{image}/resized.png",
         source=lambda wildcards: image_of(wildcards)["path"],
+        weights=imported_weights,
         record=training_record,
     output:
         metrics=report(
@@ -33,6 +34,8 @@ rule evaluate:
         threshold=lambda wildcards: image_of(wildcards)["threshold"],
         max_megapixels=config["evaluate"]["max_megapixels"],
         max_source_megapixels=config["max_megapixels"],
+        field=field_settings,
+        training=training_settings,
         device=device_of,
         version=VERSION,
     message:

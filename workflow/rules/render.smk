@@ -4,6 +4,8 @@
 rule render:
     input:
         model=trained,
+        tiles=of_tiles("model.safetensors"),
+        weights=imported_weights,
         facts="results/{image}/picture.json",
     output:
         drawing=report(
@@ -25,6 +27,8 @@ rule render:
         size=lambda wildcards: int(wildcards.size),
         box=[0, 0, 1, 1],
         settings=DRAWING,
+        field=field_settings,
+        training=training_settings,
         device=device_of,
         version=VERSION,
     message:
@@ -36,6 +40,8 @@ rule render:
 rule render_crop:
     input:
         model=trained,
+        tiles=of_tiles("model.safetensors"),
+        weights=imported_weights,
         facts="results/{image}/picture.json",
     output:
         drawing=report(
@@ -59,6 +65,8 @@ rule render_crop:
         size=lambda wildcards: config["render"]["crops"][wildcards.crop]["size"],
         box=lambda wildcards: config["render"]["crops"][wildcards.crop]["box"],
         settings=DRAWING,
+        field=field_settings,
+        training=training_settings,
         device=device_of,
         version=VERSION,
     message:
@@ -72,9 +80,14 @@ if config["timelapse"]["formats"]:
     rule timelapse:
         input:
             model=trained,
+            tiles=of_tiles("model.safetensors"),
             facts="results/{image}/picture.json",
             history="results/{image}/{field}/history.csv",
+            record="results/{image}/{field}/training.json",
+            # its PSNR changes with the network alone: other settings of `evaluate` make no new film
+            metrics=ancient("results/{image}/{field}/metrics.json"),
             checkpoints="results/{image}/{field}/checkpoints",
+            tile_checkpoints=of_tiles("checkpoints"),
         output:
             [
                 report(
@@ -112,6 +125,8 @@ if config["timelapse"]["formats"]:
             frames=config["timelapse"]["frames"],
             frames_per_second=config["timelapse"]["frames_per_second"],
             label=config["timelapse"]["label"],
+            field=field_settings,
+            training=training_settings,
             device=device_of,
             version=VERSION,
         message:

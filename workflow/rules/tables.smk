@@ -62,6 +62,8 @@ rule evaluate_table:
         mem_mb=table_memory_mb,
         runtime=10,
     params:
+        settings=table_task_settings,
+        training=table_training,
         truth=lambda wildcards: table_of(wildcards).get("truth", []),
         remembers=lambda wildcards: bool(table_of(wildcards)["sizes"]),
         version=VERSION,
@@ -95,6 +97,8 @@ rule plot_table:
         mem_mb=table_memory_mb,
         runtime=10,
     params:
+        settings=table_task_settings,
+        training=table_training,
         truth=lambda wildcards: table_of(wildcards).get("truth", []),
         version=VERSION,
     message:

@@ -150,7 +150,11 @@ use rule train as train_tile with:
 
 rule gather_tiles:
     input:
-        models=tile_models,
+        models=of_tiles("model.safetensors"),
+        histories=of_tiles("history.csv"),
+        records=of_tiles("training.json"),
+        checkpoints=of_tiles("checkpoints"),
+        facts=of_tiles("picture.json", "results/{image}"),
     output:
         mosaic="results/{image}/{field}/mosaic.json",
         history=report(
@@ -175,6 +179,8 @@ rule gather_tiles:
             key: getattr(TILED[wildcards.image][1], key)
             for key in ("width", "height", "tile_px", "overlap_px")
         },
+        field=field_settings,
+        training=training_settings,
         version=VERSION,
     message:
         "Bringing the tiles of {wildcards.image} by {wildcards.field} together"
@@ -185,6 +191,7 @@ rule gather_tiles:
 rule evaluate_tiles:
     input:
         mosaic="results/{image}/{field}/mosaic.json",
+        tiles=of_tiles("model.safetensors"),
         pixels="results/{image}/pixels.npy",
         facts="results/{image}/picture.json",
         record="results/{image}/{field}/training.json",
@@ -214,6 +221,8 @@ rule evaluate_tiles:
         ),
     params:
         overview_megapixels=config["evaluate"]["max_megapixels"],
+        field=field_settings,
+        training=training_settings,
         device=device_of,
         version=VERSION,
     message:

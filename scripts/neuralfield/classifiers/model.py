@@ -50,10 +50,14 @@ class ClassifierModel:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def provenance(self) -> tuple[Any, ...]:
-        """What networks of one training have in common, whatever their step."""
-        record = [self.metadata.get(key) for key in ("pictures", "training")]
-        return (self.settings, self.shape, self.classes, record)
+    def provenance(self) -> dict[str, Any]:
+        """What networks of one training have in common, whatever their step; plain values."""
+        return {key: self.metadata.get(key) for key in ("pictures", "training")} | {
+            "network": asdict(self.settings),
+            "width": self.shape.width,
+            "height": self.shape.height,
+            "classes": self.classes,
+        }
 
     def network(self, device: Device = HOST, dtype: str = "float32") -> Sequential:
         """The network with its weights, ready to be called on a device.

@@ -1,7 +1,14 @@
 """Pictures: reading and writing files, resizing, and the table of pixels that training reads."""
 
 from neuralfield.images.bands import Header, choose_mode, read_header, read_picture_bands
-from neuralfield.images.facts import picture_digest, read_facts, require_picture, write_facts
+from neuralfield.images.facts import (
+    picture_digest,
+    read_facts,
+    read_made_picture,
+    require_picture,
+    save_facts,
+    write_facts,
+)
 from neuralfield.images.overview import Overview
 from neuralfield.images.picture import Picture, convert_values
 from neuralfield.images.pixel_file import read_window, write_pixel_file
@@ -27,12 +34,14 @@ __all__ = [
     "picture_from_table",
     "read_facts",
     "read_header",
+    "read_made_picture",
     "read_picture",
     "read_picture_bands",
     "read_pixel_csv",
     "read_window",
     "require_picture",
     "resize_picture",
+    "save_facts",
     "write_facts",
     "write_picture",
     "write_pixel_csv",

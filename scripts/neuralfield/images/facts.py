@@ -1,23 +1,28 @@
 """What is known of a picture besides its pixels: ``picture.json``, written beside resized.png.
 
-Among it is a digest of the values that networks are taught, so that a damaged or swapped table or
-network is found out before anything is made of it.
+Among it is a digest of the values that networks are trained on, so that a damaged or swapped table
+or network is found out before anything is made of it, and a checksum of the file itself.
 """
 
+import contextlib
 import hashlib
 import json
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.errors import InputError
+from neuralfield.checkpoint import load_arrays
+from neuralfield.errors import InputError, NeuralfieldError
 from neuralfield.files import write_atomically
 from neuralfield.images.kind import is_line_art
 from neuralfield.images.picture import CHANNELS, Picture
+from neuralfield.images.pixel_table import read_pixel_csv
+from neuralfield.images.reading import read_picture
 from neuralfield.json_files import read_json
-
-_REMEDY = "remove it, and run the same command again: it is made anew"
+from neuralfield.provenance import made_by_the_workflow, remedy_for
 
 
 def picture_digest(values: np.ndarray) -> str:
@@ -46,8 +51,13 @@ def write_facts(
     """
     kind = is_line_art(resized) if of_line_art is None else of_line_art
     seen = {"is_line_art": kind, "digest": picture_digest(resized.values())}
-    facts = {"source": _described(source), "resized": _described(resized) | seen}
-    write_atomically(path, (json.dumps(facts, indent=2) + "\n").encode())
+    save_facts(path, {"source": _described(source), "resized": _described(resized) | seen})
+
+
+def save_facts(path: Path, facts: dict[str, Any]) -> None:
+    """Write what is known of an image, and a checksum of that."""
+    written = facts | {"checksum": _checksum(facts)}
+    write_atomically(path, (json.dumps(written, indent=2) + "\n").encode())
 
 
 def read_facts(path: Path) -> dict[str, dict[str, Any]]:
@@ -66,6 +76,10 @@ def read_facts(path: Path) -> dict[str, dict[str, Any]]:
         The file is missing or damaged.
     """
     facts = read_json(path, ("source", "resized"))
+    checksum = facts.pop("checksum", None)  # an earlier version wrote none
+    if checksum is not None and checksum != _checksum(facts):
+        found = "its content does not match its checksum"
+        raise InputError(str(path), found, "the facts that were written", remedy_for(path))
     for about in (facts["source"], facts["resized"]):
         found = about if isinstance(about, dict) else {}
         sides = [found.get(key) for key in ("width", "height")]
@@ -77,7 +91,12 @@ def read_facts(path: Path) -> dict[str, dict[str, Any]]:
     return facts
 
 
-def require_picture(where: Path, digest: str | None, facts: dict[str, dict[str, Any]]) -> None:
+def require_picture(
+    where: Path,
+    digest: str | None,
+    facts: dict[str, dict[str, Any]],
+    facts_path: Path | None = None,
+) -> None:
     """Refuse what is not of the picture that the facts are of.
 
     Parameters
@@ -88,6 +107,8 @@ def require_picture(where: Path, digest: str | None, facts: dict[str, dict[str, 
         `picture_digest` of its values; None where nobody noted it.
     facts : dict
         See `read_facts`; without a digest, anything is accepted.
+    facts_path : Path, optional
+        Where they were read: they are blamed if another file beside them has the same `digest`.
 
     Raises
     ------
@@ -95,8 +116,47 @@ def require_picture(where: Path, digest: str | None, facts: dict[str, dict[str, 
     """
     noted = facts["resized"].get("digest")
     if digest is not None and noted is not None and digest != noted:
-        found = "is damaged, or belongs to another picture"
-        raise InputError(str(where), found, "what picture.json beside resized.png notes", _REMEDY)
+        found, expected = "is damaged, or belongs to another picture", "what picture.json notes"
+        if facts_path and _agrees_with_others(digest, where, facts_path.parent):
+            where, expected = facts_path, "what the files beside it hold"
+        raise InputError(str(where), found, expected, remedy_for(where))
+
+
+def read_made_picture(path: Path, mode: str = "auto") -> Picture:
+    """Read an image file that the workflow made, of any size.
+
+    Raises
+    ------
+    InputError
+        The file is missing or damaged; the remedy is to let it be made anew.
+    """
+    with made_by_the_workflow(path):
+        return read_picture(path, mode=mode, max_megapixels=math.inf)
+
+
+def _agrees_with_others(digest: str, where: Path, folder: Path) -> bool:
+    """Whether a further file of an image has this digest; only asked where something is wrong."""
+    others = [folder / "pixels.csv", folder / "resized.png", *folder.glob("*/model.safetensors")]
+    for path in others:
+        with contextlib.suppress(NeuralfieldError):
+            if path != where and digest in _digests(path):
+                return True
+    return False
+
+
+def _digests(path: Path) -> Iterator[str | None]:
+    """Digests of the image that a file holds or was trained on."""
+    if path.suffix == ".csv":
+        yield picture_digest(read_pixel_csv(path).values)
+    elif path.suffix == ".png":
+        for mode in ("grey", "rgb", "rgba"):  # what the facts say of it may be wrong
+            yield picture_digest(read_made_picture(path, mode).values())
+    else:
+        yield load_arrays(path)[1].get("record", {}).get("picture")
+
+
+def _checksum(facts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _described(picture: Picture) -> dict[str, Any]:
@@ -109,4 +169,4 @@ def _described(picture: Picture) -> dict[str, Any]:
 
 
 def _damaged(path: Path, found: object) -> InputError:
-    return InputError(str(path), f"holds {found}", "a picture's mode and size", _REMEDY)
+    return InputError(str(path), f"holds {found}", "a picture's mode and size", remedy_for(path))

@@ -8,6 +8,7 @@ import numpy as np
 from neuralfield.errors import InputError
 from neuralfield.files import replacing
 from neuralfield.images.picture import CHANNELS, Picture
+from neuralfield.provenance import remedy_for
 
 
 def write_pixel_file(
@@ -71,7 +72,7 @@ def read_window(
         The file is missing or damaged, or the window is not inside.
     """
     expected = "the pixels that `unpack` writes"
-    remedy = f"remove {path} and run again"
+    remedy = remedy_for(path)
     try:
         # mapped afresh each time: pages stay with a process as long as its map
         pixels = np.lib.format.open_memmap(path, mode="r")

@@ -46,10 +46,16 @@ class TableModel:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def provenance(self) -> tuple[Any, ...]:
-        """What networks of one training have in common, whatever their step."""
-        record = [self.metadata.get(key) for key in ("table", "training")]
-        return (self.settings, self.inputs, self.targets, record)
+    def provenance(self) -> dict[str, Any]:
+        """What networks of one training have in common, whatever their step; plain values."""
+        keys = ("table", "training", "held_out_share")
+        return {key: self.metadata.get(key) for key in keys} | {
+            "network": asdict(self.settings),
+            "inputs": self.inputs,
+            "targets": self.targets,
+            "input_scaling": self.input_scaling.described(),
+            "target_scaling": self.target_scaling.described(),
+        }
 
     def network(self, device: Device = HOST, dtype: str = "float32") -> Sequential:
         """The network with its weights, ready to be called on a device.

@@ -1,0 +1,161 @@
+"""The network that the folder of an image and a field should hold, and reading no other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from neuralfield.device import to_host
+from neuralfield.errors import CheckpointError
+from neuralfield.fields import FieldSettings, PictureShape, Upscaler, network_settings
+from neuralfield.images import read_facts, require_picture
+from neuralfield.images.picture import CHANNELS
+from neuralfield.model import Model
+from neuralfield.model_json import import_model_json
+from neuralfield.mosaic import Mosaic, Trained, load_trained
+from neuralfield.provenance import remedy_for, require_finished, require_same_training
+from neuralfield.training import PictureTraining, of_the_training
+
+_EXPECTED = "the network that the settings describe"
+
+
+@dataclass(frozen=True)
+class ExpectedNetwork:
+    """What the settings say of the network of an image.
+
+    Attributes
+    ----------
+    facts_path : Path
+        JSON that says what the image is, see ``resize.py``.
+    field, training : mapping
+        Settings of the network and of its training; an imported network has none of the latter.
+    """
+
+    facts_path: Path
+    field: Mapping[str, Any]
+    training: Mapping[str, Any]
+
+    @classmethod
+    def of_job(cls, snakemake: Any) -> Self:
+        """The network of a rule that has the input `facts` and the params `field`, `training`."""
+        params = snakemake.params
+        return cls(Path(snakemake.input.facts), params.field, params.training)
+
+    @cached_property
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """See `neuralfield.images.read_facts`."""
+        return read_facts(self.facts_path)
+
+    @cached_property
+    def settings(self) -> tuple[FieldSettings | Upscaler, PictureTraining]:
+        """Of a network that is trained here; see `settings_for`."""
+        return settings_for(self.facts, self.field, self.training)
+
+    @property
+    def steps(self) -> int | None:
+        """Of the training; None for an imported network."""
+        return self.training["steps"] if self.training else None
+
+    def load(self, path: Path) -> Trained:
+        """Read the finished network of the image, or of all its tiles.
+
+        Raises
+        ------
+        CheckpointError, InputError
+            A file is missing or damaged, or is not of this image, field and training.
+        """
+        network = load_trained(path)
+        if isinstance(network, Mosaic):
+            first = network.tiling.tile(0, 0)
+            self.require_own(network.path(first), network.load(first), is_tile=True)
+        else:
+            self.require_own(path, network)
+        return network
+
+    def require_own(self, path: Path, network: Model, *, is_tile: bool = False) -> None:
+        """Refuse a network of another image, field or training.
+
+        Parameters
+        ----------
+        path : Path
+            Its file.
+        network : Model
+        is_tile : bool
+            Whether it is of a tile of the image: its size and digest are not those of the image.
+
+        Raises
+        ------
+        CheckpointError, InputError
+        """
+        digest = network.metadata.get("picture")
+        if not is_tile:
+            require_picture(path, digest, self.facts, self.facts_path)
+        if not self.training:
+            self._require_imported(path, network)
+            return
+        field, training = self.settings
+        about = self.facts["resized"]
+        shape = PictureShape(about["width"], about["height"], CHANNELS[about["mode"]])
+        if is_tile:
+            shape = network.shape
+        record = {"picture": digest, "training": training.described()}
+        if not isinstance(field, Upscaler):
+            record["footprint"] = training.supervision == "footprint"
+        expected = Model(field, shape, self.facts["source"]["mode"], {}, record)
+        require_same_training(path, network.provenance, expected.provenance, _EXPECTED)
+        require_finished(path, network.metadata, training.steps)
+
+    def _require_imported(self, path: Path, network: Model) -> None:
+        weights = Path(self.field["path"])
+        imported, settings, _, _ = import_model_json(weights, network.width, network.height)
+        arrays = {name: to_host(array) for name, array in imported.arrays.items()}
+        is_own = settings == network.settings and all(
+            np.array_equal(network.arrays[name], array) for name, array in arrays.items()
+        )
+        if not is_own:
+            found = f"does not hold the weights of {weights}"
+            raise CheckpointError(str(path), found, _EXPECTED, remedy_for(path))
+
+
+def settings_for(
+    facts: Mapping[str, Mapping[str, Any]], field: Mapping[str, Any], training: Mapping[str, Any]
+) -> tuple[FieldSettings | Upscaler, PictureTraining]:
+    """Settings of a network and of its training, with all that depends on the image.
+
+    Parameters
+    ----------
+    facts : mapping
+        See `neuralfield.images.read_facts`.
+    field, training : mapping
+        As the config has them.
+    """
+    mode, is_line_art = facts["source"]["mode"], facts["resized"].get("is_line_art", False)
+    own = network_settings(with_output(field, is_line_art, mode, training["loss"]))
+    chosen = with_detail_share(of_the_training(training), is_line_art)
+    return own, PictureTraining.from_mapping(chosen)
+
+
+def with_output(
+    field: Mapping[str, Any], is_line_art: bool, mode: str, loss: str
+) -> dict[str, Any]:
+    """A field's settings with its output chosen.
+
+    Line art wants steep edges, and binary cross-entropy wants probabilities.
+    """
+    if field.get("output") != "auto":
+        return dict(field)
+    is_steep = mode == "bilevel" or loss == "binary_cross_entropy" or is_line_art
+    return {**field, "output": "sigmoid" if is_steep else "linear"}
+
+
+def with_detail_share(training: Mapping[str, Any], is_line_art: bool) -> dict[str, Any]:
+    """Return the settings of a training with a `detail_share` that is a number.
+
+    In line art all that counts is at the edges; a photograph has detail everywhere.
+    """
+    if training.get("detail_share") != "auto":
+        return dict(training)
+    return {**training, "detail_share": 0.5 if is_line_art else 0.0}
