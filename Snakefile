@@ -1,5 +1,6 @@
 """Teach small neural networks to draw pictures; see README.md, and config.yaml for the settings."""
 
+import atexit
 import sys
 from pathlib import Path
 
@@ -53,6 +54,11 @@ onstart:
         logger.info(f"Files went with them ({len(gone)}): what is to be made is settled again.")
         orphans.begin_again(workflow)
     write_batches_down()
+
+
+# Also after a run that failed, or had nothing to do: neither `onsuccess` nor `onerror` is called then.
+if workflow.is_main_process:
+    atexit.register(results_manifest.keep_manifest, workflow)
 
 
 onsuccess:

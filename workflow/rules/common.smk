@@ -19,6 +19,7 @@ import estimates
 import large_pictures
 import named_files
 import orphans
+import results_manifest
 import sweeps
 import table_settings
 from neuralfield.device import gpu_is_present
