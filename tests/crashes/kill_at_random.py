@@ -21,6 +21,7 @@ import contextlib
 import importlib.util
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -364,12 +365,13 @@ def main() -> int:
     for name, kills, campaign in _plan(given, choose):
         print(f"{name} on the {given.device}: {kills} kills, --seed {seed}", flush=True)
         started_s = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="kills_") as folder:
-            try:
-                tally = campaign(Path(folder))
-            except PromiseBroken as broken:
-                print(broken)
-                return 1
+        folder = Path(tempfile.mkdtemp(prefix="kills_"))
+        try:
+            tally = campaign(folder)
+        except PromiseBroken as broken:
+            print(f"{broken}\nThe folder is kept: {folder}")
+            return 1
+        shutil.rmtree(folder)
         print(tally.table())
         print(
             f"{tally.whole_runs} runs finished between them, each with the bytes of the run left"
