@@ -27,10 +27,15 @@ container: "docker://python:3.13-slim"
 include: "workflow/rules/common.smk"
 
 
+# Every product that results/README.md names: Snakemake makes again only what is a target.
 rule all:
     default_target: True
     input:
         "results/report.html",
+        "results/summary.csv",
+        sweep_products(),
+        image_products(),
+        network_products(),
         redraws(),
         films(SINGLE_RUNS + sweeps.all_runs(sweep for sweep in SWEEPS if sweep.timelapse)),
 

@@ -4,7 +4,7 @@
 rule classifiers:
     input:
         "results/classifiers/report.html",
-        every_classifier("results/classifiers/{classifier}/confusion.png"),
+        every_classifier("results/classifiers/{classifier}/{product}", product=CLASSIFIER_PRODUCTS),
 
 
 rule train_classifier:

@@ -290,6 +290,50 @@ def for_runs(pattern, runs=RUNS, **others):
     ]
 
 
+def image_products():
+    """Files of all images, up to what networks are trained on."""
+    files = []
+    for image in config["images"]:
+        names = ("overview.png", "pixels.npy") if image in TILED else ("resized.png", "pixels.csv")
+        tiles = [f"tiles/{tile}" for tile in tiles_of(image)]
+        names += tuple(
+            f"{tile}/{name}" for tile in tiles for name in ("pixels.csv", "picture.json")
+        )
+        files += [f"results/{image}/{name}" for name in ("picture.json", *names)]
+    return files
+
+
+def network_products():
+    """Files of all networks, but for renders and films: what training and evaluation leave."""
+    files = []
+    for run in RUNS:
+        folder = f"results/{run.image}/{run.field}"
+        files += [f"{folder}/metrics.json", f"{folder}/comparison"]
+        if run.field in IMPORTED:
+            files.append(f"{folder}/model.safetensors")
+            continue
+        tiles = [f"{folder}/tiles/{tile}" for tile in tiles_of(run.image)]
+        files += training_products(folder, "mosaic.json" if tiles else "model.safetensors")
+        segments = range(1, config["fields"][run.field]["training"]["segments"])
+        for training in tiles or [folder]:
+            files += [f"{training}/segments/{segment}" for segment in segments]
+        for tile in tiles:
+            files += training_products(tile)
+    return files
+
+
+def training_products(folder, network="model.safetensors"):
+    """Files of one training."""
+    names = (network, "history.csv", "training.json", "checkpoints")
+    return [f"{folder}/{name}" for name in names]
+
+
+def sweep_products():
+    """The comparisons of all networks of sweeps, where there are sweeps."""
+    names = ("comparison.csv", "comparison_by_image.csv") if SWEEPS else ()
+    return [f"results/{name}" for name in names]
+
+
 def redraws():
     """Every network's pictures; those of sweeps where asked for."""
     folder = "results/{image}/{field}"

@@ -62,7 +62,13 @@ def classifier_minutes(wildcards, threads, attempt):
     )
 
 
-def every_classifier(pattern):
+CLASSIFIER_PRODUCTS = (
+    *("model.safetensors", "history.csv", "training.json", "checkpoints"),
+    *("metrics.json", "predictions.csv", "confusion.png", "wrong.png", "curve.png"),
+)
+
+
+def every_classifier(pattern, **others):
     """Names of files, one for each classifier; there has to be one."""
 
     def names(wildcards):
@@ -71,6 +77,6 @@ def every_classifier(pattern):
                 "config.yaml: classifiers: missing; expected at least one set of pictures; add"
                 " one, as docs/classifier.md shows"
             )
-        return expand(pattern, classifier=config["classifiers"])
+        return expand(pattern, classifier=config["classifiers"], **others)
 
     return names

@@ -62,6 +62,14 @@ def every_table(pattern):
     return names
 
 
+def every_table_network(wildcards):
+    """Files of all networks of tables, of further sizes too, but for plots."""
+    names = ("metrics.json", "predictions.csv")
+    folders = [f"results/tables/{network}" for network in TABLE_NETWORKS]
+    measured = [f"{folder}/{name}" for folder in folders for name in names]
+    return measured + [file for folder in folders for file in training_products(folder)]
+
+
 def table_sizes(pattern, table):
     """Names of files, one for each network of a table that has several."""
     return (

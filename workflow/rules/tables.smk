@@ -5,7 +5,7 @@ rule tables:
     input:
         "results/tables/report.html",
         every_table("results/tables/{network}/plot.png"),
-        every_table("results/tables/{network}/predictions.csv"),
+        every_table_network,
 
 
 rule train_table:
