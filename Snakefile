@@ -61,7 +61,7 @@ onstart:
     write_batches_down()
 
 
-# Also after a run that failed, or had nothing to do: neither `onsuccess` nor `onerror` is called then.
+# At exit, because a run that has nothing to do calls neither `onsuccess` nor `onerror`.
 if workflow.is_main_process:
     atexit.register(results_manifest.keep_manifest, workflow)
 
