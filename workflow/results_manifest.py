@@ -102,7 +102,7 @@ def keep_manifest(workflow: Any, results: Path = Path("results")) -> None:
 
     try:
         update_manifest(results, made, can_be_made)
-    except NeuralfieldError as error:
+    except (NeuralfieldError, OSError) as error:
         print(f"The manifest of results is not up to date. {error}", file=sys.stderr)
 
 

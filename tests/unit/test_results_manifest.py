@@ -3,12 +3,13 @@
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import check
 import pytest
 
 import results_manifest
-from results_manifest import NAME, Made, update_manifest
+from results_manifest import NAME, Made, keep_manifest, update_manifest
 
 RULES = {
     "tiny/resized.png": "resize",
@@ -185,3 +186,17 @@ def test_a_damaged_manifest_is_named_and_no_innocent_file(run, capsys):
 def test_without_a_manifest_the_message_says_how_to_get_one(tmp_path, capsys):
     assert check.main(["--results", str(tmp_path)]) == 1
     assert "manifest.json: there is no such file; expected" in capsys.readouterr().err
+
+
+def test_a_manifest_that_cannot_be_written_is_reported_and_fails_nothing(tmp_path, capsys):
+    (tmp_path / NAME).mkdir()
+    dag = SimpleNamespace(jobs=[])
+    keep_manifest(SimpleNamespace(dag=dag, dryrun=False, rules=[]), tmp_path)
+    said = capsys.readouterr().err
+    assert said.startswith("The manifest of results is not up to date.") and said.count("\n") == 1
+    assert "move the folder away that is in its place" in said
+
+
+def test_a_dry_run_writes_no_manifest(tmp_path):
+    keep_manifest(SimpleNamespace(dag=SimpleNamespace(jobs=[]), dryrun=True), tmp_path)
+    assert not list(tmp_path.iterdir())
