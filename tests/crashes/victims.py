@@ -237,7 +237,9 @@ class FinishedWorkflow:
         cut = settings["fields"]["siren"] | {"training": {"segments": 2}}
         layers = [
             {"name": "a", "layer_type": "Linear", "shape": [3, 2], "weights": [0.1] * 6},
-            {"name": "b", "layer_type": "Sigmoid"},
+            {"name": "b", "layer_type": "Tanh"},
+            {"name": "c", "layer_type": "Linear", "shape": [2, 3], "weights": [0.2] * 6},
+            {"name": "d", "layer_type": "Sigmoid"},
         ]
         self.workspace.path("model.json").write_text(json.dumps({"layers": layers}))
         settings["fields"] = {
