@@ -25,6 +25,7 @@ container: "docker://python:3.13-slim"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/common_kept.smk"
 
 
 # Every product that results/README.md names: Snakemake makes again only what is a target.
@@ -36,6 +37,7 @@ rule all:
         sweep_products(),
         image_products(),
         network_products(),
+        incomplete_again(network_folders),
         redraws(),
         films(SINGLE_RUNS + sweeps.all_runs(sweep for sweep in SWEEPS if sweep.timelapse)),
 
@@ -59,6 +61,7 @@ onstart:
         logger.info(f"Files went with them ({len(gone)}): what is to be made is settled again.")
         orphans.begin_again(workflow)
     write_batches_down()
+    mark_forced_trainings()
 
 
 # At exit, because a run that has nothing to do calls neither `onsuccess` nor `onerror`.

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from neuralfield.device import available_cores, require_cores, select_device
 from neuralfield.fit import Run, Training, fit_batch, publish_results
 from neuralfield.heat import guard_card
+from neuralfield.kept import FOLDER_NAME
 
 # they stand beside this file, which Snakemake runs from elsewhere with this folder on the path
 from train import read_task
-from training_job import ProgressBar, when_to_leave_s
+from training_job import ProgressBar, logging_kept_results, when_to_leave_s
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -82,7 +83,8 @@ def main(members: Sequence[Member], *, threads: int, name: str) -> None:
         require_cores(training["threads"])
     cores = min(threads, available_cores())
     device = select_device(training["device"])
-    with BatchProgress(name, training["steps"]) as progress:
+    kept_folders = [member.folder / FOLDER_NAME for member in members]
+    with BatchProgress(name, training["steps"]) as progress, logging_kept_results(kept_folders):
         trainings = []
         heat = guard_card(
             training.get("max_temperature_celsius"), device, partial(progress.say, name=name)
@@ -98,17 +100,17 @@ def main(members: Sequence[Member], *, threads: int, name: str) -> None:
                 partial(progress.say, name=member.name),
                 leave_at_s,
                 heat,
+                member.folder / FOLDER_NAME,
             )
-            publish = partial(
-                publish_results,
-                model=member.folder / "model.safetensors",
-                history=member.folder / "history.csv",
-                checkpoints=member.folder / "checkpoints",
-                record=member.folder / "training.json",
-                run=run,
-            )
+            outputs = {
+                "model": member.folder / "model.safetensors",
+                "history": member.folder / "history.csv",
+                "checkpoints": member.folder / "checkpoints",
+                "record": member.folder / "training.json",
+            }
+            publish = partial(publish_results, **outputs, run=run)
             task = read_task(member.pixels, member.facts, member.field, member.training)
-            trainings.append(Training(task, run, publish, name=member.name))
+            trainings.append(Training(task, run, publish, name=member.name, outputs=outputs))
         fit_batch(trainings, min(cores, len(members)))
 
 

@@ -1,10 +1,11 @@
 """What the scripts that train have in common: limits, progress, and where outputs go."""
 
+import contextlib
 import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -12,8 +13,10 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from neuralfield.device import available_cores, require_cores, select_device
-from neuralfield.fit import Run, fit, publish_results, publish_segment
+from neuralfield.errors import NeuralfieldError
+from neuralfield.fit import Publish, Run, fit, publish_results, publish_segment
 from neuralfield.heat import guard_card
+from neuralfield.kept import FOLDER_NAME, has_kept_results
 from neuralfield.task import Measure, Task
 from neuralfield.time_limit import leaving_time_s
 
@@ -118,6 +121,20 @@ def when_to_leave_s(training: Mapping[str, Any]) -> float:
     )
 
 
+@contextlib.contextmanager
+def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
+    """Log, where a training fails, which results of earlier trainings are not lost."""
+    try:
+        yield
+    except NeuralfieldError:
+        for folder in filter(has_kept_results, folders):
+            log.info(
+                f"{folder} keeps the results of the training that ended before: they are published"
+                " again as soon as its settings and data are what they were"
+            )
+        raise
+
+
 def teach(
     make_task: Callable[[], Task],
     *,
@@ -134,6 +151,9 @@ def teach(
     earlier_segment: Path | None = None,
 ) -> None:
     """Train until the end of a segment; the last one writes the network.
+
+    What is published is kept beside the state too, and where the same training has ended before it
+    is published again from there.
 
     Parameters
     ----------
@@ -159,9 +179,12 @@ def teach(
     leave_at_s = when_to_leave_s(training)
     if "threads" in training:  # --cores may have lowered what it was asked for
         require_cores(training["threads"])
-    task = make_task()
-    steps = task.training.steps
-    with Progress(name, steps, task.measure) as progress:
+    kept_folder = state.with_name(FOLDER_NAME)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(logging_kept_results([kept_folder]))
+        task = make_task()
+        steps = task.training.steps
+        progress = stack.enter_context(Progress(name, steps, task.measure))
         device = select_device(training["device"])
         run = Run(
             device,
@@ -173,18 +196,21 @@ def teach(
             progress.say,
             leave_at_s,
             guard_card(training.get("max_temperature_celsius"), device, progress.say),
+            kept_folder,
         )
+        publish: Publish
         if segment_folder:
+            outputs = {"segment_folder": segment_folder}
             publish = partial(publish_segment, segment_folder=segment_folder)
         else:
             assert model and history and checkpoints and record
-            publish = partial(
-                publish_results,
-                model=model,
-                history=history,
-                checkpoints=checkpoints,
-                record=record,
-                run=run,
-            )
+            outputs = {
+                "model": model,
+                "history": history,
+                "checkpoints": checkpoints,
+                "record": record,
+            }
+            publish = partial(publish_results, **outputs, run=run)
         until_step = steps * segment // training.get("segments", 1)
-        fit(task, run, publish, until_step=until_step, earlier_segment=earlier_segment)
+        earlier = earlier_segment
+        fit(task, run, publish, until_step=until_step, earlier_segment=earlier, outputs=outputs)

@@ -7,7 +7,7 @@ import json
 import math
 import platform
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,12 +17,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from neuralfield import __version__
-from neuralfield.checkpoint import load_arrays, save_arrays, snapshot_path
+from neuralfield.checkpoint import fingerprint, load_arrays, save_arrays, snapshot_path
 from neuralfield.device import keep_freed_memory, require_cores, require_memory, to_host
 from neuralfield.engines.batch import EngineBatch
 from neuralfield.errors import CheckpointError, DivergenceError
 from neuralfield.files import write_atomically
 from neuralfield.interruption import StopSignals
+from neuralfield.kept import KeptResults
 from neuralfield.lockstep import Member, advance_all
 from neuralfield.run import Run
 from neuralfield.snapshots import save_network, save_snapshot, snapshot_reader
@@ -49,6 +50,9 @@ class Training:
         Folder written by `publish_segment`, to start from.
     name : str
         What an error calls it, where it is one of several.
+    outputs : mapping of str to Path, optional
+        The files and folders that `publish` writes, by name. They are kept in ``run.kept_folder``
+        and published from there at once where the same training has ended before.
     """
 
     task: Task
@@ -57,6 +61,7 @@ class Training:
     until_step: int | None = None
     earlier_segment: Path | None = None
     name: str = ""
+    outputs: Mapping[str, Path] | None = None
 
 
 def fit(
@@ -66,12 +71,13 @@ def fit(
     *,
     until_step: int | None = None,
     earlier_segment: Path | None = None,
+    outputs: Mapping[str, Path] | None = None,
 ) -> None:
     """Train up to a step, going on from wherever an earlier attempt was interrupted.
 
     Parameters
     ----------
-    task, run, publish, until_step, earlier_segment
+    task, run, publish, until_step, earlier_segment, outputs
         See `Training`.
 
     Raises
@@ -84,7 +90,7 @@ def fit(
     ResourceError
         More threads than cores, or too little memory.
     """
-    fit_batch([Training(task, run, publish, until_step, earlier_segment)])
+    fit_batch([Training(task, run, publish, until_step, earlier_segment, outputs=outputs)])
 
 
 def fit_batch(trainings: Sequence[Training], side_by_side: int = 1) -> None:
@@ -105,7 +111,7 @@ def fit_batch(trainings: Sequence[Training], side_by_side: int = 1) -> None:
         As in `fit`; the states of all are saved.
     DivergenceError
         One has diverged for the second time; the others have been trained to their ends, and their
-        states are saved. Nothing is published.
+        states are saved. Only those are published that had ended before, and were kept.
     ResourceError
         More threads than cores, or too little memory.
     """
@@ -125,18 +131,22 @@ def fit_batch(trainings: Sequence[Training], side_by_side: int = 1) -> None:
         # in one order everywhere, so that no two batches wait for each other
         for member in sorted(members, key=lambda member: member.folder.folder):
             stack.enter_context(member.folder.locked(stop))
-        for training, member in zip(trainings, members, strict=True):
+        both = [
+            (training, member)
+            for training, member in zip(trainings, members, strict=True)
+            if not _publish_kept(training, member)
+        ]
+        if not both:
+            return
+        trainings, members = map(list, zip(*both, strict=True))
+        for training, member in both:
             member.folder.forget_other_runs()
             _resume(member, training.earlier_segment)
         engines = EngineBatch(run.device, side_by_side)
         stack.callback(engines.close)
         advance_all(members, run, engines, stop)
         _raise_failures(trainings, members)
-
-        def publish(place: int) -> None:
-            trainings[place].publish(members[place].trainer, members[place].folder)
-
-        engines.each(publish, len(members))
+        engines.each(lambda place: _publish(*both[place]), len(both))
 
 
 def _make_member(training: Training, stack: ExitStack) -> Member:
@@ -147,6 +157,28 @@ def _make_member(training: Training, stack: ExitStack) -> Member:
     folder = StateFolder(run.state_folder, name, run.note)
     until_step = task.training.steps if training.until_step is None else training.until_step
     return Member(trainer, folder, run, until_step)
+
+
+def _publish_kept(training: Training, member: Member) -> bool:
+    """Publish what the same training has left when it ended before; whether there was anything."""
+    kept = _kept_results(training, member)
+    return kept is not None and kept.restore(training.outputs or {})
+
+
+def _publish(training: Training, member: Member) -> None:
+    training.publish(member.trainer, member.folder)
+    kept = _kept_results(training, member)
+    if kept is not None:
+        is_last = member.until_step == training.task.training.steps
+        kept.keep(training.outputs or {}, is_last=is_last)
+
+
+def _kept_results(training: Training, member: Member) -> KeptResults | None:
+    folder = training.run.kept_folder
+    if folder is None or training.outputs is None:
+        return None
+    run = fingerprint(member.folder.run, training.task.record())
+    return KeptResults(folder, run, member.until_step, training.run.say)
 
 
 def _raise_failures(trainings: Sequence[Training], members: Sequence[Member]) -> None:

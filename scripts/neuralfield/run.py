@@ -34,6 +34,8 @@ class Run:
         When to save and leave, as `time.monotonic` has it.
     heat : HeatGuard, optional
         Pauses the training while the card is too hot.
+    kept_folder : Path, optional
+        Where the results stay when they are published; see `neuralfield.kept`.
     """
 
     device: Device
@@ -45,6 +47,7 @@ class Run:
     say: Callable[[str], None] = print
     leave_at_s: float = math.inf
     heat: HeatGuard | None = None
+    kept_folder: Path | None = None
     notes: list[str] = field(default_factory=list)
 
     def note(self, line: str) -> None:

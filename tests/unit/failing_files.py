@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
-CALLS = ("mkdir", "open", "write", "fsync", "close", "replace", "unlink", "rmdir")
+CALLS = ("mkdir", "open", "write", "fsync", "close", "link", "replace", "unlink", "rmdir")
 """Everything in `os` that changes a file or folder; `pathlib` and `shutil` go through it too."""
 
 ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO, errno.EROFS)

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,6 +48,7 @@ def tiled(tmp_path_factory) -> Workspace:
     said = workspace.succeed(f"{tile}/model.safetensors")
     assert "slope, siren, 0_1: going on from the state saved after step" in said
     workspace.path(f"{tile}/model.safetensors").rename(workspace.path("killed.safetensors"))
+    shutil.rmtree(workspace.path(f"{tile}/.kept"))
     workspace.succeed()
     return workspace
 

@@ -5,6 +5,7 @@ rule classifiers:
     input:
         "results/classifiers/report.html",
         every_classifier("results/classifiers/{classifier}/{product}", product=CLASSIFIER_PRODUCTS),
+        incomplete_again(classifier_folders),
 
 
 rule train_classifier:

@@ -6,6 +6,7 @@ rule tables:
         "results/tables/report.html",
         every_table("results/tables/{network}/plot.png"),
         every_table_network,
+        incomplete_again(table_folders),
 
 
 rule train_table:

@@ -1,0 +1,173 @@
+"""No result is lost: what is deleted comes back with the same bytes when a command is repeated."""
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from workspace import Workspace, clean_environment
+
+ALL = ("all", "tables", "classifiers")
+MODEL = "results/tiny/siren/model.safetensors"
+
+
+def contents(workspace: Workspace) -> dict[str, str]:
+    """SHA-256 of every result, without hidden files."""
+    return {
+        str(path.relative_to(workspace.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(workspace.path("results").rglob("*"))
+        if path.is_file() and not re.search(r"/\.", str(path.relative_to(workspace.folder)))
+    }
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Workspace:
+    """One image and one network, finished; every test leaves it as it was."""
+    workspace = Workspace(tmp_path_factory.mktemp("small"))
+    del workspace.settings["fields"]["plain"]
+    workspace.settings["timelapse"]["formats"] = []
+    workspace.succeed()
+    return workspace
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory) -> Workspace:
+    """Each kind of result, finished."""
+    workspace = Workspace(tmp_path_factory.mktemp("full"))
+    workspace.settings["fields"]["plain"]["training"] = {"segments": 2}
+    workspace.settings["timelapse"]["formats"] = ["gif"]
+    workspace.settings["render"]["crops"] = {"eye": {"box": [0.25, 0, 0.5, 1], "size": 9}}
+    workspace.settings["sweeps"] = {"two": {"fields": ["siren"], "vary": {"random_seed": [0, 1]}}}
+    workspace.settings["sweeps"]["two"] |= {"batch": 2}
+    workspace.add_table()
+    workspace.settings["tables"]["slope"]["sizes"] = [[4]]
+    workspace.add_classifier()
+    workspace.succeed(*ALL)
+    return workspace
+
+
+def test_a_damaged_table_of_pixels_costs_no_network(small: Workspace):
+    """The run fails as often as it is repeated, and succeeds when the damage is mended."""
+    before = contents(small)
+    pixels = small.path("results/tiny/pixels.csv")
+    lines = pixels.read_text().splitlines(keepends=True)
+    lines[4] = re.sub(r",[^,]*\n", ",77\n", lines[4])
+    pixels.write_text("".join(lines))
+    for _ in range(2):
+        done = small.run()
+        assert done.returncode != 0, done.stdout
+        (line,) = set(re.findall(r"^train tiny siren: (.*)", done.stdout, re.MULTILINE))
+        assert line.startswith("results/tiny/pixels.csv: blue in line 5 is 77;")
+        assert "results/tiny/siren/.kept keeps the results" in done.stdout
+        assert not small.path(MODEL).exists()
+    pixels.unlink()
+    said = small.succeed()
+    assert "nothing has to be trained" in said
+    assert contents(small) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_forced_run_that_is_stopped_while_it_trains_costs_no_network(small: Workspace, how):
+    before = contents(small)
+    process = subprocess.Popen(
+        small.command("-F"),
+        cwd=small.folder,
+        env=clean_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline_s = time.monotonic() + 120
+    while small.path(MODEL).exists():  # the job deletes it when it starts
+        assert time.monotonic() < deadline_s and process.poll() is None
+        time.sleep(0.001)
+    os.killpg(process.pid, how)
+    process.wait()
+    assert not small.path(MODEL).exists()
+    small.succeed()
+    assert contents(small) == before
+
+
+@pytest.mark.slow
+def test_forced_trainings_take_their_steps(small: Workspace):
+    said = small.succeed("--forcerun", "train", "--", MODEL)
+    assert "nothing has to be trained" not in said
+    small.path(MODEL).unlink()
+    assert "nothing has to be trained" in small.succeed()
+
+
+@pytest.mark.slow
+def test_a_damaged_network_fails_its_renders_and_comes_back(small: Workspace):
+    before = contents(small)
+    model = small.path(MODEL)
+    content = bytearray(model.read_bytes())
+    content[-1] ^= 1
+    model.write_bytes(content)
+    for _ in range(2):
+        done = small.run()
+        assert done.returncode != 0, done.stdout
+        assert re.search(rf"^render tiny siren 8: {MODEL}: .*remove it", done.stdout, re.MULTILINE)
+        kept = [name for name in before if re.search("pixels|history|training|checkp", name)]
+        assert {name: contents(small)[name] for name in kept} == {n: before[n] for n in kept}
+    model.unlink()
+    small.succeed()
+    assert contents(small) == before
+
+
+@pytest.mark.slow
+def test_a_damaged_classifier_comes_back(full: Workspace):
+    before = contents(full)
+    model = full.path("results/classifiers/bars/model.safetensors")
+    content = bytearray(model.read_bytes())
+    content[-1] ^= 1
+    model.write_bytes(content)
+    for _ in range(2):
+        done = full.run("classifiers")
+        assert done.returncode != 0, done.stdout
+        assert re.search(r"^evaluate_classifier bars: .*remove it", done.stdout, re.MULTILINE)
+    model.unlink()
+    full.succeed("classifiers")
+    assert contents(full) == before
+
+
+@pytest.mark.slow
+def test_every_result_is_a_target(full: Workspace):
+    said = full.succeed("--dry-run", "-F", *ALL)
+    inputs = re.findall(
+        rf"^(?:local)?rule (?:{'|'.join(ALL)}):\n    input: (.*)", said, re.MULTILINE
+    )
+    assert len(inputs) == len(ALL)
+    targets = {Path(name) for line in inputs for name in line.split(", ")}
+    written = {Path(name) for name in contents(full)} - {Path("results/batches.jsonl")}
+    lost = [path for path in written if not targets & {path, *path.parents}]
+    assert not lost
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_every_deleted_file_comes_back_with_the_same_bytes(full: Workspace, part: int):
+    before = contents(full)
+    for name in [name for name in before if name != "results/batches.jsonl"][part::4]:
+        full.path(name).unlink()
+    full.succeed(*ALL)
+    assert contents(full) == before
+    assert full.planned(*ALL) == {}
+
+
+def test_a_folder_that_has_lost_a_file_is_made_again(small: Workspace):
+    for name, rule in (("checkpoints/step_00000020.safetensors", "train"), ("comparison", None)):
+        path = small.path(f"results/tiny/siren/{name}")
+        if path.is_dir():
+            path, rule = next(path.iterdir()), "evaluate"
+        away = path.rename(small.path("away"))
+        try:
+            assert rule in small.planned(), path
+        finally:
+            shutil.move(away, path)
+    assert small.planned() == {}
