@@ -286,7 +286,7 @@ def changed_pixels(workspace: Workspace) -> Iterator[None]:
     if table.exists():
         lines = table.read_text().splitlines()
         position, _, value = lines[4].rpartition(",")
-        lines[4] = f"{position},{(int(value) + 1) % 256}"
+        lines[4] = f"{position},{0.25 if value == '0.5' else 0.5}"
         table.write_text("\n".join(lines) + "\n")
     yield
     table.unlink(missing_ok=True)
