@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -33,6 +34,9 @@ MADE_WITH_A_CLOCK = {
     "metrics.json",
     "training.json",
     "manifest.json",
+    "comparison.csv",
+    "comparison_by_image.csv",
+    "state.safetensors",
 }
 """Results that hold seconds: it is compared whether they are there. history.csv is compared without
 its seconds."""
@@ -204,8 +208,8 @@ class FinishedWorkflow:
         shutil.copytree(self.folder, self.copy)
 
     def restore(self) -> None:
-        """Bring everything back to how it was when the copy was made."""
-        shutil.rmtree(self.folder)
+        """Put what is there aside, and bring everything back to how it was copied."""
+        self.folder.rename(self.folder.with_name(f"broken_{time.time_ns()}"))
         shutil.copytree(self.copy, self.folder)
 
     def start(self, *arguments: str) -> subprocess.Popen:
