@@ -239,7 +239,7 @@ def _kill_finished(
             seen.update(running)
             return aim in running.values() if cause == FORCE_ONE else len(seen) > jobs_before
 
-        _wait_until(is_aimed_at, process, pause_s=0.01)
+        _wait_until(is_aimed_at, process, pause_s=0.05)
         time.sleep(choose.uniform(0, JOB_S))
         jobs = victim.running_jobs(process.pid)
         is_alive = process.poll() is None
