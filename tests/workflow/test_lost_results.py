@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -63,7 +62,8 @@ def test_a_damaged_table_of_pixels_costs_no_network(small: Workspace):
         assert done.returncode != 0, done.stdout
         (line,) = set(re.findall(r"^train tiny siren: (.*)", done.stdout, re.MULTILINE))
         assert line.startswith("results/tiny/pixels.csv: blue in line 5 is 77;")
-        assert "results/tiny/siren/.kept keeps the results" in done.stdout
+        log = small.path("logs/tiny/siren/train.log").read_text()
+        assert "results/tiny/siren/.kept keeps the results" in log
         assert not small.path(MODEL).exists()
     pixels.unlink()
     said = small.succeed()
@@ -160,14 +160,17 @@ def test_every_deleted_file_comes_back_with_the_same_bytes(full: Workspace, part
     assert full.planned(*ALL) == {}
 
 
-def test_a_folder_that_has_lost_a_file_is_made_again(small: Workspace):
-    for name, rule in (("checkpoints/step_00000020.safetensors", "train"), ("comparison", None)):
-        path = small.path(f"results/tiny/siren/{name}")
-        if path.is_dir():
-            path, rule = next(path.iterdir()), "evaluate"
-        away = path.rename(small.path("away"))
-        try:
-            assert rule in small.planned(), path
-        finally:
-            shutil.move(away, path)
+def test_folders_that_have_lost_a_file_are_made_again(small: Workspace):
+    folder = small.path("results/tiny/siren")
+    lost = [folder / "checkpoints/step_00000020.safetensors", folder / "comparison/redraw.png"]
+    for number, path in enumerate(lost):
+        path.rename(small.path(f"away_{number}"))
+    try:
+        said = small.succeed("--dry-run")
+    finally:
+        for number, path in enumerate(lost):
+            small.path(f"away_{number}").rename(path)
+    for name, rule in (("checkpoints", "train"), ("comparison", "evaluate")):
+        assert f"results/tiny/siren/{name} has lost files: it is made again." in said
+        assert re.search(rf"^{rule} +1$", said, re.MULTILINE)
     assert small.planned() == {}
