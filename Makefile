@@ -18,7 +18,7 @@ export XDG_CACHE_HOME := $(shell cache="$${XDG_CACHE_HOME:-$$HOME/.cache}"; \
 	|| { rm -f "$$probe" 2>/dev/null; echo "$(CURDIR)/.snakemake/cache"; })
 
 .DEFAULT_GOAL := help
-.PHONY: help run tables classifiers test test-all fuzz test-cluster verify lint format clean
+.PHONY: help run tables classifiers test test-all fuzz test-cluster verify check lint format clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -49,6 +49,9 @@ test-cluster: $(VENV)/installed-slurm ## run the workflow on a SLURM of this mac
 
 verify: $(VENV)/installed ## make the shipped results anew, elsewhere, and compare checksums
 	$(BIN)/python verification/verify.py --cores $(CORES) $(ARGS)
+
+check: $(VENV)/installed ## find results that are damaged, changed or missing since they were made
+	$(BIN)/python verification/check.py $(ARGS)
 
 lint: $(VENV)/installed-test ## check style, types and the workflow
 	$(BIN)/ruff check .

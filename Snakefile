@@ -1,5 +1,6 @@
 """Teach small neural networks to draw pictures; see README.md, and config.yaml for the settings."""
 
+import atexit
 import sys
 from pathlib import Path
 
@@ -65,6 +66,11 @@ onstart:
     require_writable_results()
     write_batches_down()
     mark_forced_trainings()
+
+
+# At exit, because a run that has nothing to do calls neither `onsuccess` nor `onerror`.
+if workflow.is_main_process:
+    atexit.register(results_manifest.keep_manifest, workflow)
 
 
 onsuccess:

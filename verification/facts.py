@@ -16,8 +16,8 @@ from safetensors.numpy import load_file
 CELLS = 4
 """A picture is remembered by its mean values in 4 x 4 cells."""
 
-OF_THIS_RUN_ALONE = {"report.html", "summary.csv", "training.json"}
-"""Results that hold seconds or the machine's name; their numbers are compared in metrics.json."""
+OF_THIS_RUN_ALONE = {"report.html", "summary.csv", "training.json", "manifest.json"}
+"""Results that hold times or the machine's name; their numbers are compared in metrics.json."""
 
 MEASURED = (
     "width",

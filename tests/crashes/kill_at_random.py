@@ -2,6 +2,7 @@
 
     python tests/crashes/kill_at_random.py --kills 100
     python tests/crashes/kill_at_random.py --kills 20 --device gpu
+    python tests/crashes/kill_at_random.py --kills 100 --finished
 
 Each process is killed by SIGKILL at a random moment of its life and started again in the same
 folder, until one is quick enough to finish; then all results are compared, and the next run starts
@@ -9,6 +10,10 @@ in a new folder. Some kills wait until a file, or the results, are being written
 killed with its jobs, or alone, so that they go on as orphans. Only kills that hit a living process
 count. Where Snakemake is not installed, all kills go to trainings. Ends with 1 if any result is
 another one.
+
+With --finished, Snakemake is killed while it makes results again that were finished: forced to, or
+because an image, a table of pixels or a setting changed. Kills are aimed at jobs of each rule in
+turn. The change is then taken back, and the plain command has to end with all results as they were.
 """
 
 import argparse
@@ -16,18 +21,24 @@ import contextlib
 import importlib.util
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from victims import (
+    CAUSES,
+    FORCE_ALL,
+    FORCE_ONE,
     LOG,
+    FinishedWorkflow,
     SendSignal,
     Training,
     Victim,
@@ -50,7 +61,23 @@ SHARE_AT_THE_END = 0.05
 
 END_S = 0.05
 WRITE_PATIENCE_S = 0.5
-PATIENCE_S = 300
+PATIENCE_S = 900
+
+
+SIGNALS: dict[str, tuple[SendSignal, signal.Signals]] = {
+    "SIGKILL to Snakemake and its jobs": (os.killpg, signal.SIGKILL),
+    "SIGKILL to Snakemake": (os.kill, signal.SIGKILL),
+    "SIGINT to Snakemake and its jobs (Ctrl-C)": (os.killpg, signal.SIGINT),
+    "SIGTERM to Snakemake and its jobs": (os.killpg, signal.SIGTERM),
+    "SIGTERM to Snakemake": (os.kill, signal.SIGTERM),
+}
+KILL_OF_A_JOB = "SIGKILL to a job"
+SHARE_OF_FORCED_RULES = 0.6
+MOST_JOBS_BEFORE_A_KILL = 5
+JOB_S = 1.0
+"""A kill strikes at most that long after the job was seen."""
+
+MOST_KILLS_IN_A_ROW = 4
 
 
 class PromiseBroken(Exception):
@@ -70,24 +97,31 @@ class Tally:
 
     def __init__(self) -> None:
         self.kills: Counter[str] = Counter()
+        self.causes: Counter[str] = Counter()
+        self.rules: Counter[str] = Counter()
         self.missed = self.whole_runs = self.files_compared = 0
 
     def table(self) -> str:
-        """A line for each phase that was hit."""
-        lines = [f"{count:5}  {phase}" for phase, count in sorted(self.kills.items())]
-        return "\n".join(["kills  what they hit", *lines, f"{self.kills.total():5}  in all"])
+        """A line for each phase that was hit, and for each cause and rule where there are some."""
+        blocks = [("what they hit", self.kills), ("cause", self.causes), ("rule", self.rules)]
+        lines = []
+        for title, counts in blocks:
+            if counts:
+                lines += [f"kills  {title}"]
+                lines += [f"{count:5}  {name}" for name, count in sorted(counts.items())]
+        return "\n".join([*lines, f"{self.kills.total():5}  in all"])
 
 
-def kill_repeatedly(victim: Victim, kills: int, folder: Path, choose: random.Random) -> Tally:
+def kill_repeatedly(victim: Victim, kills: int, choose: random.Random, folder: Path) -> Tally:
     """Kill until as many kills have hit, then let the last run finish.
 
     Parameters
     ----------
     victim : Victim
     kills : int
+    choose : random.Random
     folder : Path
         An empty one; each run gets a folder in it.
-    choose : random.Random
 
     Raises
     ------
@@ -117,6 +151,118 @@ def kill_repeatedly(victim: Victim, kills: int, folder: Path, choose: random.Ran
         tally.files_compared += len(expected)
         if tally.kills.total() >= kills:
             return tally
+
+
+def kill_over_finished(
+    victim: FinishedWorkflow,
+    kills: int,
+    choose: random.Random,
+    aims: Sequence[str] = (),
+) -> Tally:
+    """Kill Snakemake while it makes finished results again; the plain command then mends all.
+
+    Parameters
+    ----------
+    victim : FinishedWorkflow
+    kills : int
+    choose : random.Random
+    aims : sequence of str
+        Rules to force and to aim at, one for each kill; by default whatever was hit least.
+
+    Raises
+    ------
+    PromiseBroken
+        After all kills: results that were found broken are put back in between.
+    """
+    _let_finish(victim.start(), victim.folder, "the first run")
+    victim.keep_copy()
+    expected = digests(victim.results)
+    tally = Tally()
+    broken = []
+    while tally.kills.total() < kills:
+        history, sessions = [], []
+        for _ in range(min(choose.randint(1, MOST_KILLS_IN_A_ROW), kills - tally.kills.total())):
+            aim = aims[tally.kills.total()] if aims else None
+            history.append(_kill_finished(victim, aim, sessions, choose, tally))
+        name = " / ".join(history)
+        print(f"{tally.kills.total():4}  {name}", flush=True)
+        try:
+            process = victim.start()
+            sessions.append(process.pid)
+            _let_finish(process, victim.folder, name)
+            _wait_for_orphans(sessions, name)
+            _compare(digests(victim.results), expected, name)
+            if findings := victim.findings():
+                raise PromiseBroken(f"{name}: make check: {findings[0]}")
+        except PromiseBroken as error:
+            print(error, flush=True)
+            broken.append(name)
+            _wait_for_orphans(sessions, name)
+            victim.restore()
+        tally.whole_runs += 1
+        tally.files_compared += len(expected)
+    if broken:
+        raise PromiseBroken(f"{tally.table()}\n{len(broken)} broken: {'; '.join(broken)}")
+    return tally
+
+
+def _kill_finished(
+    victim: FinishedWorkflow,
+    aim: str | None,
+    sessions: list[int],
+    choose: random.Random,
+    tally: Tally,
+) -> str:
+    """Kill once, and say how."""
+    cause, arguments = FORCE_ONE, []
+    if aim is None:
+        if choose.random() > SHARE_OF_FORCED_RULES:
+            cause = choose.choice(sorted(CAUSES.keys() - {FORCE_ONE}))
+        aim = min(
+            sorted(set(victim.rules.values())),
+            key=lambda rule: (tally.rules[rule], choose.random()),
+        )
+    if cause == FORCE_ONE:
+        arguments = ["--forcerun", aim]
+    elif cause == FORCE_ALL:
+        arguments = ["--forceall"]
+    jobs_before = choose.randrange(MOST_JOBS_BEFORE_A_KILL)
+    way = choose.choice([*sorted(SIGNALS), KILL_OF_A_JOB])
+    seen: set[int] = set()
+
+    with CAUSES[cause](victim.workspace):
+        process = victim.start(*arguments)
+        sessions.append(process.pid)
+
+        def is_aimed_at() -> bool:
+            running = victim.running_jobs(process.pid)
+            seen.update(running)
+            return aim in running.values() if cause == FORCE_ONE else len(seen) > jobs_before
+
+        _wait_until(is_aimed_at, process, pause_s=0.05)
+        time.sleep(choose.uniform(0, JOB_S))
+        jobs = victim.running_jobs(process.pid)
+        is_alive = process.poll() is None
+        if way == KILL_OF_A_JOB:
+            for pid in [*jobs][:1]:
+                _signal(os.kill, pid, signal.SIGKILL)
+        else:
+            send, number = SIGNALS[way]
+            _signal(send, process.pid, signal.SIGSTOP)  # time stands still while we look
+            jobs = victim.running_jobs(process.pid)
+            _signal(send, process.pid, number)
+            _signal(send, process.pid, signal.SIGCONT)
+        code = process.wait(timeout=PATIENCE_S)
+        if choose.random() < 0.5:
+            _wait_for_orphans(sessions, aim)
+    hit = ", ".join(sorted(set(jobs.values()))) or "between jobs"
+    if code == 0 or not is_alive or (way == KILL_OF_A_JOB and not jobs):
+        tally.missed += 1
+        return f"{cause}: missed"
+    tally.kills[way] += 1
+    tally.causes[cause] += 1
+    tally.rules.update(set(jobs.values()) or {"between jobs"})
+    return f"{cause}: {way}: {hit}"
 
 
 def _run_alone(victim: Victim, folder: Path) -> Life:
@@ -166,11 +312,14 @@ def _kill_once(
 
 
 def _wait_until(
-    happens: Callable[[], bool], process: subprocess.Popen, patience_s: float = PATIENCE_S
+    happens: Callable[[], bool],
+    process: subprocess.Popen,
+    patience_s: float = PATIENCE_S,
+    pause_s: float = 0.0002,
 ) -> None:
     deadline_s = time.monotonic() + patience_s
     while process.poll() is None and not happens() and time.monotonic() < deadline_s:
-        time.sleep(0.0002)
+        time.sleep(pause_s)
 
 
 def _signal(send: SendSignal, pid: int, number: signal.Signals) -> None:
@@ -208,10 +357,42 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=100, help="that must hit (default: 100)")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--finished", action="store_true", help="kill while results are made again")
     parser.add_argument("--seed", type=int, help="of the moments (default: a new one)")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(10**6)
     choose = random.Random(seed)
+    for name, kills, campaign in _plan(given, choose):
+        print(f"{name} on the {given.device}: {kills} kills, --seed {seed}", flush=True)
+        started_s = time.monotonic()
+        folder = Path(tempfile.mkdtemp(prefix="kills_"))
+        try:
+            tally = campaign(folder)
+        except PromiseBroken as broken:
+            print(f"{broken}\nThe folder is kept: {folder}")
+            return 1
+        shutil.rmtree(folder)
+        print(tally.table())
+        print(
+            f"{tally.whole_runs} runs finished between them, each with the bytes of the run left"
+            f" alone: {tally.files_compared} files compared by SHA-256,"
+            f" {time.monotonic() - started_s:.0f} s\n",
+            flush=True,
+        )
+    return 0
+
+
+def _plan(
+    given: argparse.Namespace, choose: random.Random
+) -> Iterator[tuple[str, int, Callable[[Path], Tally]]]:
+    """Yield the name, the number of kills and the function of each campaign."""
+    if given.finished:
+        yield (
+            "Snakemake over finished results",
+            given.kills,
+            lambda folder: kill_over_finished(FinishedWorkflow(folder), given.kills, choose),
+        )
+        return
     training_kills = given.kills
     if importlib.util.find_spec("snakemake"):
         training_kills = round(SHARE_OF_TRAININGS * given.kills)
@@ -222,22 +403,7 @@ def main() -> int:
     if given.kills > training_kills:
         plan.append((Workflow(given.device, steps), given.kills - training_kills))
     for victim, kills in plan:
-        print(f"{victim.name} on the {given.device}: {kills} kills, --seed {seed}", flush=True)
-        started_s = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="kills_") as folder:
-            try:
-                tally = kill_repeatedly(victim, kills, Path(folder), choose)
-            except PromiseBroken as broken:
-                print(broken)
-                return 1
-        print(tally.table())
-        print(
-            f"{tally.whole_runs} runs finished between them, each with the bytes of the run left"
-            f" alone: {tally.files_compared} files compared by SHA-256,"
-            f" {time.monotonic() - started_s:.0f} s\n",
-            flush=True,
-        )
-    return 0
+        yield victim.name, kills, partial(kill_repeatedly, victim, kills, choose)
 
 
 if __name__ == "__main__":

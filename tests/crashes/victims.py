@@ -1,28 +1,45 @@
-"""What is killed: a training, and Snakemake with the jobs it has started."""
+"""The processes that are killed: a training, and Snakemake with the jobs it has started."""
 
 import csv
 import fnmatch
 import hashlib
 import io
+import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import ClassVar, Protocol
 
 from train_and_draw import CHECKPOINT_INTERVAL_S, READY
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE.parent / "workflow"))  # where pytest has not put it there
+sys.path += [str(HERE.parent / "workflow"), str(HERE.parents[1] / "verification")]  # as pytest does
 
+from check import check  # noqa: E402
 from workspace import Workspace, clean_environment  # noqa: E402
 
+from neuralfield.errors import InputError  # noqa: E402
+
 LOG = "said.txt"
-MADE_WITH_A_CLOCK = {"report.html", "summary.csv", "metrics.json", "training.json"}
-"""Results that hold seconds; and history.csv, which is compared without them."""
+MADE_WITH_A_CLOCK = {
+    "report.html",
+    "summary.csv",
+    "metrics.json",
+    "training.json",
+    "manifest.json",
+    "comparison.csv",
+    "comparison_by_image.csv",
+    "state.safetensors",
+}
+"""Results that hold seconds: it is compared whether they are there. history.csv is compared without
+its seconds."""
 
 
 SendSignal = Callable[[int, signal.Signals], None]
@@ -155,6 +172,148 @@ class Workflow:
         return f"{jobs}, writing" if begun else jobs
 
 
+class FinishedWorkflow:
+    """Snakemake at work on results that are there already.
+
+    Parameters
+    ----------
+    folder : Path
+        An empty one.
+    small : bool
+        Only one image, one network and its render; otherwise results of every rule.
+    """
+
+    def __init__(self, folder: Path, *, small: bool = False) -> None:
+        self.folder, self.copy = folder / "work", folder / "copy"
+        self.folder.mkdir()
+        self.workspace = Workspace(self.folder)
+        self.workspace.settings["timelapse"] |= {"frames": 2, "formats": ["gif"]}
+        self.workspace.settings["training"] |= {"checkpoint_interval_s": CHECKPOINT_INTERVAL_S}
+        self.targets = ["all"]
+        if small:
+            del self.workspace.settings["fields"]["plain"]
+        else:
+            self._use_every_rule()
+        self.rules: dict[str, str] = {}
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results"
+
+    def keep_copy(self) -> None:
+        """Note what makes the results, which are finished, and copy all for `restore`."""
+        table = self.workspace.succeed(*self.targets, "--summary", "--quiet")
+        lines = [line.split("\t") for line in table.splitlines() if line.startswith("results/")]
+        self.rules = {line[3]: line[2] for line in lines}
+        shutil.copytree(self.folder, self.copy)
+
+    def restore(self) -> None:
+        """Put what is there aside, and bring everything back to how it was copied."""
+        self.folder.rename(self.folder.with_name(f"broken_{time.time_ns()}"))
+        shutil.copytree(self.copy, self.folder)
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        return _start(self.workspace.command(*self.targets, *arguments), self.folder)
+
+    def findings(self) -> list[InputError]:
+        """Return what is not as the manifest says."""
+        return check(self.results)[1]
+
+    def running_jobs(self, session: int) -> dict[int, str]:
+        """Rules of the jobs that run in a session, by process."""
+        found = {}
+        for pid in processes_of_session(session):
+            script = re.search(r"\S+/\.snakemake/scripts/tmp\w+\.\w+\.py", _command_of(pid))
+            try:  # Snakemake writes the job's log into it, too
+                text = Path(script[0]).read_text() if script else ""
+            except OSError:  # the job has just ended
+                continue
+            if log := re.search(r"logs/[^'\\]+?\.log", text):
+                found[pid] = self.rules[log[0]]
+        return found
+
+    def _use_every_rule(self) -> None:
+        self.workspace.add_table()
+        self.workspace.add_classifier()
+        self.targets += ["tables", "classifiers", "edges", "results/tiny/decoded.png"]
+        settings = self.workspace.settings
+        settings["tables"]["slope"] |= {"network": {"widths": [2]}, "sizes": [[3]]}
+        cut = settings["fields"]["siren"] | {"training": {"segments": 2}}
+        layers = [
+            {"name": "a", "layer_type": "Linear", "shape": [3, 2], "weights": [0.1] * 6},
+            {"name": "b", "layer_type": "Tanh"},
+            {"name": "c", "layer_type": "Linear", "shape": [2, 3], "weights": [0.2] * 6},
+            {"name": "d", "layer_type": "Sigmoid"},
+        ]
+        self.workspace.path("model.json").write_text(json.dumps({"layers": layers}))
+        settings["fields"] = {
+            "siren": settings["fields"]["siren"],
+            "cut": cut,
+            "old": {"type": "imported", "path": "model.json"},
+        }
+        settings["images"] |= {
+            "tiny": {"path": "tiny.png", "size": 16, "fields": ["siren", "cut", "old"]},
+            "large": {
+                "path": "tiny.png",
+                "tiles": {"size": 16, "overlap": 5},
+                "fields": ["cut"],
+            },
+        }
+        vary = {"random_seed": [1, 2]}
+        sweep = {"images": ["tiny"], "fields": ["siren"], "vary": vary, "batch": 2}
+        settings["sweeps"] = {"seeds": sweep}
+        settings["render"]["crops"] = {"eye": {"box": [0.25, 0, 0.5, 1], "size": 9}}
+
+
+Cause = Callable[[Workspace], AbstractContextManager[None]]
+"""A reason to make results again, which is taken back at the end."""
+
+
+@contextmanager
+def touched_image(workspace: Workspace) -> Iterator[None]:
+    workspace.path("tiny.png").touch()
+    yield
+
+
+@contextmanager
+def changed_image(workspace: Workspace) -> Iterator[None]:
+    content = workspace.path("tiny.png").read_bytes()
+    workspace.draw("tiny.png", seed=1)
+    yield
+    workspace.path("tiny.png").write_bytes(content)
+
+
+@contextmanager
+def changed_pixels(workspace: Workspace) -> Iterator[None]:
+    """One value of the table is another one; the file is removed, as the message says."""
+    table = workspace.path("results/tiny/pixels.csv")
+    if table.exists():
+        lines = table.read_text().splitlines()
+        position, _, value = lines[4].rpartition(",")
+        lines[4] = f"{position},{0.25 if value == '0.5' else 0.5}"
+        table.write_text("\n".join(lines) + "\n")
+    yield
+    table.unlink(missing_ok=True)
+
+
+@contextmanager
+def changed_setting(workspace: Workspace) -> Iterator[None]:
+    with workspace.settings_kept():
+        workspace.settings["training"]["steps"] += 5
+        yield
+
+
+FORCE_ONE, FORCE_ALL = "--forcerun RULE", "--forceall"
+CAUSES: dict[str, Cause] = {
+    FORCE_ONE: lambda workspace: nullcontext(),
+    FORCE_ALL: lambda workspace: nullcontext(),
+    "image touched": touched_image,
+    "image changed": changed_image,
+    "pixels.csv changed": changed_pixels,
+    "setting changed": changed_setting,
+}
+
+
 def unfinished_files(folder: Path) -> set[Path]:
     """Temporary files: begun, and not yet under their final names."""
     return set(files_below(folder, ".*.tmp"))
@@ -178,7 +337,10 @@ def digests(results: Path) -> dict[str, str]:
     for path in sorted(results.rglob("*")):
         name = path.relative_to(results)
         hidden = any(part.startswith(".") or part == "state" for part in name.parts)
-        if path.is_dir() or hidden or path.name in MADE_WITH_A_CLOCK | {LOG}:
+        if path.is_dir() or hidden or path.name == LOG:
+            continue
+        if path.name in MADE_WITH_A_CLOCK:
+            found[str(name)] = "it is there"
             continue
         content = path.read_bytes()
         if path.name == "history.csv":

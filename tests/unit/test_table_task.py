@@ -300,7 +300,7 @@ def test_numbers_are_measured_where_they_belong(tmp_path):
         CheckpointError, match=r"table with another digest.* expected .*shorter\.csv"
     ):
         evaluate_table.read_own(shorter, model, settings, training)
-    with pytest.raises(CheckpointError, match=r"another training \(random_seed 0, not 1\)"):
+    with pytest.raises(CheckpointError, match=r"another training \(random_seed 0, not 1[,)]"):
         evaluate_table.read_own(table, model, settings, training | {"random_seed": 1})
     with pytest.raises(CheckpointError, match=r"held_out_share 0.2, not 0.0"):
         evaluate_table.read_own(table, model, settings | {"held_out_share": 0.0}, training)

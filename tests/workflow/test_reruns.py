@@ -1,8 +1,10 @@
 """Everything is made once; a change makes again what depends on it, and nothing else."""
 
+import os
 import re
 import shutil
 
+import check
 import pytest
 from PIL import Image, ImageChops
 from workspace import ROOT, Workspace
@@ -137,3 +139,23 @@ def test_the_table_is_turned_back_into_the_picture(finished):
     ):
         assert decoded.mode == resized.mode
         assert ImageChops.difference(decoded, resized).getbbox() is None
+
+
+def test_damage_that_keeps_its_time_is_found_and_mended_as_the_check_says(finished, capsys):
+    results = finished.path("results")
+    assert check.main(["--results", str(results)]) == 0
+    render = finished.path("results/tiny/siren/render_8.png")
+    content, times = render.read_bytes(), render.stat()
+    render.write_bytes(content[:60] + bytes([content[60] ^ 1]) + content[61:])
+    os.utime(render, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert finished.planned() == {}, "Snakemake compares times"
+    capsys.readouterr()
+    assert check.main(["--results", str(results)]) == 1
+    assert re.search(
+        r"render_8.png: other bytes, .* the rule render made .*; remove it, and run the same",
+        capsys.readouterr().out,
+    )
+    render.unlink()
+    finished.succeed()
+    assert render.read_bytes() == content
+    assert check.main(["--results", str(results)]) == 0

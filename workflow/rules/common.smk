@@ -34,6 +34,7 @@ import named_files
 import orphans
 import own_image
 import precedence
+import results_manifest
 import sweeps
 import table_settings
 from neuralfield.device import gpu_is_present

@@ -1,0 +1,133 @@
+"""Compare results with the manifest that the last run wrote, and name what is not as it was made.
+
+    python verification/check.py                     as `make check` does
+    python verification/check.py --results FOLDER    results that lie elsewhere
+
+Every byte is read, so damage is found that left a file's size and time as they were. Nothing is
+changed. Ends with 0 if all files are as they were made, and with 1 otherwise.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / folder) for folder in ("workflow", "scripts")]
+
+from neuralfield.errors import InputError  # noqa: E402
+from results_manifest import (  # noqa: E402
+    NAME,
+    Output,
+    read_manifest,
+    sha256_of,
+    visible_files,
+)
+
+MADE_BY_NO_RULE = {"README.md", "batches.jsonl", NAME}
+
+
+def check(results: Path) -> tuple[int, list[InputError]]:
+    """Compare every file with the manifest.
+
+    Parameters
+    ----------
+    results : Path
+
+    Returns
+    -------
+    count : int
+        How many files the manifest names.
+    findings : list of InputError
+        One for each file that is missing, has other bytes, or is not in the manifest.
+
+    Raises
+    ------
+    InputError
+        There is no manifest, or it is damaged.
+    """
+    try:
+        outputs = read_manifest(results)
+    except FileNotFoundError as error:
+        remedy = "run the workflow: it writes one, also if there is nothing else to do"
+        where, expected = str(results / NAME), "the manifest of an earlier run"
+        raise InputError(where, "there is no such file", expected, remedy) from error
+    known = set()
+    findings = []
+    for name, output in outputs.items():
+        files = {name: output.sha256} if output.sha256 else output.files
+        folder = results if output.sha256 else results / name
+        known |= {folder / file for file in files}
+        if output.sha256 or (results / name).is_dir():
+            for file, sha256 in files.items():
+                findings += _differences(folder / file, sha256, results / name, output)
+        else:
+            findings += [_missing(results / name, results / name, output)]
+    known |= {results / name for name in MADE_BY_NO_RULE}
+    findings += [
+        _foreign(file, results, outputs) for file in visible_files(results) if file not in known
+    ]
+    return len(known) - len(MADE_BY_NO_RULE), sorted(findings, key=str)
+
+
+def _differences(file: Path, sha256: str, made: Path, output: Output) -> Iterator[InputError]:
+    """Yield what is wrong with one file, if anything."""
+    try:
+        if sha256_of(file) == sha256:
+            return
+        time_s = file.stat().st_mtime
+        # files in a folder are older than the folder's own time
+        is_new = time_s > output.made_at_s or (file == made and time_s != output.made_at_s)
+        found = f"other bytes, {'and another' if is_new else 'though the same'} time"
+    except FileNotFoundError:
+        yield _missing(file, made, output)
+        return
+    except OSError as error:
+        found = f"cannot be read ({error.strerror})"
+    expected = f"what the rule {output.rule} made (SHA-256 {sha256[:12]}...)"
+    yield InputError(str(file), found, expected, _remedy(file, made))
+
+
+def _missing(file: Path, made: Path, output: Output) -> InputError:
+    expected = f"what the rule {output.rule} made"
+    remedy = "run the same command again" if file == made else _remedy(file, made)
+    return InputError(str(file), "there is no such file", expected, remedy)
+
+
+def _foreign(file: Path, results: Path, outputs: dict[str, Output]) -> InputError:
+    """Describe a file that the manifest does not name."""
+    for parent in file.relative_to(results).parents:
+        if output := outputs.get(parent.as_posix()):
+            expected = f"only what the rule {output.rule} made in {results / parent}"
+            return InputError(str(file), "a file that no rule made", expected, "remove it")
+    remedy = "run the same command again; if it is still named then, remove it or keep it elsewhere"
+    return InputError(str(file), "not in the manifest", "only what rules have made", remedy)
+
+
+def _remedy(file: Path, made: Path) -> str:
+    """Say what to remove: Snakemake looks at a folder as a whole."""
+    what = "it" if file == made else f"the folder {made}"
+    return f"remove {what}, and run the same command again"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Read the command line, print a line for each finding, and return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    given = parser.parse_args(arguments)
+    try:
+        count, findings = check(given.results)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for finding in findings:
+        print(finding)
+    if findings:
+        print(f"{len(findings)} of {count} files are not as they were made.")
+        return 1
+    print(f"All {count} files are as they were made.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,258 @@
+"""The manifest of results: a SHA-256 of each file, written whenever Snakemake ends.
+
+Snakemake compares times. A file whose bytes change while its time stays (a disk that fails, a copy
+that went wrong) is like new to it; ``make check`` compares the bytes.
+"""
+
+import hashlib
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from neuralfield.errors import InputError, NeuralfieldError
+from neuralfield.files import read_whole, write_atomically
+
+NAME = "manifest.json"
+
+_FORMAT = 1
+_LARGEST_BYTES = 1 << 30
+_TIMESTAMP = ".snakemake_timestamp"
+"""Snakemake keeps the time of an output that is a folder in this file."""
+
+_EXPECTED = "the manifest that a run of the workflow writes"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a rule, as it was when its job ended.
+
+    Attributes
+    ----------
+    rule : str
+    made_at_s : float
+        Its modification time, in seconds since 1970.
+    sha256 : str
+        Empty where the output is a folder.
+    files : dict of str to str
+        SHA-256 of each file in an output that is a folder, by the name in that folder.
+    """
+
+    rule: str
+    made_at_s: float
+    sha256: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Made:
+    """An output that the present workflow knows.
+
+    Attributes
+    ----------
+    name : str
+        Its path in the folder of results.
+    rule : str
+    is_complete : callable
+        Whether a job that has ended well left it with this modification time in seconds.
+    """
+
+    name: str
+    rule: str
+    is_complete: Callable[[float], bool]
+
+
+def keep_manifest(workflow: Any, results: Path = Path("results")) -> None:
+    """Bring the manifest up to date at the end of Snakemake's main process.
+
+    It never fails: what goes wrong is reported in a line.
+
+    Parameters
+    ----------
+    workflow : snakemake.workflow.Workflow
+    results : Path
+    """
+    dag = workflow.dag
+    if dag is None or workflow.dryrun or not results.is_dir():
+        return
+
+    def completeness(job: Any, file: Any) -> Callable[[float], bool]:
+        def is_complete(made_at_s: float) -> bool:
+            record = workflow.persistence.metadata(file)
+            if record is None or record.endtime is None:  # --drop-metadata
+                return dag.finished(job)
+            return record.endtime == made_at_s
+
+        return is_complete
+
+    made = [
+        Made(Path(file).relative_to(results).as_posix(), job.rule.name, completeness(job, file))
+        for job in dag.jobs
+        for file in job.output
+        if Path(file).is_relative_to(results)
+    ]
+
+    def can_be_made(name: str) -> bool:
+        path = str(results / name)
+        return any(rule.is_producer(path) for rule in workflow.rules)
+
+    try:
+        update_manifest(results, made, can_be_made)
+    except (NeuralfieldError, OSError) as error:
+        print(f"The manifest of results is not up to date. {error}", file=sys.stderr)
+
+
+def update_manifest(
+    results: Path, made: Iterable[Made], can_be_made: Callable[[str], bool]
+) -> None:
+    """Add what has been made since the manifest was written, and forget what is not made any more.
+
+    An output is hashed only if a job has made it since. One that somebody else has changed keeps
+    the entry of its job, so that `check` finds the change.
+
+    Parameters
+    ----------
+    results : Path
+        The folder of results; the manifest lies in it.
+    made : iterable of Made
+    can_be_made : callable
+        Whether any rule makes a file of this name.
+
+    Raises
+    ------
+    NeuralfieldError
+        The manifest or a result could not be read or written. A manifest that was damaged is
+        written anew before this is raised.
+    """
+    before: dict[str, Output] = {}
+    problems = []
+    try:
+        before = read_manifest(results)
+    except FileNotFoundError:
+        pass
+    except InputError as error:
+        remedy = "nothing: it is written anew, and takes all results as they are now for whole"
+        problems.append(InputError(error.where, error.found, error.expected, remedy))
+    after: dict[str, Output] = {}
+    for output in made:
+        entry = before.get(output.name)
+        try:
+            entry = _renewed(results / output.name, output, entry)
+        except OSError as error:
+            found = f"cannot be read ({error.strerror})"
+            remedy = "remove it, and run the same command again"
+            where, expected = str(results / output.name), f"what the rule {output.rule} made"
+            problems.append(InputError(where, found, expected, remedy))
+        if entry:
+            after[output.name] = entry
+    for name in before.keys() - after.keys():
+        path = results / name
+        if path.exists() or (path.parent.exists() and can_be_made(name)):
+            after[name] = before[name]
+    if problems or after != before:
+        _write(results / NAME, after)
+    if problems:
+        raise problems[0]
+
+
+def read_manifest(results: Path) -> dict[str, Output]:
+    """Read the manifest of a folder of results.
+
+    Returns
+    -------
+    dict of str to Output
+        By path in that folder.
+
+    Raises
+    ------
+    FileNotFoundError
+    InputError
+        It is damaged, or cannot be read.
+    """
+    path = results / NAME
+    try:
+        content = json.loads(read_whole(path, _LARGEST_BYTES))
+        outputs = content["outputs"]
+        if content["format"] != _FORMAT or content["sha256"] != _digest(outputs):
+            raise ValueError("another format, or another checksum than its own")
+        return {name: Output(**entry) for name, entry in outputs.items()}
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        found = f"cannot be read ({error.strerror})"
+        remedy = "change its permissions, or remove it, and run the same command again"
+        raise InputError(str(path), found, _EXPECTED, remedy) from error
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        found = f"is damaged ({type(error).__name__}: {error})"
+        remedy = (
+            "remove it, and run the same command again: it is written anew, and takes all results"
+            " as they are then for whole"
+        )
+        raise InputError(str(path), found, _EXPECTED, remedy) from error
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a plain file.
+
+    Raises
+    ------
+    OSError
+        It cannot be read, or is no plain file.
+    """
+    # a pipe that nobody writes to would be waited for
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:  # noqa: PTH123
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(None, "no plain file", str(path))
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def visible_files(folder: Path) -> list[Path]:
+    """All files below a folder, sorted, but hidden ones and those in hidden folders."""
+    found = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(where, name) for name in names if not name.startswith(".")]
+    return sorted(found)
+
+
+def modified_at_s(path: Path) -> float | None:
+    """Modification time as Snakemake reads it; None where there is nothing."""
+    for place in (path / _TIMESTAMP, path):
+        try:
+            return place.stat().st_mtime
+        except OSError:
+            continue
+    return None
+
+
+def _renewed(path: Path, output: Made, entry: Output | None) -> Output | None:
+    """Return the entry that an output has, or a new one if a job has made it since."""
+    made_at_s = modified_at_s(path)
+    is_old = entry is not None and made_at_s == entry.made_at_s
+    if made_at_s is None or is_old or not output.is_complete(made_at_s):
+        return entry
+    if not path.is_dir():
+        return Output(output.rule, made_at_s, sha256_of(path))
+    files = {file.relative_to(path).as_posix(): sha256_of(file) for file in visible_files(path)}
+    return Output(output.rule, made_at_s, files=files)
+
+
+def _write(path: Path, outputs: dict[str, Output]) -> None:
+    """Write the manifest with a line for each output."""
+    entries = {
+        name: {key: value for key, value in asdict(outputs[name]).items() if value}
+        for name in sorted(outputs)
+    }
+    lines = ",\n".join(f"  {json.dumps(n)}: {json.dumps(entry)}" for n, entry in entries.items())
+    head = f'"format": {_FORMAT}, "sha256": "{_digest(entries)}"'
+    write_atomically(path, f'{{{head}, "outputs": {{\n{lines}\n}}}}\n'.encode())
+
+
+def _digest(entries: Any) -> str:
+    """SHA-256 of the manifest's own content, so that its damage is not taken for a result's."""
+    return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
