@@ -73,7 +73,7 @@ def test_every_writer_says_in_a_line_that_a_permission_is_missing(tmp_path, name
     locked = tmp_path / "locked"
     locked.mkdir()
     locked.chmod(0o555)
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
         folder.chmod(folder.stat().st_mode | 0o011)
 
     def write_as_nobody():

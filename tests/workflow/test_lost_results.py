@@ -16,11 +16,13 @@ MODEL = "results/tiny/siren/model.safetensors"
 
 
 def contents(workspace: Workspace) -> dict[str, str]:
-    """SHA-256 of every result, without hidden files."""
+    """SHA-256 of every result, without hidden files and the manifest, which has times."""
     return {
         str(path.relative_to(workspace.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(workspace.path("results").rglob("*"))
-        if path.is_file() and not re.search(r"/\.", str(path.relative_to(workspace.folder)))
+        if path.is_file()
+        and path.name != "manifest.json"
+        and not re.search(r"/\.", str(path.relative_to(workspace.folder)))
     }
 
 

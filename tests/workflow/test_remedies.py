@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 SAME_BYTES = (".safetensors", ".png", ".gif", ".npy")
 ERROR = re.compile(r"^\w+(?: \S+)*: (results/[^:]+): (.+)$", re.MULTILINE)
 SNAPSHOT = "checkpoints/step_00000002.safetensors"
@@ -149,7 +151,6 @@ def test_doing_what_is_said_makes_everything_as_it_was(small):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "damages",
     [
