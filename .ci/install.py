@@ -63,6 +63,7 @@ def install(packages: list[str]) -> None:
     wanted = ["--constraint", str(CONSTRAINTS), *packages]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
+    uv += ["--compile-bytecode"]  # every job is a process that imports them
     got_uv = subprocess.run([*pip, "--constraint", str(CONSTRAINTS), "uv"], check=False)
     if got_uv.returncode == 0 and subprocess.run([*uv, *wanted], check=False).returncode == 0:
         return
