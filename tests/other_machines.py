@@ -168,7 +168,13 @@ def run_tests(setting: Setting, processes: int, options: list[str]) -> tuple[int
         if setting.other_user:
             subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", parent], check=True)
         command = [*setting.prefix(), sys.executable, "-m", "pytest", "-q", "-ra"]
-        command += ["--numprocesses", str(processes), "--dist", "loadfile"]
+        command += [
+            "--numprocesses",
+            str(processes),
+            "--dist",
+            "loadfile",
+            "--no-loadscope-reorder",
+        ]
         command += ["-m", "not fuzz and not cluster", *setting.options, *options]
         said = subprocess.Popen(
             command,

@@ -107,7 +107,7 @@ def _home(place: Place, key: str, schema: Mapping[str, Any], whole: Mapping[str,
     sections = ("training", "render", "timelapse", "evaluate", "edges")
     fields, images = whole.get("fields"), whole.get("images")
     types = {
-        name: field.get("type")
+        name: str(field.get("type"))
         for name, field in (fields.items() if isinstance(fields, Mapping) else ())
         if isinstance(field, Mapping)
     }

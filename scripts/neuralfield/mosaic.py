@@ -1,6 +1,7 @@
 """A large picture as many models, one for each of its tiles."""
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ def load_trained(path: Path | str) -> Trained:
         tiling, sha256 = _tiling(found), found["sha256"]
         if found["models"] != models_of(path):
             raise ValueError(f"models {found['models']!r}, not {models_of(path)!r}")
-        models = str(path.parent / found["models"])
+        models = os.path.normpath(path.parent / found["models"])
     except (KeyError, TypeError, ValueError, NeuralfieldError) as error:
         found_text = f"not a mosaic ({type(error).__name__}: {error})"
         expected = "a mosaic written by neuralfield"

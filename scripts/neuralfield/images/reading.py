@@ -173,7 +173,7 @@ def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[Non
     try:
         with _pillow_limits(max_megapixels):
             yield
-    except (InputError, MemoryError):
+    except (InputError, MemoryError, ImportError):
         raise
     except Image.DecompressionBombError as error:
         count = re.search(r"(\d+) pixels", str(error))
