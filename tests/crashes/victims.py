@@ -28,7 +28,7 @@ from workspace import Workspace, clean_environment  # noqa: E402
 from neuralfield.errors import InputError  # noqa: E402
 
 LOG = "said.txt"
-MADE_WITH_A_CLOCK = {
+NOT_COMPARED = {
     "report.html",
     "summary.csv",
     "metrics.json",
@@ -37,9 +37,10 @@ MADE_WITH_A_CLOCK = {
     "comparison.csv",
     "comparison_by_image.csv",
     "state.safetensors",
+    "batches.jsonl",
 }
-"""Results that hold seconds: it is compared whether they are there. history.csv is compared without
-its seconds."""
+"""Results that hold seconds, and the ledger, which gets longer when settings change: it is compared
+whether they are there. history.csv is compared without its seconds."""
 
 
 SendSignal = Callable[[int, signal.Signals], None]
@@ -339,7 +340,7 @@ def digests(results: Path) -> dict[str, str]:
         hidden = any(part.startswith(".") or part == "state" for part in name.parts)
         if path.is_dir() or hidden or path.name == LOG:
             continue
-        if path.name in MADE_WITH_A_CLOCK:
+        if path.name in NOT_COMPARED:
             found[str(name)] = "it is there"
             continue
         content = path.read_bytes()

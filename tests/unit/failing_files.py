@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
@@ -91,6 +92,13 @@ def writing_little(name: str, real: Callable, arguments: tuple, options: dict) -
         handle, content = arguments
         return real(handle, bytes(content)[: max(1, len(content) // 3)])
     return real(*arguments, **options)
+
+
+def let_others_enter(folder: Path) -> None:
+    """Let another user go into a temporary folder, and into those that it lies in."""
+    for path in (folder, *folder.parents):
+        if not path.stat().st_mode & stat.S_IXOTH:
+            path.chmod(path.stat().st_mode | stat.S_IXGRP | stat.S_IXOTH)
 
 
 def in_a_child(work: Callable[[], object]) -> int:

@@ -5,7 +5,7 @@ import resource
 import subprocess
 
 import pytest
-from failing_files import in_a_child
+from failing_files import in_a_child, let_others_enter
 from small_disk import small_disk
 from workspace import ROOT
 
@@ -61,8 +61,7 @@ def test_results_that_could_not_be_written_are_named_by_their_folder(tmp_path):
 
 
 def test_results_without_permission_are_named(tmp_path):
-    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
-        folder.chmod(folder.stat().st_mode | 0o011)
+    let_others_enter(tmp_path)
     results = tmp_path / "results"
     results.mkdir(mode=0o555)
 
