@@ -77,7 +77,7 @@ MOST_JOBS_BEFORE_A_KILL = 5
 JOB_S = 1.0
 """A kill strikes at most that long after the job was seen."""
 
-MOST_KILLS_IN_A_ROW = 4
+MOST_KILLS_IN_A_ROW = 16
 
 
 class PromiseBroken(Exception):
