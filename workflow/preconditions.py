@@ -83,7 +83,8 @@ def require_writable(paths: Iterable[str | os.PathLike]) -> None:
 
 def _existing_folder(path: Path) -> Path:
     """The nearest path above that there is, or the path itself where it is a folder."""
-    places = (path, *path.parents) if path.is_dir() else path.parents
+    # these two answer, where pathlib raises an error: in a folder that may not be searched
+    places = (path, *path.parents) if os.path.isdir(path) else path.parents  # noqa: PTH112
     return next(place for place in places if os.path.lexists(place))
 
 
