@@ -62,6 +62,8 @@ SHARE_AT_THE_END = 0.05
 END_S = 0.05
 WRITE_PATIENCE_S = 0.5
 PATIENCE_S = 900
+END_PATIENCE_S = 60
+"""After it, a Snakemake that was asked to end is killed, as clusters do."""
 
 
 SIGNALS: dict[str, tuple[SendSignal, signal.Signals]] = {
@@ -252,7 +254,11 @@ def _kill_finished(
             jobs = victim.running_jobs(process.pid)
             _signal(send, process.pid, number)
             _signal(send, process.pid, signal.SIGCONT)
-        code = process.wait(timeout=PATIENCE_S)
+        try:
+            code = process.wait(timeout=END_PATIENCE_S)
+        except subprocess.TimeoutExpired:  # Snakemake's handler of SIGTERM may wait for itself
+            _signal(os.kill, process.pid, signal.SIGKILL)
+            code = process.wait(timeout=PATIENCE_S)
         if choose.random() < 0.5:
             _wait_for_orphans(sessions, aim)
     hit = ", ".join(sorted(set(jobs.values()))) or "between jobs"
