@@ -229,7 +229,8 @@ class FinishedWorkflow:
                 text = Path(script[0]).read_text() if script else ""
             except OSError:  # the job has just ended
                 continue
-            if log := re.search(r"logs/[^'\\]+?\.log", text):
+            log = re.search(r"logs/[^'\\]+?\.log", text)
+            if log and log[0] in self.rules:  # not of a batch of other settings
                 found[pid] = self.rules[log[0]]
         return found
 

@@ -343,11 +343,10 @@ def image_products():
     files = []
     for image in config["images"]:
         names = ("overview.png", "pixels.npy") if image in TILED else ("resized.png", "pixels.csv")
-        tiles = [f"tiles/{tile}" for tile in tiles_of(image)]
-        if not Path("results", image, "tiles").exists():
-            tiles = []  # not cut yet, or removed as docs/large_pictures.md says
         names += tuple(
-            f"{tile}/{name}" for tile in tiles for name in ("pixels.csv", "picture.json")
+            f"tiles/{tile}/{name}"
+            for tile in tiles_of(image)
+            for name in ("pixels.csv", "picture.json")
         )
         files += [f"results/{image}/{name}" for name in ("picture.json", *names)]
     return files
