@@ -32,7 +32,6 @@ from neuralfield.classifiers.labelled import (
 )
 from neuralfield.classifiers.model import ClassifierModel
 from neuralfield.device import HOST, available_cores, keep_freed_memory
-from train_classifier import classifier_task
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDS = 5
@@ -129,7 +128,7 @@ def _print_held_out(
 def _learned(
     settings: Mapping[str, Any], labelled: LabelledPictures, threads: int
 ) -> ClassifierModel:
-    task: ClassifierTask = classifier_task(labelled, settings["network"], settings["training"])
+    task = ClassifierTask.from_settings(labelled, settings["network"], settings["training"])
     with threadpool_limits(1), TrainingSteps(task, HOST, "auto", threads) as steps:
         steps(task.training.steps)
         arrays = steps.arrays()

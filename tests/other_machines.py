@@ -133,7 +133,7 @@ SETTINGS = {
 
 def main() -> None:
     """Run the tests in every setting that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--processes", type=int, default=2, help="tests at the same time")
     parser.add_argument("pytest", nargs="*", help="after --: options and paths for pytest")
