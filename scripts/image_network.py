@@ -24,7 +24,7 @@ _EXPECTED = "the network that the settings describe"
 
 @dataclass(frozen=True)
 class ExpectedNetwork:
-    """What the settings say of the network of an image.
+    """The network of an image that the settings describe.
 
     Attributes
     ----------
@@ -51,12 +51,12 @@ class ExpectedNetwork:
 
     @cached_property
     def settings(self) -> tuple[FieldSettings | Upscaler, PictureTraining]:
-        """Of a network that is trained here; see `settings_for`."""
+        """Return the settings of a network that is trained here; see `settings_for`."""
         return settings_for(self.facts, self.field, self.training)
 
     @property
     def steps(self) -> int | None:
-        """Of the training; None for an imported network."""
+        """The number of steps of the training; None for an imported network."""
         return self.training["steps"] if self.training else None
 
     def load(self, path: Path) -> Trained:

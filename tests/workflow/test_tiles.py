@@ -151,6 +151,17 @@ def test_another_measure_teaches_nothing_again(tiled):
 
 
 @pytest.mark.slow
+def test_tables_of_tiles_are_made_again_where_all_are_lost(tiled):
+    tables, elsewhere = tiled.path("results/slope/tiles"), tiled.path("tiles")
+    tables.rename(elsewhere)
+    try:
+        planned = tiled.planned()
+    finally:
+        elsewhere.rename(tables)
+    assert planned["cut_tile"] == 4
+
+
+@pytest.mark.slow
 def test_segments_and_black_and_white(workspace: Workspace):
     """Tiles in segments, beside a picture without tiles."""
     line = np.zeros((20, 40), np.uint8)
