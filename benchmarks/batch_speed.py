@@ -29,7 +29,7 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from neuralfield.errors import NeuralfieldError
+from neuralfield.system.errors import NeuralfieldError
 
 ROOT = Path(__file__).resolve().parents[1]
 

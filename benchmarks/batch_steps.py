@@ -23,13 +23,13 @@ from environment import describe, measure_ceilings
 from measure import Effort, Timing, markdown_table, number_text, time_calls
 from rows import Row, random_values, training_multiply_adds
 
-from neuralfield.device import Device, select_device, to_host
 from neuralfield.engines.batch import EngineBatch
-from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.fields import field_settings
-from neuralfield.picture_task import PictureTask
-from neuralfield.trainer import Trainer
-from neuralfield.training import PictureTraining
+from neuralfield.system.device import Device, select_device, to_host
+from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.training.trainer import Trainer
 
 EFFORT = Effort(sample_s=0.1, samples=7)
 CHECKED_STEPS = 100

@@ -22,13 +22,13 @@ from measure import Report, markdown_table, number_text, synchronize_all_streams
 from ours import CUDA_FLOAT32, TAPE, Ours, TrainingSteps, first_gradient, relative_error
 from threadpoolctl import threadpool_limits
 
-from neuralfield.classifier_task import ClassifierTask
-from neuralfield.classifiers.labelled import LabelledPictures
-from neuralfield.device import Device, available_cores, keep_freed_memory, select_device
-from neuralfield.errors import NeuralfieldError
-from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.sampling import Batches
-from neuralfield.training import ClassifierTraining
+from neuralfield.nn.sampling import Batches
+from neuralfield.system.device import Device, available_cores, keep_freed_memory, select_device
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.tasks.classifier.classifier_task import ClassifierTask
+from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.classifier.labelled import LabelledPictures
+from neuralfield.tasks.training_settings import ClassifierTraining
 
 BLOCKS = (16, 32, 64, 128, 256)
 BLOCK_STEPS = 4
@@ -96,7 +96,7 @@ def measure_blocks(report: Report, device: Device, arguments: argparse.Namespace
     for threads in sorted({1, arguments.threads}):
         for block in BLOCKS:
             sizes = {device.kind: block}
-            with patch("neuralfield.engines.problems.classifier.BLOCK_PICTURES", sizes):
+            with patch("neuralfield.tasks.classifier.classifier_objective.BLOCK_PICTURES", sizes):
                 name = f"{block} at once, {threads} thread{'s' if threads > 1 else ''}"
                 steps = 1 if arguments.quick else BLOCK_STEPS
                 works[name] = OurSteps(task, device, TAPE, threads, steps)

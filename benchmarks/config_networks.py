@@ -13,7 +13,7 @@ from configuration import read_settings
 from image_network import with_detail_share, with_output
 from neuralfield.images import Picture
 from neuralfield.images.kind import is_line_art
-from neuralfield.training import of_the_training
+from neuralfield.tasks.training_settings import of_the_training
 from presets import PRESETS
 
 

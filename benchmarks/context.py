@@ -6,7 +6,7 @@ from typing import Any
 from measure import Deadline, Effort, Report
 from rows import Ceilings, Row
 
-from neuralfield.device import Device
+from neuralfield.system.device import Device
 
 
 @dataclass(frozen=True)

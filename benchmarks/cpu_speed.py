@@ -33,10 +33,10 @@ from rows import (
 )
 from threadpoolctl import threadpool_limits
 
-from neuralfield.device import available_cores, require_cores, select_device
-from neuralfield.errors import NeuralfieldError
 from neuralfield.fields import PictureShape, build_field, field_settings
-from neuralfield.model import Model
+from neuralfield.system.device import available_cores, require_cores, select_device
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.tasks.image.image_model import Model
 
 Work = Callable[[int], Any]
 """Does something as often as it is told."""

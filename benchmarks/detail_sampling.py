@@ -6,7 +6,7 @@
 The shipped lion cub (200 x 200, black and white) is taught to the network `siren`, both as
 config.yaml has them; only the choice of the pixels in the batches is different: all alike, half of
 them by contrast (what `detail_share: 0.5` does), or half of them by the strength of edges (the
-absolute value of a Laplacian of a Gaussian, see `neuralfield.edges`).
+absolute value of a Laplacian of a Gaussian, see `neuralfield.images.edges`).
 """
 
 import argparse
@@ -24,17 +24,17 @@ from ours import TrainingSteps, fit_db
 from threadpoolctl import threadpool_limits
 
 from configuration import read_settings
-from neuralfield.device import Device, available_cores, select_device
-from neuralfield.edges import EdgeFilter
-from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.fields import field_settings
 from neuralfield.images import read_picture, resize_picture
-from neuralfield.metrics import as_seen, wrong_pixels
-from neuralfield.model import Model
-from neuralfield.picture_task import PictureTask
-from neuralfield.render import render
-from neuralfield.sampling import detail_density
-from neuralfield.training import PictureTraining
+from neuralfield.images.edges import EdgeFilter
+from neuralfield.images.metrics import as_seen, wrong_pixels
+from neuralfield.nn.sampling import detail_density
+from neuralfield.rendering.render import render
+from neuralfield.system.device import Device, available_cores, select_device
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.training_settings import PictureTraining
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -22,16 +22,16 @@ from ours import TrainingSteps
 from threadpoolctl import threadpool_limits
 
 import configuration
-from neuralfield.classifier_task import ClassifierTask
-from neuralfield.classifiers.labelled import (
+from neuralfield.system.device import HOST, available_cores, keep_freed_memory
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel
+from neuralfield.tasks.classifier.classifier_task import ClassifierTask
+from neuralfield.tasks.classifier.labelled import (
     HELD_OUT,
     TAUGHT,
     LabelledPictures,
     find_files,
     read_labelled,
 )
-from neuralfield.classifiers.model import ClassifierModel
-from neuralfield.device import HOST, available_cores, keep_freed_memory
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDS = 5

@@ -11,12 +11,12 @@ from measure import time_calls
 from ours import release_memory
 from rows import FREQUENCY_4X64, SIREN, drawing_bytes, drawing_multiply_adds, reduced_field
 
-from neuralfield.coordinates import axis_centres, extent, grid
-from neuralfield.device import Device, to_host
-from neuralfield.drawing import make_drawer
 from neuralfield.fields import CoordinateNetwork, PictureShape, build_field, field_settings
-from neuralfield.model import Model
-from neuralfield.render import BAND_POINTS, render_bands
+from neuralfield.images.coordinates import axis_centres, extent, grid
+from neuralfield.rendering import make_drawer
+from neuralfield.rendering.render import BAND_POINTS, render_bands
+from neuralfield.system.device import Device, to_host
+from neuralfield.tasks.image.image_model import Model
 
 _SHAPE = PictureShape(768, 512, 3)
 _FIELDS = {"siren 3x256, rgb": SIREN, "40 waves + relu 4x64, rgb": FREQUENCY_4X64}

@@ -12,7 +12,7 @@ import numpy as np
 from measure import Effort, time_calls
 from rows import Ceilings
 
-from neuralfield.device import Device
+from neuralfield.system.device import Device
 
 _ROOT = Path(__file__).resolve().parents[1]
 

@@ -14,8 +14,8 @@ from ours import CUDA_MIXED, TAPE, Ours, TrainingSteps, fit_db, systems
 from rows import HASHGRID_16, ORIGINAL, SIREN, reduced_field
 
 from neuralfield.fields import field_settings
-from neuralfield.picture_task import PictureTask
-from neuralfield.training import PictureTraining
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.training_settings import PictureTraining
 
 _PHOTO_STEPS, _DRAWING_STEPS, _GRID_STEPS, _QUICK_STEPS = 2000, 3000, 1000, 20
 _STEPS_BETWEEN_LOOKS = 100

@@ -16,8 +16,8 @@ import yaml
 from field_runs import PICTURES, Lesson, teach
 from threadpoolctl import threadpool_limits
 
-from neuralfield.device import select_device
 from neuralfield.fields import FIELDS
+from neuralfield.system.device import select_device
 
 RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 

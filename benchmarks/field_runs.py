@@ -7,16 +7,16 @@ import numpy as np
 from ours import TrainingSteps, fit_db
 from pictures import DRAWING, PHOTO
 
-from neuralfield.device import Device
 from neuralfield.fields import field_settings
 from neuralfield.images import Picture
+from neuralfield.images.metrics import psnr_db
 from neuralfield.images.reading import read_picture
 from neuralfield.images.resizing import resize_picture
-from neuralfield.metrics import psnr_db
-from neuralfield.model import Model
-from neuralfield.picture_task import PictureTask
-from neuralfield.render import render
-from neuralfield.training import PictureTraining
+from neuralfield.rendering.render import render
+from neuralfield.system.device import Device
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.training_settings import PictureTraining
 
 PICTURES = {"lion cub": (DRAWING, "grey"), "savannah": (PHOTO, "rgb")}
 _ENLARGED = 4

@@ -11,8 +11,8 @@ import argparse
 from field_runs import PICTURES, Lesson, teach
 from threadpoolctl import threadpool_limits
 
-from neuralfield.device import select_device
 from neuralfield.fields import FIELDS
+from neuralfield.system.device import select_device
 
 
 def main() -> None:

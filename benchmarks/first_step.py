@@ -14,7 +14,7 @@ from measure import synchronize_all_streams
 from ours import TrainingSteps
 from rows import STEPS
 
-from neuralfield.device import select_device
+from neuralfield.system.device import select_device
 
 _ROW = STEPS[1]
 

@@ -20,13 +20,13 @@ from measure import Report, markdown_table
 from ours import TrainingSteps, fit_db, lost_db
 from threadpoolctl import threadpool_limits
 
-from neuralfield.device import Device, available_cores, select_device
 from neuralfield.fields import field_settings
 from neuralfield.images import Picture
 from neuralfield.images.reading import read_picture
 from neuralfield.images.resizing import resize_picture
-from neuralfield.picture_task import PictureTask
-from neuralfield.training import PictureTraining
+from neuralfield.system.device import Device, available_cores, select_device
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.training_settings import PictureTraining
 
 CONFIG = Path(__file__).with_name("photographs.yaml")
 LOOKS = 10

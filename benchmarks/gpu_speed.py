@@ -20,8 +20,8 @@ from measure import Deadline, Effort, Report
 from start import measure_start
 from step_speed import measure_allocations, measure_footprint, measure_steps
 
-from neuralfield.device import select_device
-from neuralfield.errors import NeuralfieldError
+from neuralfield.system.device import select_device
+from neuralfield.system.errors import NeuralfieldError
 
 ALWAYS = ("steps", "footprint", "drawing", "start", "allocations")
 ON_REQUEST = ("fidelity", "original")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from neuralfield.device import Device
-from neuralfield.errors import NeuralfieldError
+from neuralfield.system.device import Device
+from neuralfield.system.errors import NeuralfieldError
 
 
 @dataclass(frozen=True)

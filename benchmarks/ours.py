@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from measure import synchronize_all_streams
 
-from neuralfield.device import Device, to_host
-from neuralfield.metrics import psnr_db
-from neuralfield.model import Model
-from neuralfield.picture_task import PictureTask
-from neuralfield.render import render
-from neuralfield.task import Task
-from neuralfield.trainer import Trainer
+from neuralfield.images.metrics import psnr_db
+from neuralfield.rendering.render import render
+from neuralfield.system.device import Device, to_host
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.task import Task
+from neuralfield.training.trainer import Trainer
 
 
 @dataclass(frozen=True)

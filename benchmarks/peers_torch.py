@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from neuralfield.coordinates import axis_centres, extent, pixel_centres
-from neuralfield.device import Device
 from neuralfield.fields import CoordinateNetwork, PictureShape, build_field
 from neuralfield.fields.cafe import FourierChebyshev, Product
+from neuralfield.fields.coordinate_network import CornerBias, FourierFeatures, Identity
 from neuralfield.fields.hashgrid import HashEncoding
-from neuralfield.fields.network import CornerBias, FourierFeatures, Identity
 from neuralfield.fields.wire import ComplexLinear
-from neuralfield.picture_task import PictureTask
+from neuralfield.images.coordinates import axis_centres, extent, pixel_centres
+from neuralfield.system.device import Device
+from neuralfield.tasks.image.image_task import PictureTask
 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
     "sine": lambda z, frequency: torch.sin(frequency * z),

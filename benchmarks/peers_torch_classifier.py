@@ -8,10 +8,10 @@ import torch
 from peers_torch import Peer, captured, torch_device
 from torch.nn import functional
 
-from neuralfield.classifier_task import ClassifierTask
-from neuralfield.device import Device
-from neuralfield.layers import Conv2d, Linear
-from neuralfield.networks.classifier import ConvolutionalClassifier
+from neuralfield.nn.layers import Conv2d, Linear
+from neuralfield.system.device import Device
+from neuralfield.tasks.classifier.classifier_task import ClassifierTask
+from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 
 
 class TorchClassifier(torch.nn.Module):

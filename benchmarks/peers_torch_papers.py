@@ -16,12 +16,12 @@ from peers_torch import torch_device
 from peers_torch_hashgrid import hashgrid
 from torch import nn
 
-from neuralfield.coordinates import pixel_centres
-from neuralfield.device import Device
 from neuralfield.fields import CoordinateNetwork
-from neuralfield.metrics import psnr_db
-from neuralfield.picture_task import PictureTask
-from neuralfield.schedules import Schedule
+from neuralfield.images.coordinates import pixel_centres
+from neuralfield.images.metrics import psnr_db
+from neuralfield.nn.schedules import Schedule
+from neuralfield.system.device import Device
+from neuralfield.tasks.image.image_task import PictureTask
 
 
 class Activated(nn.Module):

@@ -26,11 +26,11 @@ from measure import Deadline, Report, markdown_table
 from protocol_rows import DIV2K, PROTOCOLS, Protocol
 from threadpoolctl import threadpool_limits
 
-from neuralfield.device import Device, available_cores, select_device
 from neuralfield.fields import field_settings
 from neuralfield.images import Picture
-from neuralfield.picture_task import PictureTask
-from neuralfield.training import PictureTraining
+from neuralfield.system.device import Device, available_cores, select_device
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.training_settings import PictureTraining
 
 OURS, PAPER = "ours", "its formula in PyTorch"
 _PART = "protocols"

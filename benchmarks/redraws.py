@@ -20,11 +20,11 @@ from field_runs import Lesson, Taught, teach
 from line_drawings import DRAWINGS, line_drawing
 from threadpoolctl import threadpool_limits
 
-from neuralfield.device import available_cores, select_device
 from neuralfield.images import Picture
 from neuralfield.images.reading import read_picture
 from neuralfield.images.resizing import resize_picture
 from neuralfield.images.writing import write_picture
+from neuralfield.system.device import available_cores, select_device
 
 CONFIG = Path(__file__).resolve().parents[1] / "config.yaml"
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from neuralfield.fields import CoordinateNetwork, build_field, field_settings
-from neuralfield.images.picture import CHANNELS
-from neuralfield.picture_task import PictureTask
-from neuralfield.training import PictureTraining
+from neuralfield.images.image import CHANNELS
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.training_settings import PictureTraining
 
 SIREN = {"type": "siren", "hidden_layers": 3, "width": 256}
 FINER = {"type": "finer", "hidden_layers": 3, "width": 256}
@@ -45,7 +45,7 @@ class Row:
     bar_ms : float or None
         The time to beat.
     optimizer, loss, learning_rate
-        See `neuralfield.training.PictureTraining`.
+        See `neuralfield.tasks.training_settings.PictureTraining`.
     footprint_points : int
         Points a pixel; 0: point supervision.
     """

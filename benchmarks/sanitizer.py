@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 from environment import describe
 from measure import Report
 
-from neuralfield.device import select_device
+from neuralfield.system.device import select_device
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")

@@ -10,7 +10,7 @@ from measure import markdown_table, number_text, time_calls
 from ours import Ours, TrainingSteps, first_gradient, relative_error, systems
 from rows import STEPS, Row, footprint_rows, training_bytes, training_multiply_adds
 
-from neuralfield.device import Device
+from neuralfield.system.device import Device
 
 _COUNTED_STEPS = 1000
 _SETTLING_STEPS = 20

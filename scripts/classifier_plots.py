@@ -9,12 +9,12 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from neuralfield.classifiers.idx import read_idx
-from neuralfield.history import read_history
-from neuralfield.json_files import read_json
-from neuralfield.provenance import made_by_the_workflow, require_recorded
-from neuralfield.tables.samples import read_columns
-from neuralfield.task import ACCURACY
+from neuralfield.system.json_files import read_json
+from neuralfield.system.provenance import made_by_the_workflow, require_recorded
+from neuralfield.tasks.classifier.idx import read_idx
+from neuralfield.tasks.table.samples import read_columns
+from neuralfield.tasks.task import ACCURACY
+from neuralfield.training.history import read_history
 from plot_colours import Colours
 from report_plots import style_axes
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from neuralfield.errors import InputError
-from neuralfield.files import write_atomically
-from neuralfield.input_files import read_own_csv
+from neuralfield.system.errors import InputError
+from neuralfield.system.files import write_atomically
+from neuralfield.system.input_files import read_own_csv
 
 if TYPE_CHECKING:
     from job import snakemake

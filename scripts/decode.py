@@ -11,7 +11,7 @@ from neuralfield.images import (
     require_picture,
     write_picture,
 )
-from neuralfield.provenance import made_by_the_workflow
+from neuralfield.system.provenance import made_by_the_workflow
 
 if TYPE_CHECKING:
     from job import snakemake

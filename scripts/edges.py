@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neuralfield.edges import EdgeFilter, GreyRows
-from neuralfield.errors import InputError
-from neuralfield.files import replacing
 from neuralfield.images import (
     Picture,
     PngBandWriter,
@@ -19,7 +16,10 @@ from neuralfield.images import (
     read_window,
     require_picture,
 )
-from neuralfield.provenance import remedy_for
+from neuralfield.images.edges import EdgeFilter, GreyRows
+from neuralfield.system.errors import InputError
+from neuralfield.system.files import replacing
+from neuralfield.system.provenance import remedy_for
 
 if TYPE_CHECKING:
     from job import snakemake
@@ -45,7 +45,7 @@ def main(
     facts : Path
         JSON that says what it is, see ``resize.py``.
     edges : Path
-        PNG to write: middle grey where there is no edge, see `neuralfield.edges.EdgeFilter.levels`.
+        PNG to write: middle grey where there is no edge, see `EdgeFilter.levels`.
     raw : Path
         The signed values themselves, in NumPy's format: float32, shape (height, width).
     sigma : float

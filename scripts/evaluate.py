@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from image_network import ExpectedNetwork
-from neuralfield.device import select_device
-from neuralfield.files import write_atomically
 from neuralfield.images import (
     Picture,
     picture_digest,
@@ -20,11 +18,13 @@ from neuralfield.images import (
     resize_picture,
     write_picture,
 )
-from neuralfield.json_files import read_json
-from neuralfield.metrics import as_seen, finite_db, psnr_db, ssim, wrong_pixels
-from neuralfield.model import Model, load_model
-from neuralfield.provenance import require_recorded
-from neuralfield.render import render
+from neuralfield.images.metrics import as_seen, finite_db, psnr_db, ssim, wrong_pixels
+from neuralfield.rendering.render import render
+from neuralfield.system.device import select_device
+from neuralfield.system.files import write_atomically
+from neuralfield.system.json_files import read_json
+from neuralfield.system.provenance import require_recorded
+from neuralfield.tasks.image.image_model import Model, load_model
 
 if TYPE_CHECKING:
     from job import snakemake

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from evaluate import TRAINING_KEYS, read_record
-from neuralfield.classifier_task import ClassifierTask
-from neuralfield.classifiers.labelled import LabelledPictures, read_labelled
-from neuralfield.classifiers.model import ClassifierModel, load_classifier
-from neuralfield.files import write_atomically
-from neuralfield.provenance import require_finished, require_same_training, sha256_of
+from neuralfield.system.files import write_atomically
+from neuralfield.system.provenance import require_finished, require_same_training, sha256_of
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel, load_classifier
+from neuralfield.tasks.classifier.classifier_task import ClassifierTask
+from neuralfield.tasks.classifier.labelled import LabelledPictures, read_labelled
 
 if TYPE_CHECKING:
     from job import snakemake

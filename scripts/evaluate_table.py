@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from evaluate import TRAINING_KEYS, read_record
-from neuralfield.files import write_atomically
-from neuralfield.provenance import require_finished, require_same_training, sha256_of
-from neuralfield.table_task import TableTask
-from neuralfield.tables.model import TableModel, load_table_model
-from neuralfield.tables.samples import Samples, held_out_rows, read_columns, read_samples
+from neuralfield.system.files import write_atomically
+from neuralfield.system.provenance import require_finished, require_same_training, sha256_of
+from neuralfield.tasks.table.samples import Samples, held_out_rows, read_columns, read_samples
+from neuralfield.tasks.table.table_model import TableModel, load_table_model
+from neuralfield.tasks.table.table_task import TableTask
 
 if TYPE_CHECKING:
     from job import snakemake

@@ -8,13 +8,13 @@ import numpy as np
 
 from evaluate import TRAINING_KEYS, read_record, upscale_numbers
 from image_network import ExpectedNetwork
-from neuralfield.device import select_device
-from neuralfield.files import write_atomically
 from neuralfield.images import Overview, Picture, read_window, write_picture
-from neuralfield.metrics import as_seen
-from neuralfield.mosaic import Mosaic
-from neuralfield.render import render_bands
-from neuralfield.running_metrics import RunningMetrics
+from neuralfield.images.metrics import as_seen
+from neuralfield.images.running_metrics import RunningMetrics
+from neuralfield.rendering.render import render_bands
+from neuralfield.system.device import select_device
+from neuralfield.system.files import write_atomically
+from neuralfield.tasks.image.mosaic import Mosaic
 
 if TYPE_CHECKING:
     from job import snakemake

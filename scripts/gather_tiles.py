@@ -12,12 +12,12 @@ import pandas as pd
 
 from evaluate import read_record
 from image_network import ExpectedNetwork
-from neuralfield.checkpoint import list_snapshots
-from neuralfield.files import write_atomically
-from neuralfield.history import read_history
-from neuralfield.mosaic import save_mosaic
-from neuralfield.provenance import require_recorded, sha256_of
-from neuralfield.tiling import Tiling
+from neuralfield.images.tiling import Tiling
+from neuralfield.system.checkpoint import list_snapshots
+from neuralfield.system.files import write_atomically
+from neuralfield.system.provenance import require_recorded, sha256_of
+from neuralfield.tasks.image.mosaic import save_mosaic
+from neuralfield.training.history import read_history
 
 if TYPE_CHECKING:
     from job import snakemake

@@ -8,16 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.device import to_host
-from neuralfield.errors import CheckpointError
 from neuralfield.fields import FieldSettings, PictureShape, Upscaler, network_settings
 from neuralfield.images import read_facts, require_picture
-from neuralfield.images.picture import CHANNELS
-from neuralfield.model import Model
-from neuralfield.model_json import import_model_json
-from neuralfield.mosaic import Mosaic, Trained, load_trained
-from neuralfield.provenance import remedy_for, require_finished, require_same_training
-from neuralfield.training import PictureTraining, of_the_training
+from neuralfield.images.image import CHANNELS
+from neuralfield.system.device import to_host
+from neuralfield.system.errors import CheckpointError
+from neuralfield.system.provenance import remedy_for, require_finished, require_same_training
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.model_json import import_model_json
+from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained
+from neuralfield.tasks.training_settings import PictureTraining, of_the_training
 
 _EXPECTED = "the network that the settings describe"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neuralfield.images import read_facts
-from neuralfield.model import save_model
-from neuralfield.model_json import import_model_json
+from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.model_json import import_model_json
 
 if TYPE_CHECKING:
     from job import snakemake

@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from neuralfield.files import write_atomically
+from neuralfield.system.files import write_atomically
 from report_plots import CARD, HAIRLINE, INK, LETTERS, MUTED, SIZE_INCHES, series_stand_in
 
 DOTS_PER_INCH = 160

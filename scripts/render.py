@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from image_network import ExpectedNetwork
-from neuralfield.device import select_device
-from neuralfield.errors import ConfigError
-from neuralfield.mosaic import load_trained
-from neuralfield.render import render_to_png, size_for_longer_side
+from neuralfield.rendering.render import render_to_png, size_for_longer_side
+from neuralfield.system.device import select_device
+from neuralfield.system.errors import ConfigError
+from neuralfield.tasks.image.mosaic import load_trained
 
 if TYPE_CHECKING:
     from job import snakemake

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuralfield.files import write_atomically
-from neuralfield.metrics import IDENTICAL_DB
+from neuralfield.images.metrics import IDENTICAL_DB
+from neuralfield.system.files import write_atomically
 from report_contents import gather
 from report_page import NOTHING, render_page
 from report_sweeps import gather_sweeps

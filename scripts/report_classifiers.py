@@ -15,8 +15,8 @@ from classifier_plots import (
     draw_mistakes,
     read_view,
 )
-from neuralfield.files import write_atomically
-from neuralfield.json_files import read_json
+from neuralfield.system.files import write_atomically
+from neuralfield.system.json_files import read_json
 from plot_colours import PAGE, Colours
 from report_page import in_percent, render_page, words_of
 from report_plots import inline_svg

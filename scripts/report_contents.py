@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from neuralfield.history import read_history
 from neuralfield.images import read_made_picture
-from neuralfield.provenance import require_recorded
+from neuralfield.system.provenance import require_recorded
+from neuralfield.training.history import read_history
 from report_pictures import Box, crop_uri, file_uri, most_detailed_box, overview_uri
 from report_plots import Curve, learning_curves
 from summarize import read_own_metrics

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from neuralfield.files import write_atomically
-from neuralfield.history import read_history
-from neuralfield.json_files import read_json
-from neuralfield.provenance import require_recorded
+from neuralfield.system.files import write_atomically
+from neuralfield.system.json_files import read_json
+from neuralfield.system.provenance import require_recorded
+from neuralfield.training.history import read_history
 from plot_colours import PAGE
 from report_page import NOTHING, in_percent, render_page, words_of
 from report_plots import Curve, inline_svg, learning_curves

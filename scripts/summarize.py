@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from neuralfield.files import write_atomically
-from neuralfield.json_files import read_json
+from neuralfield.system.files import write_atomically
+from neuralfield.system.json_files import read_json
 
 if TYPE_CHECKING:
     from job import snakemake

@@ -11,9 +11,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.ticker import MaxNLocator
 
 from evaluate_table import held_out_mask, predict, read_own
-from neuralfield.json_files import read_json
-from neuralfield.tables.model import TableModel
-from neuralfield.tables.samples import Samples, read_columns
+from neuralfield.system.json_files import read_json
+from neuralfield.tasks.table.samples import Samples, read_columns
+from neuralfield.tasks.table.table_model import TableModel
 from plot_colours import PAPER, Colours
 from report_plots import style_axes
 

@@ -9,15 +9,15 @@ import pandas as pd
 
 from evaluate import read_record
 from image_network import ExpectedNetwork
-from neuralfield.checkpoint import list_snapshots, snapshot_path
-from neuralfield.device import select_device
-from neuralfield.errors import CheckpointError, InputError
-from neuralfield.film import label_frame, to_frame, write_film
-from neuralfield.history import read_history
-from neuralfield.mosaic import Trained, load_trained, load_trained_snapshot
-from neuralfield.provenance import remedy_for, require_recorded
-from neuralfield.render import choose_samples, render, size_for_longer_side
-from neuralfield.training import log_spaced_steps
+from neuralfield.images.timelapse import label_frame, to_frame, write_film
+from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
+from neuralfield.system.checkpoint import list_snapshots, snapshot_path
+from neuralfield.system.device import select_device
+from neuralfield.system.errors import CheckpointError, InputError
+from neuralfield.system.provenance import remedy_for, require_recorded
+from neuralfield.tasks.image.mosaic import Trained, load_trained, load_trained_snapshot
+from neuralfield.tasks.training_settings import log_spaced_steps
+from neuralfield.training.history import read_history
 from summarize import read_own_metrics
 
 if TYPE_CHECKING:

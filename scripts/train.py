@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from image_network import settings_for
 from neuralfield.images import read_facts, read_pixel_csv, require_picture
-from neuralfield.picture_task import PictureTask
-from neuralfield.provenance import made_by_the_workflow
-from neuralfield.upscaling_task import UpscalingTask, picture_task
+from neuralfield.system.provenance import made_by_the_workflow
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, picture_task
 from training_job import teach
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuralfield.device import available_cores, require_cores, select_device
-from neuralfield.fit import Run, Training, fit_batch, publish_results
-from neuralfield.heat import guard_card
-from neuralfield.kept import FOLDER_NAME
+from neuralfield.system.device import available_cores, require_cores, select_device
+from neuralfield.system.heat import guard_card
+from neuralfield.system.kept import FOLDER_NAME
+from neuralfield.training.fit import Run, Training, fit_batch, publish_results
 
 # they stand beside this file, which Snakemake runs from elsewhere with this folder on the path
 from train import read_task

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuralfield.classifier_task import ClassifierTask
-from neuralfield.classifiers.labelled import read_labelled
+from neuralfield.tasks.classifier.classifier_task import ClassifierTask
+from neuralfield.tasks.classifier.labelled import read_labelled
 from training_job import teach
 
 if TYPE_CHECKING:

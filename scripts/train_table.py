@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuralfield.table_task import TableTask
-from neuralfield.tables.samples import read_samples
+from neuralfield.tasks.table.samples import read_samples
+from neuralfield.tasks.table.table_task import TableTask
 from training_job import teach
 
 if TYPE_CHECKING:

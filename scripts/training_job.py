@@ -12,13 +12,19 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
-from neuralfield.device import available_cores, require_cores, select_device
-from neuralfield.errors import NeuralfieldError
-from neuralfield.fit import Publish, Run, fit, publish_results, publish_segment
-from neuralfield.heat import guard_card
-from neuralfield.kept import FOLDER_NAME, has_kept_results
-from neuralfield.task import Measure, Task
-from neuralfield.time_limit import leaving_time_s
+from neuralfield.system.device import available_cores, require_cores, select_device
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.system.heat import guard_card
+from neuralfield.system.kept import FOLDER_NAME, has_kept_results
+from neuralfield.system.time_limit import leaving_time_s
+from neuralfield.tasks.task import Measure, Task
+from neuralfield.training.fit import (
+    Publish,
+    Run,
+    fit,
+    publish_results,
+    publish_segment,
+)
 
 log = logging.getLogger(__name__)
 

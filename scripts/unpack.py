@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neuralfield.errors import InputError
 from neuralfield.images import (
     choose_mode,
     read_header,
@@ -13,6 +12,7 @@ from neuralfield.images import (
 )
 from neuralfield.images.colour import Report, log
 from neuralfield.images.kind import ToneCount
+from neuralfield.system.errors import InputError
 
 if TYPE_CHECKING:
     from job import snakemake

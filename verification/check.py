@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / folder) for folder in ("workflow", "scripts")]
 
-from neuralfield.errors import InputError  # noqa: E402
+from neuralfield.system.errors import InputError  # noqa: E402
 from results_manifest import (  # noqa: E402
     NAME,
     Output,

@@ -34,7 +34,7 @@ from comparison import (  # noqa: E402
 from facts import facts_of_results  # noqa: E402
 from kind import Kind, kind_of_results  # noqa: E402
 
-from neuralfield.errors import InputError, NeuralfieldError  # noqa: E402
+from neuralfield.system.errors import InputError, NeuralfieldError  # noqa: E402
 from neuralfield.version import ENGINE_VERSION  # noqa: E402
 
 MANIFEST = Path(__file__).with_name("manifest")

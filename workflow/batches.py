@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from configuration import MAKES_NO_DIFFERENCE, Run
-from neuralfield.errors import InputError
-from neuralfield.files import storage_errors
 from neuralfield.images.reading import picture_size
+from neuralfield.system.errors import InputError
+from neuralfield.system.files import storage_errors
 from sweeps import Sweep
 
 LEDGER = Path("results/batches.jsonl")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from named_files import find_folder
-from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT, find_files
-from neuralfield.errors import ConfigError, InputError
+from neuralfield.system.errors import ConfigError, InputError
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT, find_files
 from training_limits import outside_their_limits
 
 

@@ -15,8 +15,8 @@ import table_settings
 from config_file import require_keys_once
 from image_sizes import too_large_renders
 from named_files import require_file
-from neuralfield.errors import ConfigError
 from neuralfield.fields import network_settings
+from neuralfield.system.errors import ConfigError
 from own_image import TAKEN_NAMES, adopt_own_image, name_source_beside_image
 from precedence import COMMAND_LINE, Layer, let_later_layers_win, settings_without_effect
 from presets import adopt_preset

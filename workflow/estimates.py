@@ -9,21 +9,21 @@ from typing import Any
 
 from PIL import Image
 
-from neuralfield.classifiers.idx import read_idx_shape
-from neuralfield.classifiers.labelled import TAUGHT, find_files
 from neuralfield.engines.cpu.cut import MOST_SHARDS
 from neuralfield.engines.cuda.portable.layer_forward import MAX_WIDTH
-from neuralfield.engines.problems.classifier import BLOCK_PICTURES, BLOCK_VALUES
-from neuralfield.engines.problems.picture import BLOCK_POINTS
-from neuralfield.engines.problems.table import BLOCK_ROWS
-from neuralfield.errors import ConfigError, NeuralfieldError
 from neuralfield.fields.cafe import feature_count
 from neuralfield.fields.mlp import PRESETS
 from neuralfield.fields.upscaler import KERNEL_PX
 from neuralfield.images.bands import Header
-from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.picture_shape import PictureShape
-from neuralfield.tiling import Tile
+from neuralfield.images.shape import PictureShape
+from neuralfield.images.tiling import Tile
+from neuralfield.system.errors import ConfigError, NeuralfieldError
+from neuralfield.tasks.classifier.classifier_objective import BLOCK_PICTURES, BLOCK_VALUES
+from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.classifier.idx import read_idx_shape
+from neuralfield.tasks.classifier.labelled import TAUGHT, find_files
+from neuralfield.tasks.image.image_objective import BLOCK_POINTS
+from neuralfield.tasks.table.table_objective import BLOCK_ROWS
 
 BASE_MEMORY_MB = 1000
 """Python and its packages, Snakemake beside it on a cluster, and a small picture."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from neuralfield.errors import ConfigError, NeuralfieldError
-from neuralfield.picture_shape import PictureShape
+from neuralfield.images.shape import PictureShape
+from neuralfield.system.errors import ConfigError, NeuralfieldError
 
 LONGER_SIDE_PX = 256
 """To which the longer side of an image is reduced, if it is larger and nobody gave a size."""
@@ -70,7 +70,7 @@ def too_large_renders(
 def _rendered_px(image: Mapping[str, Any], longer_px: int, box: Sequence[float]) -> tuple[int, int]:
     """Return the size of a render in the image's proportions; (0, 0) for an unreadable image."""
     from neuralfield.images.reading import picture_size
-    from neuralfield.render import size_for_longer_side
+    from neuralfield.rendering.render import size_for_longer_side
 
     try:
         own = picture_size(image["path"])

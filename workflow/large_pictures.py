@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from neuralfield.errors import ConfigError, NeuralfieldError
 from neuralfield.images.bands import Header, read_header
-from neuralfield.tiling import Tiling
+from neuralfield.images.tiling import Tiling
+from neuralfield.system.errors import ConfigError, NeuralfieldError
 
 USUAL_OVERLAP_PX = 32
 """Less in tiles of which it would be more than an eighth."""

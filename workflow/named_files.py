@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from neuralfield.errors import ConfigError
+from neuralfield.system.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
 

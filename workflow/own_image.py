@@ -8,7 +8,7 @@ from typing import Any
 
 from image_sizes import size_in_training, usual_size_px
 from named_files import require_file
-from neuralfield.errors import ConfigError, InputError
+from neuralfield.system.errors import ConfigError, InputError
 from precedence import Layer
 from wording import Place, as_written, name_place
 

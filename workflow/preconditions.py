@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from neuralfield.errors import ResourceError
-from neuralfield.files import storage_errors
+from neuralfield.system.errors import ResourceError
+from neuralfield.system.files import storage_errors
 
 FEWEST_OPEN_FILES = 64
 """Snakemake and its jobs need about 20, and some more for each job at a time."""

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from neuralfield.errors import InputError, NeuralfieldError
-from neuralfield.files import read_whole, write_atomically
+from neuralfield.system.errors import InputError, NeuralfieldError
+from neuralfield.system.files import read_whole, write_atomically
 
 NAME = "manifest.json"
 

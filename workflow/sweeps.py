@@ -14,7 +14,7 @@ from configuration import (
     trained_fields,
     training_disagreements,
 )
-from neuralfield.errors import ConfigError
+from neuralfield.system.errors import ConfigError
 from wording import (
     Place,
     Problems,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from named_files import require_file
-from neuralfield.errors import ConfigError
+from neuralfield.system.errors import ConfigError
 from training_limits import outside_their_limits
 from wording import as_written
 

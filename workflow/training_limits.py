@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from neuralfield.errors import ConfigError
+from neuralfield.system.errors import ConfigError
 from wording import as_written
 
 _LIMITS = (

@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from neuralfield.errors import ConfigError
+from neuralfield.system.errors import ConfigError
 
 Place = tuple[str | int, ...]
 """Where a value stands: keys and positions from the top."""

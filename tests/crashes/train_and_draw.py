@@ -11,13 +11,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 import numpy as np
 
-from neuralfield.device import Device, select_device
 from neuralfield.fields import field_settings
-from neuralfield.fit import Run, fit, publish_results
-from neuralfield.model import load_model
-from neuralfield.picture_task import PictureTask
-from neuralfield.render import render_to_png
-from neuralfield.training import PictureTraining
+from neuralfield.rendering.render import render_to_png
+from neuralfield.system.device import Device, select_device
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.training.fit import Run, fit, publish_results
 
 CHECKPOINT_INTERVAL_S = 0.005
 """So short that many kills strike while a state is written."""

@@ -25,7 +25,7 @@ sys.path += [str(HERE.parent / "workflow"), str(HERE.parents[1] / "verification"
 from check import check  # noqa: E402
 from workspace import Workspace, clean_environment  # noqa: E402
 
-from neuralfield.errors import InputError  # noqa: E402
+from neuralfield.system.errors import InputError  # noqa: E402
 
 LOG = "said.txt"
 NOT_COMPARED = {

@@ -8,8 +8,8 @@ import textwrap
 import yaml
 from workspace import ROOT
 
-from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT
-from neuralfield.networks.classifier import ConvolutionalClassifier
+from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT
 
 PAGE = (ROOT / "docs/classifier.md").read_text()
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())["$defs"]

@@ -5,8 +5,6 @@ import re
 import pytest
 from workspace import ROOT
 
-from neuralfield.kernels.source import source_files
-
 NAMES = (
     "CONTRIBUTING.md",
     "docs/classifier.md",
@@ -26,6 +24,8 @@ NAMES = (
 )
 PAGES = [ROOT / name for name in NAMES]
 PAGE_TEXTS = "".join(page.read_text() for page in PAGES)
+PACKAGE = ROOT / "scripts" / "neuralfield"
+CUDA_FILES = {path.name: path for path in PACKAGE.rglob("*.cu*")}
 GPU_PAGES = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("gpu", "kernels"))
 
 
@@ -47,7 +47,7 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`(\w+\.cuh?)`", GPU_PAGES))))
 def test_kernel_files_are_where_the_page_says(name):
-    assert name in source_files()
+    assert name in CUDA_FILES
 
 
 @pytest.mark.parametrize(
@@ -58,20 +58,27 @@ def test_other_files_are_where_the_page_says(name):
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(re.findall(r"`((?:engines|kernels|drawing|fields)/[\w/.]*)`", PAGE_TEXTS)))
+    "name",
+    sorted(
+        set(
+            re.findall(
+                r"`((?:system|nn|images|fields|tasks|engines|training|rendering)/[\w/.]*)`",
+                PAGE_TEXTS,
+            )
+        )
+    ),
 )
 def test_parts_of_the_package_are_where_the_pages_say(name):
-    assert (ROOT / "scripts" / "neuralfield" / name).exists()
+    assert (PACKAGE / name).exists()
 
 
 def test_files_that_sources_name_are_there():
-    package = ROOT / "scripts" / "neuralfield"
-    sources = [*package.rglob("*.py"), *source_files().values()]
-    folders = "|".join(path.name for path in package.iterdir() if path.is_dir())
+    sources = [*PACKAGE.rglob("*.py"), *CUDA_FILES.values()]
+    folders = "|".join(path.name for path in PACKAGE.iterdir() if path.is_dir())
     named = rf"(?<![\w/])(?:{folders})/[\w/]+\.(?:py|cuh?)\b"
     found = {(path.name, name) for path in sources for name in re.findall(named, path.read_text())}
     assert found
-    assert [(path, name) for path, name in found if not (package / name).exists()] == []
+    assert [(path, name) for path, name in found if not (PACKAGE / name).exists()] == []
 
 
 @pytest.mark.parametrize(
@@ -96,7 +103,7 @@ def test_files_that_sources_name_are_there():
 )
 def test_kernels_have_the_names_that_the_page_gives_them(kernel):
     assert kernel in GPU_PAGES
-    sources = "".join(path.read_text() for path in source_files().values())
+    sources = "".join(path.read_text() for path in CUDA_FILES.values())
     assert re.search(rf"__global__[^;{{]*\b{kernel}\(", sources)
 
 

@@ -12,7 +12,7 @@ from measure import Report
 from protocol_rows import PROTOCOLS
 from workspace import ROOT
 
-from neuralfield.device import select_device
+from neuralfield.system.device import select_device
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from neuralfield.device import Device
+from neuralfield.system.device import Device
 
 
 @contextmanager

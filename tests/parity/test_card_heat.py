@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from neuralfield.device import gpu_is_present, select_device
-from neuralfield.heat import CardSensor, HeatGuard
+from neuralfield.system.device import gpu_is_present, select_device
+from neuralfield.system.heat import CardSensor, HeatGuard
 
 pytestmark = [
     pytest.mark.gpu,

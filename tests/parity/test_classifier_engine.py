@@ -17,18 +17,18 @@ from allocations import allocations
 from small_classifiers import SHIPPED, SMALL, bars, make_task, train
 from test_fit import sha256
 
-from neuralfield.classifier_task import ClassifierTask
-from neuralfield.classifiers.labelled import (
+from neuralfield.system.device import gpu_is_present, select_device, to_host
+from neuralfield.tasks.classifier.classifier_task import ClassifierTask
+from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.classifier.labelled import (
     HELD_OUT,
     TAUGHT,
     LabelledPictures,
     find_files,
     read_labelled,
 )
-from neuralfield.device import gpu_is_present, select_device, to_host
-from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.trainer import Trainer
-from neuralfield.training import ClassifierTraining
+from neuralfield.tasks.training_settings import ClassifierTraining
+from neuralfield.training.trainer import Trainer
 
 pytestmark = [
     pytest.mark.gpu,

@@ -13,17 +13,17 @@ import test_fit
 from make_problem import SIREN, make_problem
 from test_divergence import content
 
-from neuralfield.device import gpu_is_present, select_device, to_host
 from neuralfield.engines import batch as engine_batch
 from neuralfield.engines.batch import EngineBatch
 from neuralfield.engines.cuda import batch as cuda_batch
 from neuralfield.engines.cuda.batch import CudaBatch
-from neuralfield.engines.cuda.engine import CudaEngine
+from neuralfield.engines.cuda.field_engine import CudaEngine
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
-from neuralfield.errors import DivergenceError
-from neuralfield.interruption import Interrupted
-from neuralfield.schedules import Schedule
-from neuralfield.trainer import Trainer
+from neuralfield.nn.schedules import Schedule
+from neuralfield.system.device import gpu_is_present, select_device, to_host
+from neuralfield.system.errors import DivergenceError
+from neuralfield.system.interruption import Interrupted
+from neuralfield.training.trainer import Trainer
 
 pytestmark = [
     pytest.mark.gpu,

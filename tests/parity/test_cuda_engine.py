@@ -10,16 +10,16 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from make_problem import SIREN, make_problem
 
-from neuralfield.device import gpu_is_present, select_device, to_host
-from neuralfield.engines.cuda import engine as cuda_engine
-from neuralfield.engines.cuda.engine import CudaEngine
-from neuralfield.engines.cuda.hopper.hopper_pass import HopperPass
+from neuralfield.engines.cuda import field_engine as cuda_engine
+from neuralfield.engines.cuda.field_engine import CudaEngine
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
 from neuralfield.engines.cuda.hopper.product_pass import HopperProductPass
+from neuralfield.engines.cuda.hopper.wide_pass import HopperPass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plans import batch_plan, network_plan
+from neuralfield.engines.plan_of_network import batch_plan, network_plan
 from neuralfield.engines.tape import TapeEngine
-from neuralfield.schedules import Schedule
+from neuralfield.nn.schedules import Schedule
+from neuralfield.system.device import gpu_is_present, select_device, to_host
 
 pytestmark = [
     pytest.mark.gpu,

@@ -10,15 +10,15 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from make_problem import SIREN, make_problem
 
-from neuralfield.coordinates import pixel_centres
-from neuralfield.device import gpu_is_present, select_device, to_host
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.plans import batch_plan, network_plan
-from neuralfield.fields.network import CornerBias
-from neuralfield.schedules import Schedule
+from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.fields.coordinate_network import CornerBias
+from neuralfield.images.coordinates import pixel_centres
+from neuralfield.nn.schedules import Schedule
+from neuralfield.system.device import gpu_is_present, select_device, to_host
 
 pytestmark = [
     pytest.mark.gpu,

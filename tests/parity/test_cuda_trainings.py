@@ -18,14 +18,14 @@ from allocations import allocations
 from make_problem import SIREN, make_problem
 from test_cuda_engine import CAFE, CPU, GRIDS, PASSES_AND_PRECISIONS, WIRE, make_cuda_engine
 
-from neuralfield.device import gpu_is_present, select_device, to_host
 from neuralfield.engines import make_engine
-from neuralfield.engines.cuda.engine import CudaEngine
+from neuralfield.engines.cuda.field_engine import CudaEngine
 from neuralfield.engines.tape import TapeEngine
-from neuralfield.errors import ResourceError
-from neuralfield.metrics import psnr_db
-from neuralfield.model import load_model
-from neuralfield.render import render
+from neuralfield.images.metrics import psnr_db
+from neuralfield.rendering.render import render
+from neuralfield.system.device import gpu_is_present, select_device, to_host
+from neuralfield.system.errors import ResourceError
+from neuralfield.tasks.image.image_model import load_model
 
 pytestmark = [
     pytest.mark.gpu,
@@ -190,7 +190,7 @@ def test_a_profile_is_taken_stage_by_stage_with_the_same_result(gpu, monkeypatch
 
 
 def test_too_little_memory_is_refused_with_what_to_do(gpu, monkeypatch):
-    monkeypatch.setattr("neuralfield.device.available_memory_bytes", lambda device: 1000)
+    monkeypatch.setattr("neuralfield.system.device.available_memory_bytes", lambda device: 1000)
     problem = make_problem(device=gpu)
     with pytest.raises(ResourceError, match=r"needs about .* use smaller batches"):
         make_engine("cuda", "auto", problem, gpu, 1, print)

@@ -5,16 +5,16 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from neuralfield import render as rendering
-from neuralfield.device import gpu_is_present, select_device, to_host
-from neuralfield.drawing import make_drawer
-from neuralfield.drawing.array_draw import ArrayDraw
-from neuralfield.drawing.hopper_draw import HopperDraw
-from neuralfield.drawing.layer_pixels import LayerPixels
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.images.reading import read_picture
-from neuralfield.model import Model
-from neuralfield.render import render, render_bands, render_to_png
+from neuralfield.rendering import make_drawer
+from neuralfield.rendering import render as rendering
+from neuralfield.rendering.array_renderer import ArrayDraw
+from neuralfield.rendering.hopper_renderer import HopperDraw
+from neuralfield.rendering.portable_renderer import LayerPixels
+from neuralfield.rendering.render import render, render_bands, render_to_png
+from neuralfield.system.device import gpu_is_present, select_device, to_host
+from neuralfield.tasks.image.image_model import Model
 
 pytestmark = [
     pytest.mark.gpu,

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neuralfield import losses
-from neuralfield.convolution import conv2d
-from neuralfield.device import gpu_is_present, namespace_of, select_device, to_host
-from neuralfield.dropout import TrainingCall, dropout
-from neuralfield.metrics import psnr_db
-from neuralfield.model import load_model
-from neuralfield.pooling import average_pool2d, max_pool2d
-from neuralfield.render import render
-from neuralfield.rng import permuted, philox, uniform
-from neuralfield.tensor import Tensor, gradients
+from neuralfield.images.metrics import psnr_db
+from neuralfield.nn import losses
+from neuralfield.nn.convolution import conv2d
+from neuralfield.nn.dropout import TrainingCall, dropout
+from neuralfield.nn.pooling import average_pool2d, max_pool2d
+from neuralfield.nn.tensor import Tensor, gradients
+from neuralfield.rendering.render import render
+from neuralfield.system.device import gpu_is_present, namespace_of, select_device, to_host
+from neuralfield.system.random_streams import permuted, philox, uniform
+from neuralfield.tasks.image.image_model import load_model
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import test_convolution
@@ -174,7 +174,7 @@ TRAIN = """
 import sys, tempfile
 from pathlib import Path
 import test_fit
-from neuralfield.device import select_device
+from neuralfield.system.device import select_device
 folder = Path(tempfile.mkdtemp(dir=sys.argv[1]))
 task = test_fit.make_task({"width": 16}, precision="float32", steps=3)
 test_fit.train(task, folder, device=select_device("gpu"))

@@ -9,12 +9,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import test_grids
 
-from neuralfield.coordinates import grid
-from neuralfield.device import gpu_is_present, select_device, to_host
+from neuralfield.engines.cuda.portable import grids
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.portable.grid_gradient import make_table_gradient
-from neuralfield.kernels import grids
-from neuralfield.kernels.plan import BatchPlan
+from neuralfield.engines.plan import BatchPlan
+from neuralfield.images.coordinates import grid
+from neuralfield.system.device import gpu_is_present, select_device, to_host
 
 pytestmark = [
     pytest.mark.gpu,

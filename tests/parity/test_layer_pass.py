@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neuralfield.device import gpu_is_present, select_device, to_host
-from neuralfield.drawing import layer_draw
-from neuralfield.drawing.layer_draw import LayerDraw
+from neuralfield.engines import layers
+from neuralfield.engines.complex_layers import real_parameters
 from neuralfield.engines.cuda.buffers import Buffers
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plans import network_plan
+from neuralfield.engines.plan import BatchPlan, NetworkPlan
+from neuralfield.engines.plan_of_network import network_plan
 from neuralfield.fields import PictureShape, field_settings
-from neuralfield.kernels import layers
-from neuralfield.kernels.complex_layers import real_parameters
-from neuralfield.kernels.plan import BatchPlan, NetworkPlan
+from neuralfield.rendering import layer_values
+from neuralfield.rendering.layer_values import LayerDraw
+from neuralfield.system.device import gpu_is_present, select_device, to_host
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from test_kernel_twins import HUBER_DELTA
@@ -127,12 +127,12 @@ def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu) -> None
 @pytest.mark.parametrize("precision", ["float32", "mixed"])
 @pytest.mark.parametrize(
     ("field", "width", "height", "chunk_rows"),
-    [(FIELDS[0], 401, 353, layer_draw._CHUNK_ROWS), *((field, 51, 47, 1024) for field in FIELDS)],
+    [(FIELDS[0], 401, 353, layer_values._CHUNK_ROWS), *((field, 51, 47, 1024) for field in FIELDS)],
     ids=lambda value: str(value),
 )
 def test_draw(field, width, height, chunk_rows, precision, gpu, monkeypatch) -> None:
     """In several chunks, the last one not full."""
-    monkeypatch.setattr(layer_draw, "_CHUNK_ROWS", chunk_rows)
+    monkeypatch.setattr(layer_values, "_CHUNK_ROWS", chunk_rows)
     batch = BatchPlan(1, 1, False, "mse", HUBER_DELTA, 3, False)
     plan, parameters, *arrays = problem(field, 3, batch)
     buffers = on_card(gpu, parameters, *arrays)

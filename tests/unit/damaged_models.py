@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neuralfield.checkpoint import load_arrays, save_arrays
-from neuralfield.errors import CheckpointError, NeuralfieldError
+from neuralfield.system.checkpoint import load_arrays, save_arrays
+from neuralfield.system.errors import CheckpointError, NeuralfieldError
 
 KINDS = ("truncated", "flipped", "swapped")
 

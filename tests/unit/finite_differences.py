@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from neuralfield import ops
-from neuralfield.tensor import Tensor, gradients
+from neuralfield.nn import ops
+from neuralfield.nn.tensor import Tensor, gradients
 
 
 def numerical_gradient(function, arrays, index, step=1e-6):

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from neuralfield.device import Device, select_device
-from neuralfield.engines.problems.picture import PictureProblem
 from neuralfield.fields import PictureShape, build_field, field_settings
-from neuralfield.optimizers import make_optimizer
-from neuralfield.sampling import Batches, Footprint, detail_density
-from neuralfield.schedules import Schedule
+from neuralfield.nn.optimizers import make_optimizer
+from neuralfield.nn.sampling import Batches, Footprint, detail_density
+from neuralfield.nn.schedules import Schedule
+from neuralfield.system.device import Device, select_device
+from neuralfield.tasks.image.image_objective import PictureProblem
 
 SIREN = {"type": "siren", "width": 24, "hidden_layers": 2}
 

@@ -22,16 +22,16 @@ from PIL import Image
 from small_fields import SMALL_FIELDS
 from workspace import SETTINGS
 
-from neuralfield.checkpoint import load_arrays, save_arrays
-from neuralfield.classifiers.idx import write_idx
-from neuralfield.classifiers.model import ClassifierModel, save_classifier
 from neuralfield.fields import PictureShape, build_field, network_settings
 from neuralfield.images import Picture, write_facts, write_pixel_csv
-from neuralfield.model import save_model
-from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.networks.dense import Dense
-from neuralfield.scaling import Scaling
-from neuralfield.tables.model import TableModel, save_table_model
+from neuralfield.nn.scaling import Scaling
+from neuralfield.system.checkpoint import load_arrays, save_arrays
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel, save_classifier
+from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.classifier.idx import write_idx
+from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.table.dense_network import Dense
+from neuralfield.tasks.table.table_model import TableModel, save_table_model
 
 RNG = np.random.default_rng(0)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.device import Device
+from neuralfield.system.device import Device
 
 
 class OutOfMemoryError(Exception):

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import test_fit
 
-from neuralfield.classifier_task import ClassifierTask
-from neuralfield.classifiers.labelled import LabelledPictures
-from neuralfield.classifiers.model import load_classifier
-from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.training import ClassifierTraining
+from neuralfield.tasks.classifier.classifier_model import load_classifier
+from neuralfield.tasks.classifier.classifier_task import ClassifierTask
+from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.classifier.labelled import LabelledPictures
+from neuralfield.tasks.training_settings import ClassifierTraining
 
 CPU = test_fit.CPU
 SHIPPED = Path(__file__).parents[2] / "workflow" / "resources" / "digits"

@@ -13,12 +13,12 @@ import test_divergence
 from test_divergence import Killed, content, diverging_task, dying_at
 from test_fit import CPU, make_task, picture, train
 
-from neuralfield.device import available_cores
 from neuralfield.engines.tape import TapeEngine
-from neuralfield.errors import DivergenceError, ResourceError
-from neuralfield.fit import Run, Training, fit_batch, publish_results
-from neuralfield.heat import HeatGuard
-from neuralfield.interruption import Interrupted
+from neuralfield.system.device import available_cores
+from neuralfield.system.errors import DivergenceError, ResourceError
+from neuralfield.system.heat import HeatGuard
+from neuralfield.system.interruption import Interrupted
+from neuralfield.training.fit import Run, Training, fit_batch, publish_results
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 
@@ -200,6 +200,8 @@ def test_more_cores_or_memory_than_there_are_is_refused(tmp_path, monkeypatch):
     with pytest.raises(ResourceError, match=r"training\.threads: 4096"):
         train_together(different_tasks(), tmp_path, side_by_side=4096)
     enough_for_one = 3_000_000
-    monkeypatch.setattr("neuralfield.device.available_memory_bytes", lambda device: enough_for_one)
+    monkeypatch.setattr(
+        "neuralfield.system.device.available_memory_bytes", lambda device: enough_for_one
+    )
     with pytest.raises(ResourceError, match="fewer networks into a batch"):
         train_together(dict.fromkeys(map(str, range(200)), make_task()), tmp_path)

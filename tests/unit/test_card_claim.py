@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from neuralfield import card_claim, device
-from neuralfield.card_claim import visible_cards
-from neuralfield.errors import ResourceError
+from neuralfield.system import device, device_claim
+from neuralfield.system.device_claim import visible_cards
+from neuralfield.system.errors import ResourceError
 
-SCRIPTS = Path(card_claim.__file__).parents[1]
+SCRIPTS = Path(device_claim.__file__).parents[1]
 
 CLAIM = """
 import os, sys, time
 from pathlib import Path
-from neuralfield.card_claim import claim_card
+from neuralfield.system.device_claim import claim_card
 say = lambda line: print("said", line, flush=True)
 card = claim_card(int(sys.argv[2]), say, cards=sys.argv[3].split(","), folder=Path(sys.argv[1]))
 print("has", card, os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
@@ -89,7 +89,7 @@ def test_processes_share_a_card_only_where_asked_and_where_each_card_has_one(sta
 )
 def test_only_cards_that_whoever_started_it_allows(monkeypatch, given, expected):
     cards = ["GPU-aa1", "GPU-bb2", "GPU-cc3"]
-    monkeypatch.setattr(card_claim, "_cards_of_machine", lambda: cards)
+    monkeypatch.setattr(device_claim, "_cards_of_machine", lambda: cards)
     environment = {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
 
     assert visible_cards(environment) == expected
@@ -97,7 +97,7 @@ def test_only_cards_that_whoever_started_it_allows(monkeypatch, given, expected)
 
 def test_no_card_allowed_is_an_error_that_says_what_to_do(tmp_path):
     with pytest.raises(ResourceError, match=r"training\.device: cpu"):
-        card_claim.claim_card(1, print, cards=[], folder=tmp_path)
+        device_claim.claim_card(1, print, cards=[], folder=tmp_path)
 
 
 def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path):
@@ -105,14 +105,14 @@ def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path):
     (tmp_path / "GPU-a.0").symlink_to(victim)
 
     with pytest.raises(ResourceError, match="place for locks"):
-        card_claim.claim_card(1, print, cards=["GPU-a"], folder=tmp_path)
+        device_claim.claim_card(1, print, cards=["GPU-a"], folder=tmp_path)
     assert not victim.exists()
 
 
 def test_where_cards_cannot_be_told_apart_none_is_claimed(monkeypatch):
-    monkeypatch.setattr(card_claim, "_cards_of_machine", lambda: None)
+    monkeypatch.setattr(device_claim, "_cards_of_machine", lambda: None)
 
-    assert card_claim.claim_card(1, print) is None
+    assert device_claim.claim_card(1, print) is None
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import struct
 import numpy as np
 import pytest
 
-from neuralfield.checkpoint import list_snapshots, load_arrays, save_arrays, snapshot_path
-from neuralfield.errors import CheckpointError
-from neuralfield.interruption import StopSignals
-from neuralfield.state import StateFolder
+from neuralfield.system.checkpoint import list_snapshots, load_arrays, save_arrays, snapshot_path
+from neuralfield.system.errors import CheckpointError
+from neuralfield.system.interruption import StopSignals
+from neuralfield.training.state import StateFolder
 
 ARRAYS = {"weight": np.arange(6, dtype=np.float32).reshape(2, 3), "step": np.array([3])}
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from finite_differences import numerical_gradient
 
-from neuralfield.device import HOST
-from neuralfield.dropout import TrainingCall
-from neuralfield.errors import ConfigError
-from neuralfield.losses import softmax_cross_entropy
-from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.optimizers import make_optimizer
-from neuralfield.picture_shape import PictureShape
-from neuralfield.tensor import Tensor, gradients
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn.dropout import TrainingCall
+from neuralfield.nn.losses import softmax_cross_entropy
+from neuralfield.nn.optimizers import make_optimizer
+from neuralfield.nn.tensor import Tensor, gradients
+from neuralfield.system.device import HOST
+from neuralfield.system.errors import ConfigError
+from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 
 LARGE, SMALL = PictureShape(28, 28, 1), PictureShape(8, 8, 1)
 FOR_SMALL = ConvolutionalClassifier(channels=(4, 6), kernel=3, padding=1, hidden=(10,), dropout=0.3)

@@ -9,20 +9,19 @@ import pytest
 from small_classifiers import bars, make_task
 from test_engines import CardWithNumpy
 
-from neuralfield import ops
-from neuralfield.classifiers.labelled import LabelledPictures, network_inputs
-from neuralfield.device import Device, select_device
 from neuralfield.engines import make_engine
-from neuralfield.engines.cuda.classifier import engine as classifier_engine
+from neuralfield.engines.cuda.classifier import classifier_engine, convolution_plan
 from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, reason_against_plan
-from neuralfield.engines.cuda.classifier.drawing_stage import brightness_table, drawing_constants
-from neuralfield.engines.cuda.classifier.plans import classifier_plan
-from neuralfield.engines.problems.classifier import ClassifierProblem
-from neuralfield.errors import ConfigError
-from neuralfield.kernels import convolution_plan
-from neuralfield.kernels.convolution_plan import ConvolutionShape
-from neuralfield.pooling import average_pool2d
-from neuralfield.trainer import Trainer
+from neuralfield.engines.cuda.classifier.convolution_plan import ConvolutionShape
+from neuralfield.engines.cuda.classifier.plan_of_network import classifier_plan
+from neuralfield.engines.cuda.classifier.sampling import brightness_table, drawing_constants
+from neuralfield.nn import ops
+from neuralfield.nn.pooling import average_pool2d
+from neuralfield.system.device import Device, select_device
+from neuralfield.system.errors import ConfigError
+from neuralfield.tasks.classifier.classifier_objective import ClassifierProblem
+from neuralfield.tasks.classifier.labelled import LabelledPictures, network_inputs
+from neuralfield.training.trainer import Trainer
 
 CPU = select_device("cpu")
 CARD = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]

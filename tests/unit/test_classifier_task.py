@@ -11,11 +11,11 @@ from small_classifiers import SHIPPED, SMALL, bars, make_task, train
 from test_fit import CPU, require_same_bytes_after_a_kill, sha256
 
 import evaluate_classifier
-from neuralfield.classifiers.idx import write_idx
-from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT, LabelledPictures, find_files
-from neuralfield.classifiers.model import load_classifier
-from neuralfield.device import available_cores
-from neuralfield.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
+from neuralfield.system.device import available_cores
+from neuralfield.system.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
+from neuralfield.tasks.classifier.classifier_model import load_classifier
+from neuralfield.tasks.classifier.idx import write_idx
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT, LabelledPictures, find_files
 
 
 def test_what_is_taught_is_told_apart_in_pictures_never_seen(tmp_path):
@@ -40,7 +40,9 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, row):
 
 
 def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralfield.engines.problems.classifier.BLOCK_PICTURES", {"cpu": 7})
+    monkeypatch.setattr(
+        "neuralfield.tasks.classifier.classifier_objective.BLOCK_PICTURES", {"cpu": 7}
+    )
     threads = min(2, available_cores())
     for name, seed, count in (("a", 0, 1), ("b", 0, threads), ("c", 1, 1)):
         train(make_task(random_seed=seed), tmp_path / name, threads=count)
@@ -66,12 +68,12 @@ def test_a_training_that_diverges_goes_back_once(tmp_path):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_block_at_a_time_it_is_the_gradient_of_the_whole_batch(monkeypatch, dtype):
     """And the loss is the mean over the batch, without regard to how it is divided."""
-    from neuralfield.trainer import Trainer
+    from neuralfield.training.trainer import Trainer
 
     found = []
     for block in (5, 64):
         monkeypatch.setattr(
-            "neuralfield.engines.problems.classifier.BLOCK_PICTURES", {"cpu": block}
+            "neuralfield.tasks.classifier.classifier_objective.BLOCK_PICTURES", {"cpu": block}
         )
         precision = "float64" if dtype == "float64" else "auto"
         trainer = Trainer(make_task(precision=precision), CPU, "auto", 1, print)

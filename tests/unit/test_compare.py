@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from compare import MEASURES, Row, main, on_each_picture, read_table, spread
-from neuralfield.errors import InputError
+from neuralfield.system.errors import InputError
 
 HEADER = (
     "image,field,psnr_db,ssim,upscale_psnr_db,train_seconds,parameters,random_seed,"

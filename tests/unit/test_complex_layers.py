@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from neuralfield.engines.complex_layers import complex_layer, real_parameters
 from neuralfield.engines.cuda.portable import complex_pass
-from neuralfield.engines.plans import network_plan
+from neuralfield.engines.plan_of_network import network_plan
 from neuralfield.fields import PictureShape, build_field, field_settings
-from neuralfield.kernels.complex_layers import complex_layer, real_parameters
 
 WIRE = {"type": "wire", "width": 5, "hidden_layers": 2}
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from finite_differences import check_gradients, weighted
 
-from neuralfield import convolution, ops
-from neuralfield.convolution import BLOCK_VALUES, conv2d
-from neuralfield.errors import ConfigError
-from neuralfield.tensor import Tensor, gradients
+from neuralfield.nn import convolution, ops
+from neuralfield.nn.convolution import BLOCK_VALUES, conv2d
+from neuralfield.nn.tensor import Tensor, gradients
+from neuralfield.system.errors import ConfigError
 
 RNG = np.random.default_rng(11)
 

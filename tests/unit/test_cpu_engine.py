@@ -7,23 +7,24 @@ import pytest
 import test_fit
 from make_problem import make_problem
 
-from neuralfield import fields, ops
-from neuralfield.device import select_device
-from neuralfield.drawing import make_drawer
-from neuralfield.drawing.array_draw import ArrayDraw
-from neuralfield.drawing.cpu_draw import CpuDraw
-from neuralfield.engines import crew
+from neuralfield import fields
+from neuralfield.engines import thread_pool
+from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.cpu import cut as cpu_cut
-from neuralfield.engines.cpu import engine as cpu_engine
-from neuralfield.engines.cpu.engine import CpuEngine
+from neuralfield.engines.cpu.cpu_engine import CpuEngine
+from neuralfield.engines.cpu.kernels import functions, layout
 from neuralfield.engines.tape import TapeEngine
-from neuralfield.errors import ResourceError
 from neuralfield.fields import CoordinateNetwork, PictureShape, build_field, field_settings
-from neuralfield.kernels.cpu import functions, layout
-from neuralfield.layers import ACTIVATIONS
-from neuralfield.model import Model
-from neuralfield.tensor import Tensor, gradients
-from neuralfield.trainer import Trainer
+from neuralfield.nn import ops
+from neuralfield.nn.layers import ACTIVATIONS
+from neuralfield.nn.tensor import Tensor, gradients
+from neuralfield.rendering import make_drawer
+from neuralfield.rendering.array_renderer import ArrayDraw
+from neuralfield.rendering.cpu_renderer import CpuDraw
+from neuralfield.system.device import select_device
+from neuralfield.system.errors import ResourceError
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.training.trainer import Trainer
 
 CPU = select_device("cpu")
 
@@ -192,13 +193,13 @@ def test_a_loss_that_is_not_finite_is_seen():
 
 
 def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
-    monkeypatch.setattr("neuralfield.device.available_memory_bytes", lambda device: 1000)
+    monkeypatch.setattr("neuralfield.system.device.available_memory_bytes", lambda device: 1000)
     with pytest.raises(ResourceError, match="training: needs about"):
         CpuEngine(make_problem(), CPU, 1)
 
 
 def test_an_error_in_a_thread_reaches_the_caller():
-    threads = crew.Crew(3)
+    threads = thread_pool.Crew(3)
 
     def fail(piece, member):
         if piece == 5:

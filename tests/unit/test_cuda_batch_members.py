@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from make_problem import SIREN, make_problem
 
-from neuralfield.device import Device
 from neuralfield.engines import batch as engine_batch
 from neuralfield.engines.batch import EngineBatch
 from neuralfield.engines.cuda.batch import is_faster_together
 from neuralfield.engines.cuda.buffers import member_table
-from neuralfield.engines.cuda.engine import BatchKind, CudaEngine
+from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
 from neuralfield.engines.cuda.hopper import narrow_pass as narrow
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.stages.update import STRANDS
-from neuralfield.engines.plans import batch_plan, network_plan
+from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.system.device import Device
 
 H200_PROCESSORS = 132
 

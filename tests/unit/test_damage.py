@@ -10,9 +10,6 @@ import pytest
 import test_fit
 from damaged_models import damages, require_damages_named
 
-from neuralfield.checkpoint import load_snapshot, snapshot_path
-from neuralfield.errors import CheckpointError, NeuralfieldError
-from neuralfield.fit import Run, fit, publish_segment
 from neuralfield.images import (
     Picture,
     picture_digest,
@@ -22,8 +19,11 @@ from neuralfield.images import (
     write_facts,
     write_pixel_csv,
 )
-from neuralfield.model import Model, load_model
-from neuralfield.state import StateFolder
+from neuralfield.system.checkpoint import load_snapshot, snapshot_path
+from neuralfield.system.errors import CheckpointError, NeuralfieldError
+from neuralfield.tasks.image.image_model import Model, load_model
+from neuralfield.training.fit import Run, fit, publish_segment
+from neuralfield.training.state import StateFolder
 from timelapse import main as film
 
 CPU = test_fit.CPU
@@ -39,7 +39,7 @@ def trained(tmp_path_factory) -> Path:
     """One training, one of another picture, and one of another seed."""
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("neuralfield.lockstep._CALL_S", 0)
+        patch.setattr("neuralfield.training.loop._CALL_S", 0)
         for name, task in (
             ("own", small_task()),
             ("picture", small_task(values=1 - test_fit.picture())),
@@ -96,7 +96,7 @@ def test_snapshots_are_named_and_taken_again(trained, tmp_path):
 
 
 def test_a_damaged_snapshot_of_a_state_changes_no_byte(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralfield.lockstep._CALL_S", 0)
+    monkeypatch.setattr("neuralfield.training.loop._CALL_S", 0)
     task = small_task()
     test_fit.train(task, tmp_path, checkpoint_interval_s=0)
     for path in (tmp_path / "state").glob("snapshots_*/step_00000006*"):

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from neuralfield.device import Device
 from neuralfield.engines.cuda import dependent_launch
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
+from neuralfield.system.device import Device
 
 
 class Kernel:

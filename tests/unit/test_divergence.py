@@ -14,14 +14,16 @@ import pytest
 import test_fit
 from test_fit import CPU, make_task, sha256
 
-from neuralfield import divergence, lockstep, picture_task
-from neuralfield import state as state_module
-from neuralfield.checkpoint import list_snapshots
 from neuralfield.engines.tape import TapeEngine
-from neuralfield.errors import DivergenceError
-from neuralfield.fit import Run, fit, publish_results, publish_segment
-from neuralfield.model import load_model
-from neuralfield.training import log_spaced_steps
+from neuralfield.system.checkpoint import list_snapshots
+from neuralfield.system.errors import DivergenceError
+from neuralfield.tasks.image import image_task
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.training_settings import log_spaced_steps
+from neuralfield.training import divergence
+from neuralfield.training import loop as training_loop
+from neuralfield.training import state as state_module
+from neuralfield.training.fit import Run, fit, publish_results, publish_segment
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 
@@ -107,7 +109,7 @@ def dying_at(moment, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(TapeEngine, "run", mortal(TapeEngine.run))
         patch.setattr(state_module, "save_arrays", mortal(state_module.save_arrays))
-        patch.setattr(picture_task, "save_model", mortal(picture_task.save_model))
+        patch.setattr(image_task, "save_model", mortal(image_task.save_model))
         patch.setattr(os, "unlink", mortal(os.unlink))
         patch.setattr(os, "replace", mortal(os.replace))
         yield
@@ -152,7 +154,7 @@ def test_killed_at_each_moment_of_going_back(tmp_path, left_alone, rollback, mon
                 return divergence.go_back(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(lockstep, "go_back", go_back)
+            patch.setattr(training_loop, "go_back", go_back)
             try:
                 train(task, folder, checkpoint_interval_s=0)
                 break

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from finite_differences import check_gradients, weighted
 
-from neuralfield.dropout import Dropout, TrainingCall, dropout
-from neuralfield.errors import ConfigError
-from neuralfield.rng import STREAM_DROPOUT, philox
-from neuralfield.tensor import Tensor
+from neuralfield.nn.dropout import Dropout, TrainingCall, dropout
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.errors import ConfigError
+from neuralfield.system.random_streams import STREAM_DROPOUT, philox
 
 SAMPLES = np.arange(4000)
 

@@ -7,16 +7,16 @@ import pytest
 import scipy.ndimage
 
 from edges import main
-from neuralfield import edges
-from neuralfield.edges import LAPLACIAN, EdgeFilter
-from neuralfield.errors import ConfigError, InputError
 from neuralfield.images import (
     Picture,
+    edges,
     read_picture,
     write_facts,
     write_picture,
     write_pixel_file,
 )
+from neuralfield.images.edges import LAPLACIAN, EdgeFilter
+from neuralfield.system.errors import ConfigError, InputError
 
 CHANNELS = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}
 LUMA = np.array([0.2989, 0.5870, 0.1140])

@@ -11,25 +11,25 @@ import pytest
 import test_fit
 from make_problem import make_problem
 
-from neuralfield.device import Device, select_device
 from neuralfield.engines import make_engine
 from neuralfield.engines.batch import EngineBatch
-from neuralfield.engines.cpu import engine as cpu_engine
-from neuralfield.engines.cpu.engine import CpuEngine
-from neuralfield.engines.cuda import engine as cuda_engine
-from neuralfield.engines.cuda.hopper.network import HopperNetwork
-from neuralfield.engines.plans import network_plan
+from neuralfield.engines.cpu import cpu_engine
+from neuralfield.engines.cpu.cpu_engine import CpuEngine
+from neuralfield.engines.cuda import field_engine as cuda_engine
+from neuralfield.engines.cuda.hopper.padded_network import HopperNetwork
+from neuralfield.engines.plan_of_network import network_plan
 from neuralfield.engines.tape import TapeEngine
-from neuralfield.errors import ConfigError
 from neuralfield.fields import PictureShape, Siren, build_field
-from neuralfield.fields.network import Fixed
-from neuralfield.interruption import StopSignals
-from neuralfield.layers import Activation
-from neuralfield.lockstep import Member, advance_all
-from neuralfield.model import load_model
-from neuralfield.run import Run
-from neuralfield.state import StateFolder
-from neuralfield.trainer import Trainer, training_fingerprint
+from neuralfield.fields.coordinate_network import Fixed
+from neuralfield.nn.layers import Activation
+from neuralfield.system.device import Device, select_device
+from neuralfield.system.errors import ConfigError
+from neuralfield.system.interruption import StopSignals
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.training.loop import Member, advance_all
+from neuralfield.training.run import Run
+from neuralfield.training.state import StateFolder
+from neuralfield.training.trainer import Trainer, training_fingerprint
 
 CPU = select_device("cpu")
 
@@ -308,7 +308,7 @@ def test_calls_are_as_short_as_the_engine_wants(tmp_path):
 
 def test_a_slow_step_is_taken_alone(tmp_path, monkeypatch):
     clock = iter(np.arange(0, 1e6, 0.15))  # each call takes 0.15 s, whatever it does
-    monkeypatch.setattr("neuralfield.lockstep.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("neuralfield.training.loop.time.perf_counter", lambda: next(clock))
     engine = CountingEngine(most_steps=64)
     advance(make_trainer(engine, steps=10_000, snapshots=2), tmp_path, 400)
     assert {count for _, count in engine.calls} == {1}

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from evaluate import main
-from neuralfield.device import select_device
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.images import Picture, read_picture, resize_picture, write_picture
-from neuralfield.metrics import IDENTICAL_DB, psnr_db
-from neuralfield.model import load_model, save_model
-from neuralfield.render import render
+from neuralfield.images.metrics import IDENTICAL_DB, psnr_db
+from neuralfield.rendering.render import render
+from neuralfield.system.device import select_device
+from neuralfield.tasks.image.image_model import load_model, save_model
 
 RECORD = {
     "steps": 100,

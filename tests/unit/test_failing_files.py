@@ -10,10 +10,10 @@ import pytest
 import test_fit
 from failing_files import FailingFiles, failing_with, files_in, in_a_child
 
-from neuralfield.checkpoint import load_arrays, save_arrays
-from neuralfield.errors import StorageError
-from neuralfield.files import replacing, write_atomically
-from neuralfield.state import StateFolder
+from neuralfield.system.checkpoint import load_arrays, save_arrays
+from neuralfield.system.errors import StorageError
+from neuralfield.system.files import replacing, write_atomically
+from neuralfield.training.state import StateFolder
 
 ARRAYS = {"weight": np.arange(600, dtype=np.float32)}
 RUN = "0123456789abcdef"
@@ -101,7 +101,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
 def test_a_training_goes_wrong_at_every_call_and_ends_with_the_same_bytes(
     tmp_path, monkeypatch, kind
 ):
-    monkeypatch.setattr("neuralfield.lockstep._CALL_S", 0)  # a state after every step
+    monkeypatch.setattr("neuralfield.training.loop._CALL_S", 0)  # a state after every step
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # takes its time, and no power fails here
     train(tmp_path / "alone")
     alone = outputs(tmp_path / "alone")
@@ -149,7 +149,7 @@ class TestNetworkFileSystems:
     @pytest.mark.parametrize("name", ["fsync", "replace"])
     @pytest.mark.parametrize("times", [1, 9])
     def test_a_stale_handle_is_asked_for_again(self, tmp_path, monkeypatch, name, times):
-        monkeypatch.setattr("neuralfield.files._STALE_PAUSES_S", (0, 0))
+        monkeypatch.setattr("neuralfield.system.files._STALE_PAUSES_S", (0, 0))
         real, left = getattr(os, name), [times]
 
         def stale(*arguments):
@@ -181,7 +181,7 @@ class TestNetworkFileSystems:
 
     def test_a_listing_that_lags_behind(self, tmp_path, monkeypatch):
         """Names that are gone are passed over; new ones that are missing cost some steps."""
-        monkeypatch.setattr("neuralfield.lockstep._CALL_S", 0)
+        monkeypatch.setattr("neuralfield.training.loop._CALL_S", 0)
         train(tmp_path / "alone")
         train(tmp_path / "hit")
         (tmp_path / "hit/model.safetensors").unlink()

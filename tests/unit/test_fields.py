@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from small_fields import SMALL_FIELDS
 
-from neuralfield.coordinates import axis_centres, pixel_centres
-from neuralfield.errors import ConfigError
 from neuralfield.fields import (
     FIELDS,
     PictureShape,
@@ -14,8 +12,10 @@ from neuralfield.fields import (
     field_settings,
 )
 from neuralfield.fields.hashgrid import Hashgrid, Level
-from neuralfield.losses import make_loss
-from neuralfield.tensor import Tensor, gradients
+from neuralfield.images.coordinates import axis_centres, pixel_centres
+from neuralfield.nn.losses import make_loss
+from neuralfield.nn.tensor import Tensor, gradients
+from neuralfield.system.errors import ConfigError
 
 SHAPE = PictureShape(width=200, height=200, channels=1)
 

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from neuralfield.errors import ConfigError, InputError
-from neuralfield.film import label_frame, to_frame, write_film
+from neuralfield.images.timelapse import label_frame, to_frame, write_film
+from neuralfield.system.errors import ConfigError, InputError
 
 COLOURS = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (128, 128, 128), (255, 255, 255), (200, 120, 40)]
 

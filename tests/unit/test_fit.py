@@ -13,19 +13,19 @@ import pandas as pd
 import pytest
 from small_fields import SMALL_FIELDS
 
-from neuralfield import fit as fitting
-from neuralfield.checkpoint import list_snapshots
-from neuralfield.coordinates import pixel_centres
-from neuralfield.device import available_cores, select_device
-from neuralfield.errors import ResourceError
-from neuralfield.exit_codes import EXIT_CODE_TRY_AGAIN
 from neuralfield.fields import FIELDS, field_settings
-from neuralfield.fit import Run, fit, publish_results, publish_segment
-from neuralfield.metrics import psnr_db
-from neuralfield.model import load_model
-from neuralfield.picture_task import PictureTask
-from neuralfield.render import render
-from neuralfield.training import PictureTraining
+from neuralfield.images.coordinates import pixel_centres
+from neuralfield.images.metrics import psnr_db
+from neuralfield.rendering.render import render
+from neuralfield.system.checkpoint import list_snapshots
+from neuralfield.system.device import available_cores, select_device
+from neuralfield.system.errors import ResourceError
+from neuralfield.system.exit_codes import EXIT_CODE_TRY_AGAIN
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.training import fit as fitting
+from neuralfield.training.fit import Run, fit, publish_results, publish_segment
 
 CPU = select_device("cpu")
 SMALL = {
@@ -225,7 +225,7 @@ def test_two_runs_give_the_same_bytes_and_another_seed_others(tmp_path):
 
 @pytest.mark.skipif(available_cores() < 2, reason="needs 2 cores")
 def test_the_number_of_threads_does_not_change_a_byte(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralfield.engines.problems.picture.BLOCK_POINTS", {"cpu": 50})
+    monkeypatch.setattr("neuralfield.tasks.image.image_objective.BLOCK_POINTS", {"cpu": 50})
     for name, threads in (("one", 1), ("two", 2)):
         train(make_task(batch_pixels=0), tmp_path / name, threads=threads)
     assert sha256(tmp_path / "one/model.safetensors") == sha256(tmp_path / "two/model.safetensors")
@@ -262,7 +262,7 @@ def test_too_many_threads_are_refused(tmp_path):
 
 
 def test_too_little_memory_is_refused_before_anything_starts(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralfield.device.available_memory_bytes", lambda device: 1000)
+    monkeypatch.setattr("neuralfield.system.device.available_memory_bytes", lambda device: 1000)
     with pytest.raises(ResourceError, match=r"needs about .* GiB of memory; expected at most"):
         train(make_task(), tmp_path)
 
@@ -292,8 +292,8 @@ import sys, time
 sys.path[:0] = [{scripts!r}, {tests!r}]
 import test_fit
 from pathlib import Path
-from neuralfield.engines.cpu.engine import CpuEngine
-from neuralfield.interruption import Interrupted
+from neuralfield.engines.cpu.cpu_engine import CpuEngine
+from neuralfield.system.interruption import Interrupted
 take_steps = CpuEngine.run
 def run_slowly(self, first_step, count):
     if first_step == 30:

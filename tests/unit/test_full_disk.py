@@ -10,13 +10,13 @@ import test_fit
 from failing_files import in_a_child, let_others_enter
 from small_disk import small_disk
 
-from neuralfield.checkpoint import list_snapshots, load_arrays, save_arrays
-from neuralfield.errors import StorageError
-from neuralfield.files import write_atomically
-from neuralfield.film import write_film
 from neuralfield.images import Picture, write_facts, write_picture, write_pixel_csv
-from neuralfield.model import load_model
-from neuralfield.state import StateFolder
+from neuralfield.images.timelapse import write_film
+from neuralfield.system.checkpoint import list_snapshots, load_arrays, save_arrays
+from neuralfield.system.errors import StorageError
+from neuralfield.system.files import write_atomically
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.training.state import StateFolder
 
 PICTURE = Picture(np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8), "rgb", 8)
 FRAMES = [np.roll(PICTURE.pixels, 8 * number, axis=1) for number in range(5)]
@@ -91,7 +91,7 @@ def test_every_writer_says_in_a_line_that_a_permission_is_missing(tmp_path, name
     [28, *(pytest.param(kib, marks=pytest.mark.slow) for kib in range(12, 100, 8) if kib != 28)],
 )
 def test_a_training_on_a_full_disk_goes_on_when_there_is_space(tmp_path, monkeypatch, free_kib):
-    monkeypatch.setattr("neuralfield.lockstep._CALL_S", 0)
+    monkeypatch.setattr("neuralfield.training.loop._CALL_S", 0)
     task = test_fit.make_task({"width": 32}, steps=6, snapshots=3)
     test_fit.train(task, tmp_path / "alone")
     with small_disk(tmp_path / "disk", 1024) as disk:

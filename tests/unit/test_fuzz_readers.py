@@ -46,20 +46,20 @@ import configuration
 import estimates
 from compare import read_table
 from config_file import require_harmless
-from neuralfield.checkpoint import load_arrays, save_arrays
-from neuralfield.classifiers.idx import read_idx
-from neuralfield.classifiers.model import load_classifier
-from neuralfield.device import select_device
-from neuralfield.errors import NeuralfieldError
 from neuralfield.fields import NETWORKS
-from neuralfield.files import write_atomically
-from neuralfield.history import read_history
 from neuralfield.images import read_facts, read_picture, read_pixel_csv
-from neuralfield.model import load_model
-from neuralfield.model_json import import_model_json
-from neuralfield.render import render
-from neuralfield.tables.model import load_table_model
-from neuralfield.tables.samples import read_samples
+from neuralfield.rendering.render import render
+from neuralfield.system.checkpoint import load_arrays, save_arrays
+from neuralfield.system.device import select_device
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.system.files import write_atomically
+from neuralfield.tasks.classifier.classifier_model import load_classifier
+from neuralfield.tasks.classifier.idx import read_idx
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.model_json import import_model_json
+from neuralfield.tasks.table.samples import read_samples
+from neuralfield.tasks.table.table_model import load_table_model
+from neuralfield.training.history import read_history
 from startup import UserError
 
 DEADLINE = timedelta(seconds=20)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import test_fit
 
-from neuralfield.device import select_device
 from neuralfield.images import Picture, resize_picture
-from neuralfield.model import load_model
-from neuralfield.render import render
+from neuralfield.rendering.render import render
+from neuralfield.system.device import select_device
+from neuralfield.tasks.image.image_model import load_model
 from neuralfield.version import ENGINE_VERSION
 
 GOLDEN = Path(__file__).with_name("golden.json")

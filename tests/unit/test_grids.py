@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from neuralfield import ops
-from neuralfield.coordinates import axis_centres, extent, grid
-from neuralfield.engines.plans import network_plan
+from neuralfield.engines.cuda.portable import grids
+from neuralfield.engines.plan_of_network import network_plan
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.fields.hashgrid import HashEncoding
-from neuralfield.kernels import grids
-from neuralfield.tensor import gradients
+from neuralfield.images.coordinates import axis_centres, extent, grid
+from neuralfield.nn import ops
+from neuralfield.nn.tensor import gradients
 
 GRIDS = {"type": "hashgrid", "levels": 5, "base_resolution": 3, "log2_table_size": 6}
 """The coarser grids have a row for each corner, in the finer ones corners share rows."""

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from test_fit import CPU, make_task, sha256, train
 
-from neuralfield import heat
-from neuralfield.device import Device
-from neuralfield.heat import HeatGuard, SensorError, guard_card
-from neuralfield.interruption import Interrupted, StopSignals
+from neuralfield.system import heat
+from neuralfield.system.device import Device
+from neuralfield.system.heat import HeatGuard, SensorError, guard_card
+from neuralfield.system.interruption import Interrupted, StopSignals
 
 
 class ScriptedSensor:

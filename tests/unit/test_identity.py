@@ -21,9 +21,9 @@ import timelapse
 import train
 from image_network import ExpectedNetwork
 from import_weights import main as import_weights
-from neuralfield.errors import NeuralfieldError
 from neuralfield.images import read_pixel_csv
-from neuralfield.upscaling_task import picture_task
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.tasks.upscaler.upscaler_task import picture_task
 
 TRAINING: dict[str, Any] = {
     **{"steps": 8, "snapshots": 3, "batch_pixels": 50, "loss": "mse", "random_seed": 0},

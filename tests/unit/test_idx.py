@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from little_memory import little_memory
 
-from neuralfield.classifiers.idx import read_idx, read_idx_shape, write_idx
-from neuralfield.classifiers.labelled import (
+from neuralfield.images.shape import PictureShape
+from neuralfield.system.errors import InputError
+from neuralfield.tasks.classifier.idx import read_idx, read_idx_shape, write_idx
+from neuralfield.tasks.classifier.labelled import (
     HELD_OUT,
     TAUGHT,
     brightness_scaling,
@@ -18,8 +20,6 @@ from neuralfield.classifiers.labelled import (
     network_inputs,
     read_labelled,
 )
-from neuralfield.errors import InputError
-from neuralfield.picture_shape import PictureShape
 
 RNG = np.random.default_rng(0)
 PICTURES = RNG.integers(0, 256, (7, 5, 4), dtype=np.uint8)

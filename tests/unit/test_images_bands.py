@@ -5,7 +5,6 @@ import pytest
 import tifffile
 from PIL import Image
 
-from neuralfield.errors import InputError
 from neuralfield.images import (
     Overview,
     Picture,
@@ -19,6 +18,7 @@ from neuralfield.images import (
     write_picture,
     write_pixel_file,
 )
+from neuralfield.system.errors import InputError
 
 RNG = np.random.default_rng(5)
 GREY = RNG.integers(0, 256, (37, 53), np.uint8)

@@ -13,8 +13,8 @@ import tifffile
 from PIL import Image, features
 from test_images_reading import chunk, png_bytes
 
-from neuralfield.errors import InputError
 from neuralfield.images import read_picture
+from neuralfield.system.errors import InputError
 
 RNG = np.random.default_rng(8)
 RGB = RNG.integers(0, 256, (16, 24, 3), np.uint8)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from neuralfield.errors import ConfigError
 from neuralfield.images import Picture, convert_values
+from neuralfield.system.errors import ConfigError
 
 
 def one_pixel(levels: list[int], mode: str, bit_depth: int = 8) -> Picture:

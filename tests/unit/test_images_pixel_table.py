@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuralfield.errors import InputError
 from neuralfield.images import Picture, picture_from_table, read_pixel_csv, write_pixel_csv
+from neuralfield.system.errors import InputError
 
 FORMATS = [("bilevel", 1), *((m, d) for m in ("grey", "rgb", "rgba") for d in (8, 16))]
 CHANNELS = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}

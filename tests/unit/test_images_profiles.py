@@ -17,11 +17,11 @@ from test_images_reading import chunk, png_bytes
 import resize
 import unpack
 from job import reporter
-from neuralfield.errors import InputError
 from neuralfield.images import Picture, read_picture, read_picture_bands, write_picture
 from neuralfield.images.colour import conversion_of
 from neuralfield.images.icc import encode_srgb
 from neuralfield.images.reading import picture_size
+from neuralfield.system.errors import InputError
 
 RNG = np.random.default_rng(3)
 RGB = RNG.integers(0, 256, (21, 34, 3), np.uint8)

@@ -8,8 +8,8 @@ import pytest
 import tifffile
 from PIL import Image
 
-from neuralfield.errors import ConfigError, InputError
 from neuralfield.images import Picture, read_picture, write_picture
+from neuralfield.system.errors import ConfigError, InputError
 
 RNG = np.random.default_rng(11)
 RGB = RNG.integers(0, 256, (13, 17, 3), np.uint8)

@@ -10,10 +10,10 @@ import pytest
 import tifffile
 from PIL import Image
 
-from neuralfield.errors import InputError
 from neuralfield.images import Picture, read_picture, write_picture
 from neuralfield.images.reading import picture_size
-from neuralfield.input_files import open_input
+from neuralfield.system.errors import InputError
+from neuralfield.system.input_files import open_input
 
 RNG = np.random.default_rng(11)
 PHOTO = RNG.integers(0, 256, (78, 85, 3), np.uint8)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from neuralfield.errors import ConfigError
 from neuralfield.images import Picture, resize_picture
+from neuralfield.system.errors import ConfigError
 
 
 def noise(height: int, width: int, mode: str, bit_depth: int) -> Picture:

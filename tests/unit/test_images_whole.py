@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 from test_images_reading import chunk
 
-from neuralfield.errors import InputError
 from neuralfield.images import read_picture, read_picture_bands
+from neuralfield.system.errors import InputError
 
 RGB = np.random.default_rng(4).integers(0, 256, (20, 30, 3), np.uint8)
 INDICES = (np.arange(600).reshape(20, 30) % 200).astype(np.uint8)

@@ -18,9 +18,15 @@ from failing_files import (
 )
 from test_fit import CPU, make_task
 
-from neuralfield.errors import NeuralfieldError
-from neuralfield.fit import Run, Training, fit_batch, publish_results, publish_segment
-from neuralfield.kept import KeptResults, mark_to_train_anew
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.system.kept import KeptResults, mark_to_train_anew
+from neuralfield.training.fit import (
+    Run,
+    Training,
+    fit_batch,
+    publish_results,
+    publish_segment,
+)
 
 ONE = {"result": "one", "more/step_1": "1"}
 TWO = {"result": "two", "more/step_1": "1"}

@@ -12,10 +12,10 @@ from failing_files import in_a_child
 from numba.core import config as numba_config
 from small_disk import small_disk
 
-from neuralfield import kernel_cache
-from neuralfield.kernel_cache import KernelStore, import_cupy, private_folders
-from neuralfield.kernels import cpu as kernels
-from neuralfield.kernels.cpu import KernelCache
+from neuralfield.engines.cpu import kernels
+from neuralfield.engines.cpu.kernels import KernelCache
+from neuralfield.system import kernel_cache
+from neuralfield.system.kernel_cache import KernelStore, import_cupy, private_folders
 
 CODE = bytes(range(256)) * 40
 

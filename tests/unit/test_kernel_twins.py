@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from neuralfield.engines.plans import network_plan
+from neuralfield.engines import layers
+from neuralfield.engines.complex_layers import complex_gradients, real_parameters
+from neuralfield.engines.plan import TILE_ROWS, BatchPlan
+from neuralfield.engines.plan_of_network import network_plan
 from neuralfield.fields import PictureShape, field_settings
-from neuralfield.kernels import layers
-from neuralfield.kernels.complex_layers import complex_gradients, real_parameters
-from neuralfield.kernels.plan import TILE_ROWS, BatchPlan
-from neuralfield.losses import make_loss, mean_squared_error, squared_error_of_means
-from neuralfield.ops import mean_axis, reshape
-from neuralfield.tensor import gradients
+from neuralfield.nn.losses import make_loss, mean_squared_error, squared_error_of_means
+from neuralfield.nn.ops import mean_axis, reshape
+from neuralfield.nn.tensor import gradients
 
 PIXELS = 37
 HUBER_DELTA = 0.1

@@ -1,5 +1,6 @@
 """What kernels are compiled from, as far as it can be told without a GPU."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from make_problem import SIREN, make_problem
 
-from neuralfield.device import select_device
+from neuralfield.engines.cuda import source
 from neuralfield.engines.cuda.buffers import PartialGradient
 from neuralfield.engines.cuda.stages.sampling import part_starts, sampling_constants
 from neuralfield.engines.cuda.stages.update import (
@@ -16,31 +17,30 @@ from neuralfield.engines.cuda.stages.update import (
     work_table,
 )
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.plans import batch_plan, network_plan
-from neuralfield.kernels import source
-from neuralfield.kernels.plan import BatchPlan
-from neuralfield.optimizers import state_keys
-from neuralfield.schedules import Schedule
+from neuralfield.engines.plan import BatchPlan
+from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.nn.optimizers import state_keys
+from neuralfield.nn.schedules import Schedule
+from neuralfield.system.device import select_device
 
 CPU = select_device("cpu")
 
 
-def test_included_files_of_any_folder_are_put_in_place_once(tmp_path, monkeypatch):
-    (tmp_path / "a.cu").write_text('#include "b.cuh"\n#include "c.cuh"\n#include <x.h>\nlast\n')
+PACKAGE = Path(source.__file__).parents[2]
+
+
+def test_included_files_of_any_folder_are_put_in_place_once(tmp_path):
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "b.cuh").write_text('#pragma once\n#include "c.cuh"\nb\n')
+    first = tmp_path / "folder" / "a.cu"
+    first.write_text('#include "b.cuh"\n#include "../c.cuh"\n#include <x.h>\nlast\n')
+    (tmp_path / "folder" / "b.cuh").write_text('#pragma once\n#include "../c.cuh"\nb\n')
     (tmp_path / "c.cuh").write_text("// c\n#pragma once\nc\n")
-    monkeypatch.setattr(source, "KERNELS", tmp_path)
-    assert source.read_source("a.cu") == "// c\nc\nb\n#include <x.h>\nlast\n"
+    assert source.read_source(first) == "// c\nc\nb\n#include <x.h>\nlast\n"
 
 
-def test_no_two_kernel_files_have_one_name():
-    assert len(source.source_files()) == len(list(source.KERNELS.rglob("*.cu*")))
-
-
-@pytest.mark.parametrize("name", sorted(source.source_files()))
-def test_every_kernel_finds_what_it_includes(name):
-    assert '#include "' not in source.read_source(name)
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.cu*")), ids=lambda path: path.name)
+def test_every_kernel_finds_what_it_includes(path):
+    assert '#include "' not in source.read_source(path)
 
 
 def test_constants_are_written_so_that_they_read_back():

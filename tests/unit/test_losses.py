@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from finite_differences import check_gradients
 
-from neuralfield.errors import ConfigError
-from neuralfield.losses import make_loss, softmax_cross_entropy
-from neuralfield.tensor import Tensor, gradients
+from neuralfield.nn.losses import make_loss, softmax_cross_entropy
+from neuralfield.nn.tensor import Tensor, gradients
+from neuralfield.system.errors import ConfigError
 
 TARGET = np.array([[0.0], [1.0], [0.25]], dtype=np.float32)
 

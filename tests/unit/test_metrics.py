@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skimage.metrics import structural_similarity
 
-from neuralfield import metrics
-from neuralfield.errors import InputError
+from neuralfield.images import metrics
+from neuralfield.system.errors import InputError
 
 
 def noisy_pair(shape, seed=0, noise=0.1):

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from gather_tiles import joint_history
-from neuralfield.device import select_device
-from neuralfield.errors import CheckpointError
 from neuralfield.fields import PictureShape, build_field, field_settings
-from neuralfield.metrics import psnr_db, ssim
-from neuralfield.model import save_model
-from neuralfield.mosaic import load_trained, load_trained_snapshot, save_mosaic
-from neuralfield.render import render, render_to_png
-from neuralfield.running_metrics import RunningMetrics
-from neuralfield.tiling import Tiling
+from neuralfield.images.metrics import psnr_db, ssim
+from neuralfield.images.running_metrics import RunningMetrics
+from neuralfield.images.tiling import Tiling
+from neuralfield.rendering.render import render, render_to_png
+from neuralfield.system.device import select_device
+from neuralfield.system.errors import CheckpointError
+from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.mosaic import load_trained, load_trained_snapshot, save_mosaic
 
 CPU = select_device("cpu")
 TILING = Tiling(70, 50, 32, 8)

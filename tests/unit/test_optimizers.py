@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from neuralfield.errors import ConfigError
-from neuralfield.optimizers import make_optimizer, orthogonalised
-from neuralfield.schedules import Schedule
-from neuralfield.tensor import Tensor
+from neuralfield.nn.optimizers import make_optimizer, orthogonalised
+from neuralfield.nn.schedules import Schedule
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.errors import ConfigError
 
 
 def walk(name, rates, gradients, **settings):

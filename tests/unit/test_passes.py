@@ -3,11 +3,11 @@
 import pytest
 from make_problem import SIREN, make_problem
 
-from neuralfield.engines.cuda import engine as cuda_engine
+from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.hopper import narrow_network as narrow
 from neuralfield.engines.cuda.hopper import narrow_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plans import batch_plan, network_plan
+from neuralfield.engines.plan_of_network import batch_plan, network_plan
 
 
 def mlp(activation, *widths, **settings):

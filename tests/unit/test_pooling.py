@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from finite_differences import check_gradients, weighted
 
-from neuralfield import ops
-from neuralfield.errors import ConfigError
-from neuralfield.pooling import average_pool2d, max_pool2d
-from neuralfield.tensor import Tensor, gradients
+from neuralfield.nn import ops
+from neuralfield.nn.pooling import average_pool2d, max_pool2d
+from neuralfield.nn.tensor import Tensor, gradients
+from neuralfield.system.errors import ConfigError
 
 RNG = np.random.default_rng(13)
 

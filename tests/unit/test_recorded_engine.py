@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from recording_card import CudaError, OutOfMemoryError, RecordingCard, Stage
 
-from neuralfield.device import Device
 from neuralfield.engines.cuda import batch as cuda_batch
 from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.batch import CudaBatch
 from neuralfield.engines.cuda.recorded_engine import RecordedEngine, memory_in_words
-from neuralfield.errors import ResourceError
+from neuralfield.system.device import Device
+from neuralfield.system.errors import ResourceError
 
 WARM_UP = ["step 0", "prepare pass", "sample", "pass"]
 

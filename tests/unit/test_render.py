@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from neuralfield import render as rendering
-from neuralfield.coordinates import pixel_centres
-from neuralfield.device import select_device, to_host
-from neuralfield.drawing import array_draw
-from neuralfield.errors import CheckpointError, ConfigError, InputError
 from neuralfield.fields import PictureShape, build_field, field_settings
-from neuralfield.model import load_model, save_model
-from neuralfield.model_json import import_model_json
-from neuralfield.render import (
+from neuralfield.images.coordinates import pixel_centres
+from neuralfield.rendering import array_renderer
+from neuralfield.rendering import render as rendering
+from neuralfield.rendering.render import (
     choose_samples,
     render,
     render_to_png,
     sample_offsets,
     size_for_longer_side,
 )
+from neuralfield.system.device import select_device, to_host
+from neuralfield.system.errors import CheckpointError, ConfigError, InputError
+from neuralfield.tasks.image.image_model import load_model, save_model
+from neuralfield.tasks.image.model_json import import_model_json
 
 CPU = select_device("cpu")
 
@@ -125,7 +125,7 @@ def test_png_in_bands_is_the_picture_in_memory(
 
 
 def test_threads_do_not_change_a_byte(make_model, monkeypatch):
-    monkeypatch.setattr(array_draw, "_BLOCK_POINTS", {"cpu": 64})
+    monkeypatch.setattr(array_renderer, "_BLOCK_POINTS", {"cpu": 64})
     model = make_model()
     one, two = (render(model, 30, 20, device=CPU, threads=n) for n in (1, 2))
     assert np.array_equal(one, two)
@@ -221,9 +221,9 @@ def test_a_redraw_as_wide_as_16384_pixels_takes_bounded_memory(make_model, tmp_p
     make_model(channels=3, footprint=True)
     code = (
         "import resource, sys; from pathlib import Path\n"
-        "from neuralfield.device import select_device\n"
-        "from neuralfield.model import load_model\n"
-        "from neuralfield.render import render_to_png\n"
+        "from neuralfield.system.device import select_device\n"
+        "from neuralfield.tasks.image.image_model import load_model\n"
+        "from neuralfield.rendering.render import render_to_png\n"
         "model, drawing, height = load_model(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])\n"
         "render_to_png(model, drawing, 16384, height, device=select_device('cpu'))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"

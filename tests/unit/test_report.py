@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import report
-from neuralfield.film import write_film
 from neuralfield.images import Picture, resize_picture, write_picture
+from neuralfield.images.timelapse import write_film
 from report_contents import gather
 from report_page import device_name, duration, in_full
 from report_pictures import most_detailed_box

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from neuralfield.coordinates import pixel_centres
-from neuralfield.errors import ConfigError
-from neuralfield.rng import permuted, philox, uniform
-from neuralfield.sampling import Batches, Footprint, detail_density
-from neuralfield.training import log_spaced_steps
+from neuralfield.images.coordinates import pixel_centres
+from neuralfield.nn.sampling import Batches, Footprint, detail_density
+from neuralfield.system.errors import ConfigError
+from neuralfield.system.random_streams import permuted, philox, uniform
+from neuralfield.tasks.training_settings import log_spaced_steps
 
 
 @pytest.mark.parametrize(

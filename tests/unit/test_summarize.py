@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from neuralfield.errors import InputError
+from neuralfield.system.errors import InputError
 from summarize import COLUMNS, main
 
 TRAINED = {

@@ -9,7 +9,7 @@ from PIL import Image
 from test_table_task import make_task
 
 import plot_table
-from neuralfield.tables.samples import Samples
+from neuralfield.tasks.table.samples import Samples
 from plot_colours import PAGE
 from report_plots import inline_svg
 from table_plots import draw, read_view, what_is_drawn

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from neuralfield.errors import ConfigError, InputError
-from neuralfield.input_files import MOST_COLUMNS
-from neuralfield.scaling import Scaling, fit_scaling
-from neuralfield.tables import samples
-from neuralfield.tables.samples import held_out_rows, read_columns, read_samples
+from neuralfield.nn.scaling import Scaling, fit_scaling
+from neuralfield.system.errors import ConfigError, InputError
+from neuralfield.system.input_files import MOST_COLUMNS
+from neuralfield.tasks.table import samples
+from neuralfield.tasks.table.samples import held_out_rows, read_columns, read_samples
 
 
 @pytest.fixture

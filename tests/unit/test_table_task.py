@@ -13,14 +13,14 @@ from sklearn.linear_model import LogisticRegression
 from test_fit import require_same_bytes_after_a_kill, sha256
 
 import evaluate_table
-from neuralfield.checkpoint import load_arrays
-from neuralfield.device import available_cores
-from neuralfield.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
-from neuralfield.networks.dense import Dense
-from neuralfield.table_task import TableTask
-from neuralfield.tables.model import load_table_model
-from neuralfield.tables.samples import Samples, read_samples
-from neuralfield.training import SampleTraining
+from neuralfield.system.checkpoint import load_arrays
+from neuralfield.system.device import available_cores
+from neuralfield.system.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
+from neuralfield.tasks.table.dense_network import Dense
+from neuralfield.tasks.table.samples import Samples, read_samples
+from neuralfield.tasks.table.table_model import load_table_model
+from neuralfield.tasks.table.table_task import TableTask
+from neuralfield.tasks.training_settings import SampleTraining
 
 SHIPPED = Path(__file__).parents[2] / "workflow" / "resources" / "tables"
 
@@ -150,7 +150,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, row):
 
 
 def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralfield.engines.problems.table.BLOCK_ROWS", {"cpu": 7})
+    monkeypatch.setattr("neuralfield.tasks.table.table_objective.BLOCK_ROWS", {"cpu": 7})
     threads = min(2, available_cores())
     for name, seed, count in (("a", 0, 1), ("b", 0, threads), ("c", 1, 1)):
         task = make_task(training={"random_seed": seed, "batch_samples": 0})
@@ -252,7 +252,7 @@ def test_a_table_s_network_is_no_picture_s_and_the_other_way_round(trained, tmp_
     from test_fit import make_task as picture_task
     from test_fit import train as train_picture
 
-    from neuralfield.model import load_model
+    from neuralfield.tasks.image.image_model import load_model
 
     with pytest.raises(CheckpointError, match="not a model"):
         load_model(trained / "model.safetensors")

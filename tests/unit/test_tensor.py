@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from finite_differences import check_gradients, weighted
 
-from neuralfield import losses, ops
-from neuralfield.device import namespace_of
-from neuralfield.tensor import Tensor, gradients, record
+from neuralfield.nn import losses, ops
+from neuralfield.nn.tensor import Tensor, gradients, record
+from neuralfield.system.device import namespace_of
 
 RNG = np.random.default_rng(7)
 

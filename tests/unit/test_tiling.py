@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralfield.errors import ConfigError
-from neuralfield.tiling import Tiling
+from neuralfield.images.tiling import Tiling
+from neuralfield.system.errors import ConfigError
 
 TILINGS = st.builds(
     lambda width, height, tile_px, share: Tiling(

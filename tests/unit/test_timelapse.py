@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 from PIL import Image, ImageSequence
 
-from neuralfield.checkpoint import snapshot_path
-from neuralfield.errors import InputError
 from neuralfield.fields import PictureShape, build_field, field_settings
-from neuralfield.model import save_model
+from neuralfield.system.checkpoint import snapshot_path
+from neuralfield.system.errors import InputError
+from neuralfield.tasks.image.image_model import save_model
 from timelapse import choose_steps, label_of, main
 
 STEPS = [0, 1, 2, 5, 10, 20, 50, 100]

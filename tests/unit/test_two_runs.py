@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 from test_fit import make_task, sha256, train
 
-from neuralfield import fit as fitting
-from neuralfield.checkpoint import list_snapshots
-from neuralfield.interruption import StopSignals
-from neuralfield.state import StateFolder
+from neuralfield.system.checkpoint import list_snapshots
+from neuralfield.system.interruption import StopSignals
+from neuralfield.training import fit as fitting
+from neuralfield.training.state import StateFolder
 
 JOB = """
 import sys, time

@@ -8,7 +8,7 @@ import pytest
 
 from neuralfield.engines.cuda.buffers import PartialGradient
 from neuralfield.engines.cuda.stages.update import work_table
-from neuralfield.tensor import Tensor
+from neuralfield.nn.tensor import Tensor
 
 
 def works_of(shape, size, parts=1, part_stride=None, row_stride=None, columns=None):

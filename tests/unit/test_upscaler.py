@@ -8,19 +8,19 @@ import pytest
 import test_fit
 from test_fit import require_same_bytes_after_a_kill, sha256
 
-from neuralfield.checkpoint import load_arrays, save_arrays
-from neuralfield.device import available_cores, select_device
-from neuralfield.drawing import upscaled_bands as drawing
-from neuralfield.engines.problems.upscaling import Crops, turned, turned_back
-from neuralfield.errors import CheckpointError, ConfigError
 from neuralfield.fields import Upscaler, describe_field, network_settings
-from neuralfield.history import read_history
 from neuralfield.images import Picture, resize_picture
-from neuralfield.metrics import psnr_db
-from neuralfield.model import load_model
-from neuralfield.render import render, render_bands
-from neuralfield.training import PictureTraining
-from neuralfield.upscaling_task import UpscalingTask, picture_task
+from neuralfield.images.metrics import psnr_db
+from neuralfield.rendering import upscaled_bands as drawing
+from neuralfield.rendering.render import render, render_bands
+from neuralfield.system.checkpoint import load_arrays, save_arrays
+from neuralfield.system.device import available_cores, select_device
+from neuralfield.system.errors import CheckpointError, ConfigError
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.upscaler.upscaler_objective import Crops, turned, turned_back
+from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, picture_task
+from neuralfield.training.history import read_history
 
 CPU = select_device("cpu")
 SMALL = {"type": "upscaler", "hidden_layers": 1, "channels": 6, "crop": 12}

@@ -27,7 +27,7 @@ from comparison import (
 from facts import MEASURED
 from PIL import Image
 
-from neuralfield.errors import InputError
+from neuralfield.system.errors import InputError
 from neuralfield.version import ENGINE_VERSION
 
 CPU = {"device": "cpu", "engine": "tape float32", "numpy": "2.4", "blas": "openblas 0.3 Haswell"}

@@ -8,7 +8,7 @@ from workspace import SETTINGS
 
 from batches import ALONE, Ledger, append, arrange, limits_of, read_ledger, settled
 from configuration import Run, read_settings
-from neuralfield.errors import InputError
+from neuralfield.system.errors import InputError
 from sweeps import all_fields, expand
 
 

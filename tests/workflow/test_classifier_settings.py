@@ -4,9 +4,9 @@ import pytest
 from complaints import changed, complaints, read
 from workspace import ROOT
 
-from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT
-from neuralfield.networks.classifier import ConvolutionalClassifier
-from neuralfield.training import HOW_AND_WHERE, ClassifierTraining
+from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT
+from neuralfield.tasks.training_settings import HOW_AND_WHERE, ClassifierTraining
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from test_mistakes import fails_saying
 from workspace import Workspace
 
-from neuralfield.classifiers.idx import read_idx, write_idx
-from neuralfield.classifiers.model import load_classifier
-from neuralfield.tables.samples import read_columns
+from neuralfield.tasks.classifier.classifier_model import load_classifier
+from neuralfield.tasks.classifier.idx import read_idx, write_idx
+from neuralfield.tasks.table.samples import read_columns
 
 pytestmark = pytest.mark.slow
 

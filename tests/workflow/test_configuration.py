@@ -12,7 +12,7 @@ from workspace import ROOT
 from configuration import Problems, Run, read_schema, runs, source_namer
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
-from neuralfield.training import HOW_AND_WHERE, PictureTraining
+from neuralfield.tasks.training_settings import HOW_AND_WHERE, PictureTraining
 from own_image import slug
 from presets import PRESETS
 

@@ -7,8 +7,8 @@ from workspace import SETTINGS
 import estimates
 from compare_estimates import Job, table
 from configuration import read_settings
-from neuralfield.engines.cpu import engine as cpu_engine
-from neuralfield.engines.plans import network_plan
+from neuralfield.engines.cpu import cpu_engine
+from neuralfield.engines.plan_of_network import network_plan
 from neuralfield.fields import FIELDS, PictureShape, build_field, field_settings
 
 IMAGE = {"size": [768, 512]}

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 
 import resize
 from image_network import with_detail_share
-from neuralfield.errors import ConfigError
+from neuralfield.system.errors import ConfigError
 from own_image import require_same_source
 
 

@@ -3,8 +3,8 @@
 import pytest
 from complaints import changed, complaints, read
 
-from neuralfield.networks.dense import Dense
-from neuralfield.training import HOW_AND_WHERE, SampleTraining
+from neuralfield.tasks.table.dense_network import Dense
+from neuralfield.tasks.training_settings import HOW_AND_WHERE, SampleTraining
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from test_mistakes import fails_saying
 from workspace import Workspace
 
-from neuralfield.tables.model import load_table_model
+from neuralfield.tasks.table.table_model import load_table_model
 
 pytestmark = pytest.mark.slow
 

@@ -17,11 +17,11 @@ from PIL import Image
 from workspace import ROOT, Workspace, clean_environment
 
 from configuration import Problems, read_settings
-from neuralfield.device import select_device
 from neuralfield.images import PngBandWriter, read_pixel_csv
-from neuralfield.metrics import psnr_db, ssim
-from neuralfield.mosaic import load_trained
-from neuralfield.render import render
+from neuralfield.images.metrics import psnr_db, ssim
+from neuralfield.rendering.render import render
+from neuralfield.system.device import select_device
+from neuralfield.tasks.image.mosaic import load_trained
 
 TILES = {"path": "slope.png", "tiles": {"size": 36, "overlap": 8}}
 NAMES = ("0_0", "0_1", "1_0", "1_1")

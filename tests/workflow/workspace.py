@@ -13,8 +13,8 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from neuralfield.classifiers.idx import write_idx
-from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT
+from neuralfield.tasks.classifier.idx import write_idx
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT
 
 ROOT = Path(__file__).parents[2]
 

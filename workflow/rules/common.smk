@@ -6,8 +6,8 @@ import shutil
 import failures
 import preconditions
 import startup
-from neuralfield.errors import NeuralfieldError
-from neuralfield.files import storage_errors
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.system.files import storage_errors
 
 if workflow.is_main_process:
     if startup.missing_packages():
@@ -37,7 +37,7 @@ import precedence
 import results_manifest
 import sweeps
 import table_settings
-from neuralfield.device import gpu_is_present
+from neuralfield.system.device import gpu_is_present
 from neuralfield.version import ENGINE_VERSION
 
 try:

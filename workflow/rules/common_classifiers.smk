@@ -1,6 +1,6 @@
 # What the rules of classifiers are written with.
 
-from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT, find_files
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT, find_files
 
 
 def classifier_of(wildcards):

@@ -2,9 +2,9 @@
 
 import os
 
-from neuralfield.json_files import read_json
-from neuralfield.kept import FOLDER_NAME, mark_to_train_anew
-from neuralfield.training import log_spaced_steps
+from neuralfield.system.json_files import read_json
+from neuralfield.system.kept import FOLDER_NAME, mark_to_train_anew
+from neuralfield.tasks.training_settings import log_spaced_steps
 
 ENLARGED = {"source.png", "redraw.png", "lanczos.png", "bicubic.png"}
 

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from neuralfield.device import Array, Device, require_memory
-from neuralfield.engines.cpu import engine as cpu_engine
-from neuralfield.engines.cpu.engine import CpuEngine
-from neuralfield.engines.cuda import engine as cuda_engine
-from neuralfield.engines.cuda.classifier import engine as classifier_engine
-from neuralfield.engines.cuda.classifier.engine import ClassifierCudaEngine
-from neuralfield.engines.cuda.engine import CudaEngine
-from neuralfield.engines.problems.classifier import ClassifierProblem
-from neuralfield.engines.problems.picture import PictureProblem
-from neuralfield.engines.problems.problem import Problem
+from neuralfield.engines.cpu import cpu_engine
+from neuralfield.engines.cpu.cpu_engine import CpuEngine
+from neuralfield.engines.cuda import field_engine as cuda_engine
+from neuralfield.engines.cuda.classifier import classifier_engine
+from neuralfield.engines.cuda.classifier.classifier_engine import ClassifierCudaEngine
+from neuralfield.engines.cuda.field_engine import CudaEngine
 from neuralfield.engines.tape import TapeEngine, memory_bytes
-from neuralfield.errors import ConfigError
+from neuralfield.system.device import Array, Device, require_memory
+from neuralfield.system.errors import ConfigError
+from neuralfield.tasks.classifier.classifier_objective import ClassifierProblem
+from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.objective import Problem
 
 ENGINES = ("auto", "cpu", "cuda", "tape")
 

@@ -11,11 +11,11 @@ may not know.
 import time
 from collections.abc import Callable, Sequence
 
-from neuralfield.device import Device
 from neuralfield.engines import Engine
-from neuralfield.engines.crew import Crew
 from neuralfield.engines.cuda.batch import CudaBatch, groups_of
-from neuralfield.engines.cuda.engine import BatchKind, CudaEngine
+from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
+from neuralfield.engines.thread_pool import Crew
+from neuralfield.system.device import Device
 
 
 class EngineBatch:

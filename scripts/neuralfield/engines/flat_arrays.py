@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from neuralfield.device import Array, Device
-from neuralfield.network import Network
+from neuralfield.nn.network import Network
+from neuralfield.system.device import Array, Device
 
 
 def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:

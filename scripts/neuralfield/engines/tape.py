@@ -2,9 +2,9 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from neuralfield.device import Array, Device
-from neuralfield.engines.problems.problem import Problem
-from neuralfield.tensor import gradients
+from neuralfield.nn.tensor import gradients
+from neuralfield.system.device import Array, Device
+from neuralfield.tasks.objective import Problem
 
 MOST_STEPS = {"cpu": 1, "gpu": 64}
 """Steps between two looks at the loss: a look makes a card wait."""

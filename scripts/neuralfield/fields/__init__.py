@@ -6,20 +6,20 @@ from typing import Any, cast, overload
 
 import numpy as np
 
-from neuralfield.errors import ConfigError
 from neuralfield.fields.cafe import Cafe
+from neuralfield.fields.coordinate_network import CoordinateNetwork
 from neuralfield.fields.finer import Finer
 from neuralfield.fields.fourier import Fourier
 from neuralfield.fields.gauss import Gauss
 from neuralfield.fields.hashgrid import Hashgrid
 from neuralfield.fields.mlp import PRESETS, Mlp
-from neuralfield.fields.network import CoordinateNetwork
 from neuralfield.fields.settings import FieldSettings
 from neuralfield.fields.siren import Siren
 from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork
 from neuralfield.fields.wire import Wire
-from neuralfield.picture_shape import PictureShape
-from neuralfield.weights import require_memory_for
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn.weight_claims import require_memory_for
+from neuralfield.system.errors import ConfigError
 
 FIELDS: dict[str, type[FieldSettings]] = {
     "siren": Siren,

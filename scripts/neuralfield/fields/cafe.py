@@ -7,13 +7,19 @@ from itertools import pairwise
 
 import numpy as np
 
-from neuralfield import ops
-from neuralfield.device import Array, namespace_of
-from neuralfield.fields.network import CoordinateNetwork, Encoding, Fixed, FourierFeatures, Output
-from neuralfield.layers import Activation, Layer, Nonlinearity, make_linear, plain_weights
-from neuralfield.picture_shape import PictureShape
-from neuralfield.setting_checks import require_positive, require_whole
-from neuralfield.tensor import Tensor
+from neuralfield.fields.coordinate_network import (
+    CoordinateNetwork,
+    Encoding,
+    Fixed,
+    FourierFeatures,
+    Output,
+)
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn import ops
+from neuralfield.nn.layers import Activation, Layer, Nonlinearity, make_linear, plain_weights
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.device import Array, namespace_of
+from neuralfield.system.setting_checks import require_positive, require_whole
 
 _MOST_FACTORS = 8
 _HIGHEST_DEGREE = 1000
@@ -29,7 +35,7 @@ class FourierChebyshev(Fixed):
     Attributes
     ----------
     frequencies : array, shape (2, count)
-        See `neuralfield.fields.network.FourierFeatures`.
+        See `neuralfield.fields.coordinate_network.FourierFeatures`.
     degree : int
     """
 
@@ -101,7 +107,7 @@ class Cafe:
     width : int
         Values in each, and in the product.
     output, steepness
-        See `neuralfield.fields.network.Output`.
+        See `neuralfield.fields.coordinate_network.Output`.
     """
 
     frequencies: int = 48

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from neuralfield import ops
-from neuralfield.fields.network import CoordinateNetwork, Identity, Output
+from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity, Output
 from neuralfield.fields.siren import make_sine_layers
-from neuralfield.layers import Layer
-from neuralfield.picture_shape import PictureShape
-from neuralfield.setting_checks import require_positive, require_whole
-from neuralfield.tensor import Tensor
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn import ops
+from neuralfield.nn.layers import Layer
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.setting_checks import require_positive, require_whole
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Finer:
     weight_scale : float
         Factor on the initial weights of all layers but the last.
     output, steepness
-        See `neuralfield.fields.network.Output`.
+        See `neuralfield.fields.coordinate_network.Output`.
     """
 
     hidden_layers: int = 3

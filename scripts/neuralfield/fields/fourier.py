@@ -6,17 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from neuralfield.errors import ConfigError
-from neuralfield.fields.network import CoordinateNetwork, FourierFeatures, Output
-from neuralfield.layers import (
-    ACTIVATIONS,
-    INITIALIZERS,
-    Activation,
-    make_linear,
-    plain_weights,
-)
-from neuralfield.picture_shape import PictureShape
-from neuralfield.setting_checks import require_positive, require_whole
+from neuralfield.fields.coordinate_network import CoordinateNetwork, FourierFeatures, Output
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn.layers import ACTIVATIONS, INITIALIZERS, Activation, make_linear, plain_weights
+from neuralfield.system.errors import ConfigError
+from neuralfield.system.setting_checks import require_positive, require_whole
 
 _INITIALIZERS = INITIALIZERS | {"relu": plain_weights}
 """For relu smaller ones than elsewhere: with He's, what a network starts with, made of many waves,
@@ -38,7 +32,7 @@ class Fourier:
     hidden_layers, width : int
     activation : {"relu", "tanh", "sigmoid", "sine"}
     output, steepness
-        See `neuralfield.fields.network.Output`.
+        See `neuralfield.fields.coordinate_network.Output`.
     """
 
     frequencies: int = 128

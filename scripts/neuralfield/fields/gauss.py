@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from neuralfield import ops
-from neuralfield.fields.network import CoordinateNetwork, Identity, Output
-from neuralfield.layers import Layer, make_linear, plain_weights
-from neuralfield.picture_shape import PictureShape
-from neuralfield.setting_checks import require_positive, require_whole
-from neuralfield.tensor import Tensor
+from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity, Output
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn import ops
+from neuralfield.nn.layers import Layer, make_linear, plain_weights
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.setting_checks import require_positive, require_whole
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Gauss:
         How narrow the bells are. Higher: finer detail, and what is learned at a pixel says less
         of its neighbours.
     output, steepness
-        See `neuralfield.fields.network.Output`.
+        See `neuralfield.fields.coordinate_network.Output`.
     """
 
     hidden_layers: int = 3

@@ -8,13 +8,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from neuralfield import ops
-from neuralfield.device import Array, namespace_of
-from neuralfield.fields.network import CoordinateNetwork, Output
-from neuralfield.layers import Activation, he_weights, make_linear
-from neuralfield.picture_shape import PictureShape
-from neuralfield.setting_checks import require_positive, require_whole
-from neuralfield.tensor import Tensor
+from neuralfield.fields.coordinate_network import CoordinateNetwork, Output
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn import ops
+from neuralfield.nn.layers import Activation, he_weights, make_linear
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.device import Array, namespace_of
+from neuralfield.system.setting_checks import require_positive, require_whole
 
 _PRIME = 2654435761
 """Of the spatial hash; the other axis has the factor 1."""
@@ -154,7 +154,7 @@ class Hashgrid:
     hidden_layers, width : int
         Of the network.
     output, steepness
-        See `neuralfield.fields.network.Output`.
+        See `neuralfield.fields.coordinate_network.Output`.
     """
 
     levels: int = 8

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from neuralfield.errors import ConfigError
-from neuralfield.fields.network import CoordinateNetwork, CornerBias, Identity, Output
-from neuralfield.layers import ACTIVATIONS, INITIALIZERS, Activation, make_linear
-from neuralfield.picture_shape import PictureShape
-from neuralfield.setting_checks import require_positive, require_whole
+from neuralfield.fields.coordinate_network import CoordinateNetwork, CornerBias, Identity, Output
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn.layers import ACTIVATIONS, INITIALIZERS, Activation, make_linear
+from neuralfield.system.errors import ConfigError
+from neuralfield.system.setting_checks import require_positive, require_whole
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Mlp:
     bias : bool
         Whether layers have biases.
     coordinates : {"centres", "corners"}
-        ``centres``: this project's (see `neuralfield.coordinates`). ``corners``: the inputs of the
-        original network (see `neuralfield.fields.network.CornerBias`).
+        ``centres``: this project's (see `images.coordinates`). ``corners``: the inputs of the
+        original network (see `CornerBias`).
     output, steepness
-        See `neuralfield.fields.network.Output`.
+        See `neuralfield.fields.coordinate_network.Output`.
     """
 
     widths: tuple[int, ...] = (128, 128, 128)

@@ -4,8 +4,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from neuralfield.fields.network import CoordinateNetwork
-from neuralfield.picture_shape import PictureShape
+from neuralfield.fields.coordinate_network import CoordinateNetwork
+from neuralfield.images.shape import PictureShape
 
 
 class FieldSettings(Protocol):
@@ -15,12 +15,12 @@ class FieldSettings(Protocol):
 
     @property
     def output(self) -> str:
-        """See `neuralfield.fields.network.Output`."""
+        """See `neuralfield.fields.coordinate_network.Output`."""
         ...
 
     @property
     def steepness(self) -> float:
-        """See `neuralfield.fields.network.Output`."""
+        """See `neuralfield.fields.coordinate_network.Output`."""
         ...
 
     @property

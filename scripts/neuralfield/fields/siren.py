@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from neuralfield.fields.network import CoordinateNetwork, Identity, Output
-from neuralfield.layers import Activation, Linear, make_linear, siren_weights
-from neuralfield.picture_shape import PictureShape
-from neuralfield.setting_checks import require_positive, require_whole
+from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity, Output
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn.layers import Activation, Linear, make_linear, siren_weights
+from neuralfield.system.setting_checks import require_positive, require_whole
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Siren:
         Factor on the initial weights of all layers but the last. 1 is the paper's; 1.5 to 2 reach a
         given error in fewer steps, at some cost between the pixels.
     output, steepness
-        See `neuralfield.fields.network.Output`.
+        See `neuralfield.fields.coordinate_network.Output`.
     """
 
     hidden_layers: int = 3

@@ -8,14 +8,14 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from neuralfield import ops
-from neuralfield.device import Array, Device
-from neuralfield.errors import ConfigError
-from neuralfield.layers import Conv2d, he_weights, make_conv2d
-from neuralfield.network import Network
-from neuralfield.picture_shape import PictureShape
-from neuralfield.setting_checks import require_whole
-from neuralfield.tensor import Tensor
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn import ops
+from neuralfield.nn.layers import Conv2d, he_weights, make_conv2d
+from neuralfield.nn.network import Network
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.device import Array, Device
+from neuralfield.system.errors import ConfigError
+from neuralfield.system.setting_checks import require_whole
 
 KERNEL_PX = 3
 

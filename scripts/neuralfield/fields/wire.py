@@ -9,12 +9,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from neuralfield import ops
-from neuralfield.fields.network import CoordinateNetwork, Identity, Output
-from neuralfield.layers import Initializer, Layer, make_linear, siren_weights
-from neuralfield.picture_shape import PictureShape
-from neuralfield.setting_checks import require_positive, require_whole
-from neuralfield.tensor import Tensor
+from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity, Output
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn import ops
+from neuralfield.nn.layers import Initializer, Layer, make_linear, siren_weights
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.setting_checks import require_positive, require_whole
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Wire:
     scale : float
         How narrow the wavelets are. Higher: finer detail, and more specks.
     output, steepness
-        See `neuralfield.fields.network.Output`.
+        See `neuralfield.fields.coordinate_network.Output`.
     """
 
     hidden_layers: int = 3

@@ -9,8 +9,8 @@ from neuralfield.images.facts import (
     save_facts,
     write_facts,
 )
+from neuralfield.images.image import Picture, convert_values
 from neuralfield.images.overview import Overview
-from neuralfield.images.picture import Picture, convert_values
 from neuralfield.images.pixel_file import read_window, write_pixel_file
 from neuralfield.images.pixel_table import (
     PixelTable,

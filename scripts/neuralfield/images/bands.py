@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neuralfield.errors import InputError
 from neuralfield.images.colour import Report, conversion_of, log
-from neuralfield.images.picture import Picture
+from neuralfield.images.image import Picture
 from neuralfield.images.reading import EXPECTED, EXPORT
 from neuralfield.images.vips import embedded_profile, only_loaders
 from neuralfield.images.whole import require_whole_by_vips
-from neuralfield.input_files import FETCH_AGAIN, open_input
+from neuralfield.system.errors import InputError
+from neuralfield.system.input_files import FETCH_AGAIN, open_input
 
 if TYPE_CHECKING:
     import pyvips

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from neuralfield.images.icc import Profile, encode_srgb, read_profile
-from neuralfield.images.picture import row_bands
+from neuralfield.images.image import row_bands
 from neuralfield.images.vips import PROFILE
 
 log = logging.getLogger(__name__)

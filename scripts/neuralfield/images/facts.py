@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.checkpoint import load_arrays
-from neuralfield.errors import InputError, NeuralfieldError
-from neuralfield.files import write_atomically
+from neuralfield.images.image import CHANNELS, Picture
 from neuralfield.images.kind import is_line_art
-from neuralfield.images.picture import CHANNELS, Picture
 from neuralfield.images.pixel_table import read_pixel_csv
 from neuralfield.images.reading import read_picture
-from neuralfield.json_files import read_json
-from neuralfield.provenance import made_by_the_workflow, remedy_for
+from neuralfield.system.checkpoint import load_arrays
+from neuralfield.system.errors import InputError, NeuralfieldError
+from neuralfield.system.files import write_atomically
+from neuralfield.system.json_files import read_json
+from neuralfield.system.provenance import made_by_the_workflow, remedy_for
 
 
 def picture_digest(values: np.ndarray) -> str:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from neuralfield.errors import InputError
 from neuralfield.images.colour import Report, linear_profile
 from neuralfield.images.icc import encode_srgb
-from neuralfield.images.picture import row_bands
+from neuralfield.images.image import row_bands
 from neuralfield.images.vips import embedded_profile, only_loaders
+from neuralfield.system.errors import InputError
 
 if TYPE_CHECKING:
     import pyvips

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from neuralfield.images.picture import Picture
+from neuralfield.images.image import Picture
 
 _NEAR = 0.1
 """Of black or white, so that a scan's paper and ink count too."""

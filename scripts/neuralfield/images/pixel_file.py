@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from neuralfield.errors import InputError
-from neuralfield.files import replacing
-from neuralfield.images.picture import CHANNELS, Picture
-from neuralfield.provenance import remedy_for
+from neuralfield.images.image import CHANNELS, Picture
+from neuralfield.system.errors import InputError
+from neuralfield.system.files import replacing
+from neuralfield.system.provenance import remedy_for
 
 
 def write_pixel_file(

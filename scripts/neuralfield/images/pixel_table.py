@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from neuralfield.errors import InputError
-from neuralfield.files import replacing
-from neuralfield.images.picture import Picture
-from neuralfield.input_files import column_names, open_input, read_csv, wrong_cell
+from neuralfield.images.image import Picture
+from neuralfield.system.errors import InputError
+from neuralfield.system.files import replacing
+from neuralfield.system.input_files import column_names, open_input, read_csv, wrong_cell
 
 if TYPE_CHECKING:
     import pandas as pd

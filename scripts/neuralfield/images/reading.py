@@ -12,12 +12,12 @@ from typing import BinaryIO
 import numpy as np
 from PIL import ExifTags, Image, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError
 
-from neuralfield.errors import InputError
 from neuralfield.images.colour import MAX_PROFILE_BYTES, Report, conversion_of, log
 from neuralfield.images.floats import decoded_floats, float_size
-from neuralfield.images.picture import Picture, require_mode, row_bands
+from neuralfield.images.image import Picture, require_mode, row_bands
 from neuralfield.images.whole import require_palette, require_whole_before
-from neuralfield.input_files import FETCH_AGAIN, open_input
+from neuralfield.system.errors import InputError
+from neuralfield.system.input_files import FETCH_AGAIN, open_input
 
 EXPECTED = "an image (PNG, JPEG, TIFF, WebP, AVIF, GIF, BMP or PPM)"
 EXPORT = "export it as PNG"

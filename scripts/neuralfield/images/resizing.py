@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from neuralfield.errors import ConfigError
-from neuralfield.images.picture import CHANNELS, Picture, convert_values, require_mode
+from neuralfield.images.image import CHANNELS, Picture, convert_values, require_mode
+from neuralfield.system.errors import ConfigError
 
 FILTERS = ("box", "lanczos", "bicubic")
 

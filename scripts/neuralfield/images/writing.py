@@ -9,8 +9,8 @@ from types import TracebackType
 
 import numpy as np
 
-from neuralfield.files import replacing
-from neuralfield.images.picture import Picture
+from neuralfield.images.image import Picture
+from neuralfield.system.files import replacing
 
 COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
 """The PNG colour type of each number of channels: grey, RGB, RGBA."""

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
 import numpy as np
 from sklearn.datasets import load_digits
 
-from neuralfield.classifiers.idx import write_idx
-from neuralfield.classifiers.labelled import HELD_OUT, TAUGHT
+from neuralfield.tasks.classifier.idx import write_idx
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT
 
 RANDOM_SEED = 0
 HELD_OUT_COUNT = 497

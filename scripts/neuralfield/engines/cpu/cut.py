@@ -3,10 +3,10 @@
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from neuralfield.engines.problems.picture import PictureProblem
+from neuralfield.tasks.image.image_objective import PictureProblem
 
 if TYPE_CHECKING:
-    from neuralfield.kernels.cpu.layout import Layout
+    from neuralfield.engines.cpu.kernels.layout import Layout
 
 MOST_SHARDS = 32
 """More than most machines have cores; each has a gradient of its own."""

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from neuralfield.engines.cpu.cut import Cut
-from neuralfield.engines.crew import Crew
+from neuralfield.engines.plan import ENCODINGS, NetworkPlan
+from neuralfield.engines.thread_pool import Crew
 from neuralfield.fields import CoordinateNetwork
+from neuralfield.fields.coordinate_network import CornerBias, Encoding, FourierFeatures
 from neuralfield.fields.hashgrid import HashEncoding
-from neuralfield.fields.network import CornerBias, Encoding, FourierFeatures
-from neuralfield.kernels.plan import ENCODINGS, NetworkPlan
 
 
 def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any, ...]:
@@ -58,7 +58,7 @@ class GridGradient:
 
     def __init__(self, encoding: Encoding, cut: Cut) -> None:
         # imported here, because Numba takes a moment to start
-        from neuralfield.kernels.cpu import grids
+        from neuralfield.engines.cpu.kernels import grids
 
         self._add, self._levels = grids.add_level_gradient, _levels(encoding)
         values = encoding.size if len(self._levels) else 0

@@ -8,15 +8,15 @@ difference to a network's bytes who goes with it, or how often.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from neuralfield.device import Device
-from neuralfield.engines.cuda.card import card_limits
-from neuralfield.engines.cuda.engine import BatchKind, CudaEngine
+from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
+from neuralfield.engines.cuda.gpu import card_limits
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
 from neuralfield.engines.cuda.recorded_engine import memory_in_words
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch
 from neuralfield.engines.cuda.stages.update_batch import UpdateBatch
+from neuralfield.system.device import Device
 
 _REMEDY = "train fewer networks in a job (sweeps: batch)"
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from neuralfield.device import Array, Device
+from neuralfield.system.device import Array, Device
 
 
 @dataclass(frozen=True)

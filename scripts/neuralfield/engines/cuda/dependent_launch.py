@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from neuralfield.device import Array, Device
+from neuralfield.system.device import Array, Device
 
 _LEAST_CAPABILITY = 90
 _LEAST_DRIVER = 12_030

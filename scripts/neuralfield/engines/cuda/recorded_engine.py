@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
-from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Pass
-from neuralfield.engines.cuda.card import compute_capability
+from neuralfield.engines.cuda.gpu import compute_capability
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.update import SCHEDULE_KINDS, UpdateStage
-from neuralfield.engines.problems.problem import Problem
-from neuralfield.errors import ResourceError
-from neuralfield.optimizers import Adam, Muon, Sgd, unclipped
+from neuralfield.nn.optimizers import Adam, Muon, Sgd, unclipped
+from neuralfield.system.device import Array, Device
+from neuralfield.system.errors import ResourceError
+from neuralfield.tasks.objective import Problem
 
 _LEAST_CAPABILITY = 75
 _OUT_OF_MEMORY = 2

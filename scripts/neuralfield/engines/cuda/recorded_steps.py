@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
-from neuralfield.device import Device
+from neuralfield.system.device import Device
 
 _STEPS_OF_GRAPHS = (16, 1)
 

@@ -2,15 +2,11 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import PartialGradient
-from neuralfield.engines.cuda.card import card_limits
-from neuralfield.engines.cuda.classifier.drawing_stage import DrawingStage
-from neuralfield.engines.cuda.launch import Launch
-from neuralfield.kernels.classifier_plan import ClassifierPlan
-from neuralfield.kernels.convolution_plan import (
+from neuralfield.engines.cuda.classifier.convolution_plan import (
     SHARED_LIMIT_BYTES,
     ConvolutionShape,
     KernelPlan,
@@ -19,7 +15,12 @@ from neuralfield.kernels.convolution_plan import (
     gradient_plan,
     reason_against,
 )
-from neuralfield.kernels.source import compile_module
+from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
+from neuralfield.engines.cuda.classifier.sampling import DrawingStage
+from neuralfield.engines.cuda.gpu import card_limits
+from neuralfield.engines.cuda.launch import Launch
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.system.device import Array, Device
 
 _HEAD_THREADS = 512
 _HEAD_PICTURES = (4, 2, 1)
@@ -136,7 +137,7 @@ class ClassifierPass:
         constants = shape.constants(batch)
         for plan in (forward, backward, gradient):
             constants |= plan.constants
-        module = compile_module("convolution.cu", constants)
+        module = compile_module(Path(__file__).with_name("convolution.cu"), constants)
         stage = _Stage(
             shape,
             values=self._array(batch, shape.values_out),
@@ -186,7 +187,8 @@ class ClassifierPass:
 
         constants = plan.head_constants()
         head = compile_module(
-            "dense_head.cu", constants | head_constants(plan, pictures, random_seed)
+            Path(__file__).with_name("dense_head.cu"),
+            constants | head_constants(plan, pictures, random_seed),
         ).get_function("dense_head")
         shared_bytes = _head_bytes(plan, pictures)
         head.max_dynamic_shared_size_bytes = shared_bytes
@@ -196,9 +198,9 @@ class ClassifierPass:
             *(hidden, slopes, flat_slopes, self.loss_partials),
         )
         self._forward.append(Launch(head, (blocks,), arguments, _HEAD_THREADS, shared_bytes))
-        gradient = compile_module("dense_gradient.cu", constants | {"SHARE": share}).get_function(
-            "dense_gradient"
-        )
+        gradient = compile_module(
+            Path(__file__).with_name("dense_gradient.cu"), constants | {"SHARE": share}
+        ).get_function("dense_gradient")
         arguments = (flat, hidden, slopes, self._dense_parts)
         self._forward.append(Launch(gradient, (tiles, shares), arguments))
 

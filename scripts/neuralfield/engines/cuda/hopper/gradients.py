@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from neuralfield.device import Array
 from neuralfield.engines.cuda.buffers import PartialGradient
-from neuralfield.engines.cuda.hopper.network import HopperNetwork
-from neuralfield.kernels.plan import MIXED_GRADIENT_SCALE, BatchPlan, LayerPlan
+from neuralfield.engines.cuda.hopper.padded_network import HopperNetwork
+from neuralfield.engines.plan import MIXED_GRADIENT_SCALE, BatchPlan, LayerPlan
+from neuralfield.system.device import Array
 
 Zeros = Callable[[tuple[int, ...], Any], Array]
 """Allocates an array of a shape and a dtype."""

@@ -1,13 +1,13 @@
 """Several batches of narrow networks in one kernel, forwards and backwards, with all gradients.
 
-See `hopper_narrow_batch.cu`.
+See `narrow_batch.cu`.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from neuralfield.device import Device
-from neuralfield.engines.cuda.card import card_limits
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
+from neuralfield.engines.cuda.gpu import card_limits
 from neuralfield.engines.cuda.hopper.narrow_network import (
     fixed_bytes,
     kernel_constants,
@@ -16,10 +16,15 @@ from neuralfield.engines.cuda.hopper.narrow_network import (
     narrow_network,
 )
 from neuralfield.engines.cuda.hopper.narrow_pass import LAUNCH_TILES, HopperNarrowPass
-from neuralfield.engines.cuda.hopper.network import SHARED_LIMIT_BYTES, TILE_THREADS, HopperNetwork
+from neuralfield.engines.cuda.hopper.padded_network import (
+    SHARED_LIMIT_BYTES,
+    TILE_THREADS,
+    HopperNetwork,
+)
+from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch
 from neuralfield.engines.cuda.stages.update import STRANDS
-from neuralfield.kernels.source import compile_module
+from neuralfield.system.device import Device
 
 _WORKERS, _SUMMERS, _MOST_SUMMER_SUMS = 3, 2, 32
 """Of a block: warpgroups with a tile each, those that add up gradients, and how many sums of them
@@ -54,7 +59,9 @@ class HopperNarrowBatch:
             "STRANDS": STRANDS,
             "EXCHANGE_BYTES": _exchange_bytes(shape, alone),
         }
-        module = compile_module("hopper_narrow_batch.cu", constants, kernel_prelude(shape))
+        module = compile_module(
+            Path(__file__).with_name("narrow_batch.cu"), constants, kernel_prelude(shape)
+        )
         kernel = module.get_function("hopper_narrow_batch")
         shared_bytes = _batch_bytes(shape, alone)
         kernel.max_dynamic_shared_size_bytes = shared_bytes
@@ -106,7 +113,7 @@ def _network_blocks(strands: int, members: int, processors: int) -> int:
 
 def _summer_sums(shape: HopperNetwork) -> int:
     """Of gradients, that a thread has of the summer with more of them: see best_split of
-    hopper_strands.cuh."""
+    strands.cuh."""
     counts = [0] * len(shape.hidden)
     for index in shape.matrices:
         counts[index] = shape.widths[index] // 2
@@ -115,7 +122,7 @@ def _summer_sums(shape: HopperNetwork) -> int:
 
 
 def _exchange_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
-    """Of the struct Exchange of hopper_strands.cuh."""
+    """Of the struct Exchange of strands.cuh."""
     units, channels = alone.blocks, shape.network.layers[-1].fan_out
     chains = min(-(-alone.batch.tiles // units), alone.block_tiles)
     weights_bytes = _SUMMERS * 4 * TILE_THREADS * _summer_sums(shape) if chains > 1 else 0

@@ -1,21 +1,21 @@
-"""Networks as the kernels of `hopper_narrow.cu` and `hopper_narrow_batch.cu` have them: sizes."""
+"""Networks as the kernels of `narrow_pass.cu` and `narrow_batch.cu` have them: sizes."""
 
 from typing import Any
 
 from neuralfield.engines.cuda.hopper.gradients import vector_count
-from neuralfield.engines.cuda.hopper.network import HopperNetwork
-from neuralfield.kernels.plan import (
+from neuralfield.engines.cuda.hopper.padded_network import HopperNetwork
+from neuralfield.engines.cuda.hopper.wgmma import operand_wgmma_source, wgmma_source
+from neuralfield.engines.plan import (
     ACTIVATIONS_WITH_SLOPES,
     MIXED_GRADIENT_SCALE,
     TILE_ROWS,
     BatchPlan,
     NetworkPlan,
 )
-from neuralfield.kernels.wgmma import operand_wgmma_source, wgmma_source
 
 _AFFINE_ROWS, _FIRST_AFFINE_ROWS, _OUTPUT_COLUMNS = 8, 16, 8
 """Of the matrices with biases, that of a first layer of two coordinates, and that of the output's
-weights: see put_affine of hopper_narrow.cuh, and put_output."""
+weights: see put_affine of narrow_pass.cuh, and put_output."""
 
 
 def narrow_network(network: NetworkPlan, block_tiles: int) -> HopperNetwork:
@@ -55,7 +55,7 @@ def tiles_bytes(shape: HopperNetwork) -> int:
 
 
 def fixed_bytes(shape: HopperNetwork) -> int:
-    """At least the struct Shared of hopper_narrow.cuh."""
+    """At least the struct Shared of narrow_pass.cuh."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
     affine_rows = _AFFINE_ROWS * len(shape.matrices)

@@ -1,17 +1,17 @@
 """One batch forwards and backwards, with all gradients, in one kernel: for narrow networks.
 
 On cards of compute capability 9.0, in 16-bit products. Nothing of a tile of 64 points goes to
-global memory, but for features of hash grids and their slopes; see `hopper_narrow.cu`.
+global memory, but for features of hash grids and their slopes; see `narrow_pass.cu`.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
-from neuralfield.engines.cuda.card import card_limits
+from neuralfield.engines.cuda.gpu import card_limits
 from neuralfield.engines.cuda.hopper.gradients import VectorGradients, partial_gradients
 from neuralfield.engines.cuda.hopper.narrow_network import (
     fixed_bytes,
@@ -21,7 +21,7 @@ from neuralfield.engines.cuda.hopper.narrow_network import (
     narrow_network,
     tiles_bytes,
 )
-from neuralfield.engines.cuda.hopper.network import (
+from neuralfield.engines.cuda.hopper.padded_network import (
     SHARED_LIMIT_BYTES,
     TILE_THREADS,
     HopperNetwork,
@@ -37,14 +37,15 @@ from neuralfield.engines.cuda.portable.grid_gradient import (
     make_table_gradient,
     table_partial,
 )
-from neuralfield.kernels.plan import (
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.plan import (
     MIXED_GRADIENT_SCALE,
     TILE_ROWS,
     BatchPlan,
     LayerPlan,
     NetworkPlan,
 )
-from neuralfield.kernels.source import compile_module
+from neuralfield.system.device import Array, Device
 
 _WIDEST = 64
 _MOST_SUMS = {4: 24, 3: 64, 2: 128}
@@ -91,7 +92,9 @@ class HopperNarrowPass:
 
         self._shared_bytes = _block_bytes(shape)
         module = compile_module(
-            "hopper_narrow.cu", kernel_constants(shape, batch), kernel_prelude(shape)
+            Path(__file__).with_name("narrow_pass.cu"),
+            kernel_constants(shape, batch),
+            kernel_prelude(shape),
         )
         self._kernel = module.get_function("hopper_narrow")
         self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes

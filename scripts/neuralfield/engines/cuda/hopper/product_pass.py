@@ -2,33 +2,34 @@
 
 On cards of compute capability 9.0, in 16-bit products. Of a tile of 64 points nothing goes to
 global memory but a copy of its features, and what it adds to the second weight's gradient; see
-`hopper_product.cu`.
+`product_pass.cu`.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
-from neuralfield.engines.cuda.card import card_limits
-from neuralfield.engines.cuda.hopper.network import (
+from neuralfield.engines.cuda.gpu import card_limits
+from neuralfield.engines.cuda.hopper.padded_network import (
     SHARED_LIMIT_BYTES,
     TILE_THREADS,
     addresses,
     listed,
     parameter_offsets,
 )
+from neuralfield.engines.cuda.hopper.wgmma import operand_wgmma_source, wgmma_source
 from neuralfield.engines.cuda.launch import Launch
-from neuralfield.kernels.plan import (
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.plan import (
     ACTIVATIONS,
     MIXED_GRADIENT_SCALE,
     TILE_ROWS,
     BatchPlan,
     NetworkPlan,
 )
-from neuralfield.kernels.source import compile_module
-from neuralfield.kernels.wgmma import operand_wgmma_source, wgmma_source
+from neuralfield.system.device import Array, Device
 
 _TILES = 2
 """Of a block, with a warpgroup each."""
@@ -94,7 +95,9 @@ class HopperProductPass:
         self._allocated.append(arguments)
         assert buffers.frequencies is not None
         constants = _constants(network, batch, buffers.frequencies.shape[1])
-        module = compile_module("hopper_product.cu", constants, _prelude(network))
+        module = compile_module(
+            Path(__file__).with_name("product_pass.cu"), constants, _prelude(network)
+        )
         kernel = module.get_function("hopper_product")
         kernel.max_dynamic_shared_size_bytes = SHARED_LIMIT_BYTES
         threads = _TILES * TILE_THREADS

@@ -1,4 +1,4 @@
-"""Who works on which tiles: in the rounds of hopper_pass.cu, and in the sums of hopper_weights.cu.
+"""Who works on which tiles: in the rounds of wide_pass.cu, and in the sums of weight_gradients.cu.
 
 In the last round of the pass only some multiprocessors have tiles, as many of them at once as in
 the rounds before. Meanwhile the others begin to sum gradients, over the tiles of those rounds.

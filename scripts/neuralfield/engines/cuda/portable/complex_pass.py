@@ -3,17 +3,18 @@ same. See `complex_layers.cu`."""
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.device import Array, Device
+from neuralfield.engines.complex_layers import ComplexTensor
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient, Pass
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS
-from neuralfield.kernels.complex_layers import ComplexTensor
-from neuralfield.kernels.plan import BatchPlan, NetworkPlan
-from neuralfield.kernels.source import compile_module
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.plan import BatchPlan, NetworkPlan
+from neuralfield.system.device import Array, Device
 
 _ALIGNED_NUMBERS = 4
 """Gradients begin at multiples of so many numbers, which the update reads at a time."""
@@ -102,7 +103,7 @@ class ComplexPass:
                 row = size if tensor.rows == 1 else tensor.columns
                 own = sums[starts[name] :]
                 self._gradients.append(PartialGradient(own, 1, size, row, 0, partial.scale))
-        module = compile_module("complex_layers.cu", {})
+        module = compile_module(Path(__file__).with_name("complex_layers.cu"), {})
         self._make_real, self._make_complex = (
             _launch(device, module.get_function(name), np.concatenate(works))
             for name, works in (

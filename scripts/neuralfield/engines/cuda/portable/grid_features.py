@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.device import Array
 from neuralfield.engines.cuda.launch import THREADS, Launch
-from neuralfield.kernels import grids
-from neuralfield.kernels.plan import NetworkPlan
-from neuralfield.kernels.source import compile_module
+from neuralfield.engines.cuda.portable import grids
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.plan import NetworkPlan
+from neuralfield.system.device import Array
 
 _SECTOR_BYTES = 32
 """What a card reads or writes at the least."""
@@ -87,7 +88,7 @@ class GridFeatures:
         levels_abreast = _levels_abreast(network, layout)
         self._levels = levels_abreast, -(-len(network.levels) // levels_abreast)
         constants = grid_constants(network, layout) | {"LEVELS_ABREAST": levels_abreast}
-        module = compile_module("grid_features.cu", constants)
+        module = compile_module(Path(__file__).with_name("grid_features.cu"), constants)
         self._kernel = module.get_function("grid_features")
 
     def launch(self, inputs: Array, valid_rows: int, rows: int, features: Array) -> Launch:

@@ -6,22 +6,23 @@ Where each step sees all pixels of a picture, sums go along its lines and then d
 """
 
 import math
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from neuralfield.coordinates import axis_centres, extent
-from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import PartialGradient
 from neuralfield.engines.cuda.launch import THREADS, Launch
+from neuralfield.engines.cuda.portable import grids
 from neuralfield.engines.cuda.portable.grid_features import (
     FeatureLayout,
     grid_constants,
     struct_list,
 )
-from neuralfield.kernels import grids
-from neuralfield.kernels.plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPlan
-from neuralfield.kernels.source import compile_module
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPlan
+from neuralfield.images.coordinates import axis_centres, extent
+from neuralfield.system.device import Array, Device
 
 _MOST_PICTURE_ROWS = 1 << 24
 """Of batches whose slopes, and the sums along lines, lie in memory at once. Part of the result."""
@@ -110,7 +111,7 @@ class _PictureGradient:
             "HEIGHT": picture[1],
             "PICTURE_LEVELS": struct_list(_picture_levels(across, down, sums, ends)),
         }
-        module = compile_module("grid_picture.cu", constants)
+        module = compile_module(Path(__file__).with_name("grid_picture.cu"), constants)
         self._kernels = [module.get_function(n) for n in ("grid_line_sums", "grid_row_sums")]
         asarray = device.xp.asarray
         self._across, self._down = (
@@ -180,7 +181,7 @@ class _PointGradient:
             "UNITS": f"{1 << bits}ll",
             "LARGEST": largest,
         }
-        module = compile_module("grid_points.cu", constants)
+        module = compile_module(Path(__file__).with_name("grid_points.cu"), constants)
         self._add, self._take = map(module.get_function, ("grid_add_points", "grid_take_sums"))
         self._levels, self._count = len(network.levels), math.prod(network.table_shape)
         self._sums = device.xp.zeros(self._count, np.int64)

@@ -3,20 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
-from neuralfield.kernels.plan import (
-    ACTIVATIONS,
-    ACTIVATIONS_WITH_SLOPES,
-    LayerPlan,
-    NetworkPlan,
-)
-from neuralfield.kernels.source import compile_module
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.plan import ACTIVATIONS, ACTIVATIONS_WITH_SLOPES, LayerPlan, NetworkPlan
+from neuralfield.system.device import Array, Device
 
 BLOCK_ROWS = 128
 """Rows of a block of the kernels: arrays of activations have a whole number of blocks."""
@@ -69,7 +65,7 @@ def layer_kernels(
         "FACTORS": factors,
         "WAVELET_SCALE": wavelet_scale,
     }
-    return compile_module("layers.cu", constants)
+    return compile_module(Path(__file__).with_name("layers.cu"), constants)
 
 
 def padded(width: int) -> int:

@@ -1,10 +1,10 @@
 """The portable pass: a network layer by layer, on any card with compute capability 7.5 or more."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
 from neuralfield.engines.cuda.launch import Launch
 from neuralfield.engines.cuda.portable.grid_gradient import (
@@ -19,14 +19,15 @@ from neuralfield.engines.cuda.portable.layer_forward import (
     tile_side,
     whole_blocks,
 )
-from neuralfield.kernels.plan import (
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.plan import (
     ACTIVATIONS,
     MIXED_GRADIENT_SCALE,
     TILE_ROWS,
     BatchPlan,
     NetworkPlan,
 )
-from neuralfield.kernels.source import compile_module
+from neuralfield.system.device import Array, Device
 
 MEMORY_BUDGET_BYTES = 2 << 30
 """Of activations. Part of the result, because gradients are added up chunk by chunk."""
@@ -209,7 +210,9 @@ class LayerPass:
             "MIXED": self._forward.is_mixed,
             "GRADIENT_SCALE": self._gradient_scale,
         }
-        return compile_module("output_layer.cu", constants).get_function("output_layer")
+        return compile_module(Path(__file__).with_name("output_layer.cu"), constants).get_function(
+            "output_layer"
+        )
 
     def _chunk(self, start: int) -> list[Launch]:
         inputs = self._buffers.inputs[start:]

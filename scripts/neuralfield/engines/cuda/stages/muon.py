@@ -3,14 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import WeightCopy
 from neuralfield.engines.cuda.launch import THREADS
-from neuralfield.kernels.source import compile_module
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.system.device import Array, Device
 
 _SIDE = 64
 """Of the tiles that matrices are padded for."""
@@ -91,7 +92,7 @@ class MuonStage:
         longest, widest = (max(lengths) for lengths in zip(*sides, strict=True))
         self._square_grid = (widest, widest, len(matrices))
         self._grid = (widest, longest, len(matrices))
-        module = compile_module("muon.cu", {"MIXED": is_mixed})
+        module = compile_module(Path(__file__).with_name("muon.cu"), {"MIXED": is_mixed})
         self._normalise = module.get_function("normalise")
         self._multiply_by_itself = module.get_function("multiply_by_itself")
         self._make_polynomial = module.get_function("make_polynomial")

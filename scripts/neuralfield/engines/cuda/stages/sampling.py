@@ -1,17 +1,18 @@
 """The stage of the cuda engine that draws a step's pixels and points."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
-from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import Buffers, member_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.problems.picture import PictureProblem
-from neuralfield.kernels.plan import TILE_ROWS, BatchPlan, NetworkPlan
-from neuralfield.kernels.source import compile_module
-from neuralfield.rng import half_bits_of
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.plan import TILE_ROWS, BatchPlan, NetworkPlan
+from neuralfield.system.device import Array, Device
+from neuralfield.system.random_streams import half_bits_of
+from neuralfield.tasks.image.image_objective import PictureProblem
 
 _THREADS = 128
 _TILES, _BATCH_TILES = 2, 8
@@ -49,7 +50,9 @@ class SamplingStage:
         self.is_constant = not batch.footprint and problem.batches.is_everything
         """Whether every step's batch is the same: the stage then has to run only once."""
         self.constants = sampling_constants(problem, network, batch)
-        self._kernel = compile_module("sampling.cu", self.constants).get_function("sample")
+        self._kernel = compile_module(
+            Path(__file__).with_name("sampling.cu"), self.constants
+        ).get_function("sample")
         self.tiles, self.blocks = batch.tiles, -(-batch.tiles // _TILES)
         cumulative = problem.batches.cumulative_density
         self.density: tuple[Array, ...] = ()
@@ -112,7 +115,7 @@ class SamplingBatch:
             ],
         )
         constants = first.constants | {"TILES_PER_BLOCK": _BATCH_TILES}
-        module = compile_module("sampling_batch.cu", constants)
+        module = compile_module(Path(__file__).with_name("sampling_batch.cu"), constants)
         grid = -(-first.tiles // _BATCH_TILES), len(stages)
         self._arguments, self._grid = (members, self.step_drawn), grid
         self._first = module.get_function("sample_first")

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.device import Array, Device
 from neuralfield.engines.cuda.buffers import PartialGradient, WeightCopy
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS, Launch
+from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.problems.problem import Problem
-from neuralfield.kernels.source import compile_module
-from neuralfield.optimizers import (
+from neuralfield.nn.optimizers import (
     Adam,
     ClippedGradients,
     Muon,
@@ -23,8 +22,10 @@ from neuralfield.optimizers import (
     state_keys,
     unclipped,
 )
-from neuralfield.schedules import Schedule
-from neuralfield.tensor import Tensor
+from neuralfield.nn.schedules import Schedule
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.device import Array, Device
+from neuralfield.tasks.objective import Problem
 
 _WORK = np.dtype(
     [
@@ -118,7 +119,7 @@ class UpdateStage:
             "BLOCKS": len(works),
             "LOSS_PARTS": loss_partials.shape[0],
         }
-        module = compile_module("update.cu", self.constants)
+        module = compile_module(Path(__file__).with_name("update.cu"), self.constants)
         self._set_step = module.get_function("set_step")
         self._working = list(directions.values())
         # what an optimizer does not have is not looked at

@@ -1,15 +1,16 @@
 """The update of several networks of one shape in one launch."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from neuralfield.device import Device
 from neuralfield.engines.cuda.buffers import member_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS
+from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.update import STRANDS, UpdateStage
-from neuralfield.kernels.source import compile_module
+from neuralfield.system.device import Device
 
 
 class UpdateBatch:
@@ -30,7 +31,9 @@ class UpdateBatch:
             [(works, *others) for works, (_, others) in zip(self._works, tables, strict=True)],
         )
         works = len(tables[0][0])
-        module = compile_module("update_batch.cu", stages[0].constants | {"BLOCKS": works})
+        module = compile_module(
+            Path(__file__).with_name("update_batch.cu"), stages[0].constants | {"BLOCKS": works}
+        )
         kernel = module.get_function("update_batch")
         self._begin_steps = module.get_function("begin_steps")
         blocks = 1 + -(-works // STRANDS)  # a warp for each of the works

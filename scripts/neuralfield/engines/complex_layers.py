@@ -1,0 +1,144 @@
+"""Layers of complex numbers as real ones of twice the width: twin of `complex_layers.cu`.
+
+A value a + i b is two neighbouring real ones, and a weight A + i B is [[A, B], [-B, A]]: of that
+the first row where values that come in are real, and the first column where real parts alone go
+out. Kernels work on the real network, whose parameters are made of the complex one's, and whose
+gradients are taken back to these.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from neuralfield.system.device import Array, namespace_of
+
+
+@dataclass(frozen=True)
+class ComplexTensor:
+    """A weight or a bias of complex numbers, and how a number stands in the real network's.
+
+    Attributes
+    ----------
+    name : str
+        Of the real network's.
+    rows, columns : int
+        Complex numbers; a bias is one row.
+    real : str
+        The parameter that real parts are.
+    imaginary : str or None
+        The parameter that imaginary parts are; of a bias the same as `real`, which has them behind
+        all real parts. None: they are 0.
+    row_step, column_step : {1, 2}
+        Rows and columns that a number takes.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    real: str
+    imaginary: str | None
+    row_step: int
+    column_step: int
+
+    @property
+    def size(self) -> int:
+        """Complex numbers in it."""
+        return self.rows * self.columns
+
+    @property
+    def parameter_sizes(self) -> dict[str, int]:
+        """Numbers in each of its parameters."""
+        if self.imaginary in (None, self.real):
+            return {self.real: self.size * (1 if self.imaginary is None else 2)}
+        return {self.real: self.size, self.imaginary: self.size}
+
+    @property
+    def first_imaginary(self) -> int:
+        """Where imaginary parts begin in their parameter."""
+        return self.size if self.imaginary == self.real else 0
+
+
+def real_layer(index: int, fan_in: int, fan_out: int) -> list[ComplexTensor]:
+    """Weight and bias of a layer of real numbers; imaginary parts of its values are 0."""
+    weight, bias = f"layers.{index}.weight", f"layers.{index}.bias"
+    return [
+        ComplexTensor(weight, fan_in, fan_out, weight, None, 1, 2),
+        ComplexTensor(bias, 1, fan_out, bias, None, 1, 2),
+    ]
+
+
+def complex_layer(
+    index: int, fan_in: int, fan_out: int, *, real_part_only: bool
+) -> list[ComplexTensor]:
+    """Weight and bias of a complex layer.
+
+    Parameters
+    ----------
+    index : int
+    fan_in, fan_out : int
+        Complex values.
+    real_part_only : bool
+        Whether real parts alone go out.
+    """
+    weight, bias, step = f"layers.{index}.weight", f"layers.{index}.bias", 2 - real_part_only
+    real, imaginary = f"layers.{index}.real", f"layers.{index}.imaginary"
+    return [
+        ComplexTensor(weight, fan_in, fan_out, real, imaginary, 2, step),
+        ComplexTensor(bias, 1, fan_out, bias, None if real_part_only else bias, 1, step),
+    ]
+
+
+def real_parameters(
+    tensors: Sequence[ComplexTensor], parameters: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Parameters of the real network, from the complex one's.
+
+    Returns
+    -------
+    dict of name to array, shape (row_step * rows, column_step * columns)
+        In the order of `tensors`.
+    """
+    made = {}
+    for tensor in tensors:
+        shape, rows, columns = (tensor.rows, tensor.columns), tensor.row_step, tensor.column_step
+        real = parameters[tensor.real].ravel()[: tensor.size].reshape(shape)
+        imaginary = namespace_of(real).zeros_like(real)
+        if tensor.imaginary is not None:
+            imaginary = parameters[tensor.imaginary].ravel()[tensor.first_imaginary :]
+        blocks = [[real, imaginary.reshape(shape)], [-imaginary.reshape(shape), real]]
+        xp = namespace_of(real)
+        whole = xp.zeros((rows * shape[0], columns * shape[1]), real.dtype)
+        for i in range(rows):
+            for j in range(columns):
+                whole[i::rows, j::columns] = blocks[i][j]
+        made[tensor.name] = whole
+    return made
+
+
+def complex_gradients(
+    tensors: Sequence[ComplexTensor], gradients: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Gradients of the complex network's parameters, from those of the real one's.
+
+    Returns
+    -------
+    dict of name to ndarray, shape (n,)
+    """
+    found = {}
+    for tensor in tensors:
+        rows, columns = tensor.row_step, tensor.column_step
+        whole = gradients[tensor.name].reshape(rows * tensor.rows, columns * tensor.columns)
+        real, imaginary = whole[::rows, ::columns].copy(), np.zeros((tensor.rows, tensor.columns))
+        if columns == 2:
+            imaginary += whole[::rows, 1::2]
+        if rows == 2:
+            imaginary -= whole[1::2, ::columns]
+        if rows == columns == 2:
+            real += whole[1::2, 1::2]
+        parts = [real.ravel()] if tensor.imaginary is None else [real.ravel(), imaginary.ravel()]
+        if len(tensor.parameter_sizes) == 1:
+            found[tensor.real] = np.concatenate(parts)
+        else:
+            found |= dict(zip(tensor.parameter_sizes, parts, strict=True))
+    return found

@@ -1,0 +1,304 @@
+"""The engine for processors: compiled kernels over blocks of points that stay in a core's cache.
+
+A step has two stages. In the first, threads work on shards of the batch, each a run of pixels whose
+gradient is summed in order; in the second on parts of the parameters: the shards' gradients are
+added up in order, and the optimizer moves the part. Between them comes the gradient of an encoding
+that is trained. How a batch is cut depends on its size and the network alone, so the number of
+threads changes no bit.
+"""
+
+import importlib.util
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neuralfield.engines.cpu.cut import Cut
+from neuralfield.engines.cpu.encoding import GridGradient, encoding_numbers
+from neuralfield.engines.flat_arrays import flatten_arrays, flatten_parameters
+from neuralfield.engines.plan import (
+    ACTIVATIONS,
+    ENCODINGS,
+    FOR_CARDS_ONLY,
+    LOSSES,
+    OUTPUTS,
+    NetworkPlan,
+)
+from neuralfield.engines.plan_of_network import network_plan
+from neuralfield.engines.thread_pool import Crew
+from neuralfield.images.coordinates import pixel_centres
+from neuralfield.nn.optimizers import Adam, Sgd, state_keys
+from neuralfield.system.device import Array, Device, require_memory
+from neuralfield.tasks.image.image_objective import PictureProblem
+
+if TYPE_CHECKING:
+    from neuralfield.engines.cpu.kernels.layout import Layout
+
+_COVERED = {
+    "encoding": tuple(name for name in ENCODINGS if name not in FOR_CARDS_ONLY),
+    "activation": tuple(name for name in ACTIVATIONS if name not in FOR_CARDS_ONLY),
+    "output": OUTPUTS,
+    "loss": LOSSES,
+}
+"""What `kernels.cpu` has code for."""
+
+
+class CpuEngine:
+    """Training steps on the processor's cores.
+
+    Parameters
+    ----------
+    problem : PictureProblem
+        One that `reason_against` has nothing against; its parameters and the optimizer's state
+        become views of flat arrays.
+    device : Device
+    threads : int
+
+    Raises
+    ------
+    ResourceError
+        There is too little memory.
+    """
+
+    name, variant, precision = "cpu", "", "float32"
+    most_steps = 64
+
+    def __init__(self, problem: PictureProblem, device: Device, threads: int) -> None:
+        # imported here, because Numba takes a moment to start
+        from neuralfield.engines.cpu.kernels import block, layout, update
+
+        plan = network_plan(problem.network)
+        self._layout = layout.make_layout(plan, points=problem.points)
+        self._cut = Cut(problem, self._layout)
+        self._memory = _memory_report(problem, self._layout, self._cut, threads)
+        require_memory(
+            sum(self._memory.values()),
+            device,
+            "training",
+            "use a smaller picture (images: size), a narrower network (fields: width) or fewer"
+            " threads",
+        )
+        self.totals = np.zeros(2)
+        self.problem, self._block, self._update = problem, block, update
+        shape, batches = problem.shape, problem.batches
+        self._centres = pixel_centres(np, shape.width, shape.height).astype(np.float32)
+        self._targets = np.ascontiguousarray(problem.values.reshape(-1, shape.channels))
+        weights = batches.weights(np.arange(batches.sample_count)) if batches.is_weighted else None
+        self._weights = np.empty(0) if weights is None else weights
+        self._footprint = (1, 0.0, 0)
+        if footprint := problem.footprint:
+            self._footprint = (footprint.points, footprint.pixel_side, footprint.random_seed)
+        self._objective = _objective_numbers(problem, plan)
+        parameters, _ = flatten_parameters(device, problem.network)
+        moments = _flat_moments(problem, device)
+        # the encoding's parameters come first
+        split = self._cut.encoding_numbers
+        self._of_encoding = (*(array[:split] for array in moments), parameters[:split])
+        self._of_layers = (*(array[split:] for array in moments), parameters[split:])
+        self._encoding = encoding_numbers(problem.network, plan)
+        self._encoding_gradient = GridGradient(problem.network.encoding, self._cut)
+        self._factors = layout.aligned(self._layout.factor_numbers)
+        numbers = layout.row_length(self._layout.gradient_numbers)
+        self._gradients = layout.aligned(self._cut.shards * numbers).reshape(-1, numbers)
+        self._shard_totals = np.zeros((self._cut.shards, 2))
+        self._threads_memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
+        self._crew = Crew(threads)
+
+    def run(self, first_step: int, count: int) -> None:
+        """Take `count` steps and add each one's loss and squared error to `totals`.
+
+        Parameters
+        ----------
+        first_step : int
+            Steps taken before.
+        count : int
+        """
+        table = self._layout
+        *_, parameters = self._of_layers
+        self._block.pack(table.table, table.frequencies, parameters, self._factors)
+        batch = self.problem.batches.indices(first_step)
+        for step in range(first_step, first_step + count):
+            batch = self._step(step, batch, is_last=step == first_step + count - 1)
+
+    def memory_report(self) -> dict[str, int]:
+        """Bytes by what they are for."""
+        return self._memory
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._crew.close()
+
+    def _step(self, step: int, batch: Array, *, is_last: bool) -> Array:
+        """Take a step, and find the batch of the next."""
+        batches, cut = self.problem.batches, self._cut
+        following = batch
+
+        def find_following() -> None:
+            nonlocal following
+            if not is_last and not batches.is_everything:
+                following = batches.indices(step + 1)
+
+        meanwhile = [find_following]
+        for chunk in cut.chunks:
+            self._work_on_chunk(chunk, batch, step, meanwhile)
+            meanwhile = []
+        numbers = _optimizer_numbers(self.problem, step)
+        parts = len(cut.layer_parts) + len(cut.encoding_parts)
+        self._crew.run(lambda part, _: self._move(part, numbers), parts)
+        self.totals += self._shard_totals.sum(axis=0)
+        return following
+
+    def _work_on_chunk(
+        self,
+        chunk: list[tuple[int, int]],
+        batch: Array,
+        step: int,
+        meanwhile: Sequence[Callable[[], None]],
+    ) -> None:
+        """The pass and the grids for a chunk's pixels; and what else is to be done meanwhile."""
+
+        def work(piece: int, member: int) -> None:
+            if piece < len(meanwhile):
+                meanwhile[piece]()
+            else:
+                self._work_on_shard(piece - len(meanwhile), member, batch, step, chunk)
+
+        self._crew.run(work, len(meanwhile) + len(chunk))
+        points = (chunk[-1][1] - chunk[0][0]) * self._footprint[0]
+        is_first = chunk is self._cut.chunks[0]
+        self._encoding_gradient.add_chunk(self._crew, points, is_first=is_first)
+
+    def _work_on_shard(
+        self, shard: int, member: int, batch: Array, step: int, chunk: list[tuple[int, int]]
+    ) -> None:
+        """Forward, loss and backward for a shard's pixels."""
+        points, side, seed = self._footprint
+        first, end = chunk[shard]
+        self._block.train_blocks(
+            self._layout.table,
+            self._layout.frequencies,
+            self._threads_memory[member],
+            self._layout.scratch,
+            self._factors,
+            self._gradients[shard],
+            batch[first:end],
+            self._cut.block_pixels,
+            self._centres,
+            self._targets,
+            self._weights,
+            (points, side, np.uint64(step), np.uint64(seed)),
+            self._encoding,
+            self._objective,
+            self._encoding_gradient.kept((first - chunk[0][0]) * points),
+            chunk is self._cut.chunks[0],
+            self._shard_totals[shard],
+        )
+
+    def _move(self, part: int, numbers: np.ndarray) -> None:
+        """Move some rows of a layer's parameters, or some of the encoding's."""
+        index = part - len(self._cut.layer_parts)
+        if index >= 0:
+            place = slice(*self._cut.encoding_parts[index])
+            arrays = (self._encoding_gradient.numbers, *self._of_encoding)
+            self._update.update_numbers(*(array[place] for array in arrays), numbers)
+            return
+        layer, first, end = self._cut.layer_parts[part]
+        self._update.update_rows(
+            self._layout.table,
+            layer,
+            self._layout.frequencies[layer],
+            first,
+            end,
+            self._gradients,
+            *self._of_layers,
+            self._factors,
+            numbers,
+        )
+
+
+def reason_against(problem: PictureProblem, precision: str, device: Device) -> str | None:
+    """Why the cpu engine cannot work on a problem; None where it can.
+
+    Parameters
+    ----------
+    problem : PictureProblem
+    precision : {"auto", "mixed", "float32", "float64"}
+    device : Device
+    """
+    if device.kind != "cpu":
+        return "the cpu engine needs training.device: cpu"
+    if precision == "float64":
+        return "the cpu engine computes in float32, not in float64"
+    found = reason_against_network(network_plan(problem.network))
+    if found is not None:
+        return found
+    if problem.loss not in _COVERED["loss"]:
+        return f"the cpu engine does not cover the loss {problem.loss}"
+    if not isinstance(problem.optimizer, Adam | Sgd):
+        kind = type(problem.optimizer).__name__
+        return f"the cpu engine does not cover the optimizer {kind}"
+    return None
+
+
+def reason_against_network(plan: NetworkPlan) -> str | None:
+    """Why the cpu engine's kernels cannot run a network; None where they can."""
+    if importlib.util.find_spec("numba") is None:
+        return "the cpu engine needs Numba, which is not installed"
+    activations = (layer.activation for layer in plan.layers[:-1])
+    parts = [("encoding", plan.encoding), *(("activation", name) for name in activations)]
+    for kind, part in (*parts, ("output", plan.output)):
+        if part not in _COVERED[kind]:
+            return f"the cpu engine does not cover the {kind} {part}"
+    return None
+
+
+def _objective_numbers(
+    problem: PictureProblem, plan: NetworkPlan
+) -> tuple[int, int, float, float, float]:
+    share = 1 / (problem.batches.size * problem.shape.channels)
+    numbers = OUTPUTS.index(plan.output), LOSSES.index(problem.loss)
+    return *numbers, float(plan.steepness), float(problem.huber_delta), share
+
+
+def _optimizer_numbers(problem: PictureProblem, step: int) -> np.ndarray:
+    """What `kernels.cpu.update` has to know of the optimizer, for the update after a step."""
+    optimizer, rate = problem.optimizer, problem.schedule(step)
+    if isinstance(optimizer, Adam):
+        beta1, beta2 = optimizer.beta1, optimizer.beta2
+        correction1, correction2 = 1 - beta1 ** (step + 1), math.sqrt(1 - beta2 ** (step + 1))
+        numbers = [beta1, 1 - beta1, beta2, 1 - beta2, 1 / correction2, optimizer.epsilon]
+        return np.array([rate / correction1, *numbers], np.float32)
+    assert isinstance(optimizer, Sgd)
+    return np.array([rate, optimizer.momentum], np.float32)
+
+
+def _flat_moments(problem: PictureProblem, device: Device) -> tuple[np.ndarray, np.ndarray]:
+    """The optimizer's state as at most two flat arrays, of which it keeps views."""
+    state, names = problem.optimizer.state, list(problem.network.parameters)
+    moments = [
+        flatten_arrays(device, [(state, key) for key in keys])
+        for keys in state_keys(problem.optimizer, names)
+    ]
+    nothing = np.empty(0, np.float32)
+    first, second = (*moments, nothing, nothing)[:2]
+    return first, second
+
+
+def _memory_report(
+    problem: PictureProblem, layout: "Layout", cut: Cut, threads: int
+) -> dict[str, int]:
+    size, encoding = problem.network.parameter_count, problem.network.encoding
+    pixels = problem.shape.width * problem.shape.height
+    trained = cut.chunk_points * (encoding.size + 2) if cut.encoding_numbers else 0
+    return {
+        "parameters": 4 * (size + layout.factor_numbers),
+        "optimizer": sum(array.nbytes for array in problem.optimizer.state.values()),
+        "picture": pixels * (4 * problem.shape.channels + 8),
+        "density": 16 * pixels if problem.batches.is_weighted else 0,
+        # of a random order while it is drawn, as measured
+        "batch": 44 * problem.batches.size,
+        "gradients": 4 * cut.shards * layout.gradient_numbers,
+        "encoding": 4 * (cut.encoding_numbers + trained),
+        "blocks": 4 * threads * layout.thread_numbers,
+    }

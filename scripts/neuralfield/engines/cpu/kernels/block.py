@@ -1,0 +1,181 @@
+"""Entry points: what a thread does between two looks at the others, without any Python."""
+
+import numpy as np
+from numba import njit
+
+from neuralfield.engines.cpu.kernels import entry_point
+from neuralfield.engines.cpu.kernels.encodings import encode
+from neuralfield.engines.cpu.kernels.grids import CORNERS
+from neuralfield.engines.cpu.kernels.layers import backward, forward, pack_rows
+from neuralfield.engines.cpu.kernels.layout import FAN_OUT, OUT_LENGTH, ROWS, SLOPES
+from neuralfield.engines.cpu.kernels.objective import losses_and_slopes, output_value
+from neuralfield.engines.cpu.kernels.points import spread
+
+
+@entry_point
+def pack(table, frequencies, parameters, factors):
+    """Put all parameters among the factors of products."""
+    for layer in range(len(table)):
+        rows = table[layer, ROWS]
+        pack_rows(table, layer, frequencies[layer], 0, rows, parameters, factors)
+
+
+@njit(nogil=True)
+def _working_arrays(rows):
+    """Points of a block, and their corners in a level of a hash grid."""
+    corners = np.empty((CORNERS, rows), np.uint32), np.empty((CORNERS, rows), np.float32)
+    return np.empty((2, rows), np.float32), corners
+
+
+@entry_point
+def train_blocks(
+    table,
+    frequencies,
+    memory,
+    scratch,
+    factors,
+    gradient,
+    pixels,
+    block_pixels,
+    centres,
+    targets,
+    weights,
+    footprint,
+    encoding,
+    objective,
+    kept,
+    is_first,
+    totals,
+):
+    """Forward, loss and backward for some pixels of a batch, block by block.
+
+    Parameters
+    ----------
+    table, frequencies, memory, scratch, factors
+        See `layout`.
+    gradient : array of float32
+        Of the layers' parameters, for all these pixels: written, or added to.
+    pixels : array of int64
+    block_pixels : int
+    centres : array of float32, shape (all pixels, 2)
+    targets, weights, objective
+        See `objective.losses_and_slopes`.
+    footprint : tuple
+        Points of a pixel, its side, the step, and the seed.
+    encoding
+        See `encodings.encode`.
+    kept : tuple
+        For an encoding that is trained: arrays of float32, shapes (2, points) and (values, points),
+        where points and the loss's slopes with respect to their encoded values are put; and where
+        these pixels' begin there. With no values, nothing is kept.
+    is_first : bool
+        Whether gradient and totals are written.
+    totals : array of float64, shape (2,)
+        Loss and squared error: written, or added to.
+    """
+    per_pixel, side, step, seed = footprint
+    kept_points, kept_slopes, place = kept
+    last = len(table) - 1
+    length, channels = table[last, OUT_LENGTH], table[last, FAN_OUT]
+    words, offsets = np.empty(4 * per_pixel + 8, np.uint64), np.zeros((per_pixel, 2))
+    points, corners = _working_arrays(block_pixels * per_pixel)
+    if is_first:
+        totals[:] = 0
+    for start in range(0, len(pixels), block_pixels):
+        block = pixels[start : start + block_pixels]
+        rows = len(block) * per_pixel
+        for index in range(len(block)):
+            pixel = block[index]
+            if per_pixel > 1:
+                spread(np.uint64(pixel), step, per_pixel, seed, words, offsets)
+            for point in range(per_pixel):
+                row = index * per_pixel + point
+                points[0, row] = centres[pixel, 0] + offsets[point, 0] * side
+                points[1, row] = centres[pixel, 1] + offsets[point, 1] * side
+        encode(table, memory, points, rows, encoding, corners)
+        forward(table, frequencies, rows, memory, factors)
+        first = table[last, SLOPES]
+        numbers = memory[first : first + rows * length]
+        loss, squared = losses_and_slopes(
+            numbers, length, channels, block, per_pixel, targets, weights, objective
+        )
+        totals[0] += loss
+        totals[1] += squared
+        add = int(start > 0 or not is_first)
+        backward(table, rows, memory, scratch, factors, gradient, add, kept_slopes, place)
+        if len(kept_slopes):
+            for row in range(rows):
+                kept_points[0, place + row] = points[0, row]
+                kept_points[1, place + row] = points[1, row]
+            place += rows
+
+
+@entry_point
+def draw_blocks(
+    table,
+    frequencies,
+    memory,
+    factors,
+    columns,
+    rows,
+    offsets,
+    which,
+    first,
+    end,
+    block_rows,
+    encoding,
+    output,
+    means,
+    spreads,
+):
+    """Means and spreads of pixels, see `neuralfield.rendering.Drawer`.
+
+    Parameters
+    ----------
+    table, frequencies, memory, factors
+        See `layout`.
+    columns, rows, offsets : array of float64
+    which : array of int64
+        Numbers of the pixels to draw; empty: all.
+    first, end : int
+        Which of them.
+    block_rows : int
+        Pixels that pass through the network together.
+    encoding
+        See `encodings.encode`.
+    output : tuple
+        Its number, and steepness.
+    means : array of float32, shape (pixels, channels)
+    spreads : array of float32, shape (pixels,)
+        Written, from `first` to `end`.
+    """
+    kind, steepness = output
+    last = len(table) - 1
+    length, channels = table[last, OUT_LENGTH], table[last, FAN_OUT]
+    points, corners = _working_arrays(block_rows)
+    sums = np.empty((block_rows, channels))
+    lowest, highest = np.empty((block_rows, channels)), np.empty((block_rows, channels))
+    for start in range(first, end, block_rows):
+        count = min(block_rows, end - start)
+        sums[:], lowest[:], highest[:] = 0, np.inf, -np.inf
+        for sample in range(len(offsets)):
+            for index in range(count):
+                pixel = which[start + index] if len(which) else start + index
+                points[0, index] = columns[pixel % len(columns)] + offsets[sample, 0]
+                points[1, index] = rows[pixel // len(columns)] + offsets[sample, 1]
+            encode(table, memory, points, count, encoding, corners)
+            forward(table, frequencies, count, memory, factors)
+            for index in range(count):
+                place = table[last, SLOPES] + index * length
+                for channel in range(channels):
+                    z = float(memory[place + channel])
+                    value = output_value(kind, steepness, z)
+                    sums[index, channel] += value
+                    lowest[index, channel] = min(lowest[index, channel], value)
+                    highest[index, channel] = max(highest[index, channel], value)
+        for index in range(count):
+            widest = 0.0
+            for channel in range(channels):
+                means[start + index, channel] = sums[index, channel] / len(offsets)
+                widest = max(widest, highest[index, channel] - lowest[index, channel])
+            spreads[start + index] = widest

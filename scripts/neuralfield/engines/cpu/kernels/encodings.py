@@ -1,0 +1,67 @@
+"""From points to what goes into the first layer: twins of the encodings in `fields`."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from neuralfield.engines.cpu.kernels.functions import sine_and_cosine
+from neuralfield.engines.cpu.kernels.grids import put_features
+from neuralfield.engines.cpu.kernels.layout import FAN_IN, IN_LENGTH, VALUES
+from neuralfield.engines.plan import ENCODINGS
+
+_IDENTITY, _CORNERS, _FOURIER = (
+    ENCODINGS.index(name) for name in ("identity", "corners", "fourier")
+)
+_TWO_PI = np.float32(2 * math.pi)
+
+
+@njit(nogil=True)
+def encode(table, memory, points, count, encoding, corners):
+    """Encode points as rows of the first layer's values.
+
+    Parameters
+    ----------
+    table, memory
+        See `layout`.
+    points : array of float32, shape (2, rows)
+        x and y.
+    count : int
+        How many of them.
+    encoding : tuple
+        Its number; sides of the training picture in pixels, for corners; frequencies, for Fourier
+        features: an array of float32, shape (2, F); levels and features of a hash grid, see
+        `grids`. Arrays are empty where they have no meaning.
+    corners : tuple of arrays
+        Worked in: see `grids.find_corners`.
+    """
+    kind, width, height, frequencies, levels, features = encoding
+    start, length = table[0, VALUES], table[0, IN_LENGTH]
+    if kind == _IDENTITY:
+        for row in range(count):
+            place = start + row * length
+            memory[place], memory[place + 1] = points[0, row], points[1, row]
+    elif kind == _CORNERS:
+        longer = np.float32(max(width, height))
+        for row in range(count):
+            x, y, place = points[0, row], points[1, row], start + row * length
+            memory[place] = 1
+            across, down = x * longer + np.float32(width - 1), y * longer + np.float32(height - 1)
+            memory[place + 1] = across / 2 / np.float32(max(width - 1, 1))
+            memory[place + 2] = down / 2 / np.float32(max(height - 1, 1))
+    elif kind == _FOURIER:
+        for row in range(count):
+            place = start + row * length
+            waves = memory[place : place + table[0, FAN_IN]]
+            _put_waves(points[0, row], points[1, row], frequencies[0], frequencies[1], waves)
+    else:
+        put_features(levels, features, points, count, memory, start, length, corners)
+
+
+@njit(nogil=True)
+def _put_waves(x, y, across, down, waves):
+    count = across.size
+    sines, cosines = waves[:count], waves[count:]
+    for i in range(count):
+        phase = _TWO_PI * (x * across[i] + y * down[i])
+        sines[i], cosines[i] = sine_and_cosine(phase)

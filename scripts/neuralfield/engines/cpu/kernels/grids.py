@@ -1,0 +1,157 @@
+"""Hash grids: features of points, and gradients of the features. Twins of `fields.hashgrid`.
+
+Corners and weights are found anew wherever they are needed, although those of pixels' centres are
+the same in every step: that is vector code and a small part of a step, and nothing has to be kept
+and read again for each point and level.
+"""
+
+import numpy as np
+from numba import njit
+
+from neuralfield.engines.cpu.kernels import entry_point
+
+RESOLUTION, START, TABLE_ROWS = range(3)
+"""Columns of `levels`, see `neuralfield.fields.hashgrid.Level`; one row for each."""
+
+CORNERS = 4
+
+_POINTS_AT_ONCE = 512
+"""Their corners stay in a core's nearest cache."""
+
+_OPTIONS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+_PRIME = np.int32(2654435761 - (1 << 32))
+"""Of the spatial hash, whose lowest bits are the same in 32 bits as in more."""
+_ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
+
+
+@njit(**_OPTIONS)
+def _near_corner(coordinate, resolution):
+    """The corner of a point's cell that is nearest to the origin, along an axis, and how far the
+    point is from there."""
+    position = (coordinate + _ONE) * _HALF * resolution
+    # a point on the far edge belongs to the last cell
+    near = min(max(np.floor(position), _ZERO), resolution - _ONE)
+    return np.int32(near), position - near
+
+
+@njit(**_OPTIONS)
+def find_corners(level, size, xs, ys, places, weights):
+    """What points are interpolated from in a level.
+
+    Parameters
+    ----------
+    level : array of int64, shape (3,)
+    size : int
+        Features of a corner.
+    xs, ys : array of float32, shape (n,)
+    places : array of uint32, shape (4, at least n)
+        Written: where the corners' features begin among those of the level.
+    weights : array of float32, shape (4, at least n)
+        Written.
+    """
+    resolution, rows = np.float32(level[RESOLUTION]), level[TABLE_ROWS]
+    side = np.int32(level[RESOLUTION] + 1)
+    if rows < (level[RESOLUTION] + 1) ** 2:
+        mask = np.int32(rows - 1)
+        for i in range(xs.size):
+            column, u = _near_corner(xs[i], resolution)
+            line, v = _near_corner(ys[i], resolution)
+            above = np.int32(line * _PRIME)
+            below, right = np.int32(above + _PRIME), np.int32(column + 1)
+            places[0, i] = ((column ^ above) & mask) * size
+            places[1, i] = ((right ^ above) & mask) * size
+            places[2, i] = ((column ^ below) & mask) * size
+            places[3, i] = ((right ^ below) & mask) * size
+            _put_weights(u, v, weights, i)
+    else:
+        for i in range(xs.size):
+            column, u = _near_corner(xs[i], resolution)
+            line, v = _near_corner(ys[i], resolution)
+            place = np.int32((line * side + column) * size)
+            places[0, i], places[1, i] = place, place + size
+            places[2, i], places[3, i] = place + side * size, place + side * size + size
+            _put_weights(u, v, weights, i)
+
+
+@njit(**_OPTIONS)
+def _put_weights(u, v, weights, i):
+    left, above = _ONE - u, _ONE - v
+    weights[0, i], weights[1, i] = left * above, u * above
+    weights[2, i], weights[3, i] = left * v, u * v
+
+
+@njit(nogil=True)
+def put_features(levels, features, points, count, memory, start, length, corners):
+    """Features of points, as rows of the first layer's values.
+
+    Parameters
+    ----------
+    levels : array of int64, shape (L, 3)
+    features : array of float32, shape (rows, size)
+        Of all levels.
+    points : array of float32, shape (2, at least count)
+    count : int
+    memory : array of float32
+    start, length : int
+        Where the rows begin, and numbers from one to the next.
+    corners : tuple of arrays
+        Worked in: places and weights, see `find_corners`.
+    """
+    size, (places, weights) = features.shape[1], corners
+    for number in range(len(levels)):
+        level = levels[number]
+        find_corners(level, size, points[0, :count], points[1, :count], places, weights)
+        first, rows = level[START], level[TABLE_ROWS]
+        numbers = features[first : first + rows].reshape(rows * size)
+        for feature in range(size):
+            target = memory[start + number * size + feature :]
+            _interpolate(numbers[feature:], places, weights, count, target, length)
+
+
+@njit(**_OPTIONS)
+def _interpolate(numbers, places, weights, count, target, length):
+    for i in range(count):
+        above = weights[0, i] * numbers[places[0, i]] + weights[1, i] * numbers[places[1, i]]
+        below = weights[2, i] * numbers[places[2, i]] + weights[3, i] * numbers[places[3, i]]
+        target[i * length] = above + below
+
+
+@entry_point
+def add_level_gradient(levels, number, points, slopes, count, gradient, is_first):
+    """The gradient of a level's features: sums in the order of the points.
+
+    Parameters
+    ----------
+    levels : array of int64, shape (L, 3)
+    number : int
+        Of the level.
+    points : array of float32, shape (2, at least count)
+    slopes : array of float32, shape (L * size, at least count)
+        Of the loss with respect to the points' features.
+    count : int
+        How many points.
+    gradient : array of float32, shape (rows, size)
+        Written for this level, or added to.
+    is_first : bool
+        Whether it is written.
+    """
+    level, size = levels[number], gradient.shape[1]
+    first, rows = level[START], level[TABLE_ROWS]
+    sums = gradient[first : first + rows].reshape(rows * size)
+    if is_first:
+        sums[:] = 0
+    places = np.empty((CORNERS, _POINTS_AT_ONCE), np.uint32)
+    weights = np.empty((CORNERS, _POINTS_AT_ONCE), np.float32)
+    for start in range(0, count, _POINTS_AT_ONCE):
+        end = min(start + _POINTS_AT_ONCE, count)
+        find_corners(level, size, points[0, start:end], points[1, start:end], places, weights)
+        for feature in range(size):
+            slope = slopes[number * size + feature, start:end]
+            _add_shares(slope, places, weights, sums[feature:])
+
+
+@njit(**_OPTIONS)
+def _add_shares(slope, places, weights, sums):
+    for i in range(slope.size):
+        for corner in range(CORNERS):
+            sums[places[corner, i]] += weights[corner, i] * slope[i]

@@ -1,0 +1,92 @@
+"""The last layer: too few values out for tiles, so that vectors lie along the values in."""
+
+from numba import njit
+
+from neuralfield.engines.cpu.kernels.layout import (
+    FAN_IN,
+    FAN_OUT,
+    GRADIENT,
+    IN_LENGTH,
+    OUT_LENGTH,
+    ROWS,
+    SLOPES,
+    TRANSPOSED,
+    VALUES,
+    WEIGHTS,
+)
+
+_OPTIONS = {"nogil": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+
+
+@njit(**_OPTIONS)
+def _dot(a, b):
+    total = a[0] * b[0]
+    for i in range(1, a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(**_OPTIONS)
+def _add_multiple(factor, source, target):
+    for i in range(source.size):
+        target[i] += factor * source[i]
+
+
+@njit(nogil=True)
+def forward_last(table, rows, memory, factors):
+    """The numbers before the output function, from the layer's VALUES into its SLOPES."""
+    layer = len(table) - 1
+    fan_in, fan_out = table[layer, FAN_IN], table[layer, FAN_OUT]
+    value, place = table[layer, VALUES], table[layer, SLOPES]
+    has_bias = table[layer, ROWS] > fan_in
+    bias = table[layer, WEIGHTS] + fan_in * table[layer, OUT_LENGTH]
+    for _ in range(rows):
+        values = memory[value : value + fan_in]
+        for channel in range(fan_out):
+            start = table[layer, TRANSPOSED] + channel * table[layer, IN_LENGTH]
+            total = _dot(values, factors[start : start + fan_in])
+            memory[place + channel] = total + factors[bias + channel] if has_bias else total
+        value += table[layer, IN_LENGTH]
+        place += table[layer, OUT_LENGTH]
+
+
+@njit(nogil=True)
+def backward_last(table, rows, memory, scratch, factors, gradient, add):
+    """The layer's gradient, and slopes of the layer before, from the loss's in its SLOPES."""
+    layer = len(table) - 1
+    fan_in, fan_out, length = table[layer, FAN_IN], table[layer, FAN_OUT], table[layer, IN_LENGTH]
+    summed = table[layer, ROWS]
+    value, place = table[layer, VALUES], table[layer, SLOPES]
+    memory[scratch : scratch + (fan_out + 1) * length] = 0
+    for _ in range(rows):
+        values = memory[value : value + summed]
+        for channel in range(fan_out):
+            start = scratch + channel * length
+            _add_multiple(memory[place + channel], values, memory[start : start + summed])
+        value += length
+        place += table[layer, OUT_LENGTH]
+    for channel in range(fan_out):
+        for row in range(summed):
+            found = memory[scratch + channel * length + row]
+            target = table[layer, GRADIENT] + row * table[layer, OUT_LENGTH] + channel
+            gradient[target] = gradient[target] + found if add else found
+    if layer == 0:
+        return
+    place, before = table[layer, SLOPES], table[layer - 1, SLOPES]
+    start = scratch + fan_out * length
+    by_value = memory[start : start + fan_in]
+    for _ in range(rows):
+        by_value[:] = 0
+        for channel in range(fan_out):
+            start = table[layer, TRANSPOSED] + channel * length
+            _add_multiple(memory[place + channel], factors[start : start + fan_in], by_value)
+        multiply(memory[before : before + fan_in], by_value)
+        place += table[layer, OUT_LENGTH]
+        before += table[layer - 1, OUT_LENGTH]
+
+
+@njit(nogil=True)
+def multiply(target, source):
+    """Element by element, in place."""
+    for i in range(target.size):
+        target[i] *= source[i]

@@ -1,0 +1,162 @@
+"""Layers of a network, forward and backward, for a block of points.
+
+Biases are a last row of the weights, and meet a column of ones among the values: they are added,
+and their gradients summed, by the products that are made anyway.
+"""
+
+from numba import njit
+
+from neuralfield.engines.cpu.kernels.functions import activate
+from neuralfield.engines.cpu.kernels.last_layer import backward_last, forward_last, multiply
+from neuralfield.engines.cpu.kernels.layout import (
+    ACTIVATION,
+    FAN_IN,
+    FAN_OUT,
+    GRADIENT,
+    IN_LENGTH,
+    OUT_LENGTH,
+    PARAMETERS,
+    ROWS,
+    SCRATCH_ROWS,
+    SLOPES,
+    TRANSPOSED,
+    VALUES,
+    WEIGHTS,
+)
+from neuralfield.engines.cpu.kernels.tiles import VECTOR, product
+
+
+@njit(nogil=True)
+def padded(columns):
+    """Columns up to the next whole vector."""
+    return (columns + VECTOR - 1) // VECTOR * VECTOR
+
+
+@njit(nogil=True)
+def pack_rows(table, layer, frequency, first, end, parameters, factors):
+    """Put some rows of a layer's parameters among the factors, and transposed too."""
+    fan_in, fan_out = table[layer, FAN_IN], table[layer, FAN_OUT]
+    for row in range(first, end):
+        start = table[layer, PARAMETERS] + row * fan_out
+        source = parameters[start : start + fan_out]
+        start = table[layer, WEIGHTS] + row * table[layer, OUT_LENGTH]
+        target = factors[start : start + fan_out]
+        for column in range(fan_out):
+            target[column] = source[column] * frequency
+        if row < fan_in:
+            start = table[layer, TRANSPOSED] + row
+            for column in range(fan_out):
+                factors[start + column * table[layer, IN_LENGTH]] = target[column]
+
+
+@njit(nogil=True)
+def set_ones(table, layer, rows, memory):
+    """The column that biases are multiplied with."""
+    if table[layer, ROWS] > table[layer, FAN_IN]:
+        start = table[layer, VALUES] + table[layer, FAN_IN]
+        for row in range(rows):
+            memory[start + row * table[layer, IN_LENGTH]] = 1
+
+
+@njit(nogil=True)
+def forward(table, frequencies, rows, memory, factors):
+    """All layers, from the values that go into the first; the last one's numbers, before the output
+    function, are left in its SLOPES, and elsewhere the slopes of activations."""
+    to, weights = memory.ctypes.data, factors.ctypes.data
+    for layer in range(len(table) - 1):
+        set_ones(table, layer, rows, memory)
+        in_length, out_length = table[layer, IN_LENGTH], table[layer, OUT_LENGTH]
+        columns = padded(table[layer, FAN_OUT])
+        for first in range(0, rows, SCRATCH_ROWS):
+            count = min(SCRATCH_ROWS, rows - first)
+            argument = table[layer, SLOPES] + first * out_length
+            product(
+                to + 4 * (table[layer, VALUES] + first * in_length),
+                4 * in_length,
+                4,
+                weights + 4 * table[layer, WEIGHTS],
+                4 * out_length,
+                to + 4 * argument,
+                4 * out_length,
+                count,
+                columns,
+                table[layer, ROWS],
+                0,
+            )
+            value, length = table[layer + 1, VALUES] + first * out_length, count * out_length
+            arguments = memory[argument : argument + length]
+            values = memory[value : value + length]
+            activate(table[layer, ACTIVATION], frequencies[layer], arguments, values)
+    set_ones(table, len(table) - 1, rows, memory)
+    forward_last(table, rows, memory, factors)
+
+
+@njit(nogil=True)
+def backward(table, rows, memory, scratch, factors, gradient, add, slopes, place):
+    """All layers back, from the loss's slopes in the last one's SLOPES.
+
+    Parameters
+    ----------
+    table, memory, scratch, factors
+        See `layout`.
+    rows : int
+        Of the block.
+    gradient : array of float32
+        A shard's, with respect to parameters times frequency: written, or added to.
+    add : int
+        Whether it is added to.
+    slopes : array of float32, shape (values, points)
+        Written, from `place` on: the loss's slopes with respect to what goes into the first layer,
+        value by value. Without values nobody asks for them.
+    place : int
+    """
+    backward_last(table, rows, memory, scratch, factors, gradient, add)
+    to, weights = memory.ctypes.data, factors.ctypes.data
+    for layer in range(len(table) - 2, -1, -1):
+        in_length, out_length = table[layer, IN_LENGTH], table[layer, OUT_LENGTH]
+        slope = table[layer, SLOPES]
+        product(
+            to + 4 * table[layer, VALUES],
+            4,
+            4 * in_length,
+            to + 4 * slope,
+            4 * out_length,
+            gradient.ctypes.data + 4 * table[layer, GRADIENT],
+            4 * out_length,
+            table[layer, ROWS],
+            padded(table[layer, FAN_OUT]),
+            rows,
+            add,
+        )
+        if layer == 0 and len(slopes) == 0:
+            return
+        columns = padded(table[layer, FAN_IN])
+        for first in range(0, rows, SCRATCH_ROWS):
+            count = min(SCRATCH_ROWS, rows - first)
+            product(
+                to + 4 * (slope + first * out_length),
+                4 * out_length,
+                4,
+                weights + 4 * table[layer, TRANSPOSED],
+                4 * in_length,
+                to + 4 * scratch,
+                4 * in_length,
+                count,
+                columns,
+                table[layer, FAN_OUT],
+                0,
+            )
+            found = memory[scratch : scratch + count * in_length]
+            if layer > 0:
+                before = table[layer - 1, SLOPES] + first * in_length
+                multiply(memory[before : before + count * in_length], found)
+            else:
+                _transpose(found, in_length, slopes[:, place + first : place + first + count])
+
+
+@njit(nogil=True)
+def _transpose(rows, length, columns):
+    for value in range(len(columns)):
+        column = columns[value]
+        for row in range(column.size):
+            column[row] = rows[row * length + value]

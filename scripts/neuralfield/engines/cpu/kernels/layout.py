@@ -1,0 +1,124 @@
+"""Where a network's numbers lie in memory: the table that kernels are given of a network."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from neuralfield.engines.cpu.kernels.functions import ACTIVATIONS
+from neuralfield.engines.cpu.kernels.tiles import VECTOR
+from neuralfield.engines.plan import NetworkPlan
+
+FAN_IN, FAN_OUT, ROWS, ACTIVATION, IN_LENGTH, OUT_LENGTH = range(6)
+VALUES, SLOPES, WEIGHTS, TRANSPOSED, PARAMETERS, GRADIENT = range(6, 12)
+"""Columns of the table.
+
+FAN_IN, FAN_OUT: of a layer. ROWS: FAN_IN, and one more for biases. ACTIVATION: its number, or -1.
+IN_LENGTH, OUT_LENGTH: numbers from one row to the next of arrays with ROWS or FAN_OUT numbers in a
+row. A layer's OUT_LENGTH is the next one's IN_LENGTH, so that an activation is one long loop.
+
+Then where arrays begin: VALUES (what goes into the layer, with a column of ones for biases) and
+SLOPES (of its activation; later of the loss) in a thread's memory; WEIGHTS (with biases as a last
+row) and TRANSPOSED (without), both times the frequency, among the factors; PARAMETERS in the
+parameters; GRADIENT in a shard's gradient.
+"""
+
+_BLOCK_NUMBERS = 400_000
+_LEAST_ROWS, _MOST_ROWS, _ROWS_STEP = 48, 480, 48
+"""A block has as many points as let all its numbers take 1.6 MB, about a core's cache. Part of the
+result, as gradients are summed block by block, so it is the same on all machines."""
+
+
+def row_length(columns: int) -> int:
+    """Numbers from one row to the next: a whole and odd number of vectors.
+
+    Odd, so that rows that are worked on together do not compete for the same places in a cache.
+    """
+    return ((columns + VECTOR - 1) // VECTOR | 1) * VECTOR
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The table of a network, and how much memory it speaks of.
+
+    Attributes
+    ----------
+    table : ndarray of int64, shape (layers, 12)
+    frequencies : ndarray of float32, shape (layers,)
+    block_rows : int
+        Points that pass through the network together.
+    thread_numbers, factor_numbers, gradient_numbers : int
+        Lengths of a thread's memory, of the factors, and of a shard's gradient.
+    scratch : int
+        Where in a thread's memory a few rows of slopes are put.
+    """
+
+    table: np.ndarray
+    frequencies: np.ndarray
+    block_rows: int
+    thread_numbers: int
+    factor_numbers: int
+    gradient_numbers: int
+    scratch: int
+
+
+SCRATCH_ROWS = 48
+"""Rows that a layer is done for before the next ones: their values are still near the core."""
+
+
+def make_layout(plan: NetworkPlan, *, is_trained: bool = True, points: int = 1) -> Layout:
+    """The layout of a network.
+
+    Parameters
+    ----------
+    plan : NetworkPlan
+    is_trained : bool
+        Whether all layers' values are kept. If not, every second layer uses the same memory.
+    points : int
+        Of a pixel: all pass through the network together.
+    """
+    kinds = list(ACTIVATIONS)
+    table = np.zeros((len(plan.layers), 12), np.int64)
+    parameters = factors = gradient = 0
+    in_lengths = [row_length(layer.fan_in + layer.has_bias) for layer in plan.layers]
+    out_lengths = [*in_lengths[1:], row_length(plan.layers[-1].fan_out)]
+    lengths = zip(in_lengths, out_lengths, strict=True)
+    for row, layer, (in_length, out_length) in zip(table, plan.layers, lengths, strict=True):
+        rows = layer.fan_in + layer.has_bias
+        kind = -1 if layer.activation is None else kinds.index(layer.activation)
+        row[:IN_LENGTH] = layer.fan_in, layer.fan_out, rows, kind
+        row[IN_LENGTH], row[OUT_LENGTH] = in_length, out_length
+        row[WEIGHTS], row[TRANSPOSED] = factors, factors + rows * out_length
+        factors += rows * out_length + layer.fan_out * in_length
+        row[PARAMETERS], row[GRADIENT] = parameters, gradient
+        parameters += rows * layer.fan_out
+        gradient += rows * out_length
+    widest = int(table[:, [IN_LENGTH, OUT_LENGTH]].max())
+    kept = int(table[:, IN_LENGTH].sum() + table[:, OUT_LENGTH].sum()) if is_trained else 3 * widest
+    block_rows = _BLOCK_NUMBERS // kept // _ROWS_STEP * _ROWS_STEP
+    block_rows = max(min(max(block_rows, _LEAST_ROWS), _MOST_ROWS), points)
+    place = 0
+    for index, row in enumerate(table):
+        if is_trained:
+            row[VALUES] = place
+            row[SLOPES] = place + block_rows * row[IN_LENGTH]
+            place += block_rows * int(row[IN_LENGTH] + row[OUT_LENGTH])
+        else:
+            row[VALUES], row[SLOPES] = index % 2 * block_rows * widest, 2 * block_rows * widest
+            place = 3 * block_rows * widest
+    frequencies = np.array([layer.frequency for layer in plan.layers], np.float32)
+    return Layout(
+        table,
+        frequencies,
+        block_rows,
+        place + SCRATCH_ROWS * widest,
+        factors,
+        gradient,
+        place,
+    )
+
+
+def aligned(count: int) -> np.ndarray:
+    """Zeros in float32, from an address that vectors like."""
+    memory = np.zeros(count + VECTOR, np.float32)
+    start = -(memory.ctypes.data // 4) % VECTOR
+    return memory[start : start + count]

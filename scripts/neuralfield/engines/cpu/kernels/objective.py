@@ -1,0 +1,101 @@
+"""From the last layer's numbers to values, the loss, and its slopes: twins of `losses`, `Output`.
+
+The few numbers here are worked on in float64.
+"""
+
+import math
+
+from numba import njit
+
+from neuralfield.engines.plan import LOSSES, OUTPUTS
+
+_SIGMOID = OUTPUTS.index("sigmoid")
+_SQUARED, _CROSS_ENTROPY = LOSSES.index("mse"), LOSSES.index("binary_cross_entropy")
+_PROBABILITY_MARGIN = 1e-7
+
+
+@njit(nogil=True)
+def output_value(kind, steepness, z):
+    """The value that a last number stands for."""
+    if kind == _SIGMOID:
+        return 0.5 + 0.5 * math.tanh(0.5 * steepness * z)
+    return 0.5 + 0.5 * z
+
+
+@njit(nogil=True)
+def output_slope(kind, steepness, value):
+    """The derivative of that, from the value."""
+    return steepness * value * (1 - value) if kind == _SIGMOID else 0.5
+
+
+@njit(nogil=True)
+def loss_of_value(kind, delta, value, target):
+    """The loss of a value, and its slope."""
+    difference = value - target
+    if kind == _SQUARED:
+        return difference * difference, 2 * difference
+    if kind == _CROSS_ENTROPY:
+        # a NaN stays one
+        p = _PROBABILITY_MARGIN if value < _PROBABILITY_MARGIN else value
+        p = 1 - _PROBABILITY_MARGIN if p > 1 - _PROBABILITY_MARGIN else p
+        loss = -(target * math.log(p) + (1 - target) * math.log1p(-p))
+        return loss, (p - target) / (p * (1 - p))
+    size = abs(difference)
+    near = delta if size > delta else size
+    slope = math.copysign(near, difference)
+    return near * (size - near / 2), slope
+
+
+@njit(nogil=True)
+def losses_and_slopes(numbers, length, channels, pixels, points, targets, weights, objective):
+    """Loss and squared error of a block, with the numbers replaced by the loss's slopes.
+
+    Parameters
+    ----------
+    numbers : array of float32
+        Point by point, `length` from one to the next.
+    length, channels : int
+    pixels : array of int64
+    points : int
+        Of each pixel; 1: its centre. More: two groups, see `neuralfield.nn.sampling.Footprint`.
+    targets : array of float32, shape (all pixels, channels)
+    weights : array of float64, shape (all pixels,) or empty
+        Of squared errors.
+    objective : tuple
+        Numbers of output and loss, steepness, huber's delta, and 1 / values in the batch.
+    """
+    output, kind, steepness, delta, share = objective
+    loss = squared = 0.0
+    first_points = (points + 1) // 2
+    for index in range(len(pixels)):
+        pixel = pixels[index]
+        weight = weights[pixel] if len(weights) else 1.0
+        for channel in range(channels):
+            target = float(targets[pixel, channel])
+            start = index * points * length + channel
+            first = second = 0.0
+            for point in range(points):
+                place = start + point * length
+                value = output_value(output, steepness, float(numbers[place]))
+                if point < first_points:
+                    first += value
+                else:
+                    second += value
+                numbers[place] = output_slope(output, steepness, value) * share
+            if points == 1:
+                part, by_first = loss_of_value(kind, delta, first, target)
+                error, by_second = (first - target) ** 2, 0.0
+            else:
+                first, second = first / first_points, second / (points - first_points)
+                error = (first - target) * (second - target)
+                if kind == _SQUARED:
+                    part, by_first, by_second = error, second - target, first - target
+                else:
+                    part, slope = loss_of_value(kind, delta, (first + second) / 2, target)
+                    by_first = by_second = slope / 2
+                by_first, by_second = by_first / first_points, by_second / (points - first_points)
+            loss += part
+            squared += error * weight
+            for point in range(points):
+                numbers[start + point * length] *= by_first if point < first_points else by_second
+    return loss * share, squared * share

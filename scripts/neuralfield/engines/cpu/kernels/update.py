@@ -1,0 +1,92 @@
+"""Moving parameters: twins of `optimizers`, a part of a layer or of an encoding at a time."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from neuralfield.engines.cpu.kernels import entry_point
+from neuralfield.engines.cpu.kernels.layers import pack_rows
+from neuralfield.engines.cpu.kernels.layout import FAN_OUT, GRADIENT, OUT_LENGTH, PARAMETERS
+
+
+@entry_point
+def update_rows(
+    table, layer, frequency, first, end, gradients, moment1, moment2, parameters, factors, numbers
+):
+    """Add up the shards' gradients of some rows of a layer, in order, and move the parameters.
+
+    Parameters
+    ----------
+    table : array
+        See `layout`.
+    layer, first, end : int
+    frequency : float32
+    gradients : array of float32, shape (shards, numbers)
+        The first shard's is worked in.
+    moment1, moment2 : array of float32, shape (n,) or empty
+        Of Adam; of gradient descent with momentum, `moment1` is the velocity.
+    parameters : array of float32, shape (n,)
+    factors : array of float32
+        Brought up to date.
+    numbers : array of float32
+        For Adam: rate, beta 1, 1 - beta 1, beta 2, 1 - beta 2, 1 / correction 2, epsilon. For
+        gradient descent: rate, momentum.
+    """
+    fan_out = table[layer, FAN_OUT]
+    for row in range(first, end):
+        start = table[layer, GRADIENT] + row * table[layer, OUT_LENGTH]
+        total = gradients[0, start : start + fan_out]
+        for shard in range(1, len(gradients)):
+            part = gradients[shard, start : start + fan_out]
+            for i in range(fan_out):
+                total[i] += part[i]
+        start = table[layer, PARAMETERS] + row * fan_out
+        place = slice(start, start + fan_out)
+        moments = moment1[place], moment2[place]
+        _move(frequency, total, *moments, parameters[place], numbers)
+    pack_rows(table, layer, frequency, first, end, parameters, factors)
+
+
+@entry_point
+def update_numbers(gradient, moment1, moment2, parameters, numbers):
+    """Move parameters whose gradient is complete.
+
+    Parameters
+    ----------
+    gradient : array of float32, shape (n,)
+    moment1, moment2 : array of float32, shape (n,) or empty
+    parameters : array of float32, shape (n,)
+    numbers : array of float32
+        See `update_rows`.
+    """
+    _move(np.float32(1), gradient, moment1, moment2, parameters, numbers)
+
+
+@njit(nogil=True)
+def _move(frequency, gradient, moment1, moment2, parameters, numbers):
+    if len(moment2):
+        _adam(frequency, gradient, moment1, moment2, parameters, numbers)
+    elif len(moment1):
+        _momentum(frequency, gradient, moment1, parameters, numbers)
+    else:
+        for i in range(gradient.size):
+            parameters[i] -= numbers[0] * (frequency * gradient[i])
+
+
+@njit(nogil=True)
+def _adam(frequency, gradient, moment1, moment2, parameters, numbers):
+    rate, keep1, take1, keep2, take2, correction, epsilon = numbers
+    for i in range(gradient.size):
+        slope = frequency * gradient[i]
+        first = keep1 * moment1[i] + take1 * slope
+        second = keep2 * moment2[i] + take2 * slope * slope
+        moment1[i], moment2[i] = first, second
+        parameters[i] -= rate * first / (np.float32(math.sqrt(second)) * correction + epsilon)
+
+
+@njit(nogil=True)
+def _momentum(frequency, gradient, velocity, parameters, numbers):
+    for i in range(gradient.size):
+        velocity[i] = numbers[1] * velocity[i] + frequency * gradient[i]
+        parameters[i] -= numbers[0] * velocity[i]

@@ -1,0 +1,240 @@
+// The linear layers of a classifier, the loss, and the slopes of all their values. Twins: ops.py
+// (affine, relu), dropout.py, losses.py (softmax_cross_entropy).
+//
+// A block has PICTURES pictures, whose values lie in shared memory side by side; each weight is
+// read once by a block, and serves all of them.
+//
+// Constants: those of dense_head.cuh; PICTURES (1, 2 or 4), HAS_DROPOUT, THRESHOLD, KEPT_FACTOR,
+// SEED, THREADS.
+#include "dense_head.cuh"
+#include "../philox.cuh"
+
+#define WARPS (THREADS / 32)
+#define ALL_LANES 0xFFFFFFFFu
+#define STREAM_DROPOUT 3u
+#define ROWS_AT_ONCE 4
+
+struct __align__(4 * PICTURES) Numbers {  // one for each picture
+    float of[PICTURES];
+};
+
+__host__ __device__ constexpr int power_of_2_from(int number, int most) {
+    int power = 1;
+    while (power < number && power < most) power *= 2;
+    return power;
+}
+
+// 0, or what a value is multiplied with.
+__device__ __forceinline__ float dropout_factor(int value, unsigned int sample, long long step,
+                                                unsigned int layer) {
+#if HAS_DROPOUT
+    const Words words = philox(
+        {(unsigned int)value / 4, sample, (unsigned int)step, STREAM_DROPOUT | layer << 8}, SEED);
+    const int which = value % 4;
+    const unsigned int word = which == 0   ? words.w0
+                              : which == 1 ? words.w1
+                              : which == 2 ? words.w2
+                                           : words.w3;
+    return word >= THRESHOLD ? float(KEPT_FACTOR) : 0.0f;
+#else
+    return 1.0f;
+#endif
+}
+
+// Values of one layer after another; the last gives logits.
+template <int LAYER>
+__device__ void forward(const float* __restrict__ parameters, const int* samples, long long step,
+                        int first_picture, Numbers* values, Numbers* sums,
+                        float* __restrict__ hidden) {
+    constexpr int IN = LAYER_SIZES[LAYER], OUT = LAYER_SIZES[LAYER + 1];
+    constexpr int LANES = power_of_2_from(OUT, THREADS), SHARES = THREADS / LANES;
+    constexpr bool IS_LAST = LAYER == LAYERS - 1;
+    const float* __restrict__ weights = parameters + parameters_before(LAYER);
+    const float* __restrict__ bias = weights + IN * OUT;
+    const Numbers* const in = values + values_before(LAYER);
+    Numbers* const out = values + values_before(LAYER + 1);
+    const int lane = threadIdx.x % LANES, share = threadIdx.x / LANES;
+    for (int first = 0; first < OUT; first += LANES) {
+        Numbers sum = {};
+        if (first + lane < OUT) {
+#pragma unroll 16
+            for (int i = share; i < IN; i += SHARES) {
+                const float weight = weights[i * OUT + first + lane];
+                const Numbers its = in[i];
+#pragma unroll
+                for (int r = 0; r < PICTURES; ++r) sum.of[r] += weight * its.of[r];
+            }
+        }
+        sums[threadIdx.x] = sum;
+        __syncthreads();
+        for (int i = threadIdx.x; i < LANES * PICTURES; i += THREADS) {
+            const int r = i % PICTURES, own = i / PICTURES, value = first + own;
+            const int picture = first_picture + r;
+            if (value >= OUT) continue;
+            float total = 0.0f;
+#pragma unroll
+            for (int other = 0; other < SHARES; ++other) total += sums[other * LANES + own].of[r];
+            total += bias[value];
+            if (!IS_LAST) {
+                total = total <= 0.0f ? 0.0f : total;
+                if (picture < BATCH) {
+                    total *= dropout_factor(value, samples[picture], step, LAYER);
+                    hidden[array_of_layer(LAYER + 1) - array_of_layer(1) +
+                           (long long)picture * OUT + value] = total;
+                }
+            }
+            out[value].of[r] = total;
+        }
+        __syncthreads();
+    }
+    if constexpr (!IS_LAST)
+        forward<LAYER + 1>(parameters, samples, step, first_picture, values, sums, hidden);
+}
+
+// Sums over LANES neighbouring lanes. A lane ends with the sums of COUNT / LANES numbers, at least
+// one; gives the place of its first. Lanes that have the same one have the same bits.
+template <int LANES, int COUNT>
+__device__ __forceinline__ int add_lanes(float (&numbers)[COUNT]) {
+    int first = 0, count = COUNT;
+#pragma unroll
+    for (int apart = LANES / 2; apart > 0; apart /= 2) {
+        if (count > 1) {
+            count /= 2;
+            const bool is_upper = threadIdx.x & apart;
+#pragma unroll
+            for (int i = 0; i < COUNT / 2; ++i)
+                if (i < count) {
+                    const float sent = is_upper ? numbers[i] : numbers[i + count];
+                    const float kept = is_upper ? numbers[i + count] : numbers[i];
+                    numbers[i] = kept + __shfl_xor_sync(ALL_LANES, sent, apart);
+                }
+            first += is_upper ? count : 0;
+        } else {
+            numbers[0] += __shfl_xor_sync(ALL_LANES, numbers[0], apart);
+        }
+    }
+    return first;
+}
+
+// From the slopes of what a layer gives, already through its relu, to those of what it is given.
+template <int LAYER>
+__device__ void backward(const float* __restrict__ parameters, int first_picture,
+                         const Numbers* values, Numbers* slopes, Numbers* slopes_in,
+                         float* __restrict__ hidden_slopes, float* __restrict__ flat_slopes) {
+    constexpr int IN = LAYER_SIZES[LAYER], OUT = LAYER_SIZES[LAYER + 1];
+    constexpr int LANES = power_of_2_from(OUT, 32), COUNT = ROWS_AT_ONCE * PICTURES;
+    constexpr int ENDING = COUNT > LANES ? COUNT / LANES : 1;
+    constexpr int ALIKE = LANES > COUNT ? LANES / COUNT : 1;
+    const float* __restrict__ weights = parameters + parameters_before(LAYER);
+    const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
+    // all lanes of a warp stay together until the last of its rows
+    constexpr int ROWS = THREADS / LANES * ROWS_AT_ONCE;
+    for (int first = 0; first < IN; first += ROWS) {
+        const int row = first + group * ROWS_AT_ONCE;
+        float sums[COUNT] = {};
+#pragma unroll 2
+        for (int o = lane; o < OUT; o += LANES) {
+            const Numbers its = slopes[o];
+            float weight[ROWS_AT_ONCE];
+#pragma unroll
+            for (int i = 0; i < ROWS_AT_ONCE; ++i)
+                weight[i] = weights[min(row + i, IN - 1) * OUT + o];
+#pragma unroll
+            for (int i = 0; i < ROWS_AT_ONCE; ++i)
+#pragma unroll
+                for (int r = 0; r < PICTURES; ++r) sums[i * PICTURES + r] += weight[i] * its.of[r];
+        }
+        const int own = add_lanes<LANES>(sums);
+        if (lane % ALIKE == 0)
+#pragma unroll
+            for (int i = 0; i < ENDING; ++i) {
+                const int in = row + (own + i) / PICTURES, r = (own + i) % PICTURES;
+                const int picture = first_picture + r;
+                if (in >= IN) continue;
+                float slope = sums[i];
+                if (LAYER > 0) {  // back through dropout and relu: what is 0 hands nothing on
+                    const float value = values[values_before(LAYER) + in].of[r];
+                    slope =
+                        value > 0.0f ? (HAS_DROPOUT ? float(KEPT_FACTOR) * slope : slope) : 0.0f;
+                    slopes_in[in].of[r] = slope;
+                }
+                if (picture < BATCH) {
+                    float* const to =
+                        LAYER > 0 ? hidden_slopes + array_of_layer(LAYER) - array_of_layer(1)
+                                  : flat_slopes;
+                    to[(long long)picture * IN + in] = slope;
+                }
+            }
+    }
+    __syncthreads();
+    if constexpr (LAYER > 0)
+        backward<LAYER - 1>(parameters, first_picture, values, slopes_in, slopes, hidden_slopes,
+                            flat_slopes);
+}
+
+// flat: what convolutions give, and its slopes. hidden: values after each layer but the last.
+// slopes: of what each layer gives, before its relu. Both lie layer by layer, picture by picture.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    dense_head(const long long* __restrict__ step_taken, const int* __restrict__ samples,
+               const int* __restrict__ labels, const float* __restrict__ flat,
+               const float* __restrict__ parameters, float* __restrict__ hidden,
+               float* __restrict__ slopes, float* __restrict__ flat_slopes,
+               double* __restrict__ loss_partials) {
+    constexpr int CLASSES = LAYER_SIZES[LAYERS], FLAT_SIZE = LAYER_SIZES[0];
+    constexpr int ALL = values_before(LAYERS + 1), LARGEST = largest_size();
+    extern __shared__ __align__(16) float memory[];
+    Numbers* const values = (Numbers*)memory;
+    Numbers* const some_slopes = values + ALL;
+    Numbers* const other_slopes = some_slopes + LARGEST;
+    Numbers* const sums = other_slopes + LARGEST;
+    __shared__ double losses[PICTURES];
+    __shared__ int wrongs[PICTURES];
+    const int first_picture = blockIdx.x * PICTURES;
+    for (int i = threadIdx.x; i < FLAT_SIZE * PICTURES; i += THREADS) {
+        const int value = i % FLAT_SIZE, r = i / FLAT_SIZE, picture = first_picture + r;
+        values[value].of[r] = picture < BATCH ? flat[(long long)picture * FLAT_SIZE + value] : 0.0f;
+    }
+    __syncthreads();
+    forward<0>(parameters, samples, *step_taken, first_picture, values, sums, hidden);
+
+    const int r = threadIdx.x / 32, lane = threadIdx.x % 32, picture = first_picture + r;
+    if (r < PICTURES) {  // a warp for each picture
+        const Numbers* const logits = values + values_before(LAYERS);
+        float largest = logits[0].of[r];
+        for (int i = 1; i < CLASSES; ++i) largest = fmaxf(largest, logits[i].of[r]);
+        float total = 0.0f;
+        for (int i = lane; i < CLASSES; i += 32) total += expf(logits[i].of[r] - largest);
+#pragma unroll
+        for (int apart = 16; apart > 0; apart /= 2)
+            total += __shfl_xor_sync(ALL_LANES, total, apart);
+        const bool is_there = picture < BATCH;
+        const int label = is_there ? labels[picture] : 0;
+        for (int i = lane; i < CLASSES; i += 32) {
+            float slope = expf(logits[i].of[r] - largest) / total - (i == label ? 1.0f : 0.0f);
+            slope *= is_there ? float(1.0 / BATCH) : 0.0f;
+            some_slopes[i].of[r] = slope;
+            if (is_there)
+                slopes[array_of_layer(LAYERS) - array_of_layer(1) + (long long)picture * CLASSES +
+                       i] = slope;
+        }
+        if (lane == 0) {
+            int answer = 0;
+            while (answer < CLASSES - 1 && !(logits[answer].of[r] >= largest)) ++answer;
+            losses[r] = is_there ? double(logf(total) - (logits[label].of[r] - largest)) : 0.0;
+            wrongs[r] = is_there && answer != label;
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        double loss = 0.0;
+        int wrong = 0;
+        for (int i = 0; i < PICTURES; ++i) {
+            loss += losses[i];
+            wrong += wrongs[i];
+        }
+        loss_partials[2 * blockIdx.x] = loss / BATCH;
+        loss_partials[2 * blockIdx.x + 1] = double(wrong) / BATCH;
+    }
+    backward<LAYERS - 1>(parameters, first_picture, values, some_slopes, other_slopes, slopes,
+                         flat_slopes);
+}

@@ -1,0 +1,34 @@
+// The pictures of a step's batch, as a network is given them. Twins: sampling.py (Batches),
+// classifiers/labelled.py (network_inputs).
+//
+// Constants: BATCH, SAMPLES (all there are), IS_EVERYTHING (every batch is all of them, in order),
+// HALF_BITS (of `permuted`), SEED, PIXELS (of a picture), THREADS.
+//
+// A block for each picture.
+#include "../random_order.cuh"
+
+// brightness: what each of the 256 values of a byte is for the network.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    draw_pictures(const long long* __restrict__ step_taken,
+                  const unsigned char* __restrict__ pictures, const int* __restrict__ labels,
+                  const float* __restrict__ brightness, float* __restrict__ inputs,
+                  int* __restrict__ samples, int* __restrict__ batch_labels) {
+    __shared__ unsigned int shared_sample;
+    const int slot = blockIdx.x;
+    if (threadIdx.x == 0) {
+#if IS_EVERYTHING
+        const unsigned int sample = slot;
+#else
+        const unsigned int sample =
+            sample_in_random_order(slot, *step_taken, BATCH, SAMPLES, HALF_BITS, SEED);
+#endif
+        samples[slot] = sample;
+        batch_labels[slot] = labels[sample];
+        shared_sample = sample;
+    }
+    __syncthreads();
+    const unsigned char* const picture = pictures + (long long)shared_sample * PIXELS;
+    float* const its_inputs = inputs + (long long)slot * PIXELS;
+    for (int pixel = threadIdx.x; pixel < PIXELS; pixel += THREADS)
+        its_inputs[pixel] = brightness[picture[pixel]];
+}

@@ -1,0 +1,94 @@
+"""The stage of the cuda engine that draws the pictures of a classifier's batch."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
+from neuralfield.engines.cuda.launch import THREADS
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.system.device import Device
+from neuralfield.system.random_streams import half_bits_of
+from neuralfield.tasks.classifier.classifier_objective import ClassifierProblem
+from neuralfield.tasks.classifier.labelled import network_inputs
+
+
+class DrawingStage:
+    """Fills inputs and labels for a step that is read from the card's memory.
+
+    All pictures stay on the card as bytes.
+
+    Parameters
+    ----------
+    device : Device
+    problem : ClassifierProblem
+    plan : ClassifierPlan
+    step : array of int64, shape ()
+        Steps finished so far, on the card.
+
+    Attributes
+    ----------
+    pictures : array of uint8, shape (n, height, width)
+    inputs : array of float32, shape (batch, pixels)
+    samples, labels : array of int32, shape (batch,)
+        Which pictures these are, and what they show.
+    """
+
+    def __init__(
+        self, device: Device, problem: ClassifierProblem, plan: ClassifierPlan, step: Any
+    ) -> None:
+        xp, labelled = device.xp, problem.labelled
+        self.is_constant = problem.batches.is_everything
+        """Whether every step's batch is the same: the stage then has to run only once."""
+        self.pictures = device.asarray(np.ascontiguousarray(labelled.pictures))
+        self._all_labels = device.asarray(labelled.labels.astype(np.int32))
+        self.inputs = xp.zeros((plan.batch, plan.pixels), dtype="float32")
+        self.samples = xp.zeros(plan.batch, dtype="int32")
+        self.labels = xp.zeros(plan.batch, dtype="int32")
+        module = compile_module(
+            Path(__file__).with_name("draw_pictures.cu"), drawing_constants(problem, plan)
+        )
+        self._kernel, self._blocks = module.get_function("draw_pictures"), plan.batch
+        brightness = device.asarray(brightness_table(problem))
+        self._arguments = (
+            step,
+            self.pictures,
+            self._all_labels,
+            brightness,
+            self.inputs,
+            self.samples,
+            self.labels,
+        )
+
+    def memory_report(self) -> dict[str, int]:
+        """Bytes on the card, by what they are for."""
+        return {
+            "pictures": self.pictures.nbytes,
+            "labels": self._all_labels.nbytes,
+            "batch": self.inputs.nbytes + self.samples.nbytes + self.labels.nbytes,
+        }
+
+    def launch(self) -> None:
+        """Put the stage on the current stream."""
+        self._kernel((self._blocks,), (THREADS,), self._arguments)
+
+
+def brightness_table(problem: ClassifierProblem) -> np.ndarray:
+    """What each value of a byte is for the network; float32, shape (256,)."""
+    every = np.arange(256, dtype=np.uint8).reshape(1, 1, -1)
+    return network_inputs(every, problem.scaling, "float32").reshape(-1)
+
+
+def drawing_constants(problem: ClassifierProblem, plan: ClassifierPlan) -> dict[str, int | str]:
+    """What the kernel is compiled with."""
+    batches = problem.batches
+    return {
+        "BATCH": plan.batch,
+        "SAMPLES": batches.sample_count,
+        "IS_EVERYTHING": int(batches.is_everything),
+        "HALF_BITS": half_bits_of(batches.sample_count),
+        "SEED": f"{batches.random_seed}ull",
+        "PIXELS": plan.pixels,
+        "THREADS": THREADS,
+    }

@@ -1,0 +1,199 @@
+"""The cuda engine for fields: fused kernels, in one of several passes."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from neuralfield.engines.cuda.buffers import Buffers, Pass
+from neuralfield.engines.cuda.gpu import compute_capability
+from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
+from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
+from neuralfield.engines.cuda.hopper.product_pass import HopperProductPass
+from neuralfield.engines.cuda.hopper.wide_pass import HopperPass
+from neuralfield.engines.cuda.portable.complex_pass import make_pass
+from neuralfield.engines.cuda.portable.layer_pass import LayerPass
+from neuralfield.engines.cuda.recorded_engine import (
+    RecordedEngine,
+    reason_against_card,
+    unknown_rule,
+)
+from neuralfield.engines.cuda.stages.sampling import SamplingStage
+from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
+from neuralfield.engines.flat_arrays import flatten_parameters
+from neuralfield.engines.plan import LOSSES, BatchPlan, NetworkPlan
+from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.nn.optimizers import Adam, Sgd
+from neuralfield.system.device import Device, require_memory
+from neuralfield.tasks.image.image_objective import PictureProblem
+
+_PassType = type[HopperNarrowPass] | type[HopperPass] | type[HopperProductPass] | type[LayerPass]
+_PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, HopperProductPass, LayerPass)
+"""The first that covers a problem is taken."""
+
+_BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
+_BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
+"""Of networks that take their steps together in one launch."""
+
+_MOST_NUMBERS = 1 << 31
+"""Of one parameter: kernels count them in 32 bits."""
+
+_WHERE = "training"
+_REMEDY = "use smaller batches (training: batch_pixels) or a smaller picture (images: size)"
+
+
+@dataclass(frozen=True)
+class BatchKind:
+    """What engines have to have in common to take their steps in one launch.
+
+    Attributes
+    ----------
+    network : NetworkPlan
+    batch : BatchPlan
+    constants : tuple of (str, value)
+        What the other stages are compiled with.
+    """
+
+    network: NetworkPlan
+    batch: BatchPlan
+    constants: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What a step consists of."""
+
+    sampling: SamplingStage
+    own_pass: Pass
+    update: UpdateStage
+
+
+class CudaEngine(RecordedEngine[SamplingStage]):
+    """Training steps of a field that stay on the card.
+
+    Parameters
+    ----------
+    problem : PictureProblem
+        With a network in float32; its parameters and the optimizer's state become views of flat
+        arrays.
+    device : Device
+    precision : {"auto", "mixed", "float32"}
+
+    Raises
+    ------
+    ResourceError
+        The card has too little memory.
+    """
+
+    batch_kind: BatchKind | None = None
+    """Of those that it can take steps with, see `CudaBatch`; None: of none."""
+
+    def __init__(self, problem: PictureProblem, device: Device, precision: str) -> None:
+        network, batch = network_plan(problem.network), batch_plan(problem)
+        chosen = _choose_pass(network, batch, precision, compute_capability(device))
+        assert not isinstance(chosen, str), chosen
+        pass_type, self.precision = chosen
+        self.variant = pass_type.name
+        require_memory(_own_bytes(problem, batch), device, _WHERE, _REMEDY)
+        super().__init__(
+            device, problem, lambda: self._prepare(problem, network, batch, pass_type), _REMEDY
+        )
+
+    @property
+    def stages(self) -> Stages:
+        """What a step consists of; not of an engine that is closed."""
+        return Stages(self._sampling, self._pass, self._update)
+
+    def _prepare(
+        self,
+        problem: PictureProblem,
+        network: NetworkPlan,
+        batch: BatchPlan,
+        pass_type: _PassType,
+    ) -> None:
+        device = self._device
+        step = device.xp.zeros((), dtype="int64")
+        buffers = _make_buffers(problem, batch, device)
+        own_pass = make_pass(pass_type, device, network, batch, buffers, self.precision)
+        sampling = SamplingStage(device, problem, network, batch, buffers, step)
+        self._set_stages(sampling, own_pass, buffers.parameters, step)
+        self.batch_kind = self._kind_of_batch(network, batch)
+
+    def _kind_of_batch(self, network: NetworkPlan, batch: BatchPlan) -> BatchKind | None:
+        """See `batch_kind`: what kernels of batches have been written for, and shown to do."""
+        own_pass, optimizer = self._pass, self._problem.optimizer
+        activations = {layer.activation for layer in network.layers[:-1]}
+        if (
+            not isinstance(own_pass, HopperNarrowPass)
+            or not HopperNarrowBatch.has_room(own_pass)
+            or not isinstance(optimizer, Adam | Sgd)
+            or network.encoding not in _BATCH_ENCODINGS
+            or not activations <= _BATCH_ACTIVATIONS
+        ):
+            return None
+        constants = (*self._sampling.constants.items(), *self._update.constants.items())
+        return BatchKind(network, batch, constants)
+
+
+def reason_against(problem: PictureProblem, precision: str, device: Device) -> str | None:
+    """Why the cuda engine cannot work on a problem; None where it can.
+
+    Parameters
+    ----------
+    problem : PictureProblem
+    precision : {"auto", "mixed", "float32", "float64"}
+    device : Device
+    """
+    found = reason_against_card(precision, device)
+    if found is not None:
+        return found
+    network, batch = network_plan(problem.network), batch_plan(problem)
+    found = _unknown_part(problem, network, batch)
+    if found is None:
+        chosen = _choose_pass(network, batch, precision, compute_capability(device))
+        found = chosen if isinstance(chosen, str) else None
+    return None if found is None else f"the cuda engine does not cover {found}"
+
+
+def _unknown_part(problem: PictureProblem, network: NetworkPlan, batch: BatchPlan) -> str | None:
+    """What kernels have no code for, whichever pass is taken; None: they have it for all."""
+    if batch.loss not in LOSSES:
+        return f"the loss {batch.loss}"
+    if network.levels and prod(network.table_shape) >= _MOST_NUMBERS:
+        return f"grids of {prod(network.table_shape):,} numbers"
+    return unknown_rule(problem) or network.unknown_part
+
+
+def _choose_pass(
+    network: NetworkPlan, batch: BatchPlan, precision: str, capability: int
+) -> tuple[_PassType, str] | str:
+    """A pass and its precision, or the reason why there is none."""
+    reasons = []
+    for candidate in ("mixed", "float32") if precision == "auto" else (precision,):
+        for pass_type in _PASSES:
+            reason = pass_type.reason_against(network, batch, candidate, capability)
+            if reason is None:
+                return pass_type, candidate
+            reasons.append(reason)
+    return reasons[-1]
+
+
+def _own_bytes(problem: PictureProblem, batch: BatchPlan) -> int:
+    """What the engine needs beside its pass."""
+    parameters = 4 * problem.network.parameter_count
+    state = sum(array.nbytes for array in problem.optimizer.state.values())
+    rows = 8 * batch.rows + 4 * batch.pixels * (batch.channels + int(batch.weighted))
+    working = working_bytes(problem.optimizer, problem.network.parameters)
+    return parameters + state + working + problem.values.nbytes + rows
+
+
+def _make_buffers(problem: PictureProblem, batch: BatchPlan, device: Device) -> Buffers:
+    xp, network = device.xp, problem.network
+    flat, offsets = flatten_parameters(device, network)
+    return Buffers(
+        parameters=flat,
+        offsets=offsets,
+        inputs=xp.zeros((batch.rows, 2), dtype="float32"),
+        targets=xp.zeros((batch.pixels, batch.channels), dtype="float32"),
+        weights=xp.zeros(batch.pixels, dtype="float32") if batch.weighted else None,
+        frequencies=network.buffers.get("encoding.frequencies"),
+    )

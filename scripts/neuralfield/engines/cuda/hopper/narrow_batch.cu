@@ -1,0 +1,319 @@
+// The pass hopper-narrow for several networks of one shape in one launch, with the sums that each
+// has alone; twin: kernels/layers.py.
+//
+// Alone, tile t belongs to block t % UNITS; its warpgroups sum over chains of tiles, the block over
+// its chains, and the update over every STRANDS-th block. The tiles and sums of these are a strand.
+// Here a block goes through a strand, tile by tile, and then through another of the network.
+// BLOCK_TILES warpgroups, the workers, take tiles in turn, forwards and backwards, and wait for
+// nobody but the two others, the summers, which add up gradients in the order of the tiles: each
+// has some of the layers. STRANDS parts are left to be added up.
+//
+// Grid: (strands at a time, networks). What a network is given is there twice: with the batches of
+// even steps, and of odd ones.
+//
+// Constants: UNITS (blocks alone), UNIT_CHAINS (warpgroups of such a block), STRANDS,
+// EXCHANGE_BYTES (which the host counts on), and those of narrow_pass.cu.
+#include "../dependent_launch.cuh"
+#include "narrow_pass.cu"
+#include "strands.cuh"
+
+// ---- workers -------------------------------------------------------------------------------
+
+// What a thread's points add to a chain of several tiles.
+__device__ __forceinline__ void note_errors(float (*noted)[2 + CHANNELS], const LaneTotals& own) {
+    float* of_points = noted[threadIdx.x % 128 / 4];
+    const int lane = threadIdx.x % 4;
+    if (lane < 2) of_points[lane] = own.error;
+    if (lane < CHANNELS) of_points[2 + lane] = own.output_bias;
+}
+
+// How a worker leaves its tiles to the summers.
+struct HandedOver {
+    static constexpr int products_under_way = 0;
+    Exchange& exchange;
+    int parity;  // of the worker's tiles
+
+    __device__ __forceinline__ void wait_for_tables(const Tile& tile) const {
+        barrier_wait(&exchange.tables_free[tile.table.number][0], parity ^ 1);
+        if (SPLIT > 0) barrier_wait(&exchange.tables_free[tile.table.number][1], parity ^ 1);
+    }
+
+    __device__ __forceinline__ void add_totals(const Tile& tile, const LaneTotals& own) const {
+        if constexpr (LONG_CHAINS)
+            note_errors(exchange.errors[tile.table.number], own);
+        else
+            note_totals(exchange.tile_totals[tile.table.number], own, tile.table.warp);
+        tile.fetch_next();
+    }
+
+    template <int layer>
+    __device__ __forceinline__ void add(const Tile& tile, const Table&) const {
+        fence_shared();
+        arrive_as_warp(&exchange.slopes_here[tile.table.number][layer]);
+    }
+};
+
+// The tiles of a worker from a place on, whose points have been fetched.
+__device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exchange, int worker,
+                                     Place place, PointsOf<true> next) {
+    char* own_tables = memory + WEIGHTS_BYTES + worker * TABLES * TILE_BYTES;
+    const Table table = table_of(own_tables, worker);
+    HandedOver summing = {exchange, 0};
+    while (next.index < TILES) {
+        Tile tile = {next, own_tables, memory, shared, table, next};
+        place.advance(BLOCK_TILES);
+        next.index = place.tile;
+        work_on(tile, summing);
+        summing.parity ^= 1;
+    }
+}
+
+// ---- summers -------------------------------------------------------------------------------
+
+// Gradients of a summer's layers: of a chain, or over chains or units, in their order.
+template <int summer>
+struct Sums {
+    static constexpr int first = summer == 0 ? SPLIT : 0, end = summer == 0 ? HIDDEN : SPLIT;
+    static constexpr int count = summer == 0 ? SUMS_BEHIND : SUMS_BEFORE;
+    float weights[count > 0 ? count : 1] = {};
+    float biases[HIDDEN][4] = {}, output[4] = {}, coordinates[8] = {};
+
+    template <int layer>
+    __device__ __forceinline__ float* weights_of() {
+        constexpr int before = weight_sums_before(layer);
+        return weights + (summer == 0 ? before - SUMS_BEFORE : before);
+    }
+
+    __device__ __forceinline__ void finish() {
+        finished_sums<count>(weights);
+        finished_sums<4 * (end - first)>(biases[first]);
+        if (summer == 0) finished_sums<4>(output);
+        if (first == 0) finished_sums<8>(coordinates);
+    }
+
+    __device__ __forceinline__ void add_vectors(const Sums& others) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+#pragma unroll
+            for (int layer = first; layer < end; ++layer)
+                biases[layer][i] += others.biases[layer][i];
+            if (summer == 0) output[i] += others.output[i];
+            if (first == 0) coordinates[i] += others.coordinates[i] + others.coordinates[4 + i];
+        }
+    }
+
+    __device__ __forceinline__ void add(const Sums& others) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) weights[i] += others.weights[i];
+        add_vectors(others);
+    }
+
+    // A unit's sums are added to those of its strand.
+    __device__ __forceinline__ void add_weights_to(float4 (*strand)[128]) const {
+#pragma unroll
+        for (int i = 0; i < count / 4; ++i) {
+            float4 sum = strand[i][threadIdx.x % 128];
+            sum.x += weights[4 * i];
+            sum.y += weights[4 * i + 1];
+            sum.z += weights[4 * i + 2];
+            sum.w += weights[4 * i + 3];
+            strand[i][threadIdx.x % 128] = sum;
+        }
+    }
+
+    // They are zeros again afterwards.
+    __device__ __forceinline__ void take_weights_of(float4 (*strand)[128]) {
+#pragma unroll
+        for (int i = 0; i < count / 4; ++i) {
+            float4 sum = strand[i][threadIdx.x % 128];
+            strand[i][threadIdx.x % 128] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            weights[4 * i] = sum.x;
+            weights[4 * i + 1] = sum.y;
+            weights[4 * i + 2] = sum.z;
+            weights[4 * i + 3] = sum.w;
+        }
+    }
+
+    template <int layer>
+    __device__ __forceinline__ void write_weights(const Arguments& arguments, int part) {
+        if constexpr (layer >= first && layer >= first_product) {
+            write_part<layer>(weights_of<layer>(), biases[layer], arguments, part);
+            write_weights<layer - 1>(arguments, part);
+        }
+    }
+
+    // All as a part of the gradient; `table` has the names of its threads.
+    __device__ __forceinline__ void write(const Arguments& arguments, const Table& table,
+                                          int part) {
+        write_weights<end - 1>(arguments, part);
+        float* vectors = arguments.vector_partials + size_t(part) * VECTORS * WIDEST;
+        const auto put = [&](int vector, int column, float sum) {
+            vectors[place_of_vector(vector * WIDEST + column)] = sum;
+        };
+        if (summer == 0) for_output_sums(output, table, put);
+        if (first == 0) for_coordinate_sums(coordinates, table, put);
+    }
+};
+
+// The gradients of a summer's layers from one tile, as soon as its slopes are there.
+template <int summer, int layer>
+__device__ __forceinline__ void add_layers(Sums<summer>& chain, const Tile& tile,
+                                           Exchange& exchange, int parity) {
+    barrier_wait(&exchange.slopes_here[tile.table.number][layer], parity);
+    wgmma_fence();
+    if constexpr (layer == HIDDEN - 1)
+        start_sums<width_after[layer]>(chain.output, tile.table,
+                                       tile.shared.noted[tile.table.number][0]);
+    start_gradients<layer>(chain, tile, tile.slopes<layer>());
+    wgmma_commit();
+    if constexpr (layer > Sums<summer>::first)
+        add_layers<summer, layer - 1>(chain, tile, exchange, parity);
+}
+
+// What a worker has noted of a tile is added to a chain's totals.
+__device__ __forceinline__ void add_errors(LaneTotals& totals, const float (*noted)[2 + CHANNELS]) {
+    const float* of_points = noted[threadIdx.x % 128 / 4];
+    const int lane = threadIdx.x % 4;
+    totals.error += of_points[lane % 2];
+    if (lane < CHANNELS) totals.output_bias += of_points[2 + lane];
+}
+
+// The totals of a chain that is a single tile, as its worker has noted them, by one warp.
+__device__ __forceinline__ void copy_totals(ChainTotals& chain, const ChainTotals& noted) {
+    const uint32_t* from = reinterpret_cast<const uint32_t*>(&noted);
+    uint32_t* to = reinterpret_cast<uint32_t*>(&chain);
+#pragma unroll
+    for (int i = 0; i < int(sizeof(ChainTotals)) / 4; i += 32)
+        if (i + threadIdx.x % 32 < sizeof(ChainTotals) / 4)
+            to[i + threadIdx.x % 32] = from[i + threadIdx.x % 32];
+}
+
+// Sums over a unit's chains and warps, in their order; a chain without tiles has left zeros.
+__device__ __forceinline__ void write_unit_totals(ChainTotals (&chains)[CHAINS], double2* partial) {
+    double loss = 0.0, squared_error = 0.0;
+    float output_bias[CHANNELS] = {};
+    for (int chain = 0; chain < CHAINS; ++chain)
+        for (int warp = 0; warp < 4; ++warp) {
+            loss += chains[chain].losses[warp][0];
+            squared_error += chains[chain].losses[warp][1];
+            for (int channel = 0; channel < CHANNELS; ++channel)
+                output_bias[channel] += chains[chain].output_bias[warp][channel];
+        }
+    const double count = double(PIXELS) * CHANNELS;
+    *partial = make_double2(loss / count, squared_error / count);
+    for (int channel = 0; channel < CHANNELS; ++channel)
+        chains[0].output_bias[0][channel] = output_bias[channel];
+}
+
+// Totals of a strand's units, by one warp; where a chain may have no tiles, they are zeros again
+// afterwards. Not inlined: with its divisions among them, the compiler takes addresses of products
+// for different from thread to thread.
+__device__ __noinline__ void write_totals(Exchange& exchange, const Arguments& arguments,
+                                          int part) {
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+    for (int i = lane; part + i * STRANDS < UNITS; i += 32)
+        write_unit_totals(exchange.totals[i], arguments.loss_partials + part + i * STRANDS);
+    __syncwarp();
+    if (lane < CHANNELS) {
+        float sum = 0.0f;
+#pragma unroll
+        for (int i = 0; i < STRAND_UNITS; ++i)
+            if (part + i * STRANDS < UNITS) sum += exchange.totals[i][0].output_bias[0][lane];
+        arguments.output_bias_partials[part * CHANNELS + lane] = sum;
+    }
+    __syncwarp();
+    uint32_t* words = reinterpret_cast<uint32_t*>(exchange.totals);
+    for (int i = lane; CHAINS > 1 && i < int(sizeof(exchange.totals)) / 4; i += 32) words[i] = 0;
+    __syncwarp();
+}
+
+template <int summer, typename Exchange>  // whose `weights` are there only where units have chains
+__device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange& exchange) {
+    // the same for all lanes, and known to be
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0), lane = threadIdx.x % 32;
+    const Table own_threads = {nullptr, BLOCK_TILES + summer, warp, lane};
+    LaneTotals totals;
+    Sums<summer> chain, sums, vectors;  // of the strand or, where units have several chains, a unit
+    Place place = {int(blockIdx.x), int(blockIdx.x)};
+    int worker = 0, parity = 0;
+    while (place.tile < TILES) {
+        char* tables = memory + WEIGHTS_BYTES + worker * TABLES * TILE_BYTES;
+        PointsOf<true> none = {};
+        const Tile tile = {none, tables, memory, shared, table_of(tables, worker), none};
+        add_layers<summer, Sums<summer>::end - 1>(chain, tile, exchange, parity);
+        Place next = place;
+        next.advance();
+        const bool is_strand_done = next.part != place.part;
+        const bool is_chain_done =
+            !LONG_CHAINS || is_strand_done || next.tile != place.tile + CHAIN_TILES;
+        const int unit = CHAINS > 1 ? place.tile % UNITS : place.tile;
+        const bool is_unit_done =
+            CHAINS == 1 ? is_chain_done : is_strand_done || next.tile % UNITS != unit;
+        if (summer == 0) {
+            ChainTotals& its =
+                exchange.totals[(unit - place.part) / STRANDS][place.tile / UNITS % UNIT_CHAINS];
+            if (LONG_CHAINS) add_errors(totals, exchange.errors[worker]);
+            if (LONG_CHAINS && is_chain_done) {
+                note_totals(its, totals, warp);
+                totals = {};
+            }
+            if (!LONG_CHAINS && warp == 0) copy_totals(its, exchange.tile_totals[worker]);
+        }
+        wgmma_wait<0>();
+        chain.finish();
+        barrier_arrive(&exchange.tables_free[worker][summer]);
+        if (is_chain_done) {
+            sums.add(chain);
+            chain = {};
+        }
+        if constexpr (CHAINS > 1)
+            if (is_unit_done) {
+                sums.add_weights_to(exchange.weights[summer]);
+                vectors.add_vectors(sums);
+                sums = {};
+            }
+        if (is_strand_done) {
+            if constexpr (CHAINS > 1) {
+                sums = vectors;
+                sums.take_weights_of(exchange.weights[summer]);
+                vectors = {};
+            }
+            sums.write(shared.arguments, own_threads, place.part);
+            sums = {};
+            if (summer == 0) {
+                if (LONG_CHAINS) own_threads.sync();  // all warps have noted their totals
+                if (warp == 0) write_totals(exchange, shared.arguments, place.part);
+                if (LONG_CHAINS) own_threads.sync();
+            }
+        }
+        place = next;
+        if (++worker == BLOCK_TILES) {
+            worker = 0;
+            parity ^= 1;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    hopper_narrow_batch(const Arguments* members, const long long* step_drawn) {
+    extern __shared__ __align__(128) char memory[];
+    Exchange& exchange = reinterpret_cast<Exchange&>(*(&shared_of(memory) + 1));
+    exchange.begin();
+    const int batch = __ldcg(step_drawn) & 1;  // as the kernel before the last has left it
+    Shared& shared = begin(memory, members + batch * gridDim.y + blockIdx.y);
+    const int warpgroup = own_warpgroup();
+    Place place = {int(blockIdx.x), int(blockIdx.x)};
+    for (int i = 0; i < warpgroup; ++i) place.advance();
+    PointsOf<true> first = {warpgroup < BLOCK_TILES ? place.tile : TILES};
+    if (first.index < TILES) first.fetch(shared.arguments, table_of(memory, warpgroup));
+    wait_for_earlier_kernels();
+    load_parameters(memory, shared);
+    if (warpgroup < BLOCK_TILES) {
+        work(memory, shared, exchange, warpgroup, place, first);
+    } else if (warpgroup == BLOCK_TILES) {
+        sum_tiles<0>(memory, shared, exchange);
+    } else {
+        if constexpr (SPLIT > 0) sum_tiles<1>(memory, shared, exchange);
+    }
+}

@@ -1,0 +1,52 @@
+// A tile's numbers on their way between a thread, which has them as left operands of products have
+// them, and tables in shared memory.
+//
+// Constants: those of padded_network.cuh.
+#pragma once
+#include "padded_network.cuh"
+
+// What a thread has of 16 columns of its warp's rows, as left operand of a product: the four pairs
+// that Table::put has.
+template <int columns>
+__device__ __forceinline__ void load_operand(uint32_t* operand, const Table& table, int column) {
+    const int block_row = 2 * table.warp + table.lane / 8 % 2, block = table.lane / 16;
+    load_matrices(operand, shared_address(table.tile) + table.lane % 8 * 16 +
+                               (block_row * (columns / 8) + block) * 128 + column / 8 * 128);
+}
+
+// All that it has, to a table.
+template <int columns>
+__device__ __forceinline__ void put_operand(const Table& table, const uint32_t* operand) {
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        const uint32_t* own = operand + column / 4;
+        table.put<columns>(column, {own[0], own[1], own[2], own[3]});
+    }
+}
+
+// A part of a matrix, so many bytes from its beginning. The upper half stays; in C++ the compiler
+// would calculate it anew.
+__device__ __forceinline__ uint64_t part_of(uint64_t matrix, int bytes) {
+    uint64_t part;
+    asm("mov.b64 %0, {%1, %2};"
+        : "=l"(part)
+        : "r"(uint32_t(matrix) + (bytes >> 4)), "r"(uint32_t(matrix >> 32)));
+    return part;
+}
+
+// Note up to 8 numbers for each of this thread's points.
+template <int count>
+__device__ __forceinline__ void note_numbers(uint4* noted, const Table& table,
+                                             const float (&numbers)[2][count]) {
+    if (table.lane % 4 == 0)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            uint32_t pairs[4] = {};
+#pragma unroll
+            for (int v = 0; v < count; v += 2)
+                pairs[v / 2] =
+                    pack_saturated(numbers[i][v], v + 1 < count ? numbers[i][v + 1] : 0.0f);
+            noted[16 * table.warp + 8 * i + table.lane / 4] =
+                make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+        }
+}

@@ -1,0 +1,253 @@
+"""What the fused kernels share: a network in sizes that tiles divide, and its weights as a stream.
+
+See `padded_network.cuh` and `pack.cu`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuralfield.engines.cuda.buffers import WeightCopy
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
+from neuralfield.system.device import Array, Device
+
+TILE_THREADS = 128
+"""Of a warpgroup, which works on a tile."""
+
+SHARED_LIMIT_BYTES = 232_448
+"""What a block may have with compute capability 9.0."""
+
+_WIDEST = 256
+_MOST_LAYERS = 12
+_MOST_CHANNELS = 4
+_STAGE_BYTES = 16384
+_BARRIER_BYTES = 16
+"""Of the two barriers that guard a stage."""
+
+_PACKING_GRID_WIDTH, _PACKING_THREADS = 32, 256
+
+
+def reason_against(network: NetworkPlan, precision: str, compute_capability: int) -> str | None:
+    """Why fused kernels cannot work on a network; None: they can.
+
+    Parameters
+    ----------
+    network : NetworkPlan
+    precision : {"mixed", "float32", "float64"}
+    compute_capability : int
+        90 is 9.0.
+    """
+    widest = max(layer.fan_out for layer in network.layers)
+    if network.has_features:
+        widest = max(widest, network.layers[0].fan_in)
+    if any(layer.activation == "product" for layer in network.layers):
+        return "products of linear maps"
+    if compute_capability != 90:
+        return f"compute capability {compute_capability / 10}, not 9.0"
+    if precision != "mixed":
+        return f"precision {precision}, not mixed"
+    if network.reason_against_mixed is not None:
+        return network.reason_against_mixed
+    if widest > _WIDEST:
+        return f"a layer of {widest} values, more than {_WIDEST}"
+    if not 2 <= len(network.layers) <= _MOST_LAYERS:
+        return f"{len(network.layers)} layers, not 2 to {_MOST_LAYERS}"
+    if len({(layer.activation, layer.wavelet_scale) for layer in network.layers[:-1]}) > 1:
+        return "different activations"
+    if network.layers[-1].fan_out > _MOST_CHANNELS:
+        return f"{network.layers[-1].fan_out} channels, more than {_MOST_CHANNELS}"
+    return None
+
+
+class HopperNetwork:
+    """A network as padded_network.cuh works on it.
+
+    Parameters
+    ----------
+    network : NetworkPlan
+    block_tiles : mapping of int to int
+        How many tiles a block works on at once, by the widest layer up to which.
+
+    Attributes
+    ----------
+    hidden : tuple of LayerPlan
+        The layers with an activation.
+    matrices : list of int
+        Those among them that are matrix products: two coordinates need none.
+    widths : list of int
+        Of the values after each hidden layer, padded.
+    input_width : int
+        Of the values before them.
+    widest : int
+    block_tiles : int
+    """
+
+    def __init__(self, network: NetworkPlan, block_tiles: Mapping[int, int]) -> None:
+        self.network, self.hidden = network, network.layers[:-1]
+        has_features = network.has_features
+        self.matrices = list(range(0 if has_features else 1, len(self.hidden)))
+        self.widths = [padded(layer.fan_out) for layer in self.hidden]
+        self.input_width = padded(self.hidden[0].fan_in if has_features else 1)
+        self.widest = max(self.input_width, *self.widths)
+        self.block_tiles = block_tiles[min(w for w in block_tiles if w >= self.widest)]
+
+    @property
+    def tile_bytes(self) -> int:
+        """Shared memory of a tile's values."""
+        return 2 * TILE_ROWS * self.widest
+
+    @property
+    def constants_bytes(self) -> int:
+        """Shared memory of the struct Constants."""
+        channels = self.network.layers[-1].fan_out
+        return 4 * self.widest * (3 + len(self.hidden) + channels) + 4 * channels
+
+    def fan_in(self, index: int) -> int:
+        """Padded width of what goes into a hidden layer."""
+        return self.widths[index - 1] if index else self.input_width
+
+    def stream_shapes(self, *, backward: bool) -> list[tuple[int, int]]:
+        """Padded rows and columns of the stream's matrices.
+
+        Parameters
+        ----------
+        backward : bool
+            Whether transposes follow, from the last layer to the second.
+        """
+        shapes = [(self.fan_in(index), self.widths[index]) for index in self.matrices]
+        if backward:
+            shapes += [(self.widths[i], self.fan_in(i)) for i in reversed(self.matrices) if i]
+        return shapes
+
+    def ring(self, fixed_bytes: int, limit_bytes: int, *, backward: bool) -> tuple[int, int]:
+        """How many stages the ring of weights has, and all bytes of shared memory.
+
+        Parameters
+        ----------
+        fixed_bytes : int
+            Of everything else in shared memory.
+        limit_bytes : int
+            What a block may have.
+        backward : bool
+        """
+        chunks = sum(_chunks(*shape) for shape in self.stream_shapes(backward=backward))
+        places = (limit_bytes - fixed_bytes) // (_STAGE_BYTES + _BARRIER_BYTES)
+        stages = max(1, min(chunks, places))
+        return stages, fixed_bytes + stages * (_STAGE_BYTES + _BARRIER_BYTES)
+
+    def constants(self, stages: int) -> dict[str, Any]:
+        """For the source of a kernel that includes padded_network.cuh."""
+        return self.network.constants() | {
+            "HIDDEN": len(self.hidden),
+            "WIDTHS": listed(self.widths),
+            "REAL_WIDTHS": listed(layer.fan_out for layer in self.hidden),
+            "INPUT_WIDTH": self.input_width,
+            "FOURIER_COUNT": self.hidden[0].fan_in // 2,
+            "ACTIVATION": ACTIVATIONS.index(str(self.hidden[0].activation)),
+            "FREQUENCIES": listed(f"{layer.frequency!r}f" for layer in self.hidden),
+            "INVERSE_FREQUENCIES": listed(f"{1 / layer.frequency!r}f" for layer in self.hidden),
+            "CHANNELS": self.network.layers[-1].fan_out,
+            "BLOCK_TILES": self.block_tiles,
+            "STAGES": stages,
+            "STAGE_BYTES": _STAGE_BYTES,
+            "BY_FOURS": True,
+        }
+
+
+class WeightStream:
+    """Weights in float16, in the order in which the kernels work through them.
+
+    Parameters
+    ----------
+    device : Device
+    network : HopperNetwork
+    parameters : array of float32, shape (n,)
+        Read anew by each `launch`.
+    offsets : mapping of name to int
+        Where each parameter begins.
+    backward : bool
+        Whether transposes follow the matrices.
+
+    Attributes
+    ----------
+    array : array of float16
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        network: HopperNetwork,
+        parameters: Array,
+        offsets: Mapping[str, int],
+        *,
+        backward: bool,
+    ) -> None:
+        self._parameters, self._matrices = parameters, network.matrices
+        shapes = network.stream_shapes(backward=backward)
+        starts = np.cumsum([0, *(rows * columns for rows, columns in shapes)]).tolist()
+        self.array = device.xp.zeros(max(starts[-1], 8), dtype="float16")
+        if not self._matrices:
+            return
+        count = len(self._matrices)
+        transposed = [index for index in reversed(self._matrices) if index] if backward else []
+        backward_starts = dict(zip(transposed, starts[count:-1], strict=True))
+        layers = [network.hidden[index] for index in self._matrices]
+        constants = {
+            "MATRICES": count,
+            "MATRIX_ROWS": listed(layer.fan_in for layer in layers),
+            "MATRIX_COLUMNS": listed(layer.fan_out for layer in layers),
+            "MATRIX_FACTORS": listed(f"{layer.frequency!r}f" for layer in layers),
+            "MATRIX_OFFSETS": listed(offsets[f"layers.{i}.weight"] for i in self._matrices),
+            "FORWARD_STARTS": listed(starts[:count]),
+            "BACKWARD_STARTS": listed(backward_starts.get(i, -1) for i in self._matrices),
+        }
+        self._pack = compile_module(Path(__file__).with_name("pack.cu"), constants).get_function(
+            "hopper_pack"
+        )
+        self._starts = dict(zip(self._matrices, starts[:count], strict=True))
+        self._backward_starts = backward_starts
+
+    def copy_of(self, index: int, factor: float) -> WeightCopy:
+        """Where a layer's matrix lies in the stream."""
+        backward = self._backward_starts.get(index)
+        return WeightCopy(
+            self.array[self._starts[index] :],
+            None if backward is None else self.array[backward:],
+            factor,
+        )
+
+    def launch(self) -> None:
+        """Put the packing on the current stream."""
+        if self._matrices:
+            grid = (_PACKING_GRID_WIDTH, len(self._matrices))
+            self._pack(grid, (_PACKING_THREADS,), (self._parameters, self.array))
+
+
+def parameter_offsets(network: NetworkPlan, offsets: Mapping[str, int]) -> list[int]:
+    """The struct Offsets: where each layer's weight begins, then each bias; -1: there is none."""
+    kinds, layers = ("weight", "bias"), range(len(network.layers))
+    return [offsets.get(f"layers.{index}.{kind}", -1) for kind in kinds for index in layers]
+
+
+def padded(width: int) -> int:
+    """A width that the kernels' products divide."""
+    return -(-width // 16) * 16
+
+
+def listed(values: Iterable[Any]) -> str:
+    """Values as C++ writes an array."""
+    return "{" + ", ".join(str(value) for value in values) + "}"
+
+
+def addresses(arrays: Sequence[Array | None]) -> np.ndarray:
+    """Where arrays lie on the card; 0 for None."""
+    return np.array([0 if array is None else array.data.ptr for array in arrays], np.uint64)
+
+
+def _chunks(rows: int, columns: int) -> int:
+    """Copies of at most a stage that bring a matrix."""
+    fitting = _STAGE_BYTES // (2 * columns) // 16 * 16
+    return -(-rows // min(fitting, rows))

@@ -1,0 +1,103 @@
+// What a block of narrow_batch.cu goes through and shares: the tiles of strands, which of its
+// two summers has which layers, and what workers leave for them. After narrow_pass.cu.
+#pragma once
+
+constexpr int CHAIN_TILES = UNIT_CHAINS * UNITS;  // from one tile of a chain to the next
+constexpr int CHAINS = TILES < CHAIN_TILES ? (TILES + UNITS - 1) / UNITS : UNIT_CHAINS;
+constexpr bool LONG_CHAINS = TILES > CHAIN_TILES;  // of several tiles
+constexpr int STRAND_UNITS = (UNITS + STRANDS - 1) / STRANDS;
+constexpr int PARTS = UNITS < STRANDS ? UNITS : STRANDS;
+constexpr int THREADS = 128 * (BLOCK_TILES + 2);
+
+// The first summer has this layer and those behind, the second those before: so that the one with
+// more sums has as few as possible.
+__host__ __device__ constexpr int sums_of_larger(int split) {
+    const int before = weight_sums_before(split), behind = weight_sums_before(HIDDEN) - before;
+    return before > behind ? before : behind;
+}
+
+__host__ __device__ constexpr int best_split() {
+    int best = 0;
+    for (int split = 1; split < HIDDEN; ++split)
+        if (sums_of_larger(split) <= sums_of_larger(best)) best = split;
+    return best;
+}
+
+constexpr int SPLIT = best_split();
+constexpr int SUMS_BEFORE = weight_sums_before(SPLIT);
+constexpr int SUMS_BEHIND = weight_sums_before(HIDDEN) - SUMS_BEFORE;
+constexpr int MOST_SUMS = SUMS_BEFORE > SUMS_BEHIND ? SUMS_BEFORE : SUMS_BEHIND;
+
+// A tile of a strand.
+struct Place {
+    int tile, part;  // TILES: beyond the last
+
+    __device__ __forceinline__ void advance() {
+        if (tile >= TILES) return;
+        const int unit = CHAINS > 1 ? tile % UNITS : tile;
+        const int next_chain = CHAINS > 1 ? tile / UNITS % UNIT_CHAINS + 1 : 1;
+        if (LONG_CHAINS && tile + CHAIN_TILES < TILES) {
+            tile += CHAIN_TILES;
+        } else if (next_chain < CHAINS && next_chain * UNITS + unit < TILES) {
+            tile = next_chain * UNITS + unit;
+        } else if (unit + STRANDS < UNITS) {
+            tile = unit + STRANDS;
+        } else {
+            part += gridDim.x;
+            tile = part < PARTS ? part : TILES;
+        }
+    }
+
+    // By several tiles: mostly of one strand.
+    __device__ __forceinline__ void advance(int tiles) {
+        if (CHAINS == 1 && tile + tiles * STRANDS < UNITS) {
+            tile += tiles * STRANDS;
+        } else {
+#pragma unroll
+            for (int i = 0; i < tiles; ++i) advance();
+        }
+    }
+};
+
+// Of a chain: a place for each warp's loss, squared error and slopes of the outputs.
+struct ChainTotals {
+    double losses[4][2];
+    float output_bias[4][CHANNELS];
+};
+
+// A summer's sums of weights' gradients over units with several chains: no thread looks at
+// another's.
+template <bool has_chains>
+struct WeightSums {
+    float4 weights[2][MOST_SUMS / 4][128];
+};
+
+template <>
+struct WeightSums<false> {};
+
+// What workers and summers have in shared memory beside `Shared`.
+struct Exchange : WeightSums<(CHAINS > 1)> {
+    ChainTotals totals[STRAND_UNITS][CHAINS];
+    ChainTotals tile_totals[BLOCK_TILES];  // of chains of a tile; of others what they are made of:
+    // of a tile's points, two a thread: loss, squared error, slopes of the outputs
+    float errors[LONG_CHAINS ? BLOCK_TILES : 1][32][2 + CHANNELS];
+    uint64_t slopes_here[BLOCK_TILES][HIDDEN];
+    uint64_t tables_free[BLOCK_TILES][2];
+
+    // By all threads: sums are zeros. Slopes are told of by the warps of a worker, free tables by
+    // the threads of a summer: each for what it has read itself.
+    __device__ __forceinline__ void begin() {
+        uint32_t* words = reinterpret_cast<uint32_t*>(this);
+        const int count = reinterpret_cast<uint32_t*>(tile_totals) - words;
+        for (int i = threadIdx.x; i < count; i += THREADS) words[i] = 0;
+        if (threadIdx.x != 0) return;
+        for (int worker = 0; worker < BLOCK_TILES; ++worker) {
+            for (int layer = 0; layer < HIDDEN; ++layer)
+                barrier_init(&slopes_here[worker][layer], 4);
+            for (int summer = 0; summer < 2; ++summer)
+                barrier_init(&tables_free[worker][summer], 128);
+        }
+    }
+};
+
+static_assert(sizeof(Exchange) <= EXCHANGE_BYTES, "the host has to count more");

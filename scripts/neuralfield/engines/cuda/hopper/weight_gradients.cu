@@ -1,0 +1,228 @@
+// Gradients of weights and biases: sums over all points of (values of the layer before) x (slopes),
+// which wide_pass.cu left in global memory; twin: kernels/layers.py.
+//
+// A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles. Each of
+// its two warpgroups has 64 of the rows or, where the matrix has no more than 64, every other tile.
+// All jobs go from tiles that were written last, which the cache still has, towards older ones.
+//
+// It does not wait for the whole of wide_pass.cu: of what that has counted it needs the full
+// rounds first, which it adds up while other blocks are still at the last round.
+//
+// Partial sums of the jobs are added up in a fixed order by update.cu.
+//
+// Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), SHAPE_ALTERNATES
+// (whether warpgroups share tiles out, not rows), WEIGHT_STAGES, FULL_COUNT, LAST_COUNT
+// (what wide_pass.cu counts up to).
+#include "../dependent_launch.cuh"
+#include "warpgroup.cuh"
+
+constexpr int rows_of[SHAPES] = SHAPE_ROWS;
+constexpr int columns_of[SHAPES] = SHAPE_COLUMNS;
+constexpr bool alternates[SHAPES] = SHAPE_ALTERNATES;
+constexpr int TILE_POINTS = 64;
+constexpr int CONSUMERS = 256;
+
+__host__ __device__ constexpr int largest_stage() {
+    int largest = 0;
+    for (int shape = 0; shape < SHAPES; ++shape) {
+        int bytes = 2 * TILE_POINTS * (rows_of[shape] + columns_of[shape]);
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+// A product of 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
+constexpr int STAGE_BYTES = largest_stage();
+
+// As in tile.cuh.
+struct Counters {
+    unsigned full, last, read;
+};
+
+// newest, newest - step, ...
+struct Tiles {
+    int newest, count, step;
+};
+
+struct Job {
+    const char* values;  // tiles of the layer's input, all its columns
+    const char* slopes;
+    float* weight_partial;  // [rows][columns]; one for each warpgroup where these alternate
+    float* bias_partial;    // [columns], likewise; null: not this job's work
+    int shape, value_columns, first_column;
+    Tiles full, last;  // those of full rounds, and of the last one
+    int padding;
+};
+
+struct Shared {
+    uint64_t filled[WEIGHT_STAGES], emptied[WEIGHT_STAGES];
+};
+
+template <int rows, int columns>
+__device__ __forceinline__ void bring(const Job& job, const Tiles& tiles, char* buffer,
+                                      Shared& shared, RingPlace& place) {
+    constexpr int row_bytes = rows / 8 * 128, slope_bytes = TILE_POINTS * columns * 2;
+    for (int i = 0; i < tiles.count; ++i, place.advance(WEIGHT_STAGES)) {
+        const int tile = tiles.newest - i * tiles.step;
+        barrier_wait(&shared.emptied[place.stage], place.parity ^ 1);
+        uint64_t* filled = &shared.filled[place.stage];
+        char* stage = buffer + place.stage * STAGE_BYTES;
+        barrier_expect_bytes(filled, 2 * TILE_POINTS * (rows + columns));
+        const char* values = job.values + size_t(tile) * TILE_POINTS * job.value_columns * 2;
+        if (job.value_columns == rows) {
+            bulk_copy_once(stage + slope_bytes, values, 8 * row_bytes, filled);
+        } else {
+            for (int row = 0; row < 8; ++row)
+                bulk_copy_once(stage + slope_bytes + row * row_bytes,
+                               values + (row * job.value_columns + job.first_column) * 16,
+                               row_bytes, filled);
+        }
+        const char* slopes = job.slopes + size_t(tile) * slope_bytes;
+        if (job.value_columns == rows)
+            bulk_copy_once(stage, slopes, slope_bytes, filled);
+        else  // other blocks read them for their rows
+            bulk_copy(stage, slopes, slope_bytes, filled);
+    }
+}
+
+template <int rows, int columns, bool alternate>
+__device__ __forceinline__ void add_up(const Job& job, const char* buffer, Shared& shared) {
+    constexpr int value_row = rows / 8 * 128, slope_row = columns / 8 * 128;
+    constexpr int own_blocks = (columns / 8 + 3) / 4;  // of 8 columns, whose bias a warp adds up
+    int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    bool has_bias = job.bias_partial && (alternate || group == 0);
+    const uint32_t ones = 0x3C003C00;
+    float sums[columns / 2], bias[own_blocks][2];
+#pragma unroll
+    for (int i = 0; i < columns / 2; ++i) sums[i] = 0.0f;
+#pragma unroll
+    for (int block = 0; block < own_blocks; ++block) bias[block][0] = bias[block][1] = 0.0f;
+
+    RingPlace place;
+    int previous = -1;
+    const int count = job.full.count + job.last.count;
+    for (int i = 0; i < count; ++i, place.advance(WEIGHT_STAGES)) {
+        barrier_wait(&shared.filled[place.stage], place.parity);
+        bool is_own = !alternate || i % 2 == group;
+        if (is_own) {
+            uint32_t slopes = shared_address(buffer + place.stage * STAGE_BYTES);
+            uint32_t values = slopes + 8 * slope_row;
+            if (!alternate) values += group * 1024;
+            wgmma_fence();
+#pragma unroll
+            for (int k = 0; k < TILE_POINTS / 16; ++k)
+                Wgmma<columns>::template add<1>(
+                    sums, block_matrix(values + 2 * k * value_row, value_row, 128),
+                    block_matrix(slopes + 2 * k * slope_row, slope_row, 128));
+            wgmma_commit();
+            if (has_bias) {
+#pragma unroll
+                for (int block = 0; block < own_blocks; ++block) {
+                    int place_in_row = warp + 4 * block;
+                    if (place_in_row < columns / 8) {
+                        float rows_alike[4] = {};
+#pragma unroll
+                        for (int k = 0; k < TILE_POINTS / 16; k += 2) {
+                            uint32_t blocks[4];
+                            load_transposed(blocks, slopes + (2 * k + lane / 8) * slope_row +
+                                                        place_in_row * 128 + lane % 8 * 16);
+                            warp_product(rows_alike, ones, ones, blocks[0], blocks[1]);
+                            warp_product(rows_alike, ones, ones, blocks[2], blocks[3]);
+                        }
+                        bias[block][0] += rows_alike[0];
+                        bias[block][1] += rows_alike[1];
+                    }
+                }
+                fence_shared();  // slopes are read before the next ones are copied there
+            }
+        }
+        // Once the product of the tile before is done, its place is free. Each lane that has read
+        // slopes says so.
+        if (is_own)
+            wgmma_wait<1>();
+        else
+            wgmma_wait<0>();
+        if (previous >= 0 && (has_bias || lane == 0)) barrier_arrive(&shared.emptied[previous]);
+        if (!is_own && lane == 0) barrier_arrive(&shared.emptied[place.stage]);
+        previous = is_own ? place.stage : -1;
+    }
+    wgmma_wait<0>();
+    finished_sums<columns / 2>(sums);
+
+    float* partial = job.weight_partial + (alternate ? group * rows * columns : 0);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        int row = (alternate ? 0 : group * 64) + warp * 16 + lane / 4 + 8 * i;
+        if (row < rows)
+#pragma unroll
+            for (int j = 0; j < columns / 8; ++j)
+                *reinterpret_cast<float2*>(partial + row * columns + 8 * j + lane % 4 * 2) =
+                    make_float2(sums[4 * j + 2 * i], sums[4 * j + 2 * i + 1]);
+    }
+    if (has_bias && lane < 4)
+#pragma unroll
+        for (int block = 0; block < own_blocks; ++block)
+            if (warp + 4 * block < columns / 8)
+                *reinterpret_cast<float2*>(job.bias_partial + group * columns +
+                                           8 * (warp + 4 * block) + 2 * lane) =
+                    make_float2(bias[block][0], bias[block][1]);
+}
+
+template <int shape>
+__device__ __forceinline__ void bring_any(const Job& job, const Tiles& tiles, char* buffer,
+                                          Shared& shared, RingPlace& place) {
+    if constexpr (shape < SHAPES) {
+        if (job.shape == shape)
+            bring<rows_of[shape], columns_of[shape]>(job, tiles, buffer, shared, place);
+        else
+            bring_any<shape + 1>(job, tiles, buffer, shared, place);
+    }
+}
+
+template <int shape>
+__device__ __forceinline__ void add_up_any(const Job& job, const char* buffer, Shared& shared) {
+    if constexpr (shape < SHAPES) {
+        if (job.shape == shape)
+            add_up<rows_of[shape], columns_of[shape], alternates[shape]>(job, buffer, shared);
+        else
+            add_up_any<shape + 1>(job, buffer, shared);
+    }
+}
+
+__device__ __forceinline__ void bring_all(const Job& job, Counters* counters, char* buffer,
+                                          Shared& shared) {
+    RingPlace place;
+    if (job.full.count) {
+        wait_for_count(&counters->full, FULL_COUNT);
+        bring_any<0>(job, job.full, buffer, shared, place);
+    }
+    if (job.last.count) {
+        wait_for_count(&counters->last, LAST_COUNT);
+        bring_any<0>(job, job.last, buffer, shared, place);
+    }
+    wait_for_earlier_kernels();
+    if (atomicAdd(&counters->read, 1u) == gridDim.x - 1) *counters = {};  // for the next step
+}
+
+extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
+    hopper_weights(const Job* jobs, Counters* counters) {
+    extern __shared__ __align__(128) char memory[];
+    Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHT_STAGES * STAGE_BYTES + 1024);
+    const Job job = jobs[blockIdx.x];
+    if (threadIdx.x == 0) {
+        const int arrivals = job.bias_partial ? 4 * 32 + 4 : 8;  // for all lanes of a group, or one
+        for (int stage = 0; stage < WEIGHT_STAGES; ++stage) {
+            barrier_init(&shared.filled[stage], 1);
+            barrier_init(&shared.emptied[stage], arrivals);
+        }
+        barrier_init_fence();
+    }
+    __syncthreads();
+    if (threadIdx.x >= CONSUMERS) {
+        give_registers<24>();
+        if (threadIdx.x == CONSUMERS) bring_all(job, counters, memory, shared);
+    } else {
+        take_registers<240>();
+        add_up_any<0>(job, memory, shared);
+    }
+}

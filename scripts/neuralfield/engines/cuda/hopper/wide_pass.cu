@@ -1,0 +1,233 @@
+// Forward, loss and backward of one batch, fused; twin: kernels/layers.py.
+//
+// Blocks of BLOCK_TILES tiles and one warp that brings weights. What the weight gradients need -
+// each layer's inputs and the slopes of its outputs - goes to global memory in float16, in blocks
+// of 8 points x 8 columns, which is how weight_gradients.cu reads it.
+//
+// The full rounds, in which all blocks have tiles, are counted apart from the last one: meanwhile
+// other multiprocessors begin with weight_gradients.cu. See engines/cuda/hopper/rounds.py.
+//
+// Slopes are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out of
+// float16's subnormal numbers.
+//
+// Constants: FULL_ROUNDS, LAST_BLOCKS (that have tiles in the last round), and those of
+// tile.cuh.
+#include "../dependent_launch.cuh"
+#include "batch.cuh"
+#include "derivatives.cuh"
+#include "tile.cuh"
+
+// ---- layers --------------------------------------------------------------------------------
+
+// z of a layer, in `sums` -> its values on the table; its derivatives are kept.
+template <int columns>
+__device__ __forceinline__ void activate(const Tile& tile, int layer, const float* sums) {
+    Derivatives<columns> derivatives = {};
+    const float inverse_frequency = inverse_frequencies[layer];
+    tile.table.clear();
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t pairs[4];
+        float2 z[4], value[4];
+        const ConstantPairs biases = constants_at(tile.shared.constants.bias[layer], column);
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+            const float2 bias = biases.of[pair / 2];
+            z[pair].x = sums[column / 2 + 2 * pair] + bias.x;
+            z[pair].y = sums[column / 2 + 2 * pair + 1] + bias.y;
+            value[pair] = activations<ACTIVATION>(z[pair].x, z[pair].y, inverse_frequency);
+            pairs[pair] = pack_values(value[pair].x, value[pair].y);
+        }
+        tile.table.put<columns>(column, pairs);
+        derivatives.note(column, z, value, inverse_frequency);
+        if (!derivatives.are_bits) derivatives.save(tile.kept(layer), column / 16);
+    }
+    if (derivatives.are_bits)
+#pragma unroll
+        for (int vector = 0; vector < derivatives.vectors; ++vector)
+            derivatives.save(tile.kept(layer), vector);
+    tile.table.show();
+}
+
+// Slopes of a layer's values, in `sums` -> slopes of its z on the table.
+template <int columns>
+__device__ __forceinline__ void differentiate(const Tile& tile, int layer,
+                                              const Derivatives<columns>& derivatives,
+                                              const float* sums) {
+    const float inverse_frequency = inverse_frequencies[layer];
+    tile.table.clear();
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t pairs[4];
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+            const float* sum = sums + column / 2 + 2 * pair;
+            pairs[pair] = derivatives.times(column, pair, sum[0], sum[1], inverse_frequency);
+        }
+        tile.table.put<columns>(column, pairs);
+    }
+    tile.table.show();
+}
+
+// From z of the first layer to z of the last hidden layer.
+template <typename Sums>
+__device__ __forceinline__ void forward(const Tile& tile, Sums& sums) {
+#pragma unroll 1
+    for (int layer = 1; layer < HIDDEN; ++layer) {
+        for_width_of(layer - 1, [&](auto kind) {
+            constexpr int rows = width_after[kind.value];
+            activate<rows>(tile, layer - 1, sums);
+            tile.send<rows>(tile.shared.arguments.values[layer]);
+        });
+        for_shape_of(layer, [&](auto kind) {
+            constexpr int columns = width_after[kind.value];
+            multiply<fan_in(kind.value), columns, RESIDENT, true>(sums, tile.table.tile,
+                                                                  tile.stream, tile.place);
+            forget_sums<columns / 2>(sums);
+        });
+    }
+}
+
+// From slopes of the last hidden layer's z to those of the first layer's, always on the table.
+template <typename Sums>
+__device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
+#pragma unroll 1
+    for (int layer = HIDDEN - 1; layer >= 1; --layer)
+        for_shape_of(layer, [&](auto kind) {
+            constexpr int rows = width_after[kind.value], columns = fan_in(kind.value);
+            tile.send<rows>(tile.shared.arguments.slopes[layer]);
+            Derivatives<columns> derivatives;  // on their way while the product is worked on
+            derivatives.load(tile.kept(layer - 1));
+            multiply<rows, columns, RESIDENT, true>(sums, tile.table.tile, tile.stream, tile.place);
+            differentiate(tile, layer - 1, derivatives, sums);
+        });
+}
+
+// Points of this thread as left operands.
+__device__ __forceinline__ void note_points(const Tile& tile) {
+    float high[2][3], low[2][3];
+    split_points(high, low, tile.points);
+    note_rows(tile.shared.left[tile.table.number][1], tile.table, high);
+    note_rows(tile.shared.left[tile.table.number][2], tile.table, low);
+}
+
+// Slopes of the output numbers -> slopes of the last hidden layer's z on the table, where its
+// values have been.
+__device__ __forceinline__ void output_backward(const float (&slopes)[2][CHANNELS],
+                                                const Tile& tile, const float* sums) {
+    constexpr int columns = LAST_WIDTH;
+    const int number = tile.table.number;
+    note_rows(tile.shared.left[number][0], tile.table, slopes);
+    tile.table.show();
+    add_vectors<columns, 1>(tile.table, tile.shared.left[number], tile.shared.vectors[number],
+                            CHANNELS);
+    tile.table.clear();
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t pairs[4];
+        last_slopes(pairs, column, slopes, sums, tile.shared.constants);
+        tile.table.put<columns>(column, pairs);
+    }
+    tile.table.show();
+}
+
+// ---- the kernel ----------------------------------------------------------------------------
+
+template <typename Sums>
+__device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& totals) {
+    const Shared& shared = tile.shared;
+    if constexpr (first_product == 0) {
+        encode(tile.table, tile.points, shared.constants);
+        tile.send<INPUT_WIDTH>(shared.arguments.values[0]);
+        multiply<INPUT_WIDTH, width_after[0], RESIDENT, true>(sums, tile.table.tile, tile.stream,
+                                                              tile.place);
+    } else {
+        place_coordinates(tile.table, sums, tile.points, shared.constants);
+    }
+    forget_sums<width_after[0] / 2>(sums);
+    if constexpr (HIDDEN > 1) forward(tile, sums);
+    float z[2][CHANNELS];
+    output_layer<true>(z, tile.table, sums, shared.constants);
+    float2 errors = loss_of_points(z, tile);
+    totals.loss += errors.x;
+    totals.squared_error += errors.y;
+    if (tile.table.lane % 4 == 0)
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            totals.output_bias[channel] += z[0][channel] + z[1][channel];
+    if constexpr (first_product == 1) note_points(tile);
+    output_backward(z, tile, sums);
+    if constexpr (HIDDEN > 1) backward(tile, sums);
+    if constexpr (first_product == 0)
+        tile.send<width_after[0]>(shared.arguments.slopes[0]);
+    else
+        add_vectors<width_after[0], 2>(tile.table, tile.shared.left[tile.table.number] + 1,
+                                       tile.shared.vectors[tile.table.number] + CHANNELS,
+                                       COORDINATE_VECTORS);
+}
+
+extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
+    hopper_pass(const Arguments* given) {
+    extern __shared__ __align__(128) char memory[];
+    char* tiles = memory + STAGES * STAGE_BYTES;
+    Shared& shared = *reinterpret_cast<Shared*>(tiles + BLOCK_TILES * TILE_BYTES);
+    Stream stream = {memory, shared.filled, shared.emptied};
+    if (threadIdx.x == 0) {
+        shared.arguments = *given;
+        for (int stage = 0; stage < STAGES; ++stage) {
+            barrier_init(&shared.filled[stage], 1);
+            barrier_init(&shared.emptied[stage], 4 * BLOCK_TILES);
+        }
+        barrier_init_fence();
+    }
+    float* vectors = &shared.vectors[0][0][0];
+    for (int i = threadIdx.x; i < BLOCK_TILES * VECTORS * WIDEST; i += blockDim.x)
+        vectors[i] = 0.0f;
+    __half* left = &shared.left[0][0][0][0];
+    for (int i = threadIdx.x; i < BLOCK_TILES * 3 * 8 * ROWS_PITCH; i += blockDim.x)
+        left[i] = __half(0.0f);
+    wait_for_earlier_kernels();
+    __syncthreads();
+    const Arguments& arguments = shared.arguments;
+    if (threadIdx.x < CONSUMERS) {  // while the first weights come
+        load_constants(shared.constants, arguments.parameters, arguments.frequencies,
+                       arguments.offsets, CONSUMERS);
+        named_sync<CONSUMERS>(ALL_CONSUMERS);
+    }
+    const int rounds = FULL_ROUNDS + (blockIdx.x < LAST_BLOCKS);
+    if (threadIdx.x >= CONSUMERS) {
+        give_registers<PRODUCER_REGISTERS>();
+        if (threadIdx.x == CONSUMERS) send_weights<true>(stream, arguments.weights, rounds);
+    } else {
+        take_registers<CONSUMER_REGISTERS>();
+        const int number = threadIdx.x / 128;
+        const Table table = {tiles + number * TILE_BYTES, number, int(threadIdx.x) / 32 % 4,
+                             int(threadIdx.x) % 32};
+        uint4* derivatives = arguments.derivatives +
+                             size_t(blockIdx.x) * HIDDEN * (WIDEST / 16) * CONSUMERS + threadIdx.x;
+        RingPlace place;
+        Totals totals;
+        float sums[WIDEST / 2];
+        if (number == BLOCK_TILES - 1) give_turn();  // the first of all
+        for (int round = 0; round < rounds; ++round) {
+            const int blocks = round < FULL_ROUNDS ? gridDim.x : LAST_BLOCKS;
+            const int index = round * BLOCK_TILES * gridDim.x + number * blocks + blockIdx.x;
+            if (index < TILES) {
+                Tile tile = {{index}, table, shared, stream, place, derivatives};
+                tile.fetch(arguments, table);
+                work_on(tile, sums, totals);
+            } else {
+                skip_weights<true>(stream, place);
+            }
+            if (round >= FULL_ROUNDS - 1 && table.is_first()) {
+                bulk_stores_done();
+                Counters* counters = arguments.counters;
+                count_stored(round < FULL_ROUNDS ? &counters->full : &counters->last);
+            }
+        }
+        if (number == 0) wait_for_turn();  // what the last one has given
+        note_totals(shared, totals, threadIdx.x / 32);
+        named_sync<CONSUMERS>(ALL_CONSUMERS);
+        write_partials(shared);
+    }
+}

@@ -1,0 +1,106 @@
+// Grids of trained numbers: which rows of the table a point is interpolated from, and how features
+// of points and their slopes lie in memory.
+//
+// Constants: LEVELS, GRID_LEVELS (structs GridLevel), FEATURES (numbers in a row of the table),
+// MIXED. Number `column` of row `row` is at row * ROW_STRIDE + column / 2 * PAIR_STRIDE + column % 2;
+// both strides are even.
+#pragma once
+#include "../element.cuh"
+
+struct GridLevel {
+    int resolution, start, rows;  // see fields/hashgrid.py
+    unsigned int mask;            // rows - 1 where corners share rows, else 0
+};
+
+__constant__ GridLevel grid_levels[LEVELS] = GRID_LEVELS;
+
+struct __align__(FEATURES % 4 == 0 ? 16 : FEATURES % 2 == 0 ? 8 : 4) Features {
+    float numbers[FEATURES];
+};
+
+// Along an axis: the corner of a point's cell that is nearest to the origin, and how far the point
+// is from there. Each operation is rounded, as in NumPy.
+struct Near {
+    int corner;
+    float part;
+};
+
+__device__ __forceinline__ Near near_corner(float coordinate, int resolution) {
+    const float unit = __fmul_rn(__fadd_rn(coordinate, 1.0f), 0.5f);
+    const float position = __fmul_rn(unit, float(resolution));
+    // a point on the far edge belongs to the last cell
+    const float corner = fminf(fmaxf(floorf(position), 0.0f), float(resolution - 1));
+    return {int(corner), __fsub_rn(position, corner)};
+}
+
+__device__ __forceinline__ int table_row(const GridLevel& level, int column, int line) {
+    const unsigned int hash = unsigned(column) ^ unsigned(line) * 2654435761u;
+    return level.start +
+           (level.mask ? int(hash & level.mask) : line * (level.resolution + 1) + column);
+}
+
+// Rows of the table, and weights that add up to 1.
+struct Corners {
+    int rows[4];
+    float weights[4];
+
+    __device__ __forceinline__ Corners(const GridLevel& level, Near x, Near y) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            rows[i] = table_row(level, x.corner + i % 2, y.corner + i / 2);
+            weights[i] = (i / 2 ? y.part : 1.0f - y.part) * (i % 2 ? x.part : 1.0f - x.part);
+        }
+    }
+};
+
+__device__ __forceinline__ size_t place_of(int row, int column) {
+    return size_t(row) * ROW_STRIDE + size_t(column / 2) * PAIR_STRIDE + column % 2;
+}
+
+// What a row has of one level.
+__device__ __forceinline__ Features load_features(const element* from, int row, int level) {
+    Features loaded;
+#if FEATURES % 2
+    for (int i = 0; i < FEATURES; ++i)
+        loaded.numbers[i] = float(from[place_of(row, level * FEATURES + i)]);
+#else
+#pragma unroll
+    for (int i = 0; i < FEATURES; i += 2) {
+        const element* place = from + place_of(row, level * FEATURES + i);
+#if MIXED
+        const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(place));
+#else
+        const float2 pair = *reinterpret_cast<const float2*>(place);
+#endif
+        loaded.numbers[i] = pair.x;
+        loaded.numbers[i + 1] = pair.y;
+    }
+#endif
+    return loaded;
+}
+
+__device__ __forceinline__ void store_features(element* to, int row, int level,
+                                               const Features& features) {
+    const float* numbers = features.numbers;
+#if FEATURES % 2
+    for (int i = 0; i < FEATURES; ++i)
+        to[place_of(row, level * FEATURES + i)] = to_element(numbers[i]);
+#else
+#pragma unroll
+    for (int i = 0; i < FEATURES; i += 2) {
+        element* place = to + place_of(row, level * FEATURES + i);
+#if MIXED
+        *reinterpret_cast<__half2*>(place) = saturated(numbers[i], numbers[i + 1]);
+#else
+        *reinterpret_cast<float2*>(place) = make_float2(numbers[i], numbers[i + 1]);
+#endif
+    }
+#endif
+}
+
+__device__ __forceinline__ void add_weighted(Features& sum, float weight,
+                                             const Features& features) {
+#pragma unroll
+    for (int i = 0; i < FEATURES; ++i)
+        sum.numbers[i] = fmaf(weight, features.numbers[i], sum.numbers[i]);
+}

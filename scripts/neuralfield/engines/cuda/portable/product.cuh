@@ -1,0 +1,50 @@
+// The product of the FACTORS parts of a layer's affine output. Twin: product_of_parts in ops.py.
+//
+// Constants: FACTORS, MIXED. Parts lie side by side in a row, each with as many columns as the
+// product.
+#pragma once
+
+#include "../element.cuh"
+
+// A group of products, and their factors where these are kept; `factors` and `values` are where the
+// group of the first part, and that of the products, go.
+__device__ __forceinline__ void put_product(const float (&z)[FACTORS][GROUP], element* values,
+                                            element* factors, int stride) {
+    float product[GROUP];
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) product[i] = z[0][i];
+#pragma unroll
+    for (int part = 1; part < FACTORS; ++part)
+#pragma unroll
+        for (int i = 0; i < GROUP; ++i) product[i] *= z[part][i];
+    store_group(values, product);
+    if (!factors) return;
+#pragma unroll
+    for (int part = 0; part < FACTORS; ++part) store_group(factors + part * stride, z[part]);
+}
+
+// Slopes of a group of products -> slopes of their factors: times all other factors.
+__device__ __forceinline__ void put_slopes_of_factors(const float (&slope)[GROUP],
+                                                      const element* factors, element* slopes,
+                                                      int stride) {
+    float factor[FACTORS][GROUP], before[FACTORS][GROUP], after[GROUP];
+#pragma unroll
+    for (int part = 0; part < FACTORS; ++part) {
+        load_group<true>(factors + part * stride, factor[part]);
+#pragma unroll
+        for (int i = 0; i < GROUP; ++i)
+            before[part][i] = part ? before[part - 1][i] * factor[part - 1][i] : 1.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) after[i] = slope[i];
+#pragma unroll
+    for (int part = FACTORS - 1; part >= 0; --part) {
+        float own[GROUP];
+#pragma unroll
+        for (int i = 0; i < GROUP; ++i) {
+            own[i] = before[part][i] * after[i];
+            after[i] *= factor[part][i];
+        }
+        store_group(slopes + part * stride, own);
+    }
+}

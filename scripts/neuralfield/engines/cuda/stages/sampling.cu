@@ -1,0 +1,223 @@
+// Which pixels a step looks at, and at which points of them. Twins: sampling.py (Batches,
+// Footprint), coordinates.py, fields/network.py (CornerBias).
+//
+// Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SAMPLING (0 all pixels in order, 1 random
+// order, 2 by density), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK, THREADS.
+//
+// A block draws the pixels of TILES_PER_BLOCK tiles, a thread each, and then their points: two
+// neighbours of a group are a thread's, as they share a random draw. Arithmetic is rounded step by
+// step, as array libraries do it: contracted multiply-adds would change last bits.
+#include "../random_order.cuh"
+
+#define PIXEL_COUNT (WIDTH * HEIGHT)
+#define BLOCK_PIXELS (TILES_PER_BLOCK * TILE_PIXELS)
+#define DRAWS_0 ((GROUP_0_POINTS + 1) / 2)  // for a pixel's first group of points, and for both
+#define DRAWS (DRAWS_0 + (POINTS - GROUP_0_POINTS + 1) / 2)
+#define PIXELS_AT_ONCE (THREADS / DRAWS)
+#define STREAM_JITTER 1u
+#define STREAM_DENSITY 2u
+
+// a / count; by a power of two a product gives the same bits sooner.
+template <int count>
+__device__ __forceinline__ double quotient(double a) {
+    return (count & (count - 1)) == 0 ? __dmul_rn(a, 1.0 / count) : __ddiv_rn(a, double(count));
+}
+
+__device__ int pixel_of_slot(int slot, long long step, const double* __restrict__ cumulative,
+                             const int* __restrict__ part_starts, unsigned long long seed) {
+#if SAMPLING == 0
+    return slot;
+#elif SAMPLING == 1
+    return sample_in_random_order(slot, step, PIXELS, PIXEL_COUNT, HALF_BITS, seed);
+#else
+    // one draw from each of PIXELS equal parts of the density
+    Words words = philox({(unsigned int)slot, 0u, (unsigned int)step, STREAM_DENSITY}, seed);
+    double sought = quotient<PIXELS>(__dadd_rn(double(slot), double(uniform(words.w0))));
+    int low = part_starts[slot], high = part_starts[slot + 1];
+    // the first place whose sum is above what is sought
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (cumulative[middle] <= sought)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return min(low, PIXEL_COUNT - 1);
+#endif
+}
+
+// The centre of pixel `index` of `count` along a side of half this length.
+template <int count>
+__device__ __forceinline__ float axis_centre(int index, double half_side) {
+    double fraction = quotient<count>(double(index) + 0.5);
+    return float(__dmul_rn(2.0 * fraction - 1.0, half_side));
+}
+
+// u or v of the original network's inputs.
+__device__ __forceinline__ float corner_input(float coordinate, int side) {
+    const int longer = WIDTH > HEIGHT ? WIDTH : HEIGHT;
+    float index = __fadd_rn(__fmul_rn(coordinate, float(longer)), float(side - 1)) * 0.5f;
+    return __fdiv_rn(index, float(side > 1 ? side - 1 : 1));
+}
+
+// A pixel of the batch that has been drawn.
+struct Pixel {
+    int index;
+    float2 centre;
+
+    __device__ __forceinline__ static Pixel of(int index) {
+        const double longer = WIDTH > HEIGHT ? WIDTH : HEIGHT;
+        return {index, make_float2(axis_centre<WIDTH>(index % WIDTH, double(WIDTH) / longer),
+                                   axis_centre<HEIGHT>(index / WIDTH, double(HEIGHT) / longer))};
+    }
+};
+
+// The points of a draw: two neighbours of a group, or its last.
+struct Draw {
+    int number, group;
+    int first, members;  // in the group
+
+    __device__ __forceinline__ static Draw of(int number) {
+        const int group = number >= DRAWS_0;
+        return {number, group, 2 * (number - group * DRAWS_0),
+                group ? POINTS - GROUP_0_POINTS : GROUP_0_POINTS};
+    }
+
+    __device__ __forceinline__ int count() const { return min(members - first, 2); }
+};
+
+#if FOOTPRINT
+// Of a group's points.
+__device__ __forceinline__ double share_of_group(double points, int group) {
+    return group ? quotient<POINTS - GROUP_0_POINTS>(points) : quotient<GROUP_0_POINTS>(points);
+}
+
+// The rows of the points of a draw, whose group begins at the number `group_first` of the points
+// that a block works on: point k is in the row that the k-th smallest key belongs to.
+__device__ __forceinline__ void find_rows(int (&rows)[2], const unsigned int (&keys)[2],
+                                          const Draw& draw, int group_first, bool is_valid) {
+    if constexpr (GROUP_0_POINTS <= 2) {
+        rows[0] = draw.members > 1 && keys[1] < keys[0];
+        rows[1] = 1 - rows[0];
+    } else {
+        __shared__ unsigned short all_keys[2 * THREADS];
+        __shared__ unsigned char row_of[2 * THREADS];
+        const int own = group_first + draw.first, count = is_valid ? draw.count() : 0;
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            if (i < count) all_keys[own + i] = keys[i];
+        __syncthreads();
+        int smaller[2] = {};
+#pragma unroll 1
+        for (int other = 0; other < draw.members && is_valid; ++other) {
+            const unsigned int its = all_keys[group_first + other];
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+                smaller[i] += its < keys[i] || (its == keys[i] && other < draw.first + i);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            if (i < count) row_of[group_first + smaller[i]] = draw.first + i;
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            if (i < count) rows[i] = row_of[own + i];
+    }
+}
+
+// Each group of points is a Latin hypercube: point k is in column k. All threads of a block come
+// here together.
+__device__ __forceinline__ void spread(float2 (&points)[2], const Pixel& pixel, const Draw& draw,
+                                       int group_first, bool is_valid, long long step,
+                                       unsigned long long seed) {
+    const Words words = philox(
+        {(unsigned int)pixel.index, (unsigned int)draw.number, (unsigned int)step, STREAM_JITTER},
+        seed);
+    const unsigned int across[2] = {words.w0, words.w2}, down[2] = {words.w1, words.w3};
+    unsigned int keys[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) keys[i] = (across[i] & 255u) << 8 | (down[i] & 255u);
+    int rows[2] = {};
+    find_rows(rows, keys, draw, group_first, is_valid);
+    const double side = 2.0 / (WIDTH > HEIGHT ? WIDTH : HEIGHT);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        double column_place =
+            share_of_group(double(draw.first + i) + uniform(across[i]), draw.group);
+        double row_place = share_of_group(double(rows[i]) + uniform(down[i]), draw.group);
+        points[i].x =
+            float(__dadd_rn(double(pixel.centre.x), __dmul_rn(__dsub_rn(column_place, 0.5), side)));
+        points[i].y =
+            float(__dadd_rn(double(pixel.centre.y), __dmul_rn(__dsub_rn(row_place, 0.5), side)));
+    }
+}
+#endif
+
+// The points of a block's pixels; rows without one are zeros.
+__device__ __forceinline__ void sample_points(const Pixel* pixels, int first_tile, long long step,
+                                              float2* __restrict__ inputs,
+                                              unsigned long long seed) {
+    const int local = threadIdx.x / DRAWS;
+    const Draw draw = Draw::of(threadIdx.x % DRAWS);
+    const int first_point = draw.group * GROUP_0_POINTS;
+#pragma unroll 1
+    for (int first = 0; first < BLOCK_PIXELS; first += PIXELS_AT_ONCE) {
+        const int slot = first + local, tile = first_tile + slot / TILE_PIXELS;
+        const bool has_rows = local < PIXELS_AT_ONCE && slot < BLOCK_PIXELS && tile < TILES;
+        const bool is_valid = has_rows && first_tile * TILE_PIXELS + slot < PIXELS;
+        const Pixel pixel = is_valid ? pixels[slot] : Pixel();
+        float2 points[2] = {pixel.centre, pixel.centre};
+#if FOOTPRINT
+        spread(points, pixel, draw, local * POINTS + first_point, is_valid, step, seed);
+#endif
+        if (!has_rows) continue;
+        float2* rows = inputs + (long long)tile * TILE_ROWS + slot % TILE_PIXELS * POINTS;
+        for (int i = 0; i < draw.count(); ++i) {
+            float2 point = points[i];
+#if ENCODING == 1
+            point = make_float2(corner_input(point.x, WIDTH), corner_input(point.y, HEIGHT));
+#endif
+            rows[first_point + draw.first + i] = is_valid ? point : make_float2(0.0f, 0.0f);
+        }
+    }
+    constexpr int used = TILE_PIXELS * POINTS;
+    if constexpr (used < TILE_ROWS)
+        for (int i = threadIdx.x; i < TILES_PER_BLOCK * TILE_ROWS; i += THREADS)
+            if (i % TILE_ROWS >= used && first_tile + i / TILE_ROWS < TILES)
+                inputs[(long long)first_tile * TILE_ROWS + i] = make_float2(0.0f, 0.0f);
+}
+
+// The rows of a block's tiles, for the step after `step` finished ones.
+__device__ __forceinline__ void sample_rows(long long step, const double* __restrict__ cumulative,
+                                            const int* __restrict__ part_starts,
+                                            const float* __restrict__ values,
+                                            float2* __restrict__ inputs,
+                                            float* __restrict__ targets,
+                                            float* __restrict__ weights, unsigned long long seed) {
+    __shared__ Pixel pixels[BLOCK_PIXELS];
+    const int first_tile = blockIdx.x * TILES_PER_BLOCK, first_slot = first_tile * TILE_PIXELS;
+    for (int i = threadIdx.x; i < BLOCK_PIXELS; i += THREADS) {
+        const int slot = first_slot + i;
+        if (slot >= PIXELS) break;
+        const int pixel = pixel_of_slot(slot, step, cumulative, part_starts, seed);
+        pixels[i] = Pixel::of(pixel);
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            targets[(long long)slot * CHANNELS + channel] =
+                values[(long long)pixel * CHANNELS + channel];
+#if WEIGHTED
+        double before = pixel > 0 ? cumulative[pixel - 1] : 0.0;
+        double share = __dsub_rn(cumulative[pixel], before);
+        weights[slot] = float(__ddiv_rn(1.0, __dmul_rn(double(PIXEL_COUNT), share)));
+#endif
+    }
+    __syncthreads();
+    sample_points(pixels, first_tile, step, inputs, seed);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sample(const long long* __restrict__ step_taken, const double* __restrict__ cumulative,
+           const int* __restrict__ part_starts, const float* __restrict__ values,
+           float2* __restrict__ inputs, float* __restrict__ targets, float* __restrict__ weights,
+           unsigned long long seed) {
+    sample_rows(*step_taken, cumulative, part_starts, values, inputs, targets, weights, seed);
+}

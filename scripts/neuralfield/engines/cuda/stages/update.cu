@@ -1,0 +1,308 @@
+// The end of a step: partial gradients are added up in a fixed order and move the parameters.
+// Twins: optimizers.py, schedules.py.
+//
+// Constants: BLOCKS (of parameters), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1,
+// BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, LOSS_PARTS, CLIPPED (gradients are no longer
+// than CLIP_NORM), MUON (hidden matrices get a direction here, with MUON_MOMENTUM and
+// ONE_MINUS_MUON_MOMENTUM, and are moved by muon.cu).
+//
+// A block adds up 128 neighbouring elements (32 where they cannot be loaded four at a time): its
+// 8 warps take every 8th part each, so that many loads are on their way at once.
+
+#include "../dependent_launch.cuh"
+#include "step_scalars.cuh"
+#include "../weight_blocks.cuh"
+
+#define WARPS 8
+#define THREADS (32 * WARPS)
+
+// What one block of parameters has to do.
+struct Work {
+    const float* partials;
+    float* direction;            // of a hidden matrix under Muon, else null
+    __half *forward, *backward;  // of a weight: copies for matrix products, or null
+    int parts, part_stride, row_stride, columns;
+    int first, size;  // elements of this tensor: where the block begins, how many there are
+    int parameter_offset, moment2_offset;  // of the tensor
+    int is_vector;                         // four elements at a time
+    float scale;
+    float copy_factor;
+};
+
+struct Schedule {
+    double learning_rate, minimum_learning_rate;
+    long long period, warmup_steps;
+    long long kind;  // 0 constant, 1 cosine, 2 exponential
+};
+
+// Not inlined: all kernels that call it get the same bits.
+__device__ __noinline__ Scalars scalars_of(long long step, const Schedule& schedule) {
+    double rate = schedule.learning_rate;
+    const long long place = step < schedule.period ? step : schedule.period;
+    if (schedule.kind == 1) {
+        const double pi = 3.141592653589793;
+        double cosine = 0.5 * (1.0 + cos(pi * double(place) / double(schedule.period)));
+        rate = schedule.minimum_learning_rate +
+               (schedule.learning_rate - schedule.minimum_learning_rate) * cosine;
+    } else if (schedule.kind == 2) {
+        rate *= pow(schedule.minimum_learning_rate / rate, double(place) / double(schedule.period));
+    }
+    if (step < schedule.warmup_steps) rate *= double(step + 1) / double(schedule.warmup_steps);
+#if ADAM
+    double count = double(step + 1);
+    return {float(rate / (1.0 - pow(BETA1, count))), float(1.0 / sqrt(1.0 - pow(BETA2, count))),
+            float(rate)};
+#else
+    return {float(rate), 1.0f, float(rate)};
+#endif
+}
+
+// Sets the number of finished steps, and what the next one needs.
+extern "C" __global__ void set_step(long long first_step, long long* step, Scalars* scalars,
+                                    const Schedule* schedule) {
+    *step = first_step;
+    scalars[first_step & 1] = scalars_of(first_step, *schedule);
+}
+
+__device__ __forceinline__ void add_to(float& sum, float number) { sum += number; }
+__device__ __forceinline__ void add_to(float4& sum, float4 number) {
+    sum.x += number.x;
+    sum.y += number.y;
+    sum.z += number.z;
+    sum.w += number.w;
+}
+
+// Adds COUNT parts, every WARPS-th. All are loaded before the first is added, and none under a
+// condition, so that all are on their way at once: beyond the last part the last is loaded again.
+template <int COUNT, typename Number>
+__device__ __forceinline__ void add_parts(Number& sum, const float* __restrict__ at, int part,
+                                          int parts, int part_stride) {
+    Number loaded[COUNT];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        int its = min(part + i * WARPS, parts - 1);
+        loaded[i] = *(const Number*)(at + (long long)its * part_stride);
+    }
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i)
+        if (part + i * WARPS < parts) add_to(sum, loaded[i]);
+}
+
+// The sum of this warp's parts of one element, or of four.
+template <typename Number>
+__device__ __forceinline__ Number sum_of_parts(const float* __restrict__ at, int parts,
+                                               int part_stride) {
+    Number sum = {};
+    int part = threadIdx.x / 32;
+    for (; part < parts; part += 4 * WARPS) add_parts<4>(sum, at, part, parts, part_stride);
+    return sum;
+}
+
+// The gradient of this thread's element, which its block's warps add up together.
+__device__ __forceinline__ float summed_gradient(const Work& work) {
+    __shared__ __align__(16) float sums[WARPS][128];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int per_load = work.is_vector ? 4 : 1, element = work.first + lane * per_load;
+    if (element < work.size) {
+        const int row = element / work.columns, column = element - row * work.columns;
+        const float* at = work.partials + (long long)row * work.row_stride + column;
+        if (work.is_vector)
+            *(float4*)&sums[warp][4 * lane] =
+                sum_of_parts<float4>(at, work.parts, work.part_stride);
+        else
+            sums[warp][lane] = sum_of_parts<float>(at, work.parts, work.part_stride);
+    }
+    __syncthreads();
+    float sum = 0.0f;
+    if (threadIdx.x < 128)
+#pragma unroll
+        for (int part = 0; part < WARPS; ++part) sum += sums[part][threadIdx.x];
+    return work.scale * sum;
+}
+
+// The place of this thread's element in its tensor; -1: it has none.
+__device__ __forceinline__ int own_element(const Work& work) {
+    const int own = work.first + threadIdx.x;
+    return threadIdx.x < (work.is_vector ? 128 : 32) && own < work.size ? own : -1;
+}
+
+// The sum over the block, in a fixed order; all threads get it.
+template <typename Number>
+__device__ __forceinline__ Number block_sum(Number number) {
+    __shared__ Number of_warps[WARPS];
+    for (int distance = 16; distance > 0; distance /= 2)
+        number += __shfl_xor_sync(~0u, number, distance);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = number;
+    __syncthreads();
+    number = 0;
+    for (int warp = 0; warp < WARPS; ++warp) number += of_warps[warp];
+    return number;
+}
+
+// Before `update` where gradients are clipped: the gradients, and the factor that shortens them.
+// The block that ends last adds up the squares of all blocks, in their order. Grid: (BLOCKS,).
+#if CLIPPED
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sum_gradients(const Work* __restrict__ works, float* __restrict__ gradients, double* squares,
+                  float* clip_factor, unsigned int* blocks_done) {
+    __shared__ bool is_last;
+    const Work work = works[blockIdx.x];
+    const int own = own_element(work);
+    const float gradient = summed_gradient(work);
+    if (own >= 0) gradients[work.parameter_offset + own] = gradient;
+    const double square = block_sum(own >= 0 ? double(gradient) * double(gradient) : 0.0);
+    if (threadIdx.x == 0) {
+        squares[blockIdx.x] = square;
+        __threadfence();
+        is_last = atomicAdd(blocks_done, 1u) == BLOCKS - 1;
+    }
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    double sum = 0.0;
+    for (int block = threadIdx.x; block < BLOCKS; block += THREADS) sum += __ldcg(squares + block);
+    const double norm = sqrt(block_sum(sum));
+    if (threadIdx.x == 0) {
+        *clip_factor = norm <= CLIP_NORM ? 1.0f : float(CLIP_NORM / norm);  // a NaN stays one
+        *blocks_done = 0;
+    }
+}
+#endif
+
+// The column sums of the loss's parts are added to the totals, by a block of its own.
+__device__ void add_totals(const double* __restrict__ loss_partials, double* totals) {
+    __shared__ double sums[2][THREADS];
+    double loss = 0.0, squared_error = 0.0;
+    for (int part = threadIdx.x; part < LOSS_PARTS; part += THREADS) {
+        loss += __ldcg(loss_partials + 2 * part);
+        squared_error += __ldcg(loss_partials + 2 * part + 1);
+    }
+    sums[0][threadIdx.x] = loss;
+    sums[1][threadIdx.x] = squared_error;
+    for (int width = THREADS / 2; width > 0; width /= 2) {
+        __syncthreads();
+        if (threadIdx.x < width)
+            for (int column = 0; column < 2; ++column)
+                sums[column][threadIdx.x] += sums[column][threadIdx.x + width];
+    }
+    if (threadIdx.x == 0) {
+        totals[0] += sums[0][0];
+        totals[1] += sums[1][0];
+    }
+}
+
+// A parameter and what the optimizer keeps for it: 0 to 2 moments.
+struct Element {
+    float parameter, moment1, moment2;
+};
+
+// Which products are contracted with sums is said, so that every kernel gets the same bits.
+__device__ __forceinline__ void move(Element& element, float gradient, Scalars now) {
+#if ADAM
+    element.moment1 =
+        fmaf(float(ONE_MINUS_BETA1), gradient, __fmul_rn(element.moment1, float(BETA1)));
+    element.moment2 = fmaf(__fmul_rn(float(ONE_MINUS_BETA2), gradient), gradient,
+                           __fmul_rn(element.moment2, float(BETA2)));
+    float scale = fmaf(sqrtf(element.moment2), now.inverse_correction2, float(EPSILON));
+    element.parameter -= __fmul_rn(now.rate, element.moment1) / scale;
+#elif HAS_MOMENTUM
+    element.moment1 = __fadd_rn(__fmul_rn(element.moment1, float(MOMENTUM)), gradient);
+    element.parameter = fmaf(-now.rate, element.moment1, element.parameter);
+#else
+    element.parameter = fmaf(-now.rate, gradient, element.parameter);
+#endif
+}
+
+// The direction of a hidden matrix under Muon, which is still to be orthogonalised.
+__device__ __forceinline__ float turn(Element& element, float gradient) {
+#if MUON
+    const float kept = float(MUON_MOMENTUM), fresh = float(ONE_MINUS_MUON_MOMENTUM) * gradient;
+    element.moment1 = kept * element.moment1 + fresh;
+    return kept * element.moment1 + fresh;
+#else
+    return 0.0f;
+#endif
+}
+
+// Where the parameters are, and what the optimizer keeps for them.
+struct Elements {
+    float *parameters, *moments1, *moments2;
+
+    __device__ __forceinline__ Element load(const Work& work, int own, bool is_hidden) const {
+        const int at = work.parameter_offset + own;
+        Element element = {};
+        if (!is_hidden) element.parameter = __ldcg(parameters + at);
+        if (ADAM || HAS_MOMENTUM) element.moment1 = __ldcg(moments1 + at);
+        if (ADAM && !is_hidden) element.moment2 = __ldcg(moments2 + work.moment2_offset + own);
+        return element;
+    }
+
+    // With the copies for matrix products.
+    __device__ __forceinline__ void store(const Work& work, int own, const Element& element) const {
+        const int at = work.parameter_offset + own;
+        parameters[at] = element.parameter;
+        if (ADAM || HAS_MOMENTUM) moments1[at] = element.moment1;
+        if (ADAM) moments2[work.moment2_offset + own] = element.moment2;
+        if (work.forward)
+            place_weight(work.copy_factor * element.parameter, own / work.columns,
+                         own % work.columns, work.size / work.columns, work.columns, work.forward,
+                         work.backward);
+    }
+};
+
+// Block 0 adds up the loss; the BLOCKS others move parameters. What only the update before has
+// changed is read before the wait. All read the same step: the last block that has read it counts
+// it, and the order in which blocks come decides nothing else. Many blocks at once: most of a
+// block's time is spent waiting.
+extern "C" __global__ void __launch_bounds__(THREADS, 6)
+    update(const Work* __restrict__ works, float* __restrict__ parameters,
+           float* __restrict__ moments1, float* __restrict__ moments2,
+           const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
+           const Schedule* schedule, long long* step_taken, unsigned int* blocks_done,
+           const float* __restrict__ gradients, const float* clip_factor,
+           float* __restrict__ direction_squares) {
+    const long long step = __ldcg(step_taken);
+    unsigned int earlier_readers = 0;
+    if (blockIdx.x == 0) {
+        // the next step's scalars, which take long: nobody reads them in this one
+        if (threadIdx.x == 0) scalars[(step + 1) & 1] = scalars_of(step + 1, *schedule);
+        wait_for_earlier_kernels();
+        if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);
+        add_totals(loss_partials, totals);
+    } else {
+        const Elements elements = {parameters, moments1, moments2};
+        const Work work = works[blockIdx.x - 1];
+        const int own = own_element(work);
+        const bool has_own = own >= 0, is_hidden = MUON && work.direction;
+        Element mine = {};
+        if (has_own) mine = elements.load(work, own, is_hidden);
+        const Scalars now = load_scalars(scalars + (step & 1));
+        wait_for_earlier_kernels();
+#if CLIPPED
+        const float gradient =
+            has_own ? *clip_factor * gradients[work.parameter_offset + own] : 0.0f;
+        __syncthreads();
+#else
+        const float gradient = summed_gradient(work);
+#endif
+        // all threads have passed a barrier since they read the step
+        if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);
+        if (is_hidden) {
+            const float direction = has_own ? turn(mine, gradient) : 0.0f;
+            const float square = block_sum(direction * direction);
+            if (has_own) {
+                moments1[work.parameter_offset + own] = mine.moment1;
+                work.direction[own] = direction;
+            }
+            if (threadIdx.x == 0) direction_squares[blockIdx.x - 1] = square;
+        } else if (has_own) {
+            move(mine, gradient, now);
+            elements.store(work, own, mine);
+        }
+    }
+    if (threadIdx.x == 0 && earlier_readers == gridDim.x - 1) {
+        *step_taken = step + 1;
+        *blocks_done = 0;
+    }
+}

@@ -1,0 +1,199 @@
+"""What kernels are compiled for: a network's shape and a batch's, as plain numbers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from neuralfield.engines.complex_layers import ComplexTensor
+
+TILE_ROWS = 64
+"""Rows of the tiles that batches come in: a whole number of pixels with all their points."""
+
+ENCODINGS = ("identity", "corners", "fourier", "hashgrid", "chebyshev")
+ACTIVATIONS = (
+    *("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian"),
+    *("product", "gabor"),
+)
+OUTPUTS = ("linear", "sigmoid")
+LOSSES = ("mse", "binary_cross_entropy", "huber")
+"""What kernels have code for; they know each by its place in its list."""
+
+FOR_CARDS_ONLY = ("chebyshev", "product", "gabor")
+"""Those among them that kernels for processors have no code for."""
+
+ACTIVATIONS_WITH_SLOPES = ("sine", "variable sine", "gaussian", "gabor")
+"""Whose slopes do not follow from their values, and are kept too."""
+
+MIXED_GRADIENT_SCALE = 1024.0
+"""Factor on slopes of the loss while they are stored as fp16: keeps small ones above its smallest
+number. A power of two, so that it rounds nothing."""
+
+_MOST_WAVES = 4
+"""Frequency of a wavelet over its scale, in 16 bits. At the most it is e ** (4 ** 2 / 4) then:
+where imaginary parts are negative, the wave grows before the bell ends it."""
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """One layer.
+
+    Attributes
+    ----------
+    fan_in, fan_out : int
+    has_bias : bool
+    activation : str or None
+        The name of a `Nonlinearity`; None: the last layer.
+    frequency : float
+        Factor on the affine output, before the activation.
+    factors : int
+        Equal parts of the affine output, one after another, that the activation ``product``
+        multiplies; 1 for others.
+    wavelet_scale : float
+        How narrow a wavelet is.
+    """
+
+    fan_in: int
+    fan_out: int
+    has_bias: bool
+    activation: str | None
+    frequency: float
+    factors: int = 1
+    wavelet_scale: float = 0.0
+
+    @property
+    def values_out(self) -> int:
+        """Values after the activation."""
+        return self.fan_out // self.factors
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """A network, as far as kernels have to know it.
+
+    Attributes
+    ----------
+    encoding : str
+        Of the two inputs: ``identity`` as they are, ``corners`` with a one before them, ``fourier``
+        as sines and cosines, ``chebyshev`` with polynomials after these, ``hashgrid`` as features
+        of grids; the class's name for others.
+    layers : tuple of LayerPlan
+    output : {"linear", "sigmoid"}
+    steepness : float
+    parameter_names : tuple of str
+        In the order in which parameters lie in memory.
+    levels : tuple of (int, int, int)
+        Of a hash grid, see `portable.grids`; its table is the first parameter.
+    complex_tensors : tuple of ComplexTensor
+        Of a network of complex numbers: its weights and biases. All else tells of the real network
+        that does the same.
+    """
+
+    encoding: str
+    layers: tuple[LayerPlan, ...]
+    output: str
+    steepness: float
+    parameter_names: tuple[str, ...]
+    levels: tuple[tuple[int, int, int], ...] = ()
+    complex_tensors: tuple[ComplexTensor, ...] = ()
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the first layer is given more than a point's coordinates."""
+        return self.encoding in ("fourier", "hashgrid", "chebyshev")
+
+    @property
+    def table_shape(self) -> tuple[int, int]:
+        """Of a hash grid: rows, and features of a row."""
+        _, start, rows = self.levels[-1]
+        return start + rows, self.layers[0].fan_in // len(self.levels)
+
+    @property
+    def unknown_part(self) -> str | None:
+        """A part that kernels have no code for; None: they have it for all."""
+        used = [
+            ("encoding", self.encoding, ENCODINGS),
+            *(("activation", layer.activation, ACTIVATIONS) for layer in self.layers[:-1]),
+            ("output", self.output, OUTPUTS),
+        ]
+        return next((f"the {kind} {part}" for kind, part, known in used if part not in known), None)
+
+    @property
+    def reason_against_mixed(self) -> str | None:
+        """Why it cannot be computed in 16 bits; None: it can."""
+        hidden = self.layers[:-1]
+        if any(_MOST_WAVES * h.wavelet_scale < h.frequency for h in hidden if h.wavelet_scale):
+            return f"wavelets of a frequency above {_MOST_WAVES} times their scale in 16 bits"
+        return None
+
+    def constants(self) -> dict[str, Any]:
+        """For the source of a kernel."""
+        return {
+            "ENCODING": ENCODINGS.index(self.encoding),
+            "OUTPUT_SIGMOID": OUTPUTS.index(self.output),
+            "STEEPNESS": float(self.steepness),
+            "WAVELET_SCALE": float(self.layers[0].wavelet_scale),
+        }
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """A batch: how many pixels, how many points each, and what is asked of them.
+
+    Rows come in tiles of 64. Row r of tile t belongs to slot ``t * tile_pixels + r // points``
+    (a slot is a pixel's place in the batch) and is that pixel's point ``r % points``; it is valid
+    if ``r < tile_pixels * points`` and the slot is below `pixels`.
+
+    Attributes
+    ----------
+    pixels : int
+        Slots: pixels in each batch.
+    points : int
+        Points a pixel, 1 to 64.
+    footprint : bool
+        Whether the points are two groups that estimate a pixel's mean; the first is the larger.
+    loss : {"mse", "binary_cross_entropy", "huber"}
+    huber_delta : float
+    channels : int
+    weighted : bool
+        Whether a slot's squared error has a weight.
+    picture : (int, int) or None
+        Width and height in pixels, where every batch is the centres of all pixels, in order.
+    """
+
+    pixels: int
+    points: int
+    footprint: bool
+    loss: str
+    huber_delta: float
+    channels: int
+    weighted: bool
+    picture: tuple[int, int] | None = None
+
+    @property
+    def tile_pixels(self) -> int:
+        """Slots of each tile."""
+        return TILE_ROWS // self.points
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of the batch."""
+        return -(-self.pixels // self.tile_pixels)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the batch, the invalid ones too."""
+        return TILE_ROWS * self.tiles
+
+    def constants(self) -> dict[str, Any]:
+        """For the source of a kernel."""
+        return {
+            "PIXELS": self.pixels,
+            "POINTS": self.points,
+            "GROUP_0_POINTS": (self.points + 1) // 2,
+            "FOOTPRINT": int(self.footprint),
+            "TILE_PIXELS": self.tile_pixels,
+            "TILES": self.tiles,
+            "LOSS": LOSSES.index(self.loss),
+            "HUBER_DELTA": float(self.huber_delta),
+            "CHANNELS": self.channels,
+            "WEIGHTED": int(self.weighted),
+        }

@@ -1,0 +1,254 @@
+"""What all coordinate networks share: coordinates -> encoding -> layers -> a value in [0, 1]."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+
+from neuralfield.nn import ops
+from neuralfield.nn.layers import Layer, Nonlinearity
+from neuralfield.nn.network import Network
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.device import Array, Device, namespace_of
+from neuralfield.system.errors import ConfigError
+
+_SIGMOID_MARGIN = 1e-6
+
+
+class Encoding(Protocol):
+    """From positions to what the first layer is given."""
+
+    @property
+    def size(self) -> int:
+        """Values out, for each position."""
+        ...
+
+    @property
+    def working_values(self) -> int:
+        """Numbers that are in memory for each position while it is worked on, about."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Tensor]:
+        """What of it is trained."""
+        ...
+
+    @property
+    def buffers(self) -> dict[str, Array]:
+        """What is drawn once and not trained, by the names of its attributes."""
+        ...
+
+    def __call__(self, coordinates: Array) -> Array | Tensor:
+        """An array; a tensor where something is trained."""
+        ...
+
+
+class Fixed:
+    """An encoding of which nothing is trained; what has to be saved is for those that draw it."""
+
+    working_values: int = 0
+
+    @property
+    def parameters(self) -> Mapping[str, Tensor]:
+        """None."""
+        return {}
+
+    @property
+    def buffers(self) -> dict[str, Array]:
+        """None."""
+        return {}
+
+
+@dataclass
+class Identity(Fixed):
+    """The coordinates themselves."""
+
+    size = 2
+
+    def __call__(self, coordinates: Array) -> Array:
+        return coordinates
+
+
+@dataclass
+class CornerBias(Fixed):
+    """[1, u, v] with u = column / (width - 1), v = row / (height - 1) of the training picture.
+
+    The inputs of the original lion-cub network: corners instead of centres, and a column of ones
+    in place of a bias. Tied to the training size, so that it is one function of position too.
+    """
+
+    width: int
+    height: int
+    size = 3
+
+    def __call__(self, coordinates: Array) -> Array:
+        xp = namespace_of(coordinates)
+        inputs = xp.ones((coordinates.shape[0], 3), dtype=coordinates.dtype)
+        for axis in range(2):
+            inputs[:, axis + 1] = self.along(axis, coordinates[:, axis])
+        return inputs
+
+    def along(self, axis: int, positions: Array) -> Array:
+        """u of positions x (`axis` 0), or v of positions y (1)."""
+        side, longer = (self.width, self.height)[axis], max(self.width, self.height)
+        return (positions * longer + (side - 1)) / 2 / max(side - 1, 1)
+
+
+@dataclass
+class FourierFeatures(Fixed):
+    """[sin(2 pi B p), cos(2 pi B p)] (Tancik et al. 2020, equation 5).
+
+    Attributes
+    ----------
+    frequencies : array, shape (2, count)
+        B, in cycles for each unit of coordinate; fixed, not trained.
+    """
+
+    frequencies: Array
+
+    @property
+    def size(self) -> int:
+        """Values out."""
+        return 2 * self.frequencies.shape[1]
+
+    @property
+    def buffers(self) -> dict[str, Array]:
+        """B: the network is lost without it."""
+        return {"frequencies": self.frequencies}
+
+    def __call__(self, coordinates: Array) -> Array:
+        xp = namespace_of(coordinates)
+        # the phase is the one place where rounding would be heard: sums of large products
+        phase = coordinates.dtype.type(2 * math.pi) * (coordinates @ self.frequencies)
+        return xp.concatenate([xp.sin(phase), xp.cos(phase)], axis=1)
+
+
+@dataclass(frozen=True)
+class Output:
+    """From the last layer's number z to a value.
+
+    Attributes
+    ----------
+    name : {"linear", "sigmoid"}
+        ``linear`` is (1 + z) / 2, so that z = +-1 are white and black; ``sigmoid`` is
+        1 / (1 + exp(-steepness * z)), which keeps line art black and white.
+    steepness : float
+    """
+
+    name: str
+    steepness: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.name not in ("linear", "sigmoid"):
+            raise ConfigError("fields: output", repr(self.name), "linear or sigmoid")
+
+    def inverse(self, values: np.ndarray) -> np.ndarray:
+        """Numbers z that give these values; a sigmoid's stay 1e-6 away from 0 and 1."""
+        values = np.asarray(values, np.float64)
+        if self.name == "sigmoid":
+            inside = np.clip(values, _SIGMOID_MARGIN, 1 - _SIGMOID_MARGIN)
+            return np.log(inside / (1 - inside)) / self.steepness
+        return 2 * values - 1
+
+    def __call__(self, z: Tensor) -> Tensor:
+        if self.name == "sigmoid":
+            return ops.sigmoid(z, self.steepness)
+        return ops.add(ops.multiply(z, 0.5), 0.5)
+
+
+class CoordinateNetwork(Network[Layer]):
+    """A picture as a function: positions in, values out.
+
+    Parameters
+    ----------
+    encoding : Encoding
+    layers : sequence of Layer
+    activations : sequence of Nonlinearity
+        One after each layer but the last.
+    output : Output
+    """
+
+    def __init__(
+        self,
+        encoding: Encoding,
+        layers: Sequence[Layer],
+        activations: Sequence[Nonlinearity],
+        output: Output,
+    ) -> None:
+        super().__init__(layers)
+        self.encoding = encoding
+        self.activations = list(activations)
+        self.output = output
+
+    def __call__(self, coordinates: Array) -> Tensor:
+        """Values at the given positions.
+
+        Parameters
+        ----------
+        coordinates : array, shape (n, 2)
+            See `neuralfield.images.coordinates`; of the network's dtype and device.
+
+        Returns
+        -------
+        Tensor, shape (n, channels)
+            Not clipped: a linear output may leave [0, 1].
+        """
+        encoded = self.encoding(coordinates)
+        x = encoded if isinstance(encoded, Tensor) else Tensor(encoded)
+        for layer, activation in zip(self.layers[:-1], self.activations, strict=True):
+            x = activation.after(layer, x)
+        return self.output(self.layers[-1](x))
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """What is trained, under names that are unique and stable."""
+        named = {f"encoding.{name}": value for name, value in self.encoding.parameters.items()}
+        return named | super().parameters
+
+    @property
+    def buffers(self) -> dict[str, Array]:
+        """What is drawn once and not trained, but needed to draw."""
+        return {f"encoding.{name}": array for name, array in self.encoding.buffers.items()}
+
+    def make_constant(self, values: np.ndarray) -> bool:
+        """Set the weights so that the network has the same values at every position.
+
+        The bias of the last layer is set, and its weights are zero. Without biases the network
+        keeps the column of ones of `CornerBias` as its only input, and the last layer is scaled.
+
+        Parameters
+        ----------
+        values : ndarray, shape (channels,)
+            In [0, 1]; a sigmoid reaches 0 and 1 to one in a million.
+
+        Returns
+        -------
+        bool
+            False, and nothing is changed, where no weights do this: a network without biases whose
+            hidden values are zero.
+        """
+        z, last = self.output.inverse(values), self.layers[-1]
+        if "bias" in last.parameters:
+            for name, tensor in last.parameters.items():
+                tensor.data[...] = z if name == "bias" else 0
+            return True
+        before = self.layers[0].weight.data[1:].copy()
+        self.layers[0].weight.data[1:] = 0
+        x = Tensor(np.eye(1, self.encoding.size))  # any position: only the first column is left
+        for layer, activation in zip(self.layers[:-1], self.activations, strict=True):
+            x = activation.after(layer, x)
+        hidden = x.data[0]
+        if not isinstance(self.encoding, CornerBias) or not hidden.any():
+            self.layers[0].weight.data[1:] = before
+            return False
+        last.weight.data[...] = hidden[:, None] * z / (hidden @ hidden)
+        return True
+
+    def to(self, device: Device, dtype: str) -> Self:
+        """This network on a device, in a precision; in place."""
+        super().to(device, dtype)
+        for name, array in self.encoding.buffers.items():
+            setattr(self.encoding, name, device.asarray(array, dtype=dtype))
+        return self

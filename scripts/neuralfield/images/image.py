@@ -1,0 +1,186 @@
+"""A picture in memory, and the arithmetic between its modes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from neuralfield.system.errors import ConfigError
+
+CHANNELS = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}
+"""The modes a picture can have, and the channels of each."""
+
+LUMA_WEIGHTS = np.array([0.2989, 0.5870, 0.1140], np.float32) / np.float32(0.9999)
+"""ITU-R BT.601 luma; divided by the sum of the rounded weights, so that white stays white."""
+
+BAND_VALUES = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """The pixels of a picture as they are stored in a file.
+
+    Attributes
+    ----------
+    pixels : numpy.ndarray, shape (height, width, channels), uint8 or uint16
+        Levels from 0 (black, transparent) to `max_value` (white, opaque), row by row from the top
+        left. Alpha is not multiplied into the colour.
+    mode : {"bilevel", "grey", "rgb", "rgba"}
+        ``bilevel`` has the two levels 0 and 1.
+    bit_depth : {1, 8, 16}
+        Bits a channel: 1 for ``bilevel``, 8 (uint8) or 16 (uint16) for the others.
+    """
+
+    pixels: np.ndarray
+    mode: str
+    bit_depth: int
+
+    def __post_init__(self) -> None:
+        if self.mode not in CHANNELS or (self.mode == "bilevel") != (self.bit_depth == 1):
+            raise ValueError(f"no picture has mode {self.mode!r} with {self.bit_depth!r} bits")
+        dtype, shape = _dtype_of(self.bit_depth), self.pixels.shape
+        if len(shape) != 3 or 0 in shape or shape[2] != CHANNELS[self.mode]:
+            raise ValueError(f"pixels of shape {shape} are not a {self.mode} picture")
+        if self.pixels.dtype != dtype:
+            raise ValueError(f"pixels are {self.pixels.dtype}; {self.bit_depth} bits need {dtype}")
+        if self.bit_depth == 1 and self.pixels.max() > 1:
+            raise ValueError("a bilevel picture has no level but 0 and 1")
+
+    @property
+    def height(self) -> int:
+        """Rows, in px."""
+        return self.pixels.shape[0]
+
+    @property
+    def width(self) -> int:
+        """Columns, in px."""
+        return self.pixels.shape[1]
+
+    @property
+    def channels(self) -> int:
+        """1, 3 or 4."""
+        return self.pixels.shape[2]
+
+    @property
+    def max_value(self) -> int:
+        """The level of white: 1, 255 or 65535."""
+        return 2**self.bit_depth - 1
+
+    def values(self) -> np.ndarray:
+        """The levels as light.
+
+        Returns
+        -------
+        numpy.ndarray, shape (height, width, channels), float32
+            In [0, 1]; the float32 nearest to level / `max_value`.
+        """
+        values = self.pixels.astype(np.float32)
+        values /= np.float32(self.max_value)
+        return values
+
+    @classmethod
+    def from_values(
+        cls, values: np.ndarray, mode: str, bit_depth: int, threshold: float = 0.5
+    ) -> "Picture":
+        """Turn light into the nearest levels.
+
+        Parameters
+        ----------
+        values : numpy.ndarray, shape (height, width, channels), floating
+            Black is 0 and white is 1; what lies beyond is clipped.
+        mode, bit_depth
+            As for `Picture`.
+        threshold : float
+            For ``bilevel``: a value of at least this is white.
+
+        Raises
+        ------
+        ValueError
+            A value is not finite, or the channels are not those of `mode`.
+        """
+        pixels = np.empty(values.shape, _dtype_of(bit_depth))
+        for band in row_bands(values):
+            light = values[band]
+            if not np.isfinite(light).all():
+                raise ValueError("a picture cannot be made of NaN or infinite values")
+            if mode == "bilevel":
+                pixels[band] = light >= threshold
+            else:
+                levels = np.clip(light, 0, 1) * light.dtype.type(2**bit_depth - 1)
+                pixels[band] = np.rint(levels)
+        return cls(pixels, mode, bit_depth)
+
+    def converted(self, mode: str, threshold: float = 0.5) -> "Picture":
+        """The same picture in another mode.
+
+        Parameters
+        ----------
+        mode : {"bilevel", "grey", "rgb", "rgba"}
+            Grey is luma; what loses its alpha is laid over white; what gains one is opaque.
+            A bilevel picture becomes one of 8 bits; the others keep their depth.
+        threshold : float
+            For ``bilevel``: a luma of at least this is white.
+
+        Raises
+        ------
+        ConfigError
+            There is no such mode.
+        """
+        if mode == self.mode:
+            return self
+        require_mode(mode)
+        bit_depth = 1 if mode == "bilevel" else max(self.bit_depth, 8)
+        pixels = np.empty((self.height, self.width, CHANNELS[mode]), _dtype_of(bit_depth))
+        for band in row_bands(self.pixels):
+            part = Picture(self.pixels[band], self.mode, self.bit_depth)
+            values = convert_values(part.values(), CHANNELS[mode])
+            pixels[band] = Picture.from_values(values, mode, bit_depth, threshold).pixels
+        return Picture(pixels, mode, bit_depth)
+
+
+def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
+    """Bring light to another number of channels.
+
+    Parameters
+    ----------
+    values : numpy.ndarray, shape (height, width, 1, 3 or 4), float32
+        Grey, RGB, or RGB and an alpha that is not multiplied into the colour.
+    channels : {1, 3, 4}
+        Fewer: alpha is laid over white, colour becomes luma. More: grey is repeated, alpha is 1.
+
+    Returns
+    -------
+    numpy.ndarray, shape (height, width, channels), float32
+    """
+    if values.shape[2] == 4 and channels < 4:
+        colour, alpha = values[..., :3], values[..., 3:]
+        values = colour * alpha + (1 - alpha)
+    if values.shape[2] == 3 and channels == 1:
+        values = (values @ LUMA_WEIGHTS)[..., None]
+    if values.shape[2] == 1 and channels > 1:
+        values = np.repeat(values, 3, axis=2)
+    if values.shape[2] == 3 and channels == 4:
+        values = np.concatenate([values, np.ones_like(values[..., :1])], axis=2)
+    return values
+
+
+def require_mode(mode: str, *others: str) -> None:
+    """Refuse a mode that is neither a picture's nor one of `others`.
+
+    Raises
+    ------
+    ConfigError
+    """
+    allowed = [*others, *CHANNELS]
+    if mode not in allowed:
+        raise ConfigError("mode", repr(mode), f"one of {', '.join(allowed)}")
+
+
+def _dtype_of(bit_depth: int) -> np.dtype:
+    return np.dtype(np.uint16 if bit_depth == 16 else np.uint8)
+
+
+def row_bands(array: np.ndarray) -> Iterator[slice]:
+    """Bands of rows of a bounded size, so that a large picture is never all floats at once."""
+    rows = max(1, BAND_VALUES // max(1, array[:1].size))
+    return (slice(start, start + rows) for start in range(0, len(array), rows))

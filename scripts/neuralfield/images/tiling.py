@@ -1,0 +1,168 @@
+"""How a large picture is cut into overlapping tiles, and how what they draw is blended."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from neuralfield.system.device import Array, namespace_of
+from neuralfield.system.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A rectangle of a picture, in px from its top left.
+
+    Attributes
+    ----------
+    row, column : int
+        Its place among the tiles.
+    left, top, right, bottom : int
+        `right` and `bottom` are the first pixels beyond it.
+    """
+
+    row: int
+    column: int
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    @property
+    def name(self) -> str:
+        """What its folder is called: ``{row}_{column}``."""
+        return f"{self.row}_{self.column}"
+
+    @property
+    def width(self) -> int:
+        """In px."""
+        return self.right - self.left
+
+    @property
+    def height(self) -> int:
+        """In px."""
+        return self.bottom - self.top
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A picture cut into tiles of nearly one size.
+
+    Neighbours share `overlap_px` pixels, and nowhere do more than two tiles of a row or of a column
+    meet. Over what is shared, the weight of one falls as a cosine while the other's rises, so that
+    the weights of all tiles add up to 1 everywhere and change without a jump.
+
+    Parameters
+    ----------
+    width, height : int
+        Of the picture, in px.
+    tile_px : int
+        The longest side that a tile may have.
+    overlap_px : int
+
+    Raises
+    ------
+    ConfigError
+        An overlap of more than a third of a tile: three of them would meet.
+    """
+
+    width: int
+    height: int
+    tile_px: int
+    overlap_px: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.overlap_px <= self.tile_px // 3:
+            expected = f"1 to {self.tile_px // 3} pixels, a third of a tile"
+            raise ConfigError("tiles.overlap", self.overlap_px, expected)
+
+    @cached_property
+    def columns(self) -> list[tuple[int, int]]:
+        """Left and right of each column of tiles, in px."""
+        return _spans(self.width, self.tile_px, self.overlap_px)
+
+    @cached_property
+    def rows(self) -> list[tuple[int, int]]:
+        """Top and bottom of each row of tiles, in px."""
+        return _spans(self.height, self.tile_px, self.overlap_px)
+
+    @property
+    def count(self) -> int:
+        """How many tiles there are."""
+        sides = (self.width, self.height)
+        across, down = (_count(side, self.tile_px, self.overlap_px) for side in sides)
+        return across * down
+
+    def __iter__(self) -> Iterator[Tile]:
+        """Tiles, row by row."""
+        places = product(range(len(self.rows)), range(len(self.columns)))
+        return (self.tile(row, column) for row, column in places)
+
+    def tile(self, row: int, column: int) -> Tile:
+        """The tile at a place."""
+        (left, right), (top, bottom) = self.columns[column], self.rows[row]
+        return Tile(row, column, left, top, right, bottom)
+
+    def named(self, name: str) -> Tile:
+        """The tile of a folder's name."""
+        row, column = map(int, name.split("_"))
+        return self.tile(row, column)
+
+    def column_weights(self, column: int, x_px: Array) -> Array:
+        """How much a column of tiles counts at each x, in px from the left; see `Tiling`."""
+        return _weights(self.columns, column, self.overlap_px, x_px)
+
+    def row_weights(self, row: int, y_px: Array) -> Array:
+        """How much a row of tiles counts at each y, in px from the top."""
+        return _weights(self.rows, row, self.overlap_px, y_px)
+
+    def columns_at_seams(self, x_px: Array) -> Array:
+        """Whether each x is near an edge of a tile: at most an overlap away from one."""
+        return _near_edges(self.columns, self.overlap_px, x_px)
+
+    def rows_at_seams(self, y_px: Array) -> Array:
+        """The same for each y."""
+        return _near_edges(self.rows, self.overlap_px, y_px)
+
+
+def _count(length: int, tile_px: int, overlap_px: int) -> int:
+    """How many parts a side is cut into, without laying them out."""
+    return max(1, -(-(length - overlap_px) // (tile_px - overlap_px)))
+
+
+def _spans(length: int, tile_px: int, overlap_px: int) -> list[tuple[int, int]]:
+    """Equal parts, as nearly as whole pixels allow, each reaching `overlap_px` into the next."""
+    count = _count(length, tile_px, overlap_px)
+    if count == 1:
+        return [(0, length)]
+    own = length - overlap_px
+    return [(i * own // count, (i + 1) * own // count + overlap_px) for i in range(count)]
+
+
+def _weights(
+    spans: list[tuple[int, int]], index: int, overlap_px: int, positions_px: Array
+) -> Array:
+    xp = namespace_of(positions_px)
+    start, end = spans[index]
+    weights = xp.ones_like(positions_px)
+    if index > 0:
+        weights *= _rise((positions_px - start) / overlap_px)
+    if index < len(spans) - 1:
+        weights *= 1 - _rise((positions_px - (end - overlap_px)) / overlap_px)
+    return weights
+
+
+def _rise(share: Array) -> Array:
+    """From 0 to 1 along half a cosine; flat before and after."""
+    xp = namespace_of(share)
+    return (1 - xp.cos(xp.pi * xp.clip(share, 0, 1))) / 2
+
+
+def _near_edges(spans: list[tuple[int, int]], overlap_px: int, positions_px: Array) -> Array:
+    xp = namespace_of(positions_px)
+    near = xp.zeros(positions_px.shape, bool)
+    for start, _ in spans[1:]:
+        # the edges of two neighbours are one overlap apart
+        middle = start + overlap_px / 2
+        near |= xp.abs(positions_px - middle) <= 1.5 * overlap_px
+    return near

@@ -1,0 +1,226 @@
+"""Films: a run of frames written as MP4, GIF or WebP, with a label on each frame."""
+
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from itertools import pairwise, repeat
+from pathlib import Path
+
+import av
+import numpy as np
+from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc
+from PIL import Image, ImageDraw, ImageFont
+
+from neuralfield.system.errors import ConfigError, InputError
+from neuralfield.system.files import replacing
+
+HOLD_S = 2.0
+"""How long the last frame stays, in seconds, before the film starts again."""
+
+X264_OPTIONS = {
+    "crf": "18",
+    "preset": "slow",
+    # The bytes depend on the number of threads, so one everywhere.
+    "threads": "1",
+}
+CHECKERBOARD = (204, 255)
+CHECKERBOARD_SQUARE_PX = 8
+GIF_TICK_S = Fraction(1, 100)
+WEBP_TICK_S = Fraction(1, 1000)
+LABEL_HEIGHT = 1 / 20
+SMALLEST_LABEL_PX = 9
+
+
+def write_film(path: Path, frames: Iterable[np.ndarray], frames_per_second: float) -> None:
+    """Write a film; its last frame stays for two seconds, and GIF and WebP repeat for ever.
+
+    The suffix chooses the format: ``.mp4`` (H.264 that every browser and phone plays; frames are
+    encoded as they come), ``.gif`` or ``.webp`` (all frames are held in memory). An odd width or
+    height is made even in MP4, as its colour planes need, by repeating the last column or row.
+    The file appears under its name only when it is whole; equal frames give equal bytes.
+
+    Parameters
+    ----------
+    path : Path
+    frames : iterable of ndarray of uint8, shape (h, w, 3)
+        All of one size.
+    frames_per_second : float
+        Above zero; GIF counts time in hundredths of a second and rounds each moment to them.
+
+    Raises
+    ------
+    ConfigError
+        The suffix is another one, or the speed is not above zero.
+    InputError
+        There are no frames, or they differ in size.
+    """
+    path = Path(path)
+    writer = WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise ConfigError("timelapse.formats", path.suffix or path.name, "mp4, gif or webp")
+    if not frames_per_second > 0:
+        raise ConfigError("timelapse.frames_per_second", frames_per_second, "a number above 0")
+    with replacing(path) as temporary:
+        writer(temporary, _checked(path, frames), Fraction(frames_per_second).limit_denominator())
+
+
+def to_frame(values: np.ndarray) -> np.ndarray:
+    """Turn a drawn picture into a frame; what is transparent shows a checkerboard.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (h, w, c)
+        Values in [0, 1]; c is 1 (grey), 3 (colour) or 4 (colour and alpha).
+
+    Returns
+    -------
+    ndarray of uint8, shape (h, w, 3)
+    """
+    height, width, channels = values.shape
+    colour = np.clip(values[..., :3], 0, 1) * 255
+    if channels == 1:
+        colour = np.repeat(colour, 3, axis=2)
+    elif channels == 4:
+        rows, columns = np.indices((height, width)) // CHECKERBOARD_SQUARE_PX
+        background = np.asarray(CHECKERBOARD)[(rows + columns) % 2][..., None]
+        alpha = np.clip(values[..., 3:], 0, 1)
+        colour = alpha * colour + (1 - alpha) * background
+    return np.rint(colour).astype(np.uint8)
+
+
+def label_frame(frame: np.ndarray, text: str) -> np.ndarray:
+    """Write a small label into the lower left corner.
+
+    Parameters
+    ----------
+    frame : ndarray of uint8, shape (h, w, 3)
+    text : str
+        One line. The letters shrink, down to nine pixels, until it fits the width.
+
+    Returns
+    -------
+    ndarray of uint8, shape (h, w, 3)
+        A new frame.
+    """
+    height, width = frame.shape[:2]
+    image = Image.fromarray(frame)
+    draw = ImageDraw.Draw(image, "RGBA")
+    size_px = max(round(height * LABEL_HEIGHT), 12)
+    while True:
+        font = ImageFont.load_default(size_px)
+        padding_px = size_px // 2
+        text_width_px = draw.textlength(text, font=font)
+        if size_px <= SMALLEST_LABEL_PX or text_width_px + 4 * padding_px <= width:
+            break
+        size_px -= 1
+    left, bottom = padding_px, height - padding_px - 1
+    top = bottom - size_px - padding_px
+    # White letters on a dark plate can be read on any picture.
+    draw.rounded_rectangle(
+        (left, top, left + text_width_px + 2 * padding_px, bottom),
+        radius=padding_px,
+        fill=(16, 18, 24, 190),
+    )
+    middle = (left + padding_px, (top + bottom) / 2)
+    draw.text(middle, text, font=font, fill=(255, 255, 255, 255), anchor="lm")
+    return np.asarray(image)
+
+
+def _checked(path: Path, frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    shape = None
+    for frame in frames:
+        if shape is None:
+            shape = frame.shape
+        if frame.shape != shape or frame.ndim != 3 or frame.shape[2] != 3:
+            raise InputError(
+                str(path), f"a frame of shape {frame.shape}", f"frames of one shape {shape[:2]} x 3"
+            )
+        yield np.ascontiguousarray(frame, np.uint8)
+    if shape is None:
+        raise InputError(
+            str(path),
+            "no frames",
+            "at least one",
+            "training must keep at least one snapshot: see training.snapshots",
+        )
+
+
+def _write_mp4(path: Path, frames: Iterator[np.ndarray], frames_per_second: Fraction) -> None:
+    first = next(frames)
+    height, width = first.shape[:2]
+    options = {"movflags": "+faststart", "fflags": "+bitexact"}
+    with av.open(str(path), "w", format="mp4", options=options) as container:
+        stream = container.add_stream("libx264", rate=frames_per_second, options=X264_OPTIONS)
+        stream.width, stream.height = width + width % 2, height + height % 2
+        stream.pix_fmt = "yuv420p"
+        context = stream.codec_context
+        context.color_primaries, context.color_trc = ColorPrimaries.BT709, ColorTrc.BT709
+        context.colorspace, context.color_range = Colorspace.ITU709, ColorRange.MPEG
+        held_frames = round(HOLD_S * frames_per_second)
+        for number, frame in enumerate(_with_last_repeated(first, frames, held_frames)):
+            even = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+            picture = av.VideoFrame.from_ndarray(even, format="rgb24").reformat(
+                format="yuv420p",
+                src_color_range=ColorRange.JPEG,
+                dst_colorspace=Colorspace.ITU709,
+                dst_color_range=ColorRange.MPEG,
+            )
+            picture.pts, picture.time_base = number, 1 / frames_per_second
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode())
+
+
+def _with_last_repeated(
+    first: np.ndarray, others: Iterator[np.ndarray], times: int
+) -> Iterator[np.ndarray]:
+    frame = first
+    yield frame
+    for frame in others:
+        yield frame
+    yield from repeat(frame, times)
+
+
+def _write_gif(path: Path, frames: Iterator[np.ndarray], frames_per_second: Fraction) -> None:
+    # A palette holds 256 colours: grey frames are stored exactly, others get the nearest ones.
+    images = [_with_palette(frame) for frame in frames]
+    images[0].save(
+        path,
+        format="GIF",
+        save_all=True,
+        append_images=images[1:],
+        duration=_durations_ms(len(images), frames_per_second, GIF_TICK_S),
+        loop=0,
+    )
+
+
+def _write_webp(path: Path, frames: Iterator[np.ndarray], frames_per_second: Fraction) -> None:
+    images = [Image.fromarray(frame) for frame in frames]
+    images[0].save(
+        path,
+        format="WebP",
+        save_all=True,
+        append_images=images[1:],
+        duration=_durations_ms(len(images), frames_per_second, WEBP_TICK_S),
+        loop=0,
+        quality=90,
+        method=4,
+    )
+
+
+def _with_palette(frame: np.ndarray) -> Image.Image:
+    if (frame == frame[..., :1]).all():
+        return Image.fromarray(frame[..., 0])
+    return Image.fromarray(frame).quantize(256)
+
+
+def _durations_ms(count: int, frames_per_second: Fraction, tick_s: Fraction) -> list[int]:
+    """Round the moments, not the durations, so that the speed is right on the whole."""
+    ticks = [round(number / frames_per_second / tick_s) for number in range(count)]
+    ticks.append(ticks[-1] + round(Fraction(HOLD_S) / tick_s))
+    return [int((end - start) * tick_s * 1000) for start, end in pairwise(ticks)]
+
+
+WRITERS: dict[str, Callable[[Path, Iterator[np.ndarray], Fraction], None]] = {
+    ".mp4": _write_mp4,
+    ".gif": _write_gif,
+    ".webp": _write_webp,
+}

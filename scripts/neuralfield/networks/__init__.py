@@ -1,1 +1,0 @@
-"""Networks that are no coordinate networks: these stand in `neuralfield.fields`."""

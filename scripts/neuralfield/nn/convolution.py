@@ -1,0 +1,328 @@
+"""Convolution of pictures as matrix products, its forward beside its backward.
+
+Windows are copied into the rows of a matrix, as in "im2col" (Chellapilla et al., "High performance
+convolutional neural networks for document processing", IWFHR 2006), but a row serves several
+neighbouring places at once: it holds all columns that a tile of them sees, and the weights stand
+in a banded matrix, once for each place, with zeros between. Neighbours share most of what they
+see. Copying it once saves more time than multiplying with the zeros costs, and the gradient of
+the input, which adds rows up again where tiles overlap, has as many fewer of them to add.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from neuralfield.nn.tensor import Tensor, record
+from neuralfield.nn.windows import (
+    Pair,
+    as_pair,
+    padded_with,
+    require_pictures,
+    window_places,
+    without_padding,
+)
+from neuralfield.system.device import Array, namespace_of
+from neuralfield.system.errors import ConfigError
+
+BLOCK_VALUES = {"numpy": 1 << 17, "cupy": 1 << 26}
+"""Values of windows that are in memory at once, about: what a core's cache holds, or little of a
+card's memory. Part of the result, because gradients of weights are summed block by block."""
+
+_MOST_PLACES = 16
+_COPY_COST = 50
+"""Multiplications that take as long as the copying of a value, forward and backward together."""
+
+Block = tuple[slice, slice]
+"""Of pictures, and of lines of the result."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How one convolution is made of matrix products.
+
+    A matrix of windows has the axes (group, picture, line, tile, kernel line, column, channel);
+    the first four count its rows, the last three what stands in a row.
+    """
+
+    batch: int
+    places: tuple[int, int]  # where the kernel lies: height and width of the result
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+    channels_in: int  # of a group
+    channels_out: int  # of a group
+    tile: int  # neighbouring places that share a row; divides the width of the result
+
+    @property
+    def tiles(self) -> int:
+        """Tiles in a line of the result."""
+        return self.places[1] // self.tile
+
+    @property
+    def columns(self) -> int:
+        """Columns of the picture that a tile sees."""
+        return _columns(self.tile, self.kernel[1], self.stride[1], self.dilation[1])
+
+    @property
+    def row_values(self) -> int:
+        """Values in a row of the matrix of windows."""
+        return self.kernel[0] * self.columns * self.channels_in
+
+    def blocks(self, library: str) -> Iterator[Block]:
+        """The pictures, or lines of one of them, that are worked on together."""
+        line_values = self.groups * self.tiles * self.row_values
+        lines = max(1, BLOCK_VALUES[library] // line_values)
+        pictures = max(1, lines // self.places[0])
+        lines = min(lines, self.places[0])
+        for first in range(0, self.batch, pictures):
+            for line in range(0, self.places[0], lines):
+                yield (
+                    slice(first, min(first + pictures, self.batch)),
+                    slice(line, min(line + lines, self.places[0])),
+                )
+
+    def windows(self, padded: Array) -> Array:
+        """The matrix of windows as a view of the pictures: nothing is copied."""
+        n, y, x, c = padded.strides
+        shape = (self.batch, self.places[0], self.tiles, self.kernel[0], self.columns)
+        steps = (n, self.stride[0] * y, self.tile * self.stride[1] * x, self.dilation[0] * y, x)
+        return _strided(
+            padded,
+            (self.groups, *shape, self.channels_in),
+            (self.channels_in * c, *steps, c),
+        )
+
+    def overlaps(self, padded: Array) -> list[tuple[int, slice, Array]]:
+        """Views of the pictures in which no two tiles see the same value.
+
+        Returns
+        -------
+        list of (kernel line, columns of a tile, view)
+            The views' axes are those of `windows`, less the kernel line.
+        """
+        advance = self.tile * self.stride[1]
+        windows, found = self.windows(padded), []
+        for line in range(self.kernel[0]):
+            for first in range(0, self.columns, advance):
+                columns = slice(first, min(first + advance, self.columns))
+                found.append((line, columns, windows[:, :, :, :, line, columns]))
+        return found
+
+    def band(self, weight: Array) -> Array:
+        """The weights, once for each place of a tile: (groups, row values, tile * channels out)."""
+        kernel = weight.reshape(
+            *self.kernel, self.channels_in, self.groups, self.channels_out
+        ).transpose(3, 0, 1, 2, 4)
+        band = namespace_of(weight).zeros(self._band_shape, dtype=weight.dtype)
+        for place in range(self.tile):
+            band[:, :, self._seen_from(place), :, place] = kernel
+        return band.reshape(self.groups, self.row_values, self.tile * self.channels_out)
+
+    def kernel_of(self, band: Array) -> Array:
+        """The sum of what belongs to each weight: the transpose of `band`."""
+        parts = band.reshape(self._band_shape)
+        kernel = parts[:, :, self._seen_from(0), :, 0]
+        for place in range(1, self.tile):
+            kernel = kernel + parts[:, :, self._seen_from(place), :, place]
+        shape = (*self.kernel, self.channels_in, self.groups * self.channels_out)
+        return kernel.transpose(1, 2, 3, 0, 4).reshape(shape)
+
+    @property
+    def _band_shape(self) -> tuple[int, ...]:
+        return (
+            self.groups,
+            self.kernel[0],
+            self.columns,
+            self.channels_in,
+            self.tile,
+            self.channels_out,
+        )
+
+    def _seen_from(self, place: int) -> slice:
+        """Columns of a tile that the kernel lies on."""
+        first, step = place * self.stride[1], self.dilation[1]
+        return slice(first, first + step * (self.kernel[1] - 1) + 1, step)
+
+    def by_group(self, block: Array) -> Array:
+        """A block of the result as rows: (n, h, w, c) -> (groups, rows, tile * channels out)."""
+        rows = block.size // (self.groups * self.tile * self.channels_out)
+        if self.groups == 1:
+            return block.reshape(1, rows, -1)
+        split = block.reshape(rows, self.tile, self.groups, self.channels_out)
+        return split.transpose(2, 0, 1, 3).reshape(self.groups, rows, -1)
+
+    def from_groups(self, rows: Array) -> Array:
+        """The inverse of `by_group`, but for the shape: (rows, tile, groups, channels out)."""
+        split = rows.reshape(self.groups, -1, self.tile, self.channels_out)
+        return split.transpose(1, 2, 0, 3)
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation of pictures with a kernel, as networks mean it by convolution.
+
+    y[n, i, j, o] = bias[o] + sum over a, b, c of
+    x[n, stride i + dilation a - padding, stride j + dilation b - padding, c] weight[a, b, c, o],
+    where x is 0 outside the pictures, and c runs over the channels of the group of o.
+
+    No order of threads changes the result. Besides input, result and their gradients, and a padded
+    copy of the input where there is padding, about `BLOCK_VALUES` values are in memory (more only
+    where a single line of the result takes more).
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, height, width, channels in)
+    weight : Tensor, shape (kernel height, kernel width, channels in / groups, channels out)
+    bias : Tensor, shape (channels out,), optional
+    stride, padding, dilation : int or (along the height, along the width)
+        Steps between places; zeros on each side; steps between values that the kernel lies on.
+    groups : int
+        Equal parts of the channels, each with kernels of its own.
+
+    Returns
+    -------
+    Tensor, shape (batch, places along the height, places along the width, channels out)
+        See `neuralfield.nn.windows.window_places`.
+
+    Raises
+    ------
+    ConfigError
+        The shapes do not fit each other, or the kernel not the pictures.
+    """
+    margin = as_pair(padding, "conv2d", "padding", 0)
+    plan = _plan(x.shape, weight.shape, stride, margin, dilation, groups)
+    if bias is not None and bias.shape != weight.shape[3:]:
+        raise ConfigError("conv2d", f"bias of shape {bias.shape}", f"shape {weight.shape[3:]}")
+    xp = namespace_of(x.data)
+    padded = padded_with(xp.ascontiguousarray(x.data), margin, 0)
+    data = _forward(plan, padded, weight.data)
+    parents = (x, weight)
+    if bias is not None:
+        data += bias.data
+        parents += (bias,)
+
+    def backward(g: Array) -> tuple[Array | None, ...]:
+        g = xp.ascontiguousarray(g)
+        slopes = _backward(plan, padded, weight.data, g, into_x=x.differentiable)
+        picture = None if slopes[0] is None else without_padding(slopes[0], margin)
+        if bias is None:
+            return picture, slopes[1]
+        rows = g.reshape(-1, g.shape[3])
+        return picture, slopes[1], xp.ones(len(rows), dtype=g.dtype) @ rows
+
+    return record(data, parents, backward)
+
+
+def _plan(
+    x: tuple[int, ...],
+    weight: tuple[int, ...],
+    stride: Pair,
+    padding: tuple[int, int],
+    dilation: Pair,
+    groups: int,
+) -> _Plan:
+    """Check the shapes, and choose how many neighbouring places share a row."""
+    require_pictures(x, "conv2d")
+    if len(weight) != 4:
+        expected = "shape (kernel height, kernel width, channels in / groups, channels out)"
+        raise ConfigError("conv2d", f"weight of shape {weight}", expected)
+    if groups < 1 or x[3] % groups or weight[3] % groups:
+        found = f"groups {groups} with {x[3]} channels in and {weight[3]} out"
+        raise ConfigError("conv2d", found, "a divisor of both numbers of channels")
+    if weight[2] * groups != x[3]:
+        found = f"weight of shape {weight} with {groups} groups, for pictures of shape {x}"
+        expected = f"{x[3] // groups} channels in a group"
+        raise ConfigError("conv2d", found, expected)
+    steps = as_pair(stride, "conv2d", "stride", 1)
+    spread = as_pair(dilation, "conv2d", "dilation", 1)
+    kernel, channels_out = (weight[0], weight[1]), weight[3] // groups
+    places = window_places((x[1], x[2]), kernel, steps, padding, spread, "conv2d")
+
+    def cost(tile: int) -> float:
+        columns = _columns(tile, kernel[1], steps[1], spread[1])
+        return columns * (_COPY_COST / tile + channels_out)
+
+    divisors = (t for t in range(1, min(places[1], _MOST_PLACES) + 1) if places[1] % t == 0)
+    return _Plan(
+        x[0],
+        places,
+        kernel,
+        steps,
+        spread,
+        groups,
+        weight[2],
+        channels_out,
+        min(divisors, key=cost),
+    )
+
+
+def _columns(tile: int, kernel: int, stride: int, dilation: int) -> int:
+    return (tile - 1) * stride + (kernel - 1) * dilation + 1
+
+
+def _forward(plan: _Plan, padded: Array, weight: Array) -> Array:
+    xp = namespace_of(padded)
+    channels_out = plan.groups * plan.channels_out
+    result = xp.empty((plan.batch, *plan.places, channels_out), dtype=padded.dtype)
+    windows, band = plan.windows(padded), plan.band(weight)
+    buffer = _Buffer(padded)
+    for pictures, lines in plan.blocks(xp.__name__):
+        rows = buffer.copy_of(windows[:, pictures, lines]).reshape(plan.groups, -1, plan.row_values)
+        block = result[pictures, lines]
+        if plan.groups == 1:  # straight to where it belongs
+            xp.matmul(rows[0], band[0], out=block.reshape(rows.shape[1], -1))
+        else:
+            block[...] = plan.from_groups(rows @ band).reshape(block.shape)
+    return result
+
+
+def _backward(
+    plan: _Plan, padded: Array, weight: Array, g: Array, *, into_x: bool
+) -> tuple[Array | None, Array]:
+    """Gradients of the padded pictures, where asked for, and of the weights."""
+    xp = namespace_of(padded)
+    windows = plan.windows(padded)
+    band = plan.band(weight).swapaxes(1, 2)
+    band_slopes = xp.zeros((plan.groups, plan.row_values, band.shape[1]), dtype=padded.dtype)
+    slopes = xp.zeros_like(padded) if into_x else None
+    overlaps = plan.overlaps(slopes) if into_x else []
+    buffer = _Buffer(padded)
+    for pictures, lines in plan.blocks(xp.__name__):
+        block = windows[:, pictures, lines]
+        rows = buffer.copy_of(block).reshape(plan.groups, -1, plan.row_values)
+        row_slopes = plan.by_group(g[pictures, lines])
+        band_slopes += rows.swapaxes(1, 2) @ row_slopes
+        if into_x:
+            xp.matmul(row_slopes, band, out=rows)
+            parts = rows.reshape(block.shape)
+            # those of one view never meet, and the views come one after another
+            for line, columns, view in overlaps:
+                view[:, pictures, lines] += parts[:, :, :, :, line, columns]
+    return slopes, plan.kernel_of(band_slopes)
+
+
+class _Buffer:
+    """Memory for one block after another, the first of which is the largest."""
+
+    def __init__(self, like: Array) -> None:
+        self._like, self._memory = like, None
+
+    def copy_of(self, view: Array) -> Array:
+        """A contiguous copy of a view; the one before is lost."""
+        if self._memory is None:
+            self._memory = namespace_of(self._like).empty(view.size, dtype=self._like.dtype)
+        copy = self._memory[: view.size].reshape(view.shape)
+        copy[...] = view
+        return copy
+
+
+def _strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    return namespace_of(array).lib.stride_tricks.as_strided(array, shape, strides)

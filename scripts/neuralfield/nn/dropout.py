@@ -1,0 +1,88 @@
+"""Dropout whose masks are a function of seed, step and sample, with no state to save."""
+
+from dataclasses import dataclass
+
+from neuralfield.nn.tensor import Tensor, record
+from neuralfield.system.device import Array, namespace_of
+from neuralfield.system.errors import ConfigError
+from neuralfield.system.random_streams import STREAM_DROPOUT, philox
+
+_WORDS = 4
+"""Random numbers that come of one counter."""
+
+
+@dataclass(frozen=True)
+class TrainingCall:
+    """What the random draws of a network depend on when it is called in training.
+
+    A sample's draws do not depend on the batch or the block it is in: blocks can be worked on
+    apart, and a resumed training goes on with the same bytes.
+
+    Attributes
+    ----------
+    random_seed : int
+    step : int
+        Steps taken before, below 2 ** 32.
+    samples : array of int64, shape (n,)
+        Which samples of the data these are, below 2 ** 32.
+    """
+
+    random_seed: int
+    step: int
+    samples: Array
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Where a network drops values in training; see `dropout`.
+
+    Attributes
+    ----------
+    rate : float
+        Share of the values that are dropped, in [0, 1).
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.rate, int | float) and 0 <= self.rate < 1):
+            raise ConfigError("dropout", f"rate {self.rate!r}", "a number in [0, 1)")
+
+
+def dropout(x: Tensor, rate: float, call: TrainingCall, layer: int) -> Tensor:
+    """Each value becomes 0 with a probability, and else is divided by that of being kept.
+
+    The mean of a value is what it was, so that nothing has to be done where a network is used
+    (Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR
+    2014, section 10, the variant that scales in training).
+
+    Parameters
+    ----------
+    x : Tensor, shape (n, ...)
+    rate : float
+        The probability, in [0, 1).
+    call : TrainingCall
+        Of these n samples.
+    layer : int
+        Which of the network's dropouts this is, below 2 ** 24: each draws for itself.
+
+    Raises
+    ------
+    ValueError
+        `call` is of another number of samples.
+    """
+    if len(call.samples) != len(x.data):
+        raise ValueError(f"dropout: {len(x.data)} values in, but {len(call.samples)} samples")
+    if rate == 0:
+        return x
+    xp, number = namespace_of(x.data), x.data.dtype.type
+    values = x.data[:1].size
+    counters = xp.arange(-(-values // _WORDS))
+    purpose = STREAM_DROPOUT | layer << 8
+    counter = (counters[None, :], call.samples[:, None], call.step, purpose)
+    words = xp.stack(philox(xp, counter, call.random_seed), axis=-1)
+    words = words.reshape(len(x.data), -1)[:, :values].reshape(x.shape)
+    threshold = min(round(rate * 2**32), 2**32 - 1)
+    factors = (words >= xp.uint32(threshold)).astype(x.data.dtype)
+    factors *= number(1 / (1 - rate))
+    return record(x.data * factors, (x,), lambda g: (g * factors,))

@@ -1,0 +1,362 @@
+"""The operations of the tape: each forward beside its backward."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from types import ModuleType
+
+import numpy as np
+
+from neuralfield.nn.tensor import Tensor, record
+from neuralfield.system.device import Array, namespace_of
+
+
+def as_tensor(value: Tensor | Array | float, like: Tensor) -> Tensor:
+    """`value` as a constant of the library and dtype of `like`, unless it is a tensor already."""
+    if isinstance(value, Tensor):
+        return value
+    return Tensor(namespace_of(like.data).asarray(value, dtype=like.data.dtype))
+
+
+def _sum_to_shape(gradient: Array, shape: tuple[int, ...]) -> Array:
+    """Undo broadcasting: add up the copies that were made of each element."""
+    if gradient.shape == shape:
+        return gradient
+    leading = gradient.ndim - len(shape)
+    stretched = tuple(
+        axis + leading
+        for axis, size in enumerate(shape)
+        if size == 1 and gradient.shape[axis + leading] != 1
+    )
+    return gradient.sum(axis=tuple(range(leading)) + stretched).reshape(shape)
+
+
+def add(a: Tensor, b: Tensor | Array | float) -> Tensor:
+    """a + b, broadcasting."""
+    b = as_tensor(b, a)
+    return record(
+        a.data + b.data,
+        (a, b),
+        lambda g: (_sum_to_shape(g, a.shape), _sum_to_shape(g, b.shape)),
+    )
+
+
+def subtract(a: Tensor, b: Tensor | Array | float) -> Tensor:
+    """a - b, broadcasting."""
+    b = as_tensor(b, a)
+    return record(
+        a.data - b.data,
+        (a, b),
+        lambda g: (_sum_to_shape(g, a.shape), _sum_to_shape(-g, b.shape)),
+    )
+
+
+def multiply(a: Tensor, b: Tensor | Array | float) -> Tensor:
+    """a * b, element by element, broadcasting."""
+    b = as_tensor(b, a)
+    return record(
+        a.data * b.data,
+        (a, b),
+        lambda g: (_sum_to_shape(g * b.data, a.shape), _sum_to_shape(g * a.data, b.shape)),
+    )
+
+
+def divide(a: Tensor, b: Tensor | Array | float) -> Tensor:
+    """a / b, element by element, broadcasting."""
+    b = as_tensor(b, a)
+    quotient = a.data / b.data
+    return record(
+        quotient,
+        (a, b),
+        lambda g: (
+            _sum_to_shape(g / b.data, a.shape),
+            _sum_to_shape(-g * quotient / b.data, b.shape),
+        ),
+    )
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Matrix product of a (n, k) and b (k, m)."""
+    return record(
+        a.data @ b.data,
+        (a, b),
+        lambda g: (
+            g @ b.data.T if a.differentiable else None,
+            a.data.T @ g if b.differentiable else None,
+        ),
+    )
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x @ weight + bias in one buffer.
+
+    Parameters
+    ----------
+    x : Tensor, shape (n, fan_in)
+    weight : Tensor, shape (fan_in, fan_out)
+    bias : Tensor, shape (fan_out,), or None
+    """
+    if bias is None:
+        return matmul(x, weight)
+    data = x.data @ weight.data
+    data += bias.data
+    ones = namespace_of(data).ones(len(data), dtype=data.dtype)
+    return record(
+        data,
+        (x, weight, bias),
+        lambda g: (
+            g @ weight.data.T if x.differentiable else None,
+            x.data.T @ g,
+            ones @ g,  # the sum over rows, several times as fast as a reduction
+        ),
+    )
+
+
+def sine(x: Tensor) -> Tensor:
+    """sin(x)."""
+    xp = namespace_of(x.data)
+
+    def backward(g: Array) -> tuple[Array]:
+        slope = xp.cos(x.data)
+        slope *= g
+        return (slope,)
+
+    return record(xp.sin(x.data), (x,), backward)
+
+
+def variable_sine(x: Tensor, omega: float) -> Tensor:
+    """sin(omega * (|x| + 1) * x): a sine that is the faster, the larger its input."""
+    xp, number = namespace_of(x.data), x.data.dtype.type
+    size = xp.abs(x.data)
+    phase = number(omega) * (size + 1) * x.data
+
+    def backward(g: Array) -> tuple[Array]:
+        slope = xp.cos(phase)
+        slope *= number(omega) * (2 * size + 1)
+        slope *= g
+        return (slope,)
+
+    return record(xp.sin(phase), (x,), backward)
+
+
+def gaussian(x: Tensor) -> Tensor:
+    """exp(-x ** 2)."""
+    y = _bell(-(x.data * x.data))
+    return record(y, (x,), lambda g: (-2 * g * x.data * y,))
+
+
+_LEAST_EXPONENT = -40.0
+"""What bells of less than e ** -40 add is lost in rounding, and the products of such small numbers
+are what processors are many times slower at."""
+
+
+def _bell(exponent: Array) -> Array:
+    """exp(exponent), and 0 where that is next to nothing."""
+    xp = namespace_of(exponent)
+    return xp.exp(exponent) * (exponent > _LEAST_EXPONENT)
+
+
+def gabor(x: Tensor, omega: float, scale: float, *, is_complex: bool) -> Tensor:
+    """exp(i * omega * z - |scale * z| ** 2), complex numbers as pairs of real ones.
+
+    Parameters
+    ----------
+    x : Tensor, shape (n, 2 * width) or (n, width)
+        [Re z, Im z]; or z itself, where it is real.
+    omega, scale : float
+    is_complex : bool
+        Whether z is.
+
+    Returns
+    -------
+    Tensor, shape (n, 2 * width)
+        [real parts, imaginary parts].
+    """
+    xp, number = namespace_of(x.data), x.data.dtype.type
+    width = x.shape[1] // 2 if is_complex else x.shape[1]
+    a, b = x.data[:, :width], x.data[:, width:]
+    exponent = number(-(scale**2)) * (x.data * x.data)
+    if is_complex:
+        exponent = exponent[:, :width] + exponent[:, width:] - number(omega) * b
+    size, phase = _bell(exponent), number(omega) * a
+    y = xp.concatenate([size * xp.cos(phase), size * xp.sin(phase)], axis=1)
+
+    def backward(g: Array) -> tuple[Array]:
+        product = g * y
+        # the slopes along the size and along the phase
+        along = product[:, :width] + product[:, width:]
+        across = g[:, width:] * y[:, :width] - g[:, :width] * y[:, width:]
+        slope = number(-2 * scale**2) * a * along + number(omega) * across
+        if not is_complex:
+            return (slope,)
+        return (
+            xp.concatenate([slope, number(-2 * scale**2) * b * along - number(omega) * along], 1),
+        )
+
+    return record(y, (x,), backward)
+
+
+def product_of_parts(x: Tensor, count: int) -> Tensor:
+    """The product of `count` equal parts of each row: (n, count * c) -> (n, c)."""
+    xp = namespace_of(x.data)
+    parts = xp.split(x.data, count, axis=1)
+    before = list(itertools.accumulate(parts, lambda p, q: p * q))
+
+    def backward(g: Array) -> tuple[Array]:
+        slopes, after = [], g
+        for index in range(count - 1, 0, -1):
+            slopes.append(before[index - 1] * after)
+            after = after * parts[index]
+        return (xp.concatenate([after, *slopes[::-1]], axis=1),)
+
+    return record(before[-1], (x,), backward)
+
+
+def weighted_rows(table: Tensor, rows: Array, weights: Array) -> Tensor:
+    """Weighted sums of rows of a table, side by side; no order of threads changes a gradient.
+
+    Parameters
+    ----------
+    table : Tensor, shape (count, features)
+    rows : array of int64, shape (n, groups, k)
+    weights : array, shape (n, groups, k)
+
+    Returns
+    -------
+    Tensor, shape (n, groups * features)
+    """
+    points, groups, _ = rows.shape
+    count, features = table.shape
+
+    def backward(g: Array) -> tuple[Array]:
+        parts = g.reshape(points, groups, 1, features) * weights[..., None]
+        return (_sums_by_row(rows.reshape(-1), parts.reshape(-1, features), count),)
+
+    values = (table.data[rows] * weights[..., None]).sum(axis=2)
+    return record(values.reshape(points, groups * features), (table,), backward)
+
+
+def _sums_by_row(rows: Array, values: Array, count: int) -> Array:
+    """The sum of the values that belong to each row: (n,), (n, c) -> (count, c).
+
+    The same numbers are added in the same order each time: on the CPU one after another, on a card
+    in a tree over the values in the order of their rows, without atomic additions.
+    """
+    xp = namespace_of(values)
+    if xp is np:
+        columns = [np.bincount(rows, column, minlength=count) for column in values.T]
+        return np.stack(columns, axis=1).astype(values.dtype)
+    return _sums_by_sorting(xp, rows, values, count)
+
+
+def _sums_by_sorting(xp: ModuleType, rows: Array, values: Array, count: int) -> Array:
+    """As `_sums_by_row`: runs of equal rows are added up over strides that double."""
+    order = xp.argsort(rows, kind="stable")
+    rows, sums = rows[order], values[order]
+    ends = xp.concatenate([xp.flatnonzero(rows[1:] != rows[:-1]), xp.asarray([len(rows) - 1])])
+    longest = int(xp.diff(ends, prepend=xp.asarray([-1])).max())
+    stride = 1
+    while stride < longest:
+        same = (rows[stride:] == rows[:-stride])[:, None]
+        sums[stride:] = sums[stride:] + xp.where(same, sums[:-stride], 0)
+        stride *= 2
+    result = xp.zeros((count, values.shape[1]), values.dtype)
+    result[rows[ends]] = sums[ends]
+    return result
+
+
+def tanh(x: Tensor) -> Tensor:
+    """Hyperbolic tangent."""
+    y = namespace_of(x.data).tanh(x.data)
+    return record(y, (x,), lambda g: (g * (1 - y * y),))
+
+
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0); the derivative at 0 is 0."""
+    xp = namespace_of(x.data)
+    return record(xp.maximum(x.data, 0), (x,), lambda g: (g * (x.data > 0),))
+
+
+def sigmoid(x: Tensor, steepness: float = 1.0) -> Tensor:
+    """1 / (1 + exp(-steepness * x)), through tanh, which cannot overflow."""
+    half = x.data.dtype.type(0.5)
+    y = namespace_of(x.data).tanh(x.data * (half * x.data.dtype.type(steepness)))
+    y *= half
+    y += half
+    return record(y, (x,), lambda g: (g * (y * (1 - y)) * y.dtype.type(steepness),))
+
+
+def exp(x: Tensor) -> Tensor:
+    """e ** x."""
+    y = namespace_of(x.data).exp(x.data)
+    return record(y, (x,), lambda g: (g * y,))
+
+
+def log(x: Tensor) -> Tensor:
+    """Natural logarithm."""
+    return record(namespace_of(x.data).log(x.data), (x,), lambda g: (g / x.data,))
+
+
+def square(x: Tensor) -> Tensor:
+    """x * x."""
+    return record(x.data * x.data, (x,), lambda g: (2 * g * x.data,))
+
+
+def sum_all(x: Tensor) -> Tensor:
+    """The sum of all elements, as a single number."""
+    xp = namespace_of(x.data)
+    return record(x.data.sum(), (x,), lambda g: (xp.broadcast_to(g, x.shape),))
+
+
+def mean_axis(x: Tensor, axis: int) -> Tensor:
+    """The mean along one axis, which disappears."""
+    xp = namespace_of(x.data)
+    count = x.shape[axis]
+    return record(
+        x.data.mean(axis=axis),
+        (x,),
+        lambda g: (xp.broadcast_to(xp.expand_dims(g / count, axis), x.shape),),
+    )
+
+
+def group_means(x: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Means of consecutive rows: (n * sum(sizes), c) -> (n, len(sizes), c)."""
+    xp = namespace_of(x.data)
+    columns = x.shape[1]
+    rows = x.data.reshape(-1, sum(sizes), columns)
+    ends = list(itertools.accumulate(sizes))
+    means = [rows[:, end - size : end].mean(axis=1) for size, end in zip(sizes, ends, strict=True)]
+
+    def backward(g: Array) -> tuple[Array]:
+        parts = [
+            xp.broadcast_to(g[:, [group]] / size, (len(g), size, columns))
+            for group, size in enumerate(sizes)
+        ]
+        return (xp.concatenate(parts, axis=1).reshape(x.shape),)
+
+    return record(xp.stack(means, axis=1), (x,), backward)
+
+
+def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The same elements in another shape."""
+    return record(x.data.reshape(shape), (x,), lambda g: (g.reshape(x.shape),))
+
+
+def flatten(x: Tensor) -> Tensor:
+    """Each sample as one row: (n, ...) -> (n, values)."""
+    return reshape(x, (len(x.data), math.prod(x.shape[1:])))
+
+
+def concatenate(parts: Sequence[Tensor], axis: int) -> Tensor:
+    """Tensors side by side along one axis."""
+    xp = namespace_of(parts[0].data)
+    ends = [0]
+    for part in parts:
+        ends.append(ends[-1] + part.shape[axis])
+
+    def backward(g: Array) -> tuple[Array, ...]:
+        return tuple(
+            g.take(xp.arange(start, end), axis=axis) for start, end in itertools.pairwise(ends)
+        )
+
+    return record(xp.concatenate([part.data for part in parts], axis=axis), tuple(parts), backward)

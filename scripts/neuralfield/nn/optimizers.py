@@ -1,0 +1,239 @@
+"""Optimizers: they change parameters in place and keep their memory in plain arrays."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.device import Array, namespace_of
+from neuralfield.system.errors import ConfigError
+
+
+class Optimizer(Protocol):
+    """What the engines and checkpoints need of an optimizer."""
+
+    state: dict[str, Array]
+    """Everything to resume from, under names that are unique and stable."""
+
+    def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
+        """Apply one gradient for each parameter; `step` counts from 1."""
+        ...
+
+
+class Sgd:
+    """Gradient descent with momentum: v = momentum * v + g; w -= learning_rate * v."""
+
+    def __init__(self, parameters: Mapping[str, Tensor], momentum: float = 0.0) -> None:
+        self.parameters = parameters
+        self.momentum = momentum
+        self.state: dict[str, Array] = {}
+        if momentum:
+            for name, tensor in parameters.items():
+                self.state[f"velocity.{name}"] = namespace_of(tensor.data).zeros_like(tensor.data)
+
+    def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
+        """Apply one gradient for each parameter."""
+        for (name, tensor), gradient in zip(self.parameters.items(), gradients, strict=True):
+            direction = gradient
+            if self.momentum:
+                direction = self.state[f"velocity.{name}"]
+                direction *= direction.dtype.type(self.momentum)
+                direction += gradient
+            tensor.data -= tensor.data.dtype.type(learning_rate) * direction
+
+
+class Adam:
+    """Adam with bias correction (Kingma & Ba 2015, algorithm 1)."""
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+    ) -> None:
+        self.parameters = parameters
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+        self.state: dict[str, Array] = {}
+        for name, tensor in parameters.items():
+            zeros_like = namespace_of(tensor.data).zeros_like
+            self.state[f"moment1.{name}"] = zeros_like(tensor.data)
+            self.state[f"moment2.{name}"] = zeros_like(tensor.data)
+
+    def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
+        """Apply one gradient for each parameter; `step` counts from 1."""
+        correction1 = 1 - self.beta1**step
+        correction2 = math.sqrt(1 - self.beta2**step)
+        for (name, tensor), gradient in zip(self.parameters.items(), gradients, strict=True):
+            xp, number = namespace_of(tensor.data), tensor.data.dtype.type
+            moment1, moment2 = self.state[f"moment1.{name}"], self.state[f"moment2.{name}"]
+            moment1 *= number(self.beta1)
+            moment1 += number(1 - self.beta1) * gradient
+            moment2 *= number(self.beta2)
+            moment2 += number(1 - self.beta2) * gradient * gradient
+            scale = xp.sqrt(moment2)
+            scale *= number(1 / correction2)
+            scale += number(self.epsilon)
+            tensor.data -= number(learning_rate / correction1) * moment1 / scale
+
+
+class Muon:
+    """Orthogonalised momentum for hidden matrices, Adam for the rest (Jordan et al. 2024, "Muon:
+    an optimizer for hidden layers in neural networks").
+
+    m = 0.95 m + 0.05 g; w -= learning_rate * 0.2 sqrt(max(rows, columns)) * O(0.95 m + 0.05 g),
+    where O(x) is about the orthogonal matrix nearest to x. The factor gives steps the root mean
+    square that Adam's have (Liu et al. 2025, "Muon is scalable for LLM training"), so that both
+    can do with one learning rate.
+
+    Parameters
+    ----------
+    parameters : mapping of name to Tensor
+    hidden_matrices : set of str
+        Names of the parameters that are matrices between hidden layers.
+    beta1, beta2 : float
+        Of Adam.
+
+    Attributes
+    ----------
+    adam : Adam
+        What moves the rest.
+    """
+
+    momentum = 0.95
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        hidden_matrices: frozenset[str],
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+    ) -> None:
+        self.parameters, self.hidden_matrices = parameters, hidden_matrices
+        rest = {name: t for name, t in parameters.items() if name not in hidden_matrices}
+        self.adam = Adam(rest, beta1, beta2)
+        self.state = self.adam.state  # one dict, so that all find what is put in its place
+        for name in sorted(hidden_matrices):
+            data = parameters[name].data
+            self.state[f"momentum.{name}"] = namespace_of(data).zeros_like(data)
+
+    def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
+        """Apply one gradient for each parameter; `step` counts from 1."""
+        named = dict(zip(self.parameters, gradients, strict=True))
+        self.adam.update([named[name] for name in self.adam.parameters], learning_rate, step)
+        for name in sorted(self.hidden_matrices):
+            tensor, gradient = self.parameters[name], named[name]
+            number = tensor.data.dtype.type
+            kept, fresh = number(self.momentum), number(1 - self.momentum)
+            momentum = self.state[f"momentum.{name}"]
+            momentum *= kept
+            momentum += fresh * gradient
+            direction = orthogonalised(kept * momentum + fresh * gradient)
+            length = 0.2 * math.sqrt(max(direction.shape))
+            tensor.data -= number(learning_rate * length) * direction
+
+
+def orthogonalised(matrix: Array) -> Array:
+    """About U V' of a matrix U S V', by five Newton-Schulz steps.
+
+    x -> a x + b (x x') x + c (x x')^2 x brings every singular value of a matrix of norm 1 into
+    about [0.7, 1.2]; the coefficients are those of Jordan et al. 2024.
+    """
+    xp, number = namespace_of(matrix), matrix.dtype.type
+    a, b, c = (number(factor) for factor in (3.4445, -4.7750, 2.0315))
+    is_tall = matrix.shape[0] > matrix.shape[1]
+    x = matrix.T if is_tall else matrix
+    x = x / (xp.sqrt((x * x).sum()) + number(1e-20))
+    for _ in range(5):
+        square = x @ x.T
+        x = a * x + (b * square + c * (square @ square)) @ x
+    return x.T if is_tall else x
+
+
+class ClippedGradients:
+    """Another optimizer, given gradients no longer than a limit (Pascanu et al. 2013).
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    limit : float
+        The largest norm of all gradients together; longer ones are shortened, all by one factor.
+    """
+
+    def __init__(self, optimizer: Optimizer, limit: float) -> None:
+        self.optimizer, self.limit = optimizer, limit
+        self.state = optimizer.state
+
+    def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
+        """Apply one gradient for each parameter; `step` counts from 1."""
+        xp = namespace_of(gradients[0])
+        squares = [xp.square(gradient).sum(dtype="float64") for gradient in gradients]
+        norm = xp.sqrt(sum(squares[1:], squares[0]))
+        factor = self.limit / xp.maximum(norm, self.limit)  # 1 where nothing is to be shortened
+        shortened = [gradient * factor.astype(gradient.dtype) for gradient in gradients]
+        self.optimizer.update(shortened, learning_rate, step)
+
+
+def unclipped(optimizer: Optimizer) -> Optimizer:
+    """The optimizer that is given gradients, clipped or not."""
+    return optimizer.optimizer if isinstance(optimizer, ClippedGradients) else optimizer
+
+
+def state_keys(optimizer: Optimizer, names: Sequence[str]) -> list[list[str]]:
+    """What an optimizer keeps for parameters of these names, by names in its state.
+
+    Returns
+    -------
+    list of at most two lists of str
+        The first has a name for every parameter, in order; the second for those that have another
+        moment.
+    """
+    optimizer = unclipped(optimizer)
+    if isinstance(optimizer, Muon):
+        rest = [name for name in names if name not in optimizer.hidden_matrices]
+        first = [f"moment1.{name}" if name in rest else f"momentum.{name}" for name in names]
+        return [first, [f"moment2.{name}" for name in rest]]
+    prefixes = ("moment1", "moment2") if isinstance(optimizer, Adam) else ("velocity",)
+    return [[f"{p}.{name}" for name in names] for p in prefixes] if optimizer.state else []
+
+
+def make_optimizer(
+    name: str,
+    parameters: Mapping[str, Tensor],
+    *,
+    hidden_matrices: frozenset[str] = frozenset(),
+    momentum: float = 0.0,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    gradient_clip_norm: float | None = None,
+) -> Optimizer:
+    """The optimizer of that name.
+
+    Parameters
+    ----------
+    name : {"adam", "muon", "sgd"}
+    parameters : mapping of name to Tensor
+    hidden_matrices : set of str
+        For muon: which parameters are matrices between hidden layers.
+    momentum : float
+        For sgd.
+    beta1, beta2 : float
+        For adam, and for what muon leaves to adam.
+    gradient_clip_norm : float, optional
+        See `ClippedGradients`.
+
+    Raises
+    ------
+    ConfigError
+        Unknown name.
+    """
+    optimizer: Optimizer
+    if name == "adam":
+        optimizer = Adam(parameters, beta1, beta2)
+    elif name == "muon":
+        optimizer = Muon(parameters, hidden_matrices, beta1, beta2)
+    elif name == "sgd":
+        optimizer = Sgd(parameters, momentum)
+    else:
+        raise ConfigError("training.optimizer", repr(name), "adam, muon or sgd")
+    return ClippedGradients(optimizer, gradient_clip_norm) if gradient_clip_norm else optimizer

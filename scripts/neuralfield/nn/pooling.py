@@ -1,0 +1,129 @@
+"""Pooling: one value for each window of a picture, each forward beside its backward."""
+
+from collections.abc import Iterator
+
+from neuralfield.nn.tensor import Tensor, record
+from neuralfield.nn.windows import (
+    Pair,
+    as_pair,
+    padded_with,
+    require_pictures,
+    window_places,
+    without_padding,
+)
+from neuralfield.system.device import Array, namespace_of
+from neuralfield.system.errors import ConfigError
+
+
+def max_pool2d(x: Tensor, window: Pair, stride: Pair | None = None, *, padding: Pair = 0) -> Tensor:
+    """The largest value of each window and channel.
+
+    Where several are the largest, the gradient goes to the first, line by line.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, height, width, channels)
+    window : int or (height, width)
+    stride : int or pair, optional
+        Steps between windows; by default windows lie side by side.
+    padding : int or pair
+        Places on each side that no maximum is ever found at; at most half a window.
+
+    Returns
+    -------
+    Tensor, shape (batch, places along the height, places along the width, channels)
+        What is left at the end, too little for a window, is not looked at.
+
+    Raises
+    ------
+    ConfigError
+        The windows do not fit the pictures.
+    """
+    require_pictures(x.shape, "max_pool2d")
+    sides, steps = _window_and_stride(window, stride, "max_pool2d")
+    margin = as_pair(padding, "max_pool2d", "padding", 0)
+    if any(2 * pad > side for pad, side in zip(margin, sides, strict=True)):
+        found = f"padding {padding!r} of windows {window!r}"
+        raise ConfigError("max_pool2d", found, "at most half a window")
+    places = window_places((x.shape[1], x.shape[2]), sides, steps, margin, where="max_pool2d")
+    xp = namespace_of(x.data)
+    padded = padded_with(x.data, margin, -xp.inf)
+    index_type = xp.uint8 if sides[0] * sides[1] <= 256 else xp.uint32
+    planes = _planes(padded, places, sides, steps)
+    largest = next(planes).copy()
+    winner = xp.zeros(largest.shape, dtype=index_type)  # which place of the window it is
+    for index, plane in enumerate(planes, start=1):
+        plane = xp.ascontiguousarray(plane)
+        if x.differentiable:
+            is_larger = (plane > largest).view(xp.uint8)
+            xp.maximum(winner, is_larger * index_type(index), out=winner)
+        xp.maximum(largest, plane, out=largest)
+    shape, is_disjoint = padded.shape, all(s >= k for s, k in zip(steps, sides, strict=True))
+
+    def backward(g: Array) -> tuple[Array]:
+        slopes = xp.zeros(shape, dtype=g.dtype)
+        for index, plane in enumerate(_planes(slopes, places, sides, steps)):
+            if is_disjoint:
+                xp.multiply(g, winner == index, out=plane)
+            else:
+                plane += g * (winner == index)
+        return (without_padding(slopes, margin),)
+
+    return record(largest, (x,), backward)
+
+
+def average_pool2d(x: Tensor, window: Pair, stride: Pair | None = None) -> Tensor:
+    """The mean of each window and channel.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, height, width, channels)
+    window : int or (height, width)
+    stride : int or pair, optional
+        Steps between windows; by default windows lie side by side.
+
+    Returns
+    -------
+    Tensor, shape (batch, places along the height, places along the width, channels)
+        What is left at the end, too little for a window, is not looked at.
+
+    Raises
+    ------
+    ConfigError
+        The windows do not fit the pictures.
+    """
+    require_pictures(x.shape, "average_pool2d")
+    sides, steps = _window_and_stride(window, stride, "average_pool2d")
+    places = window_places((x.shape[1], x.shape[2]), sides, steps, where="average_pool2d")
+    xp = namespace_of(x.data)
+    planes = _planes(x.data, places, sides, steps)
+    mean = next(planes).copy()
+    for plane in planes:
+        mean += plane
+    share = mean.dtype.type(1 / (sides[0] * sides[1]))
+    mean *= share
+
+    def backward(g: Array) -> tuple[Array]:
+        slopes, part = xp.zeros(x.shape, dtype=g.dtype), g * share
+        for plane in _planes(slopes, places, sides, steps):
+            plane += part
+        return (slopes,)
+
+    return record(mean, (x,), backward)
+
+
+def _window_and_stride(
+    window: Pair, stride: Pair | None, where: str
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    sides = as_pair(window, where, "window", 1)
+    return sides, sides if stride is None else as_pair(stride, where, "stride", 1)
+
+
+def _planes(
+    pictures: Array, places: tuple[int, int], window: tuple[int, int], stride: tuple[int, int]
+) -> Iterator[Array]:
+    """For each place of a window, line by line, a view of what all windows have there."""
+    ends = [(count - 1) * step + 1 for count, step in zip(places, stride, strict=True)]
+    for y in range(window[0]):
+        for x in range(window[1]):
+            yield pictures[:, y : y + ends[0] : stride[0], x : x + ends[1] : stride[1]]

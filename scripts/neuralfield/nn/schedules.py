@@ -1,0 +1,73 @@
+"""How the learning rate changes with the step: a pure function of it, so nothing is saved."""
+
+import math
+from dataclasses import dataclass, replace
+
+from neuralfield.system.errors import ConfigError
+
+SCHEDULES = ("cosine", "exponential", "constant")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate at every step.
+
+    ``cosine`` is cosine annealing without restarts (Loshchilov & Hutter 2017, equation 5):
+
+        lr_min + (lr_max - lr_min) * 0.5 * (1 + cos(pi * i / (steps + epoch_offset)))
+
+    ``exponential`` falls by the same share in every step:
+
+        lr_max * (lr_min / lr_max) ** (i / (steps + epoch_offset))
+
+    Attributes
+    ----------
+    name : {"cosine", "exponential", "constant"}
+    learning_rate : float
+        The highest rate, lr_max.
+    minimum_learning_rate : float
+        The rate that cosine and exponential end at, lr_min.
+    steps : int
+        Steps of the whole training.
+    epoch_offset : int
+        Stretches them beyond the last step, so that the rate does not quite reach its end.
+    warmup_steps : int
+        The rate rises linearly over these steps before the schedule takes over in full.
+    """
+
+    name: str
+    learning_rate: float
+    minimum_learning_rate: float
+    steps: int
+    epoch_offset: int = 0
+    warmup_steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.name not in SCHEDULES:
+            raise ConfigError("training.schedule", repr(self.name), " or ".join(SCHEDULES))
+        if self.name == "exponential" and not self.minimum_learning_rate > 0:
+            found = f"{self.minimum_learning_rate:g}"
+            expected = "a number above 0 for an exponential to end at"
+            raise ConfigError("training.minimum_learning_rate", found, expected)
+
+    def at_rest(self) -> "Schedule":
+        """A schedule of the same length whose rate is zero: steps are taken, and change nothing."""
+        return replace(self, name="constant", learning_rate=0.0, minimum_learning_rate=0.0)
+
+    @property
+    def period(self) -> int:
+        """Steps from the first rate to the last."""
+        return max(self.steps + self.epoch_offset, 1)
+
+    def __call__(self, step: int) -> float:
+        """The rate of the update that follows `step` finished ones (0 for the first)."""
+        rate, place = self.learning_rate, min(step, self.period)
+        if self.name == "cosine":
+            spread = self.learning_rate - self.minimum_learning_rate
+            cosine = 0.5 * (1 + math.cos(math.pi * place / self.period))
+            rate = self.minimum_learning_rate + spread * cosine
+        elif self.name == "exponential":
+            rate *= (self.minimum_learning_rate / self.learning_rate) ** (place / self.period)
+        if step < self.warmup_steps:
+            rate *= (step + 1) / self.warmup_steps
+        return rate

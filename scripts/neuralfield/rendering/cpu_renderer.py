@@ -1,0 +1,80 @@
+"""Drawing on the processor's cores, through the cpu engine's kernels."""
+
+import numpy as np
+
+from neuralfield.engines.cpu.encoding import encoding_numbers
+from neuralfield.engines.plan import OUTPUTS
+from neuralfield.engines.plan_of_network import network_plan
+from neuralfield.engines.thread_pool import Crew
+from neuralfield.fields import CoordinateNetwork
+from neuralfield.system.device import Array
+
+_PIECE_BLOCKS = 16
+"""Blocks of pixels that a thread draws before it asks for more."""
+
+
+class CpuDraw:
+    """See `neuralfield.rendering.Drawer`.
+
+    Parameters
+    ----------
+    network : CoordinateNetwork
+        One that `reason_against_network` of `cpu_engine` has nothing against,
+        in float32.
+    threads : int
+    """
+
+    def __init__(self, network: CoordinateNetwork, threads: int) -> None:
+        # imported here, because Numba takes a moment to start
+        from neuralfield.engines.cpu.kernels import block, layout
+
+        plan = network_plan(network)
+        self._draw_blocks = block.draw_blocks
+        self._layout = layout.make_layout(plan, is_trained=False)
+        self._channels = plan.layers[-1].fan_out
+        layers = (tensor for layer in network.layers for tensor in layer.parameters.values())
+        parameters = np.concatenate([tensor.data.ravel() for tensor in layers])
+        self._factors = layout.aligned(self._layout.factor_numbers)
+        frequencies = self._layout.frequencies
+        block.pack(self._layout.table, frequencies, parameters, self._factors)
+        self._memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
+        self._encoding = encoding_numbers(network, plan)
+        self._output = OUTPUTS.index(plan.output), float(plan.steepness)
+        self._crew = Crew(threads)
+
+    def pixels(
+        self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Means and spreads of pixels."""
+        numbers = np.empty(0, np.int64) if which is None else which
+        count = len(numbers) if which is not None else len(columns) * len(rows)
+        means = np.empty((count, self._channels), np.float32)
+        spreads = np.empty(count, np.float32)
+        block_rows = self._layout.block_rows
+        size = _PIECE_BLOCKS * block_rows
+
+        def draw(piece: int, member: int) -> None:
+            self._draw_blocks(
+                self._layout.table,
+                self._layout.frequencies,
+                self._memory[member],
+                self._factors,
+                columns,
+                rows,
+                offsets,
+                numbers,
+                piece * size,
+                min(count, (piece + 1) * size),
+                block_rows,
+                self._encoding,
+                self._output,
+                means,
+                spreads,
+            )
+
+        self._crew.run(draw, -(-count // size))
+        return means, spreads
+
+    def close(self) -> None:
+        """Give back threads."""
+        self._crew.close()

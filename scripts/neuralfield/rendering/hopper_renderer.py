@@ -1,0 +1,119 @@
+"""Drawing pixels on cards of compute capability 9.0, from coordinates to means in one kernel.
+
+See `hopper_renderer.cu`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from neuralfield.engines.cuda.gpu import card_limits
+from neuralfield.engines.cuda.hopper.padded_network import (
+    TILE_THREADS,
+    HopperNetwork,
+    WeightStream,
+    listed,
+    parameter_offsets,
+)
+from neuralfield.engines.cuda.hopper.padded_network import reason_against as reason_against_network
+from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.plan import TILE_ROWS, NetworkPlan
+from neuralfield.system.device import Array, Device
+
+_BLOCK_TILES = {64: 6, 128: 4, 256: 2}
+"""More than in training: drawing keeps less in registers."""
+
+_NOTHING = np.uintp(0)
+_ALIGNMENT_BYTES = 256
+"""At most so much of shared memory is lost to alignment."""
+
+
+def reason_against(network: NetworkPlan, compute_capability: int) -> str | None:
+    """Why a network that was taught in mixed precision cannot be drawn so; None: it can.
+
+    Parameters
+    ----------
+    network : NetworkPlan
+    compute_capability : int
+        90 is 9.0.
+    """
+    if network.encoding == "hashgrid":
+        return "hash grids"
+    return reason_against_network(network, "mixed", compute_capability)
+
+
+class HopperDraw:
+    """See `neuralfield.rendering.Drawer`.
+
+    Parameters
+    ----------
+    device : Device
+    network : NetworkPlan
+        One that `reason_against` has nothing against.
+    parameters : array of float32, shape (n,)
+        Read once, here.
+    offsets : mapping of name to int
+        Where each parameter begins.
+    frequencies : array of float32, shape (2, F), or None
+    training_size_px : (int, int)
+        Width and height of the picture that the network was taught: corners are its.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        network: NetworkPlan,
+        parameters: Array,
+        offsets: Mapping[str, int],
+        frequencies: Array | None,
+        training_size_px: tuple[int, int],
+    ) -> None:
+        self._xp = device.xp
+        self._channels = network.layers[-1].fan_out
+        shape = HopperNetwork(network, _BLOCK_TILES)
+        self._block_tiles = shape.block_tiles
+        self._processors, limit_bytes = card_limits(device)
+        fixed_bytes = shape.constants_bytes + shape.block_tiles * shape.tile_bytes
+        stages, self._shared_bytes = shape.ring(
+            fixed_bytes + _ALIGNMENT_BYTES, limit_bytes, backward=False
+        )
+        width_px, height_px = training_size_px
+        constants = shape.constants(stages) | {
+            "PARAMETER_OFFSETS": listed(parameter_offsets(network, offsets)),
+            "TRAINING_WIDTH": width_px,
+            "TRAINING_HEIGHT": height_px,
+        }
+        products = {columns for _, columns in shape.stream_shapes(backward=False)}
+        module = compile_module(
+            Path(__file__).with_name("hopper_renderer.cu"), constants, wgmma_source(products)
+        )
+        self._kernel = module.get_function("hopper_draw")
+        self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes
+        stream = WeightStream(device, shape, parameters, offsets, backward=False)
+        stream.launch()
+        features = _NOTHING if frequencies is None else frequencies
+        self._network = (parameters, features, stream.array)
+
+    def pixels(
+        self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Means and spreads of pixels."""
+        count = len(columns) * len(rows) if which is None else len(which)
+        numbers = _NOTHING if which is None else which.astype(np.int32)
+        means = self._xp.empty((count, self._channels), np.float32)
+        spreads = self._xp.empty(count, np.float32)
+        arguments = (columns, rows, offsets, numbers, means, spreads)
+        sizes = (np.int32(count), np.int32(len(columns)), np.int32(len(offsets)))
+        blocks = min(self._processors, -(-count // (TILE_ROWS * self._block_tiles)))
+        self._kernel(
+            (blocks,),
+            (TILE_THREADS * (self._block_tiles + 1),),
+            (*self._network, *arguments, *sizes),
+            shared_mem=self._shared_bytes,
+        )
+        return means, spreads
+
+    def close(self) -> None:
+        """Nothing to give back but memory."""

@@ -1,0 +1,101 @@
+"""Bands of a picture brought to the host while the card already draws the next ones."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from neuralfield.system.device import Array, Device
+
+_BANDS_IN_FLIGHT = 2
+
+
+def bands_on_host(device: Device, count: int, draw: Callable[[int], Array]) -> Iterator[np.ndarray]:
+    """Draw bands one after another.
+
+    Parameters
+    ----------
+    device : Device
+    count : int
+        How many bands.
+    draw : callable
+        Called with 0, 1, ... in turn; gives a band as a contiguous array on `device`. On a GPU it
+        is called ahead of time, by another thread, and works on the current stream.
+
+    Yields
+    ------
+    ndarray
+        Valid until the next one is asked for: its memory is used again.
+    """
+    if device.kind == "gpu":
+        yield from _bands_from_card(device.xp, count, draw)
+    else:
+        yield from map(draw, range(count))
+
+
+def _bands_from_card(
+    xp: ModuleType, count: int, draw: Callable[[int], Array]
+) -> Iterator[np.ndarray]:
+    drawing, copying = _streams(xp.cuda.Device().id)
+    places = [_Place(xp) for _ in range(_BANDS_IN_FLIGHT)]
+    # the streams do not wait for the current one, on which `draw` may have been prepared
+    xp.cuda.get_current_stream().synchronize()
+
+    def fetch(index: int) -> "_Place":
+        with drawing:
+            band = draw(index)
+        place = places[index % _BANDS_IN_FLIGHT]
+        place.fetch(band, drawing, copying)
+        return place
+
+    # a thread, because drawing may wait for the card, to see which pixels need more samples
+    with ThreadPoolExecutor(1, initializer=xp.cuda.Device().use) as ahead:
+        pending = deque(ahead.submit(fetch, i) for i in range(min(count, _BANDS_IN_FLIGHT)))
+        try:
+            for index in range(_BANDS_IN_FLIGHT, count + _BANDS_IN_FLIGHT):
+                yield pending.popleft().result().wait()
+                if index < count:
+                    pending.append(ahead.submit(fetch, index))
+        finally:
+            for future in pending:
+                future.cancel()
+            ahead.shutdown()
+            copying.synchronize()
+
+
+@cache
+def _streams(card: int) -> tuple[Any, Any]:
+    """For drawing and for copying. CuPy keeps freed memory by stream: the same for all pictures."""
+    import cupy
+
+    with cupy.cuda.Device(card):
+        return cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+
+
+class _Place:
+    """Page-locked memory for a band: the only kind that a card copies to by itself."""
+
+    def __init__(self, xp: ModuleType) -> None:
+        self._xp = xp
+        self._memory: Any = None
+        self._drawn, self._copied = (xp.cuda.Event(disable_timing=True, block=True) for _ in "12")
+
+    def fetch(self, band: Array, drawing: Any, copying: Any) -> None:
+        """Copy a band here once it is drawn."""
+        # the first band in a place is the largest
+        self._memory = self._memory or self._xp.cuda.alloc_pinned_memory(band.nbytes)
+        self._band = band  # its memory on the card must not be given to another before the copy
+        self._drawn.record(drawing)
+        copying.wait_event(self._drawn)
+        band.data.copy_to_host_async(self._memory.ptr, band.nbytes, copying)
+        self._copied.record(copying)
+
+    def wait(self) -> np.ndarray:
+        """The band, as soon as it is here."""
+        self._copied.synchronize()
+        band = np.frombuffer(self._memory, self._band.dtype, self._band.size)
+        return band.reshape(self._band.shape)

@@ -1,0 +1,115 @@
+"""Drawing with the portable kernels: many points, forward only, in bounded memory."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from neuralfield.engines.cuda.launch import THREADS, Launch
+from neuralfield.engines.cuda.portable.layer_forward import LayerForward, whole_blocks
+from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.plan import TILE_ROWS, NetworkPlan
+from neuralfield.system.device import Array, Device
+
+_CHUNK_ROWS = 1 << 17
+
+
+class LayerDraw:
+    """Values of a network at many points.
+
+    Parameters
+    ----------
+    device : Device
+    network : NetworkPlan
+    parameters : array of float32, shape (n,)
+    offsets : mapping of name to int
+        Where each parameter begins.
+    frequencies : array of float32, shape (2, F), or None
+    precision : {"float32", "mixed"}
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        network: NetworkPlan,
+        parameters: Array,
+        offsets: Mapping[str, int],
+        frequencies: Array | None,
+        precision: str,
+    ) -> None:
+        self._xp, self._network = device.xp, network
+        self._forward = LayerForward(
+            device, network, parameters, offsets, frequencies, precision, trained=False
+        )
+        self._activations = self._forward.allocate(_CHUNK_ROWS, keep=False)
+        self._inputs = device.xp.zeros((_CHUNK_ROWS, 2), np.float32)
+        self.channels = network.layers[-1].fan_out
+        is_mixed = self._forward.is_mixed
+        constants = {"CHANNELS": self.channels, "MIXED": is_mixed, **network.constants()}
+        self._output = compile_module(
+            Path(__file__).with_name("layer_values.cu"), constants
+        ).get_function("output_values")
+        self._grid_inputs = self._forward.kernels(0).get_function("grid_inputs")
+
+    def points(self, inputs: Array) -> Array:
+        """Values at the given inputs.
+
+        Parameters
+        ----------
+        inputs : array of float32, shape (n, 2)
+            x and y; u and v for corners.
+
+        Returns
+        -------
+        array of float32, shape (n, channels)
+            Not clipped.
+        """
+        values = self._xp.empty((len(inputs), self.channels), np.float32)
+        inputs = self._xp.ascontiguousarray(inputs, np.float32)
+        self._prepare()
+        for start in range(0, len(inputs), _CHUNK_ROWS):
+            self._draw(inputs[start : start + _CHUNK_ROWS], values[start : start + _CHUNK_ROWS])
+        return values
+
+    def grid(self, columns: Array, rows: Array) -> Array:
+        """Values at all points of a grid, row by row.
+
+        Parameters
+        ----------
+        columns : array of float32, shape (n_x,)
+            The first input.
+        rows : array of float32, shape (n_y,)
+            The second.
+
+        Returns
+        -------
+        array of float32, shape (n_y * n_x, channels)
+        """
+        columns = self._xp.ascontiguousarray(columns, np.float32)
+        rows = self._xp.ascontiguousarray(rows, np.float32)
+        total = len(columns) * len(rows)
+        values = self._xp.empty((total, self.channels), np.float32)
+        self._prepare()
+        for start in range(0, total, _CHUNK_ROWS):
+            count = min(_CHUNK_ROWS, total - start)
+            position = (np.int32(len(columns)), np.int64(start), np.int32(count))
+            arguments = (columns, rows, *position, self._inputs)
+            Launch(self._grid_inputs, (-(-count // THREADS),), arguments)()
+            self._draw(self._inputs[:count], values[start : start + count])
+        return values
+
+    def _prepare(self) -> None:
+        if self._forward.prepare is not None:
+            self._forward.prepare()
+
+    def _draw(self, inputs: Array, values: Array) -> None:
+        rows, last = whole_blocks(len(inputs)), len(self._network.layers) - 1
+        for launch in self._forward.launches(inputs, rows, self._activations):
+            launch()
+        arguments = (
+            *(self._activations.values[last], np.int32(self._forward.widths[last])),
+            self._forward.parameter(f"layers.{last}.weight"),
+            self._forward.parameter(f"layers.{last}.bias"),
+            *(np.int32(self._network.layers[last].fan_in), np.int32(len(inputs)), values),
+        )
+        Launch(self._output, (rows // TILE_ROWS,), arguments)()

@@ -1,0 +1,42 @@
+"""From values to what a file holds: whole numbers from 0 to 2**bits - 1."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from neuralfield.system.device import Array, namespace_of
+
+
+def to_levels(values: Array, bit_depth: int) -> Array:
+    """Clip values to [0, 1] and round them to levels.
+
+    Parameters
+    ----------
+    values : array of float
+    bit_depth : {8, 16}
+
+    Returns
+    -------
+    array of uint8 or uint16, of the same shape
+    """
+    xp, white = namespace_of(values), 2**bit_depth - 1
+    dtype = np.uint8 if bit_depth == 8 else np.uint16
+    if xp is np:
+        return np.rint(np.clip(values, 0, 1).astype(np.float32) * white).astype(dtype)
+    levels = xp.empty(values.shape, dtype)
+    _rounding()(values, np.float32(white), levels)
+    return levels
+
+
+@cache
+def _rounding() -> Any:
+    """All of it in one pass over memory, on the card."""
+    import cupy
+
+    return cupy.ElementwiseKernel(
+        "T value, float32 white",
+        "U level",
+        "level = U(rintf(fminf(fmaxf(float(value), 0.0f), 1.0f) * white))",
+        "neuralfield_to_levels",
+    )

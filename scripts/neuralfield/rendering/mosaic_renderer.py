@@ -1,0 +1,173 @@
+"""Drawing with many models at once: each where its tile is, blended where tiles share pixels."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neuralfield.images.tiling import Tile
+from neuralfield.rendering.array_renderer import mean_and_spread
+from neuralfield.system.device import Array, Device, to_host
+from neuralfield.tasks.image.mosaic import Mosaic
+
+if TYPE_CHECKING:
+    from neuralfield.rendering import Drawer
+
+OPEN_MODELS = 8
+"""Models in memory at once: four meet in a corner, and the next ones are soon asked for."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Neighbouring columns or rows of pixels that the same tiles cover.
+
+    Attributes
+    ----------
+    pixels : slice
+    first, last : int
+        The tiles, by column or row.
+    """
+
+    pixels: slice
+    first: int
+    last: int
+
+    @property
+    def tiles(self) -> range:
+        return range(self.first, self.last + 1)
+
+
+class MosaicDraw:
+    """See `neuralfield.rendering.Drawer`.
+
+    Parameters
+    ----------
+    mosaic : Mosaic
+    device : Device
+    make_drawer : callable
+        Makes the drawer of one tile's model.
+    """
+
+    def __init__(
+        self, mosaic: Mosaic, device: Device, make_drawer: Callable[[Tile], "Drawer"]
+    ) -> None:
+        self._xp, self._tiling, self._channels = device.xp, mosaic.tiling, mosaic.channels
+        self._sides = (mosaic.width, mosaic.height)
+        self._make_drawer = make_drawer
+        self._drawers: OrderedDict[Tile, Drawer] = OrderedDict()
+
+    def pixels(
+        self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Means and spreads of pixels."""
+        xp, width = self._xp, len(columns)
+        reach = to_host(abs(offsets).max(axis=0))
+        count = len(rows) * width if which is None else len(which)
+        means = xp.empty((count, self._channels), np.float32)
+        spreads = xp.empty(count, np.float32)
+        places = None if which is None else (which // width, which % width)
+        for down in self._parts(1, rows, reach[1]):
+            for across in self._parts(0, columns, reach[0]):
+                own = self._own_pixels(across.pixels, down.pixels, width, places)
+                if own.size:
+                    chosen = None
+                    if which is not None:
+                        chosen = _renumbered(which[own], across.pixels, down.pixels, width)
+                    means[own], spreads[own] = self._drawn(
+                        columns[across.pixels], rows[down.pixels], offsets, chosen, across, down
+                    )
+        return means, spreads
+
+    def close(self) -> None:
+        """Give back what the drawers hold."""
+        for drawer in self._drawers.values():
+            drawer.close()
+        self._drawers.clear()
+
+    def _drawn(
+        self,
+        columns: Array,
+        rows: Array,
+        offsets: Array,
+        which: Array | None,
+        across: _Part,
+        down: _Part,
+    ) -> tuple[Array, Array]:
+        """Means and spreads of pixels that are covered by the same tiles."""
+        tiles = [self._tiling.tile(r, c) for r in down.tiles for c in across.tiles]
+        if len(tiles) == 1:
+            return self._of_tile(tiles[0], columns, rows, offsets, which)
+
+        def values_at(offset: Array) -> Array:
+            blended = 0.0
+            for tile in tiles:
+                values, _ = self._of_tile(tile, columns, rows, offset[None], which)
+                weights = self._weights(tile, columns + offset[0], rows + offset[1], which)
+                blended = blended + weights.astype(values.dtype)[:, None] * values
+            return blended
+
+        return mean_and_spread(values_at, offsets)
+
+    def _of_tile(
+        self, tile: Tile, columns: Array, rows: Array, offsets: Array, which: Array | None
+    ) -> tuple[Array, Array]:
+        """What a tile's model draws, in coordinates of the whole picture."""
+        (width, height), longer = self._sides, max(tile.width, tile.height)
+        scale = max(width, height) / longer
+        x = columns * scale + (width - 2 * tile.left - tile.width) / longer
+        y = rows * scale + (height - 2 * tile.top - tile.height) / longer
+        return self._opened(tile).pixels(x, y, offsets * scale, which)
+
+    def _weights(self, tile: Tile, columns: Array, rows: Array, which: Array | None) -> Array:
+        """How much a tile counts at each point of a grid, or at some of them."""
+        across = self._tiling.column_weights(tile.column, self._in_px(0, columns))
+        down = self._tiling.row_weights(tile.row, self._in_px(1, rows))
+        if which is None:
+            return (down[:, None] * across).reshape(-1)
+        return down[which // len(columns)] * across[which % len(columns)]
+
+    def _parts(self, axis: int, positions: Array, reach: float) -> Iterator[_Part]:
+        """Cut columns (`axis` 0) or rows (1) of pixels where the tiles that cover them change."""
+        spans = (self._tiling.columns, self._tiling.rows)[axis]
+        centres, reach_px = to_host(self._in_px(axis, positions)), reach * max(self._sides) / 2
+        starts, ends = np.array(spans).T
+        first = np.searchsorted(ends, centres - reach_px, side="right").clip(0, len(spans) - 1)
+        last = (np.searchsorted(starts, centres + reach_px, side="left") - 1).clip(0)
+        last = np.maximum(first, last)
+        changes = np.flatnonzero(np.diff(first) | np.diff(last)) + 1
+        for start, end in pairwise([0, *changes.tolist(), len(centres)]):
+            yield _Part(slice(start, end), int(first[start]), int(last[start]))
+
+    def _own_pixels(
+        self, across: slice, down: slice, width: int, places: tuple[Array, Array] | None
+    ) -> Array:
+        """Which of the pixels asked for lie in a part, by their position among them."""
+        xp = self._xp
+        if places is None:
+            rows, columns = (xp.arange(s.start, s.stop) for s in (down, across))
+            return (rows[:, None] * width + columns).reshape(-1)
+        row, column = places
+        inside = (row >= down.start) & (row < down.stop)
+        inside &= (column >= across.start) & (column < across.stop)
+        return inside.nonzero()[0]
+
+    def _in_px(self, axis: int, positions: Array) -> Array:
+        """From coordinates to px from the left or the top."""
+        return (positions * max(self._sides) + self._sides[axis]) / 2
+
+    def _opened(self, tile: Tile) -> "Drawer":
+        if tile not in self._drawers:
+            while len(self._drawers) >= OPEN_MODELS:
+                self._drawers.popitem(last=False)[1].close()
+            self._drawers[tile] = self._make_drawer(tile)
+        self._drawers.move_to_end(tile)
+        return self._drawers[tile]
+
+
+def _renumbered(which: Array, across: slice, down: slice, width: int) -> Array:
+    """Numbers of pixels, counted in a part instead of in the whole."""
+    row, column = which // width - down.start, which % width - across.start
+    return row * (across.stop - across.start) + column

@@ -1,0 +1,269 @@
+"""Drawing a trained network again, at any size, in bounded memory."""
+
+import math
+from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from neuralfield.fields import Upscaler, UpscalingNetwork
+from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent
+from neuralfield.images.shape import PictureShape
+from neuralfield.images.writing import PngBandWriter
+from neuralfield.rendering import Drawer, make_drawer
+from neuralfield.rendering.host_bands import bands_on_host
+from neuralfield.rendering.levels import to_levels
+from neuralfield.rendering.upscaled_bands import upscaled_bands
+from neuralfield.system.device import Array, Device
+from neuralfield.system.errors import CheckpointError, ConfigError
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.mosaic import Mosaic, Trained
+
+BAND_POINTS = {"cpu": 1 << 20, "gpu": 1 << 22}
+"""Points drawn before their rows are handed on: what bounds the memory of a picture of any size."""
+
+_SAMPLES_OF_TRAINING_PIXEL = 256
+"""How finely a field taught means over pixels is averaged over one of them."""
+
+_MOST_SAMPLES = 256
+_FIRST_SAMPLES = 16
+_FLAT_SPREAD = 0.1
+"""Where the first samples of a pixel differ by no more than this, their mean is good to 1 / 256."""
+
+_GOLDEN_FRACTION = (math.sqrt(5) - 1) / 2
+
+
+def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) -> int:
+    """Samples of each drawn pixel.
+
+    One, at the centre, for a field taught by points, and where a drawn pixel is no more than half
+    a training pixel. Else a field taught by footprints is averaged over the drawn pixel as it was
+    over the training pixel: 256 samples at the training size and below. Four, for smooth edges,
+    where a black-and-white picture taught by points is drawn larger. Up to 16, where a mosaic is
+    drawn smaller than it was taught: of all that a pixel covers, one point would say nothing.
+    """
+    across = max(model.width * (box[2] - box[0]) / width, model.height * (box[3] - box[1]) / height)
+    if model.footprint and _one_pixel_sides(model):
+        across = max(across, 1.0)  # the whole of that side belongs to each drawn pixel
+    if isinstance(model, Mosaic) and not model.footprint and across > 1:
+        return min(_FIRST_SAMPLES, math.ceil(across**2))
+    if not model.footprint:
+        return 4 if model.mode == "bilevel" and across < 1 else 1
+    if across <= 0.5:
+        return 1
+    return min(_MOST_SAMPLES, math.ceil(_SAMPLES_OF_TRAINING_PIXEL * across**2))
+
+
+def _one_pixel_sides(model: Trained) -> list[int]:
+    """The axes, 0 for x and 1 for y, along which the training image is one pixel.
+
+    Such an image says nothing about how its function varies along them, so a render is the same
+    everywhere along them: the value at the centre, or the mean over the pixel, as was trained.
+    """
+    if isinstance(model, Mosaic):
+        return []
+    return [axis for axis, side in enumerate((model.width, model.height)) if side == 1]
+
+
+def sample_offsets(count: int) -> np.ndarray:
+    """Where in a pixel its samples lie: offsets from its centre, in pixels.
+
+    A golden-ratio lattice, in which no two samples share a row or a column, so that an edge at any
+    angle divides them nearly as it divides the area.
+
+    Returns
+    -------
+    ndarray of float64, shape (count, 2)
+    """
+    index = np.arange(count) + 0.5
+    offsets = np.stack([index / count, index * _GOLDEN_FRACTION % 1], axis=1)
+    return offsets - offsets.mean(axis=0)
+
+
+def size_for_longer_side(
+    model: Trained | PictureShape, longer_px: int, box: Box = WHOLE
+) -> tuple[int, int]:
+    """Width and height of a redraw in the picture's own proportions."""
+    part_width, part_height = model.width * (box[2] - box[0]), model.height * (box[3] - box[1])
+    longer = max(part_width, part_height)
+    width, height = (
+        max(1, math.floor(longer_px * part / longer + 0.5)) for part in (part_width, part_height)
+    )
+    return width, height
+
+
+def render_bands(
+    model: Trained,
+    width: int,
+    height: int,
+    *,
+    device: Device,
+    box: Box = WHOLE,
+    samples: int | str = "auto",
+    threads: int = 1,
+    bit_depth: int | None = None,
+) -> Generator[np.ndarray, None, None]:
+    """Draw a picture from top to bottom, some rows at a time.
+
+    A GPU draws the next rows while these are used.
+
+    Parameters
+    ----------
+    model : Model or Mosaic
+    width, height : int
+        Size of the redraw in pixels.
+    device : Device
+    box : (left, top, right, bottom)
+        The part of the picture to draw, in fractions of its sides.
+    samples : int or "auto"
+        Samples of each pixel, of which the mean is drawn; see `choose_samples`.
+    threads : int
+        CPU cores to use.
+    bit_depth : {8, 16} or None
+
+    Yields
+    ------
+    ndarray, shape (rows, width, channels)
+        float32 in [0, 1], or levels of so many bits as uint8 or uint16. Valid until the next rows
+        are asked for: their memory is used again.
+
+    Raises
+    ------
+    ConfigError
+        An empty or inverted box, or a size below 1.
+    CheckpointError
+        On the CPU: weights so large that values are not finite.
+    """
+    if width < 1 or height < 1:
+        raise ConfigError("render: size", f"{width} x {height}", "at least 1 x 1 pixels")
+    if not (0 <= box[0] < box[2] <= 1 and 0 <= box[1] < box[3] <= 1):
+        raise ConfigError(
+            "render: box", list(box), "0 <= left < right <= 1, 0 <= top < bottom <= 1"
+        )
+    if not isinstance(model, Mosaic) and isinstance(model.settings, Upscaler):
+        yield from _enlarged(model, width, height, device, box, threads, bit_depth)
+        return
+    if samples == "auto":
+        samples = choose_samples(model, width, height, box)
+    half_width, half_height = extent(model.width, model.height)
+    columns = axis_centres(device.xp, width, half_width, box[0], box[2])
+    rows = axis_centres(device.xp, height, half_height, box[1], box[3])
+    sides = [half_width * (box[2] - box[0]) / width, half_height * (box[3] - box[1]) / height]
+    for axis in _one_pixel_sides(model):
+        (columns, rows)[axis][...] = 0
+        sides[axis] = (half_width, half_height)[axis] if model.footprint else 0.0
+    pixel = 2 * np.array(sides)
+    counts = (min(int(samples), _FIRST_SAMPLES), int(samples))
+    first, every = (device.asarray(sample_offsets(count) * pixel) for count in counts)
+    rows_per_band = max(1, BAND_POINTS[device.kind] // width)
+    with closing(make_drawer(model, device, threads)) as drawer:
+
+        def draw(index: int) -> Array:
+            band = rows[index * rows_per_band :][:rows_per_band]
+            values = _average(drawer, columns, band, first, every)
+            values = values.reshape(len(band), width, model.channels)
+            # a card is not asked: it would have to be waited for
+            if device.kind == "cpu" and not np.isfinite(values).all():
+                found, expected = "values that are not finite", "weights that give finite values"
+                raise CheckpointError("model", found, expected, "train the network again")
+            if bit_depth is not None:
+                return to_levels(values, bit_depth)
+            return device.xp.clip(values, 0, 1).astype(np.float32, copy=False)
+
+        yield from bands_on_host(device, -(-height // rows_per_band), draw)
+
+
+def _enlarged(
+    model: Model,
+    width: int,
+    height: int,
+    device: Device,
+    box: Box,
+    threads: int,
+    bit_depth: int | None,
+) -> Generator[np.ndarray, None, None]:
+    """What `render_bands` yields, by a network that enlarges its picture."""
+    dtype = "float64" if model.metadata.get("precision") == "float64" else "float32"
+    network = model.network(device, dtype)
+    assert isinstance(network, UpscalingNetwork) and isinstance(model.settings, Upscaler)
+    for values in upscaled_bands(
+        network, model.settings, width, height, device=device, box=box, threads=threads
+    ):
+        if not np.isfinite(values).all():
+            found, expected = "values that are not finite", "weights that give finite values"
+            raise CheckpointError("model", found, expected, "train the network again")
+        yield values if bit_depth is None else to_levels(values, bit_depth)
+
+
+def _average(drawer: Drawer, columns: Array, rows: Array, first: Array, every: Array) -> Array:
+    """The mean of samples over each pixel: all of them only where the first ones differ.
+
+    Parameters
+    ----------
+    drawer : Drawer
+    columns : array, shape (width,)
+    rows : array, shape (height,)
+        Centres of pixels.
+    first, every : array, shape (n, 2)
+        Offsets of the samples that every pixel has, and of those for an uneven one.
+    """
+    values, spreads = drawer.pixels(columns, rows, first)
+    if len(first) < len(every):
+        uneven = (spreads > _FLAT_SPREAD).nonzero()[0]
+        if len(uneven):
+            values[uneven], _ = drawer.pixels(columns, rows, every, uneven)
+    return values
+
+
+def render(
+    model: Trained,
+    width: int,
+    height: int,
+    *,
+    device: Device,
+    box: Box = WHOLE,
+    samples: int | str = "auto",
+    threads: int = 1,
+) -> np.ndarray:
+    """Draw a whole picture in memory; parameters as `render_bands`.
+
+    Returns
+    -------
+    ndarray of float32, shape (height, width, channels), in [0, 1]
+    """
+    picture = np.empty((max(0, height), max(0, width), model.channels), np.float32)
+    top = 0
+    for band in render_bands(
+        model, width, height, device=device, box=box, samples=samples, threads=threads
+    ):
+        picture[top : top + len(band)] = band
+        top += len(band)
+    return picture
+
+
+def render_to_png(
+    model: Trained,
+    path: Path,
+    width: int,
+    height: int,
+    *,
+    device: Device,
+    box: Box = WHOLE,
+    samples: int | str = "auto",
+    threads: int = 1,
+    bit_depth: int = 8,
+) -> None:
+    """Draw a picture of any size into a PNG, never holding more than a band of it."""
+    with PngBandWriter(path, width, height, model.channels, bit_depth) as writer:
+        for band in render_bands(
+            model,
+            width,
+            height,
+            device=device,
+            box=box,
+            samples=samples,
+            threads=threads,
+            bit_depth=bit_depth,
+        ):
+            writer.write_rows(band)

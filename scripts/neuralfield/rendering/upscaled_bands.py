@@ -1,0 +1,177 @@
+"""Drawing with an upscaler: its picture, enlarged step by step, and brought to the exact size."""
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from neuralfield.fields.upscaler import (
+    Upscaler,
+    UpscalingNetwork,
+    with_light,
+    without_light,
+)
+from neuralfield.images.coordinates import Box
+from neuralfield.system.device import Device, to_host
+from neuralfield.tasks.upscaler.upscaler_objective import ENLARGING, resized, turned, turned_back
+
+TILE_PX = 128
+"""Side of the squares that pass through the network: what bounds the memory of its layers."""
+
+STEP_ROWS = 512
+"""Of an enlarged picture, that are made at once."""
+
+BAND_VALUES = 1 << 20
+"""Of the drawing, at the most, that is made at once, if it is not a single row."""
+
+_FILTER_REACH_PX = 4
+"""A Lanczos filter sees three pixels to each side."""
+
+Rows = Callable[[int, int], np.ndarray]
+"""(top, bottom) -> those rows of a picture; float32, shape (bottom - top, width, channels)."""
+
+
+def upscaled_bands(
+    network: UpscalingNetwork,
+    settings: Upscaler,
+    width: int,
+    height: int,
+    *,
+    device: Device,
+    box: Box,
+    threads: int = 1,
+) -> Iterator[np.ndarray]:
+    """Draw a picture from top to bottom, some rows at a time.
+
+    The picture is enlarged by the network's factor, again and again, until it is no smaller than
+    the drawing, and the exact box filter makes the drawing of that. Of the step before the last one
+    all that is drawn is in memory; of the last one, and of the drawing, a band.
+
+    Parameters
+    ----------
+    network : UpscalingNetwork
+        On `device`.
+    settings : Upscaler
+    width, height : int
+        Of the drawing, in px.
+    device : Device
+    box : (left, top, right, bottom)
+        The part of the picture to draw, in fractions of its sides.
+    threads : int
+        CPU cores to use; makes no difference to the result.
+
+    Yields
+    ------
+    ndarray of float32, shape (rows, width, channels), in [0, 1]
+    """
+    picture = with_light(to_host(network.picture).astype(np.float32))
+    window = np.array(box) * np.tile(picture.shape[1::-1], 2)
+    ratio = max(width / (window[2] - window[0]), height / (window[3] - window[1]))
+    steps = max(0, math.ceil(math.log(ratio, settings.factor) - 1e-6))
+    # a step sees less than half of this beyond the box, and leaves twice as much
+    margin = 2 * (settings.reach_px + 3 * _FILTER_REACH_PX)
+    picture, window = _cut(picture, window, margin)
+    with ThreadPoolExecutor(threads) as pool, threadpool_limits(limits=1):
+        enlarge = partial(_enlarged_rows, network, settings, device, pool)
+        for _ in range(steps - 1):
+            rows_count = settings.factor * len(picture)
+            tops = range(0, rows_count, STEP_ROWS)
+            bands = [enlarge(picture, top, min(top + STEP_ROWS, rows_count)) for top in tops]
+            picture, window = _cut(np.concatenate(bands), window * settings.factor, margin)
+        rows = partial(enlarge, picture) if steps else lambda top, bottom: picture[top:bottom]
+        factor = settings.factor if steps else 1
+        yield from _resampled(rows, factor * len(picture), window * factor, width, height)
+
+
+def _cut(picture: np.ndarray, window: np.ndarray, margin: int) -> tuple[np.ndarray, np.ndarray]:
+    """The part of a picture that a window needs, and where the window lies in it."""
+    left, top = (max(0, math.floor(side) - margin) for side in window[:2])
+    right, bottom = (math.ceil(side) + margin for side in window[2:])
+    return picture[top:bottom, left:right], window - np.array([left, top, left, top])
+
+
+def _resampled(
+    rows: Rows, rows_count: int, window: np.ndarray, width: int, height: int
+) -> Iterator[np.ndarray]:
+    """A window of a picture that comes in rows, at its exact size, band by band."""
+    left, top, right, bottom = window.tolist()
+    scale = (bottom - top) / height
+    count = max(1, BAND_VALUES // width)
+    for first in range(0, height, count):
+        last = min(first + count, height)
+        start, stop = top + first * scale, min(top + last * scale, rows_count)
+        above = math.floor(start)
+        light = rows(above, math.ceil(stop))
+        part = (left, start - above, right, stop - above)
+        yield without_light(resized(light, (width, last - first), "box", part))
+
+
+def _enlarged_rows(
+    network: UpscalingNetwork,
+    settings: Upscaler,
+    device: Device,
+    pool: ThreadPoolExecutor,
+    picture: np.ndarray,
+    top: int,
+    bottom: int,
+) -> np.ndarray:
+    """Some rows of a picture enlarged by the factor.
+
+    Corrected once so that, reduced, they are more nearly the picture again: back-projection (Irani
+    & Peleg, "Improving resolution by image registration", 1991), as the paper has it.
+    """
+    factor, (height, width, _) = settings.factor, picture.shape
+    above = max(0, top // factor - _FILTER_REACH_PX)
+    below = min(height, -(-bottom // factor) + _FILTER_REACH_PX)
+    found = _network_rows(network, settings, device, pool, picture, above * factor, below * factor)
+    means = found.reshape(below - above, factor, width, factor, -1).mean(axis=(1, 3))
+    missing = picture[above:below] - means
+    part = (0, top / factor - above, width, bottom / factor - above)
+    found = found[top - above * factor : bottom - above * factor]
+    return np.clip(found + resized(missing, found.shape[1::-1], ENLARGING, part), 0, 1)
+
+
+def _network_rows(
+    network: UpscalingNetwork,
+    settings: Upscaler,
+    device: Device,
+    pool: ThreadPoolExecutor,
+    picture: np.ndarray,
+    top: int,
+    bottom: int,
+) -> np.ndarray:
+    """What the network makes of some rows of a picture enlarged by Lanczos, tile by tile."""
+    factor, reach = settings.factor, settings.reach_px
+    height, width = (factor * side for side in picture.shape[:2])
+    above, below = max(0, top - reach), min(height, bottom + reach)
+    part = (0, above / factor, picture.shape[1], below / factor)
+    enlarged = resized(picture, (width, below - above), ENLARGING, part)
+    beyond = (reach - (top - above), reach - (below - bottom))
+    enlarged = np.pad(enlarged, (beyond, (reach, reach), (0, 0)), mode="edge")
+
+    def tile(corner: tuple[int, int]) -> np.ndarray:
+        y, x = corner
+        seen = enlarged[y : y + TILE_PX + 2 * reach, x : x + TILE_PX + 2 * reach]
+        return _corrected(network, device, seen, range(8 if settings.ensemble else 1))
+
+    result = np.empty((bottom - top, width, picture.shape[2]), np.float32)
+    lefts = range(0, width, TILE_PX)
+    corners = [(y, x) for y in range(0, bottom - top, TILE_PX) for x in lefts]
+    for (y, x), found in zip(corners, pool.map(tile, corners), strict=True):
+        result[y : y + TILE_PX, x : x + TILE_PX] = found
+    return result
+
+
+def _corrected(
+    network: UpscalingNetwork, device: Device, enlarged: np.ndarray, symmetries: range
+) -> np.ndarray:
+    """What the network makes of a tile, or its mean over some ways to lay the tile down."""
+    dtype = network.picture.dtype
+    found = []
+    for symmetry in symmetries:
+        seen = device.asarray(np.ascontiguousarray(turned(enlarged, symmetry)), dtype=dtype)
+        found.append(turned_back(to_host(network(seen[None]).data)[0], symmetry))
+    return np.asarray(np.mean(found, axis=0, dtype=np.float32))

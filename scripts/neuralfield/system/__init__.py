@@ -1,0 +1,1 @@
+"""Files, devices, random numbers, interruption and errors: nothing here knows networks."""

@@ -1,0 +1,258 @@
+"""Files that survive: models, snapshots and the state a run resumes from.
+
+All are safetensors: arrays only, nothing that can run. They appear under their names only when they
+are whole, and each carries a checksum of what it holds.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from neuralfield.system.errors import CheckpointError, NeuralfieldError
+from neuralfield.system.files import read_whole, write_atomically
+from neuralfield.system.provenance import remedy_for, require_same_training
+
+MOST_BYTES = 8 << 30
+"""Of a file that is read: no field comes near it, and what is larger would fill the memory."""
+
+_MOST_HEADER_BYTES = 4 << 20
+"""Parsed JSON takes some thirty times the memory of its text."""
+
+_METADATA_KEY = "neuralfield"
+"""One key holding sorted JSON: safetensors writes several keys in an order that varies."""
+
+_UNREADABLE = (
+    *(OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError),
+    *(RecursionError, OverflowError),
+)
+"""What reading a file raises that is damaged, or made to do harm."""
+
+_SNAPSHOT_NAME = re.compile(r"step_(\d{8})\.(?:safetensors|json)")
+"""A model's own, or a mosaic of such."""
+
+
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
+    """Write arrays and plain metadata as safetensors; the same content gives the same bytes.
+
+    Parameters
+    ----------
+    path : Path
+    arrays : mapping of name to array
+    metadata : mapping
+        Whatever JSON can hold.
+    """
+    ordered = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
+    plain = dict(metadata) | {"checksum": _checksum(ordered, metadata)}
+    header = {_METADATA_KEY: json.dumps(plain, sort_keys=True)}
+    write_atomically(path, save(ordered, metadata=header))
+
+
+def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `save_arrays` wrote.
+
+    Returns
+    -------
+    arrays : dict of name to array
+    metadata : dict
+
+    Raises
+    ------
+    CheckpointError
+        The file is missing, cut short, changed, or not one of ours.
+    """
+    try:
+        content = read_whole(path, MOST_BYTES)
+        header = _metadata(content)
+        arrays = load(content)
+        recorded = header.pop("checksum")
+        intact = recorded == _checksum(arrays, header)
+    except FileNotFoundError as error:
+        remedy = remedy_for(path, is_missing=True)
+        raise CheckpointError(str(path), "no such file", "a saved network", remedy) from error
+    except _UNREADABLE as error:
+        found = f"cannot be read ({type(error).__name__}: {error})"
+        expected = "a file written by neuralfield"
+        raise CheckpointError(str(path), found, expected, remedy_for(path)) from error
+    if not intact:
+        raise CheckpointError(
+            str(path),
+            "its content does not match its checksum",
+            "the bytes that were saved",
+            remedy_for(path),
+        )
+    return arrays, header
+
+
+class _UnknownFormat(ValueError):
+    """A format of a later version."""
+
+
+def require_format(found: Any, known: int) -> None:
+    """Check, within `load_described`, that a file has the format that is read here.
+
+    Raises
+    ------
+    ValueError
+    """
+    if found != known:
+        raise _UnknownFormat(f"format {found!r}", f"format {known}")
+
+
+@contextmanager
+def _distrusting(path: Path | str, what: str) -> Iterator[None]:
+    """Turn whatever is wrong with a file's own words into an error that names the file.
+
+    Parameters
+    ----------
+    path : Path or str
+    what : str
+        What it should be: "a model".
+
+    Raises
+    ------
+    CheckpointError
+    """
+    expected = f"{what} written by neuralfield"
+    try:
+        yield
+    except _UnknownFormat as error:
+        found, known = error.args
+        raise CheckpointError(str(path), found, known, "update neuralfield") from error
+    except NeuralfieldError as error:
+        expected = f"{what} of a kind known here"
+        raise CheckpointError(str(path), str(error), expected, remedy_for(path)) from error
+    except (KeyError, TypeError, ValueError) as error:
+        found = f"not {what} ({type(error).__name__}: {error})"
+        raise CheckpointError(str(path), found, expected, remedy_for(path)) from error
+
+
+def record_of(description: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says of how its network was made.
+
+    Raises
+    ------
+    KeyError, TypeError
+        There is none.
+    """
+    record = description["record"]
+    if not isinstance(record, dict):
+        raise TypeError(f"a record that is a {type(record).__name__}")
+    return record
+
+
+class Saved(Protocol):
+    """A network as a file has it."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """How it was made, with ``step``."""
+        ...
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What networks of one training have in common, whatever their step; plain values."""
+        ...
+
+
+AnySaved = TypeVar("AnySaved", bound=Saved)
+
+
+def load_described(
+    path: Path | str,
+    what: str,
+    describe: Callable[[dict[str, np.ndarray], dict[str, Any]], AnySaved],
+) -> AnySaved:
+    """Read a network that anybody may have written.
+
+    Parameters
+    ----------
+    path : Path or str
+    what : str
+        What it should be: "a model".
+    describe : callable
+        Makes it of a file's arrays and words, and raises an error where they are not to be
+        believed.
+
+    Raises
+    ------
+    CheckpointError
+        The file is missing, damaged, of an unknown format, or something else.
+    """
+    arrays, description = load_arrays(Path(path))
+    with _distrusting(path, what):
+        return describe(arrays, description)
+
+
+def load_snapshot(
+    path: Path, step: int, of: AnySaved, load: Callable[[Path], AnySaved]
+) -> AnySaved:
+    """Read the snapshot that was taken of a training after some step.
+
+    Parameters
+    ----------
+    path : Path
+    step : int
+    of : Saved
+        Any network of the same training; its weights are not looked at.
+    load : callable
+        Reads a network of this kind.
+
+    Raises
+    ------
+    CheckpointError
+        As `load`; or the snapshot is of another step or training.
+    """
+    snapshot = load(path)
+    found_step = snapshot.metadata.get("step")
+    expected = f"this training's after step {step}"
+    require_same_training(path, snapshot.provenance, of.provenance, expected)
+    if found_step != step:
+        found = f"the network of step {found_step!r}"
+        raise CheckpointError(str(path), found, expected, remedy_for(path))
+    return snapshot
+
+
+def snapshot_path(folder: Path, step: int) -> Path:
+    """Where the snapshot of a step lies."""
+    return folder / f"step_{step:08d}.safetensors"
+
+
+def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
+    """(step, path) of every snapshot in a folder, by step."""
+    found = []
+    for path in Path(folder).glob("step_*"):
+        match = _SNAPSHOT_NAME.fullmatch(path.name)
+        if match:
+            found.append((int(match[1]), path))
+    return sorted(found)
+
+
+def fingerprint(*parts: Any) -> str:
+    """A short name for settings and data: 16 hexadecimal digits of SHA-256 over sorted JSON."""
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _metadata(content: bytes) -> dict[str, Any]:
+    """Our own part of the header; whether the header fits the data is left to safetensors."""
+    header_bytes = int.from_bytes(content[:8], "little")
+    if not 0 < header_bytes <= min(len(content) - 8, _MOST_HEADER_BYTES):
+        raise ValueError(f"a header of {header_bytes} bytes in a file of {len(content)}")
+    return json.loads(json.loads(content[8 : 8 + header_bytes])["__metadata__"][_METADATA_KEY])
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(dict(metadata), sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -1,0 +1,193 @@
+"""Where arrays live: NumPy on the CPU or CuPy on a GPU, chosen here and nowhere else."""
+
+import contextlib
+import ctypes
+import importlib.util
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from neuralfield.system.errors import ConfigError, ResourceError
+from neuralfield.system.kernel_cache import import_cupy
+
+Array = Any
+"""A NumPy or a CuPy array: the two share one interface."""
+
+DRIVER_FILE = Path("/proc/driver/nvidia/version")
+
+
+@dataclass(frozen=True)
+class Device:
+    """The place where arrays live and are worked on.
+
+    Attributes
+    ----------
+    kind : {"cpu", "gpu"}
+    name : str
+        The model of the processor or card, for the record.
+    xp : module
+        ``numpy`` or ``cupy``.
+    """
+
+    kind: str
+    name: str
+    xp: ModuleType
+
+    def asarray(self, values: Any, dtype: Any = None) -> Array:
+        """Bring `values` to this device."""
+        return self.xp.asarray(values, dtype=dtype)
+
+    def synchronize(self) -> None:
+        """Wait until the device has finished what it was given."""
+        if self.kind == "gpu":
+            self.xp.cuda.get_current_stream().synchronize()
+
+
+HOST = Device("cpu", "host", np)
+"""Where arrays live that no device was chosen for."""
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep memory that is given back, for the next array.
+
+    By default glibc returns large arrays to the kernel at once and asks for zeroed pages again,
+    which costs a training on the CPU about a tenth of its time. Elsewhere this does nothing.
+    """
+    mmap_threshold, trim_threshold = -3, -1  # of malloc.h
+    with contextlib.suppress(OSError, AttributeError):
+        c_library = ctypes.CDLL("libc.so.6")
+        c_library.mallopt(mmap_threshold, 1 << 25)  # the most it takes
+        c_library.mallopt(trim_threshold, 1 << 30)
+
+
+def to_host(values: Array) -> np.ndarray:
+    """Bring an array of either library to NumPy."""
+    return values.get() if hasattr(values, "get") else np.asarray(values)
+
+
+def namespace_of(values: Array) -> ModuleType:
+    """The library (``numpy`` or ``cupy``) whose array `values` is."""
+    if isinstance(values, np.ndarray | np.generic):
+        return np
+    import cupy
+
+    return cupy.get_array_module(values)
+
+
+def gpu_is_present() -> bool:
+    """Whether there is an NVIDIA driver, CuPy, and a GPU that is not hidden; starts neither."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return False
+    return DRIVER_FILE.exists() and importlib.util.find_spec("cupy") is not None
+
+
+def select_device(request: str = "auto") -> Device:
+    """Choose where arrays live.
+
+    Parameters
+    ----------
+    request : {"auto", "cpu", "gpu"}
+        ``auto`` takes the GPU where an NVIDIA driver answers, CuPy is installed and a card works.
+
+    Raises
+    ------
+    ResourceError
+        A GPU was asked for and there is none that works.
+    """
+    if request not in ("auto", "cpu", "gpu"):
+        raise ConfigError("training.device", repr(request), "auto, cpu or gpu")
+    if request == "cpu" or (request == "auto" and not gpu_is_present()):
+        return Device("cpu", _processor_name(), np)
+    try:
+        cupy = import_cupy()
+        name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
+    except Exception as error:  # a missing package and a failing driver both land here
+        if request == "auto":
+            return Device("cpu", _processor_name(), np)
+        raise ResourceError(
+            "training.device",
+            f"gpu, but CuPy cannot use one ({type(error).__name__}: {error})",
+            "an NVIDIA card with its driver, and CuPy",
+            "set training.device: cpu, or install CuPy for your CUDA version",
+        ) from error
+    return Device("gpu", name, cupy)
+
+
+def available_cores() -> int:
+    """Processor cores this process may use: a cluster's allotment counts, not the whole node."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def available_memory_bytes(device: Device) -> int:
+    """Memory that can still be taken on the device, in bytes; a container's limit counts."""
+    if device.kind == "gpu":
+        free_bytes, _ = device.xp.cuda.runtime.memGetInfo()
+        return free_bytes + device.xp.get_default_memory_pool().free_bytes()
+    available = _meminfo_available_bytes()
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    statistics = Path("/sys/fs/cgroup/memory.stat")
+    with contextlib.suppress(
+        OSError, ValueError, KeyError
+    ):  # no such file, or the word 'max': no limit
+        # the kernel gives cached files back when memory is asked for
+        cached = dict(line.split() for line in statistics.read_text().splitlines())["inactive_file"]
+        in_use = int(used.read_text()) - int(cached)
+        available = min(available, int(limit.read_text()) - in_use)
+    return available
+
+
+def require_memory(needed_bytes: int, device: Device, where: str, remedy: str) -> None:
+    """Refuse work that would not fit, before it starts.
+
+    Raises
+    ------
+    ResourceError
+        `needed_bytes` is more than the device still has.
+    """
+    free_bytes = available_memory_bytes(device)
+    if needed_bytes > free_bytes:
+        raise ResourceError(
+            where,
+            f"needs about {needed_bytes / 2**30:.1f} GiB of memory",
+            f"at most the {free_bytes / 2**30:.1f} GiB that {device.name} has free",
+            remedy,
+        )
+
+
+def require_cores(threads: int, where: str = "training.threads") -> None:
+    """Refuse more threads than this process has cores.
+
+    Raises
+    ------
+    ResourceError
+    """
+    cores = available_cores()
+    if not 1 <= threads <= cores:
+        raise ResourceError(
+            where, threads, f"a whole number from 1 to {cores}, the cores there are", "lower it"
+        )
+
+
+def _processor_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _meminfo_available_bytes() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

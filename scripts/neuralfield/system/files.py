@@ -1,0 +1,197 @@
+"""Writing files so that they are there whole or not at all, and saying why one could not be.
+
+What is relied on: a rename within a folder is one step, and a synced file survives a crash. Network
+file systems add habits of their own, and each is dealt with where it shows.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from neuralfield.system.errors import StorageError
+
+_AGAIN = "run the same command again: it goes on from what is there"
+_REMEDIES = {
+    errno.ENOSPC: ("free space on the disk", f"free some, then {_AGAIN}"),
+    errno.EDQUOT: ("room within your quota", f"free some, then {_AGAIN}"),
+    errno.EFBIG: ("a file system that takes files of this size", "write to another one"),
+    errno.EROFS: ("a folder that can be written to", f"mount it for writing, then {_AGAIN}"),
+    errno.EACCES: ("the right to do so", f"change the permissions, then {_AGAIN}"),
+    errno.EPERM: ("the right to do so", f"change the permissions, then {_AGAIN}"),
+    errno.EIO: ("a disk or network that works", f"see what the system's log says, then {_AGAIN}"),
+    errno.ESTALE: ("a network file system that answers", f"wait until it does, then {_AGAIN}"),
+    errno.ETIMEDOUT: ("a network file system that answers", f"wait until it does, then {_AGAIN}"),
+    errno.ENAMETOOLONG: ("a shorter path", "use shorter names, or a folder nearer to the root"),
+    errno.ENOTDIR: ("a folder on the way to it", "move the file away that is in its place"),
+    errno.EEXIST: ("a folder", "move the file away that is in its place"),
+    errno.EISDIR: ("a file", "move the folder away that is in its place"),
+    errno.EMFILE: ("fewer open files", f"raise the limit (ulimit -n), then {_AGAIN}"),
+}
+"""What was expected and what to do, for the failures that are a machine's and not a program's."""
+
+_STALE_PAUSES_S = (0.1, 0.5, 2.0)
+_CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EBADF)
+"""How file systems say that they do not sync folders (and EACCES: one that may not be listed)."""
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[Path]:
+    """A temporary name beside `path`, to be written to.
+
+    When the block ends well, the file is synced and takes its final name, in one step: a crash at
+    any moment leaves the old file or the new one. When the block raises, it is removed. What a
+    killed process has left of an earlier attempt at the same file is removed first.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The final name; its folder is made if it is missing.
+
+    Yields
+    ------
+    Path
+
+    Raises
+    ------
+    StorageError
+        The disk is full, a permission is missing, or the file system fails; the old file is intact.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
+    with storage_errors(path, "cannot be written"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path)
+        try:
+            yield temporary
+            _patiently(_sync, temporary)
+            _patiently(_rename, temporary, path)
+            _patiently(_sync_folder, path.parent)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
+
+def write_atomically(path: str | os.PathLike, content: bytes) -> None:
+    """Write a whole file; see `replacing`."""
+    with replacing(path) as temporary:
+        # exclusively: nobody's link leads the bytes elsewhere
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+        finally:
+            os.close(handle)
+
+
+def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
+    """Read a file into memory; mapping it would end the process where it shrinks or goes away.
+
+    Raises
+    ------
+    ValueError
+        It is no plain file (a device or pipe may never end), or larger than `most_bytes`.
+    OSError
+    """
+    # a pipe that nobody writes to would be waited for
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:  # noqa: PTH123
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is no plain file")
+        if status.st_size > most_bytes:
+            raise ValueError(
+                f"it has {status.st_size >> 20} MiB, and at most {most_bytes >> 20} are read"
+            )
+        return file.read(status.st_size)
+
+
+@contextlib.contextmanager
+def storage_errors(path: str | os.PathLike | None = None, what: str = "failed") -> Iterator[None]:
+    """Turn the failures of disks and file systems into a `StorageError` that says what to do.
+
+    Parameters
+    ----------
+    path : str or os.PathLike, optional
+        What was worked on; by default what the error itself names.
+    what : str
+        What went wrong with it, in words.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REMEDIES:
+            raise
+        where = path or error.filename or "a file"
+        expected, remedy = _REMEDIES[error.errno]
+        found = f"{what} ({os.strerror(error.errno)})"
+        raise StorageError(os.fspath(where), found, expected, remedy) from error
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove temporary files of `path` whose process, on this machine, has ended."""
+    host = re.escape(socket.gethostname())
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.{host}\.(\d+)\.tmp")
+    with contextlib.suppress(OSError):  # they only take space
+        for other in path.parent.iterdir():
+            match = pattern.fullmatch(other.name)
+            if match and not _is_running(int(match[1])):
+                other.unlink()
+
+
+def _is_running(process: int) -> bool:
+    if process == os.getpid():
+        return False  # an earlier process of the same number: this one has just begun to write
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _patiently(call: Callable[..., None], *arguments: Any) -> None:
+    """Call, and again where a network file system has lost its hold of a file (ESTALE)."""
+    for pause_s in _STALE_PAUSES_S:
+        try:
+            return call(*arguments)
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+        time.sleep(pause_s)
+    return call(*arguments)
+
+
+def _rename(temporary: Path, path: Path) -> None:
+    written = temporary.stat()
+    try:
+        os.replace(temporary, path)
+    except FileNotFoundError:
+        # NFS: the first answer was lost, and the request that was sent again found it done
+        if not os.path.samestat(written, path.stat()):
+            raise
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    try:
+        _sync(folder)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise

@@ -1,0 +1,224 @@
+"""Opening the files that users bring along, and reading tables out of them."""
+
+import codecs
+import csv
+import io
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from neuralfield.system.errors import InputError
+from neuralfield.system.files import read_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FETCH_AGAIN = "copy or download it again"
+
+MOST_COLUMNS = 10_000
+"""Columns of a CSV: pandas takes minutes for ten times as many, in a file of some hundred KB."""
+
+_LONGEST_LINE = 1 << 20
+_BLANK = ([], [""])
+_LARGEST_OWN_TABLE_BYTES = 64 << 20
+
+
+def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
+    """Open a file that must be there and not be empty.
+
+    Raises
+    ------
+    InputError
+        There is no such file, it is a folder, empty, or may not be read.
+    """
+    where = str(path)
+    try:
+        if Path(path).is_dir():
+            raise InputError(where, "is a folder", expected, "name a file in it")
+        if not Path(path).stat().st_size:
+            raise InputError(where, "is empty", expected, FETCH_AGAIN)
+        return _BoundedFile(os.fspath(path))
+    except FileNotFoundError as error:
+        remedy = "check the spelling; a relative path starts from the working directory"
+        raise InputError(where, "there is no such file", expected, remedy) from error
+    except OSError as error:
+        found = f"cannot be opened ({error.strerror})"
+        raise InputError(where, found, expected, "check the path and its permissions") from error
+
+
+class _BoundedFile(io.BufferedReader):
+    """A file of which no more is asked than it holds.
+
+    Decoders ask for as many bytes as the file says that a part of it has, and Python takes memory
+    for all of them first.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(io.FileIO(path, "rb"))
+        self._size = os.fstat(self.fileno()).st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(0, self._size - self.tell())
+        return super().read(left if size is None or size < 0 else min(size, left))
+
+
+def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list[str]:
+    """Read the names in the first line of a CSV.
+
+    What pandas needs in time and memory beyond the size of a file follows the number of values in
+    its first two lines, so both are checked here, before pandas sees the file.
+
+    Parameters
+    ----------
+    where : str
+        The file's name, for messages.
+    file : file
+        Read from its beginning.
+    expected, remedy : str
+        For messages: what the file should be, and what to do about one that is not.
+
+    Returns
+    -------
+    list of str
+        Without spaces around them; a name may be there more than once.
+
+    Raises
+    ------
+    InputError
+        The file is no text or has no names; one of its first two lines is longer than 1 MiB or has
+        more than `MOST_COLUMNS` values.
+    """
+    file.seek(0)
+    start = file.read(2 * _LONGEST_LINE)
+    is_whole = len(start) < 2 * _LONGEST_LINE
+    with _table_errors(where, expected, remedy):
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(start, final=is_whole)
+        source = io.StringIO(text, newline="")
+        rows = (row for row in csv.reader(source, skipinitialspace=True) if row not in _BLANK)
+        lines = []
+        for place in ("first", "second"):
+            begin = source.tell()
+            lines.append(next(rows, []))
+            end = source.tell()
+            if end - begin > _LONGEST_LINE or (end == len(text) and not is_whole):
+                found = f"has a {place} line of more than {_LONGEST_LINE >> 20} MiB"
+                raise InputError(where, found, expected, remedy)
+    columns = max(map(len, lines))
+    if columns > MOST_COLUMNS:
+        found = f"has {columns:,} columns"
+        raise InputError(where, found, f"at most {MOST_COLUMNS:,}", remedy)
+    if not lines[0]:
+        raise InputError(where, "is not a table (it has no names)", expected, remedy)
+    return [name.strip() for name in lines[0]]
+
+
+def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: Any) -> Any:
+    """Read a CSV; a cell that is not of its `dtype` is left to the caller.
+
+    Parameters
+    ----------
+    where, file, expected, remedy
+        See `column_names`.
+    **options
+        Options of `pandas.read_csv`. With `names`, the names in the file are left unread.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Or what else `pandas.read_csv` gives with these options.
+
+    Raises
+    ------
+    InputError
+        It is no table: not text, or with lines of different lengths. Two columns have one name,
+        and there are no `names`. Its first lines are too long, see `column_names`.
+    """
+    import pandas as pd
+
+    names = column_names(where, file, expected, remedy)
+    if "names" not in options:
+        again = [name for name, times in Counter(names).items() if times > 1]
+        if again:
+            found = f"has several columns of the name {again[0]}"
+            raise InputError(where, found, "a name for each column of its own", remedy)
+        options["names"] = names
+    file.seek(0)
+    options |= {"index_col": False, "skipinitialspace": True, "encoding": "utf-8-sig"}
+    with _table_errors(where, expected, remedy):
+        return pd.read_csv(file, engine="c", header=0, **options)
+
+
+def read_own_csv(path: Path, expected: str, remedy: str, **options: Any) -> "pd.DataFrame":
+    """Read a CSV that a rule has written; see `read_csv`.
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged or larger than any that is written.
+    """
+    try:
+        file = io.BytesIO(read_whole(path, _LARGEST_OWN_TABLE_BYTES))
+        return read_csv(str(path), file, expected, remedy, **options)
+    except (OSError, ValueError, OverflowError) as error:
+        found = f"is damaged ({type(error).__name__}: {error})"
+        raise InputError(str(path), found, expected, remedy) from error
+
+
+def read_csv_in_parts(
+    where: str, file: BinaryIO, expected: str, remedy: str, *, rows: int, **options: Any
+) -> Iterator["pd.DataFrame"]:
+    """As `read_csv`, but some rows after the others; memory follows their number."""
+    parts = read_csv(where, file, expected, remedy, chunksize=rows, **options)
+    while True:
+        with _table_errors(where, expected, remedy):
+            part = next(parts, None)
+        if part is None:
+            return
+        yield part
+
+
+@contextmanager
+def _table_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
+    import pandas as pd
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a cell out of range is reported by its line
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            yield
+    except pd.errors.ParserWarning as error:
+        found = "has lines with more values than the first line has names"
+        raise InputError(where, found, expected, remedy) from error
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error, UnicodeError) as error:
+        found = f"is not a table ({str(error).strip()})"
+        raise InputError(where, found, expected, remedy) from error
+
+
+def wrong_cell(
+    where: str, name: str, wrong: np.ndarray, cells: np.ndarray, expected: str, first_line: int = 2
+) -> InputError:
+    """The error that names the first wrong cell of a column.
+
+    Parameters
+    ----------
+    where, name : str
+        The file and the column.
+    wrong : ndarray of bool, shape (n,)
+        At least one of them is.
+    cells : ndarray, shape (n,)
+        What stands there.
+    expected : str
+    first_line : int
+        Line of the first cell; the names are in line 1.
+    """
+    row = int(np.argmax(wrong))
+    cell = str(cells[row]).removesuffix(".0")[:40] or "empty"
+    found = f"{name} in line {row + first_line} is {cell}"
+    others = f"; {np.count_nonzero(wrong) - 1:,} more like it" if wrong.sum() > 1 else ""
+    return InputError(where, found + others, expected, "mend the table")

@@ -1,0 +1,190 @@
+"""Results of finished trainings, kept beside the outputs, so that deleted outputs come back.
+
+A workflow manager deletes the outputs of a job before the job starts, and again when it fails. What
+a training has published therefore stays in a hidden folder too, named by SHA-256, with a JSON file
+that lists it: single files as copies, which no damage in place reaches, and folders as hard links.
+A later training with the same fingerprint publishes these bytes again instead of taking its steps.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from neuralfield.system.checkpoint import MOST_BYTES
+from neuralfield.system.errors import StorageError
+from neuralfield.system.files import read_whole, replacing, storage_errors, write_atomically
+
+FOLDER_NAME = ".kept"
+_TRAIN_ANEW = "train_anew"
+_MOST_LIST_BYTES = 1 << 20
+_NAME_PART = re.compile(r"\w[\w.-]*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class KeptResults:
+    """The kept results of one training, or of one segment of it.
+
+    Parameters
+    ----------
+    folder : Path
+        Shared by all segments of a training.
+    run : str
+        Fingerprint of settings and data.
+    until_step : int
+        The step at which the training, or the segment, ends.
+    say : callable
+        Called with a line for the user.
+    """
+
+    def __init__(self, folder: Path, run: str, until_step: int, say: Callable[[str], None]) -> None:
+        self.folder, self.run, self.say = folder, run, say
+        self._list = folder / f"{run}_{until_step:08d}.json"
+
+    def restore(self, outputs: Mapping[str, Path]) -> bool:
+        """Publish the kept results again, if they are whole and nobody asked to train anew.
+
+        Parameters
+        ----------
+        outputs : mapping of str to Path
+            The files and folders that the training publishes, by name.
+
+        Returns
+        -------
+        bool
+            Whether they are published.
+        """
+        if not self._list.exists() or (self.folder / _TRAIN_ANEW).exists():
+            return False
+        try:
+            digests = self._read_list(outputs)
+            for digest in set(digests.values()):
+                if _sha256(self.folder / digest) != digest:
+                    raise ValueError(f"{digest[:10]}... does not match its checksum")
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            self.say(f"{self._list}: kept results are damaged ({error}); training anew")
+            return False
+        targets = {_target(outputs, name): digest for name, digest in digests.items()}
+        with storage_errors():
+            for folder in filter(Path.is_dir, outputs.values()):
+                for path in set(_visible_files(folder)) - set(targets):
+                    path.unlink(missing_ok=True)
+            for target, digest in targets.items():
+                is_single = target in outputs.values()
+                _put(self.folder / digest, target, as_link=not is_single)
+        self.say(
+            f"publishing the results again that {self.folder} keeps; nothing has to be trained"
+        )
+        return True
+
+    def keep(self, outputs: Mapping[str, Path], *, is_last: bool) -> None:
+        """Keep what has just been published; without room for it, say so and go on.
+
+        What was kept before is given up only when everything new is in place.
+
+        Parameters
+        ----------
+        outputs : mapping of str to Path
+            As for `restore`.
+        is_last : bool
+            Whether the training ends here: then results of other settings are given up.
+        """
+        try:
+            digests = {}
+            for name, path in outputs.items():
+                for file in _visible_files(path) if path.is_dir() else (path,):
+                    digest = _sha256(file)
+                    _put(file, self.folder / digest, as_link=path.is_dir())
+                    digests["/".join((name, *file.relative_to(path).parts))] = digest
+            content = json.dumps({"run": self.run, "files": digests}, indent=1)
+            write_atomically(self._list, f"{content}\n".encode())
+            self._give_up_others(is_last)
+        except (OSError, StorageError, ValueError) as error:
+            self.say(f"{self.folder}: results are not kept for a later restore ({error})")
+
+    def _read_list(self, outputs: Mapping[str, Path]) -> dict[str, str]:
+        listed = json.loads(read_whole(self._list, _MOST_LIST_BYTES))
+        digests = dict(listed["files"])
+        for name, digest in digests.items():
+            if not all(map(_NAME_PART.fullmatch, name.split("/"))) or not _SHA256.fullmatch(digest):
+                raise ValueError("it lists what is no result")
+        if {name.split("/")[0] for name in digests} != set(outputs):
+            raise ValueError("it lists other results")
+        return digests
+
+    def _give_up_others(self, is_last: bool) -> None:
+        """Remove what no list names, and lists of other settings where the training has ended."""
+        if is_last:
+            (self.folder / _TRAIN_ANEW).unlink(missing_ok=True)
+        needed = {_TRAIN_ANEW}
+        for path in self.folder.glob("*.json"):
+            if is_last and not path.name.startswith(f"{self.run}_"):
+                path.unlink(missing_ok=True)
+                continue
+            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+                listed = json.loads(read_whole(path, _MOST_LIST_BYTES))["files"].values()
+                needed |= {path.name, *listed}
+        for path in self.folder.iterdir():
+            if path.name not in needed:
+                path.unlink(missing_ok=True)
+
+
+def has_kept_results(folder: Path) -> bool:
+    """Whether a folder keeps results of a finished training."""
+    return any(folder.glob("*.json"))
+
+
+def mark_to_train_anew(folder: Path, is_wanted: bool) -> None:
+    """Say whether the next training takes its steps even if its results are kept.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the kept results.
+    is_wanted : bool
+    """
+    mark = folder / _TRAIN_ANEW
+    with contextlib.suppress(OSError):  # nothing is kept, or nothing can be written there
+        if is_wanted:
+            mark.touch()
+        else:
+            mark.unlink()
+
+
+def _target(outputs: Mapping[str, Path], name: str) -> Path:
+    first, *others = PurePosixPath(name).parts
+    return outputs[first].joinpath(*others)
+
+
+def _visible_files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder, without temporary ones and those of the workflow manager."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.name.startswith("."):
+            yield path
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(read_whole(path, MOST_BYTES)).hexdigest()
+
+
+def _put(source: Path, target: Path, *, as_link: bool) -> None:
+    """Put a file in a second place: as a hard link, or as a copy where there can be none."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if as_link:
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            if target.exists() and target.samefile(source):
+                return
+            temporary.unlink(missing_ok=True)  # of a killed process with the same number
+            os.link(source, temporary)
+            temporary.replace(target)  # without a sync: what a power cut undoes is noticed and made
+            return
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+    with replacing(target) as copy:
+        shutil.copyfile(source, copy)

@@ -1,0 +1,158 @@
+"""Checks that a file belongs to the training whose folder it lies in, and says what to do if not.
+
+Whatever the workflow has made, it can make again; a message therefore names the file that is wrong,
+and the one file or folder whose removal lets the next run replace it.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from neuralfield.system.errors import CheckpointError, InputError
+from neuralfield.system.files import read_whole
+
+_MADE_ANEW = "run the same command again: it is made anew"
+_FOLDERS_MADE_AS_A_WHOLE = ("checkpoints", "comparison")
+_RECORDS = ("training.json", "metrics.json")
+_LARGEST_RECORD_BYTES = 16 << 20
+_MOST_DIFFERENCES = 3
+_DIGEST_CHARACTERS = 64
+
+
+def remedy_for(path: str | os.PathLike, *, is_missing: bool = False) -> str:
+    """What to do about a damaged or missing file of the workflow.
+
+    Snakemake does not notice that a file is missing inside a folder that a job makes as a whole:
+    there the folder has to be removed.
+    """
+    for folder in Path(path).parents:
+        if folder.name in _FOLDERS_MADE_AS_A_WHOLE or folder.parent.name == "segments":
+            return f"remove the folder {folder}, and {_MADE_ANEW}"
+    return f"copy it again, or {'' if is_missing else 'remove it and '}{_MADE_ANEW}"
+
+
+@contextmanager
+def made_by_the_workflow(path: str | os.PathLike) -> Iterator[None]:
+    """Give errors about a file that the workflow made the remedy that suits such files."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.where, error.found, error.expected, remedy_for(path)) from error
+
+
+def require_same_training(
+    path: str | os.PathLike, found: Mapping[str, Any], expected: Mapping[str, Any], whose: str
+) -> None:
+    """Refuse the network of another training.
+
+    Parameters
+    ----------
+    path : Path or str
+        The network's file.
+    found, expected : mapping
+        The ``provenance`` of a network.
+    whose : str
+        The network that should be there, for the message.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    differences = list(_differences(found, expected))
+    if differences:
+        listed = ", ".join(differences[:_MOST_DIFFERENCES])
+        found_text = f"the network of another training ({listed})"
+        raise CheckpointError(str(path), found_text, whose, remedy_for(path))
+
+
+def require_finished(path: str | os.PathLike, metadata: Mapping[str, Any], steps: int) -> None:
+    """Refuse a snapshot in the place of the finished network.
+
+    Parameters
+    ----------
+    path : Path or str
+    metadata : mapping
+        The network's; with `keep_best` the network that is saved is of an earlier step.
+    steps : int
+        Those of the whole training.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    taken = metadata.get("best_of_steps", metadata.get("step"))
+    if taken != steps:
+        found = f"the network of step {taken!r}"
+        expected = f"the finished network, of step {steps}"
+        raise CheckpointError(str(path), found, expected, remedy_for(path))
+
+
+def sha256_of(path: str | os.PathLike) -> str:
+    """SHA-256 of a file, in hexadecimal.
+
+    Raises
+    ------
+    OSError
+    """
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def require_recorded(
+    path: Path, record: Mapping[str, Any], where: Path, *, wrong: Path | None = None
+) -> None:
+    """Refuse a file that is not the one that a record was written with.
+
+    The file is blamed, unless the other record beside it agrees with it: then the record is.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    record : mapping
+        With checksums of files by their names, under ``sha256``; one that an earlier version wrote
+        has none, and is accepted.
+    where : Path
+        The file that the record is in.
+    wrong : Path, optional
+        The file to blame, where that is known.
+
+    Raises
+    ------
+    InputError
+    """
+    noted = _noted(record, path)
+    if noted is None or noted == (sha256 := sha256_of(path)):
+        return
+    others = {path.with_name(name) for name in _RECORDS} - {where}
+    agree = any(_noted(_content(other), path) == sha256 for other in others)
+    blamed = wrong or (where if agree else path)
+    other = where if blamed == path else path
+    found = f"is damaged, or does not belong to {other.name} beside it"
+    raise InputError(str(blamed), found, "files of one training", remedy_for(blamed))
+
+
+def _noted(record: Any, path: Path) -> str | None:
+    """The checksum of a file in a record, if it has one."""
+    checksums = record.get("sha256") if isinstance(record, Mapping) else None
+    return checksums.get(path.name) if isinstance(checksums, Mapping) else None
+
+
+def _content(path: Path) -> Any:
+    try:
+        return json.loads(read_whole(path, _LARGEST_RECORD_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _differences(found: Any, expected: Any, name: str = "") -> Iterator[str]:
+    if isinstance(found, Mapping) and isinstance(expected, Mapping):
+        for key in {**expected, **found}:
+            yield from _differences(found.get(key), expected.get(key), key)
+    elif found != expected:
+        is_digest = isinstance(expected, str) and len(expected) == _DIGEST_CHARACTERS
+        yield f"{name} with another digest" if is_digest else f"{name} {found!r}, not {expected!r}"

@@ -1,0 +1,106 @@
+"""Counter-based random numbers: the n-th number is a function of (seed, n), with no state to save.
+
+Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), in plain
+array arithmetic, so that NumPy, CuPy and a CUDA kernel all draw the same numbers and a resumed
+run draws what the run left alone would have drawn.
+"""
+
+from types import ModuleType
+
+import numpy as np
+
+from neuralfield.system.device import Array
+
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+_ROUNDS = 10
+_WORD = 0xFFFFFFFF
+_MIX = (0x9E3779B1, 0x85EBCA6B)
+
+STREAM_ORDER, STREAM_JITTER, STREAM_DENSITY, STREAM_DROPOUT, STREAM_CROP, STREAM_HELD_OUT = range(6)
+"""The last word of a counter: draws for different purposes never share one."""
+
+FEISTEL_ROUNDS = 8
+"""Of `permuted`: with random halves of few bits, fewer rounds would be heard."""
+
+
+def philox(xp: ModuleType, counter: tuple[Array | int, ...], seed: int) -> tuple[Array, ...]:
+    """Four random 32-bit words for every counter.
+
+    Parameters
+    ----------
+    xp : module
+        ``numpy`` or ``cupy``.
+    counter : tuple of four (arrays of uint32 that broadcast, or int)
+    seed : int
+        The 64-bit key.
+
+    Returns
+    -------
+    tuple of four arrays of uint32
+    """
+    c0, c1, c2, c3 = xp.broadcast_arrays(*(xp.asarray(word, dtype=xp.uint64) for word in counter))
+    k0, k1 = seed & _WORD, (seed >> 32) & _WORD
+    low_half, half = xp.uint64(_WORD), xp.uint64(32)
+    for _ in range(_ROUNDS):
+        product0 = c0 * xp.uint64(_MULTIPLIERS[0])
+        product1 = c2 * xp.uint64(_MULTIPLIERS[1])
+        c0 = (product1 >> half) ^ c1 ^ xp.uint64(k0)
+        c2 = (product0 >> half) ^ c3 ^ xp.uint64(k1)
+        c1, c3 = product1 & low_half, product0 & low_half
+        k0, k1 = (k0 + _WEYL[0]) & _WORD, (k1 + _WEYL[1]) & _WORD
+    return tuple(word.astype(xp.uint32) for word in (c0, c1, c2, c3))
+
+
+def uniform(words: Array) -> Array:
+    """float32 in [0, 1) from 32-bit words: their upper 24 bits, exactly."""
+    return (words >> 8).astype("float32") * 2.0**-24
+
+
+def permuted(xp: ModuleType, places: Array, size: int, seed: int, order: tuple[int, int]) -> Array:
+    """What stands at the given places of a random order of ``range(size)``.
+
+    A keyed bijection, computed for each place by itself: no sort, no memory, no state. It is a
+    balanced Feistel network over the smallest power of 4 that holds `size`, walked on until it is
+    back below `size` (Black & Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+
+    Parameters
+    ----------
+    xp : module
+    places : array of int64, shape (n,)
+        In ``range(size)``.
+    size : int
+        At most 2 ** 32.
+    seed : int
+    order : tuple of two int
+        Which of the orders of this seed: the last two words of a Philox counter.
+
+    Returns
+    -------
+    array of int64, shape (n,)
+    """
+    half_bits = half_bits_of(size)
+    keys = np.stack(philox(np, (np.arange(FEISTEL_ROUNDS // 4), 0, *order), seed), axis=-1)
+    found = _feistel(xp, places.astype(xp.uint32), half_bits, keys.reshape(-1))
+    while True:
+        outside = found >= size
+        if not outside.any():
+            return found.astype(xp.int64)
+        found = xp.where(outside, _feistel(xp, found, half_bits, keys.reshape(-1)), found)
+
+
+def half_bits_of(size: int) -> int:
+    """Half the bits of the smallest power of 4 that holds `size`."""
+    return ((size - 1).bit_length() + 1) // 2
+
+
+def _feistel(xp: ModuleType, number: Array, half_bits: int, keys: np.ndarray) -> Array:
+    half, mask = xp.uint32(half_bits), xp.uint32((1 << half_bits) - 1)
+    left, right = number >> half, number & mask
+    for key in keys:
+        mixed = (right ^ key) * xp.uint32(_MIX[0])
+        mixed ^= mixed >> xp.uint32(15)
+        mixed *= xp.uint32(_MIX[1])
+        mixed ^= mixed >> xp.uint32(16)
+        left, right = right, left ^ (mixed & mask)
+    return (left << half) | right

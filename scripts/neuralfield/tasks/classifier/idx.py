@@ -1,0 +1,173 @@
+"""Reading IDX files: bytes in as many dimensions as the file says, the format of MNIST.
+
+Two zero bytes, the code of the numbers' type (8: bytes), the number of dimensions, the size of each
+as four bytes with the highest first, and then the values, the last dimension's next to each other
+(LeCun, Cortes & Burges, "The MNIST database of handwritten digits").
+"""
+
+import gzip
+import hashlib
+import io
+import math
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from neuralfield.system.device import HOST, require_memory
+from neuralfield.system.errors import InputError
+from neuralfield.system.input_files import FETCH_AGAIN, open_input
+
+MOST_BYTES = 1 << 30
+"""Of a file, and of the values in it."""
+
+MOST_SIDE_PX = 4096
+
+_BYTES = 8
+_GZIP_MAGIC = b"\x1f\x8b"
+_MOST_PACKED = 1032
+"""Times its own size is what a stream of DEFLATE can hold."""
+
+_AT_ONCE = 1 << 20
+_DAMAGES = (gzip.BadGzipFile, EOFError, zlib.error)
+
+_CONTENTS = {1: "labels", 3: "pictures"}
+"""What files of so many dimensions hold, here."""
+
+
+def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None) -> np.ndarray:
+    """Read an IDX file of bytes, packed by gzip or not: its content tells.
+
+    Memory follows what the file holds, and never what it claims.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    dimensions : {1, 3}
+        1: labels; 3: pictures, their rows and their columns.
+    sha256 : str, optional
+        Checksum that the file itself has to have, in hexadecimal.
+
+    Returns
+    -------
+    ndarray of uint8
+        At least one value.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read; it is larger than 1 GiB, or what it holds is; it is damaged, of
+        another format or type, longer or shorter than it claims; pictures have a side above 4096;
+        its checksum is another one.
+    ResourceError
+        There is too little memory.
+    """
+    with _opened(path, dimensions, sha256) as (where, stream, shape):
+        claimed = math.prod(shape)
+        require_memory(claimed, HOST, where, "take fewer or smaller ones")
+        values = np.empty(claimed, np.uint8)
+        view, filled = values.data, 0
+        while count := stream.readinto(view[filled : filled + _AT_ONCE]):
+            filled += count
+        if filled < claimed:
+            raise _other_length(where, f"ends after {filled:,} values", shape)
+        if stream.read(1):
+            raise _other_length(where, "goes on after its values", shape)
+    return values.reshape(shape)
+
+
+def read_idx_shape(path: str | os.PathLike, dimensions: int) -> tuple[int, ...]:
+    """What the header of an IDX file claims, as far as the file's length allows it.
+
+    Raises
+    ------
+    InputError
+        As `read_idx`, but for what is wrong with the values.
+    """
+    with _opened(path, dimensions, None) as (_, _, shape):
+        return shape
+
+
+@contextmanager
+def _opened(
+    path: str | os.PathLike, dimensions: int, sha256: str | None
+) -> Iterator[tuple[str, io.BufferedIOBase, tuple[int, ...]]]:
+    """The file's name, its content after the header, and the sizes that the header claims."""
+    where, expected = os.fspath(path), f"an IDX file of {_CONTENTS[dimensions]}"
+    with open_input(path, expected) as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        if size_bytes > MOST_BYTES:
+            found = f"has {size_bytes >> 20:,} MiB"
+            raise InputError(where, found, f"at most {MOST_BYTES >> 20:,} MiB", "take fewer")
+        if sha256 is not None:
+            _require_checksum(where, file, sha256)
+        is_packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        file.seek(0)
+        stream: Any = gzip.GzipFile(fileobj=file) if is_packed else file
+        most_bytes = _MOST_PACKED * size_bytes if is_packed else size_bytes
+        try:
+            yield where, stream, _shape(where, stream, dimensions, expected, most_bytes)
+        except _DAMAGES as error:
+            found = f"is damaged ({error})"
+            raise InputError(where, found, f"{expected}, packed by gzip", FETCH_AGAIN) from error
+
+
+def _shape(
+    where: str, stream: io.BufferedIOBase, dimensions: int, expected: str, most_bytes: int
+) -> tuple[int, ...]:
+    """Read the header; `most_bytes` is what the file can hold, with it."""
+    header = stream.read(4 + 4 * dimensions)
+    magic = bytes([0, 0, _BYTES, dimensions])
+    if header[:4] != magic:
+        found = f"begins with the bytes {header[:4].hex(' ')}"
+        remedy = "give it unchanged, as it was downloaded"
+        raise InputError(where, found, f"{magic.hex(' ')}, {expected}", remedy)
+    if len(header) < 4 + 4 * dimensions:
+        raise InputError(where, "ends within its header", expected, FETCH_AGAIN)
+    shape = struct.unpack(f">{dimensions}I", header[4:])
+    claimed, words = math.prod(shape), _in_words(shape)
+    if not claimed:
+        raise InputError(where, f"has {words} values", f"at least one of {_CONTENTS[dimensions]}")
+    if claimed > MOST_BYTES or max(shape[1:], default=0) > MOST_SIDE_PX:
+        limits = f"at most {MOST_BYTES >> 20:,} MiB, and sides of at most {MOST_SIDE_PX:,} pixels"
+        raise InputError(where, f"claims {words} values", limits, "take fewer or smaller ones")
+    if len(header) + claimed > most_bytes:
+        found = f"cannot hold more than {most_bytes - len(header):,} values"
+        raise _other_length(where, found, shape)
+    return shape
+
+
+def _other_length(where: str, found: str, shape: tuple[int, ...]) -> InputError:
+    expected = f"{math.prod(shape):,}, as its header says: {_in_words(shape)}"
+    return InputError(where, found, expected, FETCH_AGAIN)
+
+
+def _in_words(shape: tuple[int, ...]) -> str:
+    return " x ".join(f"{size:,}" for size in shape)
+
+
+def _require_checksum(where: str, file: BinaryIO, sha256: str) -> None:
+    digest = hashlib.sha256()
+    while part := file.read(_AT_ONCE):
+        digest.update(part)
+    file.seek(0)
+    if digest.hexdigest() != sha256.lower():
+        remedy = f"{FETCH_AGAIN}, or mend the checksum in the settings"
+        raise InputError(where, f"has the SHA-256 {digest.hexdigest()}", sha256.lower(), remedy)
+
+
+def write_idx(path: str | os.PathLike, values: np.ndarray) -> None:
+    """Write an array of bytes as an IDX file, not packed.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    values : ndarray of uint8
+    """
+    header = bytes([0, 0, _BYTES, values.ndim]) + struct.pack(f">{values.ndim}I", *values.shape)
+    Path(path).write_bytes(header + np.ascontiguousarray(values, np.uint8).tobytes())

@@ -1,0 +1,184 @@
+"""Pictures with labels, from the four files that such sets come in."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from neuralfield.images.shape import PictureShape
+from neuralfield.nn.scaling import Scaling
+from neuralfield.system.device import Array
+from neuralfield.system.errors import InputError
+from neuralfield.tasks.classifier.idx import read_idx
+
+TAUGHT = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+HELD_OUT = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+"""Pictures and labels, named as in MNIST; each may have .gz after it."""
+
+_BRIGHTNESSES = 256
+_PICTURES_AT_ONCE = 1 << 12
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledPictures:
+    """Pictures, and what each of them shows.
+
+    Attributes
+    ----------
+    where : str
+        The file of the labels, for messages.
+    pictures : ndarray of uint8, shape (n, height, width)
+    labels : ndarray of int64, shape (n,)
+    """
+
+    where: str
+    pictures: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """Pictures."""
+        return len(self.pictures)
+
+    @property
+    def shape(self) -> PictureShape:
+        """Sides of each."""
+        _, height, width = self.pictures.shape
+        return PictureShape(width, height, 1)
+
+    @property
+    def classes(self) -> int:
+        """How many kinds there are, as labels count from 0."""
+        return int(self.labels.max()) + 1
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of pictures and labels, in hexadecimal."""
+        digest = hashlib.sha256(json.dumps(self.pictures.shape).encode())
+        digest.update(np.ascontiguousarray(self.pictures).data)
+        digest.update(self.labels.astype("<i8").data)
+        return digest.hexdigest()
+
+    def require_fit(self, shape: PictureShape, classes: int, like: str) -> None:
+        """Check that these can be shown to a network that was taught others.
+
+        Parameters
+        ----------
+        shape : PictureShape
+        classes : int
+            Of those that it was taught.
+        like : str
+            What these are, for messages.
+
+        Raises
+        ------
+        InputError
+            Pictures of another size, or a label that the network cannot give.
+        """
+        if self.shape != shape:
+            found = f"labels pictures of {self.shape.width} x {self.shape.height} pixels"
+            raise InputError(self.where, found, f"{shape.width} x {shape.height}, {like}")
+        beyond = self.labels >= classes
+        if beyond.any():
+            number = int(np.argmax(beyond))
+            found = f"label {self.labels[number]} of picture {number + 1:,}"
+            raise InputError(self.where, found, f"labels from 0 to {classes - 1}, {like}")
+
+
+def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path, Path]:
+    """The files of pictures and of labels in a folder, packed or not.
+
+    Parameters
+    ----------
+    folder : str or os.PathLike
+    names : (str, str)
+        `TAUGHT` or `HELD_OUT`.
+
+    Raises
+    ------
+    InputError
+        One is missing, or there twice; nothing is ever downloaded.
+    """
+    found = []
+    for name in names:
+        present = [p for p in (Path(folder, name), Path(folder, f"{name}.gz")) if p.is_file()]
+        if len(present) != 1:
+            state = f"has both {name} and {name}.gz" if present else f"has no file {name}"
+            remedy = "remove one of them" if present else "put the four files of the set into it"
+            raise InputError(os.fspath(folder), state, f"{name}, or {name}.gz", remedy)
+        found += present
+    pictures, labels = found
+    return pictures, labels
+
+
+def read_labelled(
+    pictures: Path, labels: Path, checksums: Mapping[str, str] | None = None
+) -> LabelledPictures:
+    """Read pictures and their labels.
+
+    Parameters
+    ----------
+    pictures, labels : Path
+        IDX files; see `neuralfield.tasks.classifier.idx.read_idx`.
+    checksums : mapping of str to str, optional
+        SHA-256 in hexadecimal, by files' names; others are not checked.
+
+    Raises
+    ------
+    InputError
+        As `read_idx`; or there are not as many labels as pictures, or all are the same.
+    """
+    known = checksums or {}
+    shown = read_idx(pictures, 3, known.get(pictures.name))
+    numbers = read_idx(labels, 1, known.get(labels.name)).astype(np.int64)
+    if len(numbers) != len(shown):
+        expected = f"{len(shown):,}, one for each picture in {pictures}"
+        raise InputError(str(labels), f"has {len(numbers):,} labels", expected)
+    return LabelledPictures(str(labels), shown, numbers)
+
+
+def brightness_scaling(pictures: np.ndarray) -> Scaling:
+    """To mean 0 and standard deviation 1 of all pixels together.
+
+    Parameters
+    ----------
+    pictures : ndarray of uint8, shape (n, height, width)
+
+    Returns
+    -------
+    Scaling
+        Of one column. Where all pixels are the same, they become 0.
+    """
+    counts = np.zeros(_BRIGHTNESSES, np.int64)
+    for start in range(0, len(pictures), _PICTURES_AT_ONCE):
+        part = pictures[start : start + _PICTURES_AT_ONCE]
+        counts += np.bincount(part.reshape(-1), minlength=_BRIGHTNESSES)
+    values = np.arange(_BRIGHTNESSES)
+    mean = (counts * values).sum() / pictures.size
+    deviation = np.sqrt((counts * (values - mean) ** 2).sum() / pictures.size)
+    return Scaling(np.array([mean]), np.array([deviation or 1.0]))
+
+
+def network_inputs(pictures: Array, scaling: Scaling, dtype: str) -> Array:
+    """Pictures as a network is given them.
+
+    Parameters
+    ----------
+    pictures : array of uint8, shape (n, height, width)
+        On the network's device.
+    scaling : Scaling
+    dtype : str
+        Of the network.
+
+    Returns
+    -------
+    array, shape (n, height, width, 1)
+    """
+    values = pictures.astype(dtype)
+    values -= float(scaling.centre[0])
+    values /= float(scaling.spread[0])
+    return values[..., None]

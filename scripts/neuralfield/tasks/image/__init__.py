@@ -1,0 +1,1 @@
+"""Fitting a field to an image: task, objective, and the model on disk."""

@@ -1,0 +1,189 @@
+"""Teaching a field a picture."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from neuralfield.fields import (
+    CoordinateNetwork,
+    FieldSettings,
+    PictureShape,
+    Upscaler,
+    build_field,
+    describe_field,
+)
+from neuralfield.images import picture_digest
+from neuralfield.images.coordinates import pixel_centres
+from neuralfield.nn.network import Network
+from neuralfield.nn.optimizers import Optimizer
+from neuralfield.nn.sampling import Batches, Footprint, detail_density
+from neuralfield.nn.schedules import Schedule
+from neuralfield.system.checkpoint import load_snapshot
+from neuralfield.system.device import Device
+from neuralfield.system.errors import ConfigError
+from neuralfield.tasks.image.image_model import Model, load_model, save_model
+from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.task import PSNR_DB, Measure
+from neuralfield.tasks.training_settings import PictureTraining
+
+_MOST_PIXELS_JUDGED = 4096
+
+
+Settings = TypeVar("Settings", FieldSettings, Upscaler)
+
+
+@dataclass(frozen=True)
+class TaughtPicture(Generic[Settings]):
+    """A picture, what learns it, and how.
+
+    Attributes
+    ----------
+    values : ndarray of float32, shape (height, width, channels)
+        The picture, in [0, 1].
+    mode : {"bilevel", "grey", "rgb", "rgba"}
+    field : FieldSettings or Upscaler
+    training : PictureTraining
+    """
+
+    values: np.ndarray
+    mode: str
+    field: Settings
+    training: PictureTraining
+
+    @property
+    def measure(self) -> Measure:
+        """Decibels of the mean squared error."""
+        return PSNR_DB
+
+    @cached_property
+    def is_solved(self) -> bool:
+        """Whether the fresh network is the image already, so that there is nothing to train."""
+        return self.constant is not None
+
+    @property
+    def shape(self) -> PictureShape:
+        """Sides and channels."""
+        height, width, channels = self.values.shape
+        return PictureShape(width, height, channels)
+
+    @cached_property
+    def picture(self) -> str:
+        """Digest of what is taught; see `neuralfield.images.picture_digest`."""
+        return picture_digest(self.values)
+
+    @cached_property
+    def constant(self) -> np.ndarray | None:
+        """The colour of an image that has only one, shape (channels,); else None.
+
+        Such an image says nothing about how a function may vary, a single pixel least of all:
+        a network that varies between the pixels would fit it as well as one that does not. So the
+        network is made the constant from the start, and training leaves it as it is.
+        """
+        first = self.values[0, 0]
+        return first if (self.values == first).all() else None
+
+    def identity(self) -> list[Any]:
+        """Field, mode and picture."""
+        identity = [
+            describe_field(self.field),
+            self.mode,
+            list(self.values.shape),
+            hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest(),
+        ]
+        return [*identity, "constant"] if self.is_solved else identity
+
+    def save_network(self, path: Path, network: Network[Any], record: Mapping[str, Any]) -> None:
+        """Write a network so that it can be drawn anywhere."""
+        save_model(path, network, self.field, self.shape, self.mode, record)
+
+    def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Arrays of this training's network after some step."""
+        of = Model(self.field, self.shape, self.mode, {}, record)
+        return load_snapshot(path, step, of, load_model).arrays
+
+
+@dataclass(frozen=True)
+class PictureTask(TaughtPicture[FieldSettings]):
+    """A picture, the field that learns it, and how."""
+
+    def fresh_network(self) -> CoordinateNetwork:
+        """The field with fresh weights; of a one-colour image, with weights that give its colour.
+
+        Raises
+        ------
+        ResourceError
+            It is larger than the memory there is.
+        """
+        network = build_field(self.field, self.shape, self.training.random_seed)
+        if self.constant is not None:
+            network.make_constant(self.constant)
+        return network
+
+    @cached_property
+    def is_solved(self) -> bool:
+        """Whether the fresh network is the image already, so that there is nothing to train."""
+        if self.constant is None:
+            return False
+        return build_field(self.field, self.shape).make_constant(self.constant)
+
+    def problem(
+        self,
+        network: CoordinateNetwork,
+        optimizer: Optimizer,
+        schedule: Schedule,
+        device: Device,
+        dtype: str,
+    ) -> PictureProblem:
+        """What an engine is given.
+
+        Raises
+        ------
+        ConfigError
+            Binary cross-entropy of an output that is not a probability.
+        """
+        settings, shape = self.training, self.shape
+        if settings.loss == "binary_cross_entropy" and self.field.output != "sigmoid":
+            raise ConfigError(
+                "fields: output",
+                f"{self.field.output!r} with the loss binary_cross_entropy",
+                "sigmoid, whose values are probabilities",
+            )
+        seed, pixels = settings.random_seed, shape.width * shape.height
+        density = footprint = None
+        if settings.detail_share:
+            density = device.asarray(np.cumsum(detail_density(self.values, settings.detail_share)))
+        if settings.supervision == "footprint":
+            pixel_side = 2 / max(shape.width, shape.height)
+            footprint = Footprint(settings.footprint_points, pixel_side, seed)
+        return PictureProblem(
+            network=network,
+            shape=shape,
+            values=self.values,
+            loss=settings.loss,
+            huber_delta=settings.huber_delta,
+            optimizer=optimizer,
+            schedule=schedule.at_rest() if self.is_solved else schedule,
+            batches=Batches(device.xp, pixels, settings.batch_pixels, seed, density),
+            footprint=footprint,
+            dtype=dtype,
+        )
+
+    def record(self) -> dict[str, Any]:
+        """What a network's file says of what it was taught."""
+        return {"picture": self.picture, "footprint": self.training.supervision == "footprint"}
+
+    @np.errstate(all="ignore")
+    def squared_error(self, network: CoordinateNetwork, device: Device, dtype: str) -> float:
+        """Mean over a few thousand pixels' centres; may be infinite or NaN."""
+        shape = self.shape
+        count = shape.width * shape.height
+        pixels = np.linspace(0, count - 1, min(count, _MOST_PIXELS_JUDGED)).astype(np.int64)
+        centres = pixel_centres(np, shape.width, shape.height)[pixels]
+        target = self.values.reshape(-1, shape.channels)[pixels]
+        values = network(device.asarray(centres, dtype=dtype)).data
+        return float(((values - device.asarray(target, dtype=dtype)) ** 2).mean())

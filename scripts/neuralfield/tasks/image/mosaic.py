@@ -1,0 +1,205 @@
+"""A large picture as many models, one for each of its tiles."""
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from neuralfield.images.tiling import Tile, Tiling
+from neuralfield.system.checkpoint import load_snapshot
+from neuralfield.system.errors import CheckpointError, NeuralfieldError
+from neuralfield.system.files import write_atomically
+from neuralfield.system.json_files import read_json
+from neuralfield.system.provenance import remedy_for, sha256_of
+from neuralfield.tasks.image.image_model import Model, load_model
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Mosaic:
+    """A picture as a function, like `image_model.Model`, that many models make together.
+
+    Attributes
+    ----------
+    tiling : Tiling
+        Where each model's own square lies, and how much each counts.
+    models : str
+        Paths of the models, with ``{tile}`` where a tile's name goes.
+    file : Path
+        The mosaic's own.
+    mode : {"bilevel", "grey", "rgb", "rgba"}
+    channels : int
+    parameter_count : int
+        Of all models together.
+    sha256 : dict of str to str
+        Of each model's file, in hexadecimal, by the tile's name.
+    metadata : dict
+        Of the first one, without ``picture``, which is of its tile alone; see `Model`.
+    """
+
+    tiling: Tiling
+    models: str
+    file: Path
+    mode: str
+    channels: int
+    parameter_count: int
+    sha256: dict[str, str]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """Width of the picture in pixels."""
+        return self.tiling.width
+
+    @property
+    def height(self) -> int:
+        """Height of the picture in pixels."""
+        return self.tiling.height
+
+    @property
+    def footprint(self) -> bool:
+        """Whether the models were taught means over pixels' squares."""
+        return bool(self.metadata.get("footprint", False))
+
+    def path(self, tile: Tile) -> Path:
+        """Where the model of a tile lies."""
+        return Path(self.models.replace("{tile}", tile.name))
+
+    def load(self, tile: Tile) -> Model:
+        """Read the model of a tile.
+
+        Raises
+        ------
+        CheckpointError
+            It is missing, damaged, of a tile of another size, or not the one that the mosaic was
+            made of.
+        """
+        path = self.path(tile)
+        model = load_model(path)
+        if _checksum(path) != self.sha256[tile.name]:
+            raise self._does_not_fit(path)
+        if (model.width, model.height) != (tile.width, tile.height):
+            found = f"has a tile {tile.name} of {tile.width} x {tile.height} pixels"
+            expected = f"{model.width} x {model.height}, as its model has"
+            raise CheckpointError(str(self.file), found, expected, remedy_for(self.file))
+        return model
+
+    def _does_not_fit(self, path: Path) -> CheckpointError:
+        """Blame the model of a tile; or the mosaic, where it fits none of the models."""
+        if any(_checksum(self.path(tile)) == self.sha256[tile.name] for tile in self.tiling):
+            found, expected = "belongs to another training", f"the model that {self.file} notes"
+        else:
+            path, found, expected = self.file, "belongs to other models", "those beside it"
+        return CheckpointError(str(path), found, expected, remedy_for(path))
+
+
+Trained = Model | Mosaic
+"""Whatever can be drawn at any size."""
+
+
+def models_of(path: Path) -> str:
+    """Where the models of a mosaic lie, from its own folder, with ``{tile}`` for a tile's name."""
+    if path.parent.name == "checkpoints":
+        return f"../tiles/{{tile}}/checkpoints/{path.stem}.safetensors"
+    return "tiles/{tile}/model.safetensors"
+
+
+def save_mosaic(path: Path, tiling: Tiling) -> None:
+    """Write down which models make an image together.
+
+    Parameters
+    ----------
+    path : Path
+        JSON to write, see `models_of`. Checksums of the models are in it: it changes if any of them
+        does.
+    tiling : Tiling
+    """
+    models = models_of(path)
+    path.parent.mkdir(parents=True, exist_ok=True)  # `..` leads out of a folder that is there
+    places = {tile.name: path.parent / models.replace("{tile}", tile.name) for tile in tiling}
+    description = {
+        "format": _FORMAT,
+        "width": tiling.width,
+        "height": tiling.height,
+        "tile_px": tiling.tile_px,
+        "overlap_px": tiling.overlap_px,
+        "models": models,
+        "sha256": {name: _checksum(place) for name, place in places.items()},
+    }
+    write_atomically(path, (json.dumps(description, indent=1) + "\n").encode())
+
+
+def load_trained(path: Path | str) -> Trained:
+    """Read a model, or a mosaic (.json), of which only the first model is read now.
+
+    Raises
+    ------
+    CheckpointError
+        A file is missing, damaged, or neither of the two.
+    """
+    path = Path(path)
+    if path.suffix != ".json":
+        return load_model(path)
+    try:
+        found = read_json(path)
+        if found["format"] != _FORMAT:
+            raise ValueError(f"format {found['format']!r}")
+        tiling, sha256 = _tiling(found), found["sha256"]
+        if found["models"] != models_of(path):
+            raise ValueError(f"models {found['models']!r}, not {models_of(path)!r}")
+        models = os.path.normpath(path.parent / found["models"])
+    except (KeyError, TypeError, ValueError, NeuralfieldError) as error:
+        found_text = f"not a mosaic ({type(error).__name__}: {error})"
+        expected = "a mosaic written by neuralfield"
+        raise CheckpointError(str(path), found_text, expected, remedy_for(path)) from error
+    first = load_model(models.replace("{tile}", tiling.tile(0, 0).name))
+    parameters = tiling.count * first.parameter_count
+    metadata = {key: value for key, value in first.metadata.items() if key != "picture"}
+    return Mosaic(tiling, models, path, first.mode, first.channels, parameters, sha256, metadata)
+
+
+def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
+    """Read the snapshot that was taken of a training, or of those of all tiles, after some step.
+
+    Parameters
+    ----------
+    path : Path
+    step : int
+    of : Model or Mosaic
+        Any of the same training; its weights are not looked at.
+
+    Raises
+    ------
+    CheckpointError
+        As `load_trained`; or the snapshot is of another step or training.
+    """
+    if isinstance(of, Model):
+        return load_snapshot(path, step, of, load_model)
+    snapshot = load_trained(path)
+    if not isinstance(snapshot, Mosaic) or snapshot.tiling != of.tiling:
+        found, expected = "of other tiles", "a mosaic of this training's"
+        raise CheckpointError(str(path), found, expected, remedy_for(path))
+    first = of.tiling.tile(0, 0)
+    load_snapshot(snapshot.path(first), step, of.load(first), load_model)
+    return snapshot
+
+
+def _tiling(found: dict[str, Any]) -> Tiling:
+    """Of a file that anybody may have written: as many tiles as it has checksums of."""
+    sides = [found[key] for key in ("width", "height", "tile_px", "overlap_px")]
+    if not all(type(side) is int and side > 0 for side in sides):
+        raise ValueError(f"sizes {sides}")
+    tiling = Tiling(*sides)
+    if tiling.count != len(found["sha256"]) or {tile.name for tile in tiling} != {*found["sha256"]}:
+        raise ValueError(f"{len(found['sha256'])} checksums of {tiling.count} tiles")
+    return tiling
+
+
+def _checksum(path: Path) -> str:
+    try:
+        return sha256_of(path)
+    except OSError as error:
+        found, remedy = f"cannot be read ({error.strerror})", remedy_for(path, is_missing=True)
+        raise CheckpointError(str(path), found, "a tile's model", remedy) from error

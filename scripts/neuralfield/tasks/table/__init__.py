@@ -1,0 +1,1 @@
+"""Fitting a network to a table: rows, task, objective, and the model on disk."""

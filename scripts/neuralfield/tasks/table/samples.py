@@ -1,0 +1,213 @@
+"""Samples that a network is taught: rows of a CSV, read column by column by their names."""
+
+import difflib
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from neuralfield.system.errors import ConfigError, InputError
+from neuralfield.system.input_files import column_names, open_input, read_csv_in_parts, wrong_cell
+from neuralfield.system.random_streams import STREAM_HELD_OUT, permuted
+
+LARGEST_NUMBER = 1e30
+"""Squares of it can be added up in float64, and it is finite in float32."""
+
+MOST_BYTES = 1 << 30
+
+_EXPECTED = "a table of numbers: CSV, with the columns' names in its first line"
+_ONE_LINE = "write one line a sample, with a value for every name in the first line"
+_A_NUMBER = "a number, written like -1.5 or 2e-3"
+_ROWS_AT_ONCE = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What a network is given, and what it should answer.
+
+    Attributes
+    ----------
+    where : str
+        The file that they were read from, for messages.
+    inputs, targets : tuple of str
+        Names of the columns.
+    input_values : ndarray of float64, shape (n, inputs)
+    target_values : ndarray of float64, shape (n, targets)
+    """
+
+    where: str
+    inputs: tuple[str, ...]
+    targets: tuple[str, ...]
+    input_values: np.ndarray
+    target_values: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return len(self.input_values)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of names and numbers, in hexadecimal."""
+        names = json.dumps([self.inputs, self.targets, self.count])
+        digest = hashlib.sha256(names.encode())
+        for values in (self.input_values, self.target_values):
+            digest.update(np.ascontiguousarray(values, "<f8").data)
+        return digest.hexdigest()
+
+    def rows(self, chosen: np.ndarray) -> "Samples":
+        """Some of the rows, by a mask or by their numbers."""
+        values = self.input_values[chosen], self.target_values[chosen]
+        return Samples(self.where, self.inputs, self.targets, *values)
+
+    def are_classes(self) -> bool:
+        """Whether all targets are 0 or 1."""
+        return bool(((self.target_values == 0) | (self.target_values == 1)).all())
+
+    def require_probabilities(self) -> None:
+        """Check that a network whose outputs are probabilities can be taught these targets.
+
+        Raises
+        ------
+        InputError
+            A target is below 0 or above 1; it names the first one.
+        """
+        expected = "a number from 0 to 1, as the output of the network is sigmoid"
+        for name, values in zip(self.targets, self.target_values.T, strict=True):
+            wrong = (values < 0) | (values > 1)
+            if wrong.any():
+                raise wrong_cell(self.where, name, wrong, values, expected)
+
+
+def read_samples(path: str | os.PathLike, inputs: Sequence[str], targets: Sequence[str]) -> Samples:
+    """Read the inputs and the targets of every row of a CSV; other columns are left alone.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    inputs, targets : sequence of str
+        Names of columns, all different.
+
+    Raises
+    ------
+    InputError
+        As `read_columns`.
+    """
+    values = read_columns(path, [*inputs, *targets])
+    parts = values[:, : len(inputs)], values[:, len(inputs) :]
+    return Samples(os.fspath(path), tuple(inputs), tuple(targets), *parts)
+
+
+def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
+    """Read some columns of a CSV, whose first line has their names.
+
+    Memory follows the numbers that are read, and never what the file claims.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    names : sequence of str
+        All different.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, names)
+        At least one row, all finite and at most 1e30 in size.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is larger than 1 GiB or has no rows; a column is missing or there
+        twice; a cell is empty, or not such a number.
+    """
+    where = os.fspath(path)
+    with open_input(path, _EXPECTED) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MOST_BYTES:
+            found = f"has {size >> 20:,} MiB"
+            raise InputError(where, found, f"at most {MOST_BYTES >> 20:,} MiB", "take fewer rows")
+        present = column_names(where, file, _EXPECTED, _ONE_LINE)
+        places = [_place(where, name, present) for name in names]
+        options = {"names": range(len(present)), "keep_default_na": False}
+        parts = [
+            _numbers(where, part[places].to_numpy(object), names, part.index[0] + 2)
+            for part in read_csv_in_parts(
+                *(where, file, _EXPECTED, _ONE_LINE), rows=_ROWS_AT_ONCE, dtype=str, **options
+            )
+            if len(part)
+        ]
+    if not parts:
+        raise InputError(where, "has no rows", _EXPECTED, _ONE_LINE)
+    return np.concatenate(parts)
+
+
+def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
+    """Which rows are kept from a network, to see what it makes of what it was not taught.
+
+    Parameters
+    ----------
+    count : int
+        Rows there are.
+    share : float
+        Of them, below 1; rounded to whole rows.
+    random_seed : int
+
+    Returns
+    -------
+    ndarray of bool, shape (count,)
+
+    Raises
+    ------
+    ConfigError
+        Not a row is left to teach.
+    """
+    held_out = round(share * count)
+    if held_out >= count:
+        expected = "a share that leaves a row to teach"
+        raise ConfigError("held_out_share", f"{share:g} of {count:,} rows", expected)
+    places = permuted(np, np.arange(held_out), count, random_seed, (0, STREAM_HELD_OUT))
+    mask = np.zeros(count, dtype=bool)
+    mask[places] = True
+    return mask
+
+
+def _place(where: str, name: str, present: list[str]) -> int:
+    """Where a column stands; it has to be there once."""
+    listed = ", ".join(present)[:200]
+    times = present.count(name)
+    if times > 1:
+        found = f"has {times} columns of the name {name}"
+        raise InputError(where, found, "a name for each column of its own", "rename the others")
+    if not times:
+        close = difflib.get_close_matches(name, present, n=1)
+        remedy = f"did you mean {close[0]}?" if close else "separate them by commas"
+        found = f"has no column {name}; its columns are: {listed}"
+        raise InputError(where, found, "the columns that the settings name", remedy)
+    return present.index(name)
+
+
+def _numbers(where: str, cells: np.ndarray, names: Sequence[str], first_line: int) -> np.ndarray:
+    """Cells as numbers; an error names the first that is none, columns first."""
+    try:
+        values = cells.astype(np.float64)
+        if (np.abs(values) <= LARGEST_NUMBER).all():
+            return values
+    except ValueError:
+        pass
+    for column, name in enumerate(names):
+        texts = [cell.strip() if isinstance(cell, str) else "" for cell in cells[:, column]]
+        wrong = np.array([not _is_number(text) for text in texts])
+        if wrong.any():
+            found = np.array([repr(text)[:40] if text else "" for text in texts], dtype=object)
+            raise wrong_cell(where, name, wrong, found, _A_NUMBER, first_line)
+    raise AssertionError("a cell is no number for NumPy, and is one for Python")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return abs(float(text)) <= LARGEST_NUMBER
+    except ValueError:
+        return False

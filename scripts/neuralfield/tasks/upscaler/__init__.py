@@ -1,0 +1,1 @@
+"""Fitting an upscaler to crops of one image: task and objective."""

@@ -1,0 +1,176 @@
+"""Enlarging as a problem: crops of a picture, and of what is left of it when it is reduced."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork, with_light
+from neuralfield.images.resizing import resize_channel
+from neuralfield.nn.losses import make_loss
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.device import Array, Device, to_host
+from neuralfield.system.random_streams import STREAM_CROP, philox, uniform
+from neuralfield.tasks.objective import Problem
+
+ENLARGING = "lanczos"
+"""What the network corrects."""
+
+_BLOCK_CROPS = {"cpu": 1, "gpu": 32}
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpscalingProblem(Problem):
+    """A network, the picture whose enlarging it learns, and how.
+
+    Attributes
+    ----------
+    network : UpscalingNetwork
+    settings : Upscaler
+    values : ndarray of float32, shape (height, width, channels)
+        The picture.
+    loss : str
+        See `neuralfield.nn.losses.make_loss`.
+    huber_delta : float
+    random_seed : int
+    """
+
+    network: UpscalingNetwork
+    settings: Upscaler
+    values: np.ndarray
+    loss: str
+    huber_delta: float
+    random_seed: int
+
+    def supervision(self, device: Device) -> "UpscalingSupervision":
+        """Crops, on a device."""
+        return UpscalingSupervision(self, device)
+
+    def block_samples(self, device: Device) -> int:
+        """Crops that pass through the network together."""
+        return _BLOCK_CROPS[device.kind]
+
+    @property
+    def sample_bytes(self) -> int:
+        """Of the picture and its copies, for each crop of a step."""
+        itemsize = 8 if self.dtype == "float64" else 4
+        return 3 * itemsize * self.values.size // self.batches.sample_count
+
+    @property
+    def working_values(self) -> int:
+        """Numbers that are alive for each crop while it is worked on, about."""
+        side = self.settings.crop + 2 * self.settings.reach_px
+        return side**2 * (self.settings.hidden_layers + 1) * self.settings.channels
+
+
+class Crops:
+    """Squares of a picture, and of the same reduced and enlarged again.
+
+    The picture is reduced with the exact box filter and enlarged to its size; the network, given
+    that, is to make the picture.
+
+    Parameters
+    ----------
+    settings : Upscaler
+    values : ndarray of float32, shape (height, width, channels)
+        The picture.
+    random_seed : int
+    device : Device
+    dtype : {"float32", "float64"}
+    """
+
+    def __init__(
+        self, settings: Upscaler, values: np.ndarray, random_seed: int, device: Device, dtype: str
+    ) -> None:
+        self._xp, self._random_seed = device.xp, random_seed
+        self._reach = settings.reach_px
+        self._side = min(settings.crop, *values.shape[:2])
+        self._places = [side - self._side + 1 for side in values.shape[:2]]
+        light, around = with_light(values), (self._reach, self._reach)
+        enlarged = reduced_and_enlarged(light, settings.factor)
+        padded = np.pad(enlarged, (around, around, (0, 0)), mode="edge")
+        self._enlarged = device.asarray(padded, dtype=dtype)
+        self._light = device.asarray(light, dtype=dtype)
+
+    def of_step(self, samples: Array, step: int) -> tuple[Array, Array]:
+        """Crops at random places, flipped and turned: a pure function of seed and step.
+
+        Parameters
+        ----------
+        samples : array of int64, shape (n,)
+            Which crops of the step.
+        step : int
+
+        Returns
+        -------
+        enlarged : array, shape (n, side + 2 reach, side + 2 reach, channels)
+        light : array, shape (n, side, side, channels)
+        """
+        words = philox(np, (to_host(samples), 0, step, STREAM_CROP), self._random_seed)
+        seen, inputs, targets = self._side + 2 * self._reach, [], []
+        draws = np.stack([uniform(word) for word in words[:3]], axis=1) * (*self._places, 8)
+        for top, left, symmetry in draws.astype(np.int64).tolist():
+            square = self._enlarged[top : top + seen, left : left + seen]
+            inputs.append(turned(square, symmetry))
+            square = self._light[top : top + self._side, left : left + self._side]
+            targets.append(turned(square, symmetry))
+        return self._xp.stack(inputs), self._xp.stack(targets)
+
+
+class UpscalingSupervision:
+    """How far enlarged crops are from what they should be.
+
+    Parameters
+    ----------
+    problem : UpscalingProblem
+    device : Device
+    """
+
+    def __init__(self, problem: UpscalingProblem, device: Device) -> None:
+        self._loss = make_loss(problem.loss, problem.huber_delta)
+        given = (problem.settings, problem.values, problem.random_seed)
+        self._crops = Crops(*given, device, problem.dtype)
+
+    def loss(
+        self, network: UpscalingNetwork, samples: Array, step: int, batch_size: int
+    ) -> tuple[Tensor, Array]:
+        """The part of a batch's mean loss, and of its squared error, that some crops have."""
+        enlarged, target = self._crops.of_step(samples, step)
+        values = network(enlarged)
+        count = batch_size * target[0].size
+        return self._loss(values, target, count), ((values.data - target) ** 2).sum() / count
+
+
+def reduced_and_enlarged(light: np.ndarray, factor: int) -> np.ndarray:
+    """A picture without the detail that `factor` times as few pixels along each side hold."""
+    height, width, _ = light.shape
+    small = resized(light, (max(1, width // factor), max(1, height // factor)), "box")
+    return resized(small, (width, height), ENLARGING)
+
+
+def resized(
+    light: np.ndarray,
+    size_px: tuple[int, int],
+    filter: str,
+    window: tuple[float, float, float, float] | None = None,
+) -> np.ndarray:
+    """Channel by channel, see `neuralfield.images.resizing.resize_channel`."""
+    channels = (np.ascontiguousarray(light[..., c]) for c in range(light.shape[2]))
+    return np.stack([resize_channel(c, size_px, filter, window) for c in channels], axis=2)
+
+
+def turned(square: Array, symmetry: int) -> Array:
+    """One of the eight ways to lay down an array of shape (height, width, channels)."""
+    if symmetry & 1:
+        square = square.swapaxes(0, 1)
+    if symmetry & 2:
+        square = square[::-1]
+    return square[:, ::-1] if symmetry & 4 else square
+
+
+def turned_back(square: Array, symmetry: int) -> Array:
+    """The inverse of `turned`."""
+    if symmetry & 4:
+        square = square[:, ::-1]
+    if symmetry & 2:
+        square = square[::-1]
+    return square.swapaxes(0, 1) if symmetry & 1 else square

@@ -1,0 +1,203 @@
+"""The state a training resumes from: a folder beside the outputs, never one of them.
+
+A workflow manager deletes a failed job's outputs, so what must outlive a crash lives here. Files
+are named by a fingerprint of settings and data: another run's are left out. The last two states
+are kept, so that a damaged one costs the steps since the one before it and nothing more.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from neuralfield.system.checkpoint import list_snapshots, load_arrays, save_arrays, snapshot_path
+from neuralfield.system.errors import CheckpointError
+from neuralfield.system.files import storage_errors, write_atomically
+from neuralfield.system.interruption import StopSignals
+
+SnapshotReader = Callable[[Path, int], object]
+"""Reads the snapshot of a step; `CheckpointError` unless it is whole and this training's."""
+
+_STATE_NAME = re.compile(r"state_([0-9a-f]{16})_(\d{8})\.safetensors")
+_KEPT = 2
+
+_SECONDS_BETWEEN_TRIES = 0.2
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+"""What file systems without locks say of `flock`."""
+
+
+class StateFolder:
+    """States of one training run in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    run : str
+        Fingerprint of settings and data, 16 hexadecimal digits.
+    say : callable
+        Told, in a line, whatever a user should know.
+    """
+
+    def __init__(self, folder: Path, run: str, say: Callable[[str], None]) -> None:
+        self.folder, self.run, self.say = folder, run, say
+        with storage_errors(folder, "cannot be made"):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def snapshots(self) -> Path:
+        """Folder of the snapshots this run has taken so far."""
+        return self.folder / f"snapshots_{self.run}"
+
+    @contextlib.contextmanager
+    def locked(self, stop: StopSignals) -> Iterator[None]:
+        """Hold the folder alone; wait where another process of the same training still runs.
+
+        The lock is the operating system's and ends with its process, however that ends. Some
+        network file systems have none: there it is said, and the training goes on without.
+
+        Raises
+        ------
+        Interrupted
+            Asked to stop while waiting.
+        """
+        with contextlib.ExitStack() as stack:
+            path, file = self.folder / "lock", None
+            # whoever held it may have removed the whole folder: then it is begun anew
+            while file is None or not _is_file_at(file, path):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(path.open("w"))
+                self._wait_for_lock(file, stop)
+            yield
+
+    def _wait_for_lock(self, file: IO[str], stop: StopSignals) -> None:
+        is_held = self._try_lock(file)
+        if not is_held:
+            self.say(f"{self.folder}: another process is training here; waiting for it to end")
+        while not is_held:
+            stop.raise_if_received("was waiting for another process, nothing to save")
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+            is_held = self._try_lock(file)
+
+    def _try_lock(self, file: IO[str]) -> bool:
+        """Whether there is nobody to wait for."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            self.say(
+                f"{self.folder}: this file system has no locks ({error.strerror}); going on"
+                " without: do not start the same training twice at once"
+            )
+        return True
+
+    def save(self, step: int, arrays: Mapping[str, np.ndarray], metadata: dict[str, Any]) -> None:
+        """Write the state after `step` steps, then let go of all but the last two up to there.
+
+        States of later steps are damaged, or from before a training went back.
+        """
+        save_arrays(self._path(step), arrays, metadata | {"run": self.run, "step": step})
+        states = self._states()
+        up_to_here = [path for taken, path in states if taken <= step]
+        for _, path in states:
+            if path in up_to_here[-_KEPT:]:
+                continue
+            with contextlib.suppress(OSError):  # one too many does no harm
+                path.unlink(missing_ok=True)
+
+    def load_latest(self, usable: Callable[[int], bool]) -> tuple[int, dict, dict] | None:
+        """The newest state of this run that is whole.
+
+        Parameters
+        ----------
+        usable : callable
+            Asked with the step; may turn a state down.
+
+        Returns
+        -------
+        (step, arrays, metadata), or None where the run has to start afresh
+        """
+        for step, path in reversed(self._states()):
+            try:
+                arrays, metadata = load_arrays(path)
+                if (metadata.get("run"), metadata.get("step")) != (self.run, step):
+                    raise CheckpointError(str(path), "the state of another run", f"run {self.run}")
+            except CheckpointError as error:
+                self.say(f"{error}; using the one before it")
+                continue
+            if usable(step):
+                return step, arrays, metadata
+        return None
+
+    def whole_snapshots(self, read: SnapshotReader) -> set[int]:
+        """Steps of the snapshots that can be relied on; others are named and removed.
+
+        Parameters
+        ----------
+        read : SnapshotReader
+        """
+        whole = set()
+        for step, path in list_snapshots(self.snapshots):
+            try:
+                read(path, step)
+                whole.add(step)
+            except CheckpointError as error:
+                self.say(f"{error}; it is taken again")
+                with contextlib.suppress(OSError):  # it is written over
+                    path.unlink(missing_ok=True)
+        return whole
+
+    def forget_other_runs(self) -> None:
+        """Remove what other settings or data have left here, and say so."""
+        ours = {path for _, path in self._states()} | {self.snapshots, self.folder / "lock"}
+        others = [path for path in self.folder.iterdir() if path not in ours]
+        if any(_STATE_NAME.fullmatch(path.name) for path in others):
+            self.say("settings or data have changed since the saved state; starting afresh")
+        for path in others:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):  # it only takes space
+                    path.unlink(missing_ok=True)
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"state_{self.run}_{step:08d}.safetensors"
+
+    def _states(self) -> list[tuple[int, Path]]:
+        matches = [(_STATE_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
+        return sorted((int(m[2]), path) for m, path in matches if m and m[1] == self.run)
+
+
+def _is_file_at(file: IO[str], path: Path) -> bool:
+    """Whether a path still leads to an open file."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def copy_snapshots(source: Path, target: Path, steps: Iterable[int], read: SnapshotReader) -> None:
+    """Copy the snapshots of some steps, each of which must be there and whole.
+
+    The steps are given, and not listed: a network file system may list a folder as it was.
+
+    Raises
+    ------
+    CheckpointError
+        One is missing, damaged or another training's.
+    """
+    for step in sorted(steps):
+        path = snapshot_path(source, step)
+        read(path, step)
+        write_atomically(snapshot_path(target, step), path.read_bytes())
