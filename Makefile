@@ -42,7 +42,7 @@ test-all: $(VENV)/installed-test ## run every test that needs neither a GPU nor 
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not fuzz and not cluster" $(ARGS)
 
 fuzz: $(VENV)/installed-test ## give every reader 10,000 files as strangers might make them
-	$(BIN)/pytest --numprocesses 2 -m fuzz tests/unit/test_fuzz_readers.py $(ARGS)
+	$(BIN)/pytest --numprocesses 2 -m fuzz tests/unit/system/test_fuzz_readers.py $(ARGS)
 
 test-cluster: $(VENV)/installed-slurm ## run the workflow on a SLURM of this machine, as root: some minutes
 	$(BIN)/pytest -rs -m cluster tests/cluster $(ARGS)

@@ -11,7 +11,7 @@ min_version("9.0")
 
 sys.path[:0] = [str(Path(workflow.basedir, folder)) for folder in ("workflow", "scripts")]
 
-from config_file import config_file, require_given_once
+from config.config_file import config_file, require_given_once
 
 
 configfile: config_file(workflow.basedir)

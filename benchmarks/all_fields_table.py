@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
-from ours import lost_db
+from measuring.ours import lost_db
 
 from neuralfield.images.kind import is_line_art
 from neuralfield.images.reading import read_picture

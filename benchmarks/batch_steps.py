@@ -19,9 +19,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
-from environment import describe, measure_ceilings
-from measure import Effort, Timing, markdown_table, number_text, time_calls
-from rows import Row, random_values, training_multiply_adds
+from measuring.environment import describe, measure_ceilings
+from measuring.measure import Effort, Timing, markdown_table, number_text, time_calls
+from measuring.rows import Row, random_values, training_multiply_adds
 
 from neuralfield.engines.batch import EngineBatch
 from neuralfield.fields import field_settings

@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
 import numpy as np
 from cpu_speed import Sample, in_turns
-from environment import describe, reason_against_torch
-from measure import Report, markdown_table, number_text, synchronize_all_streams
-from ours import CUDA_FLOAT32, TAPE, Ours, TrainingSteps, first_gradient, relative_error
+from measuring.environment import describe, reason_against_torch
+from measuring.measure import Report, markdown_table, number_text, synchronize_all_streams
+from measuring.ours import CUDA_FLOAT32, TAPE, Ours, TrainingSteps, first_gradient, relative_error
 from threadpoolctl import threadpool_limits
 
 from neuralfield.nn.sampling import Batches
@@ -76,7 +76,7 @@ def measure_epoch(report: Report, device: Device, arguments: argparse.Namespace)
         works[ours.name] = OurSteps(task, device, ours, arguments.threads, steps)
     fastest = next(iter(works))
     for peer in _peers(device, arguments):
-        from peers_torch_classifier import TorchSteps
+        from torch_peers.classifier import TorchSteps
 
         theirs = TorchSteps(task, device, peer)
         samples = Batches(np, count, batch, task.training.random_seed).indices(0)
@@ -131,7 +131,7 @@ def _numbers(found: list[Sample], ours: list[Sample] | None = None) -> dict[str,
 def _peers(device: Device, arguments: argparse.Namespace) -> tuple[Any, ...]:
     if not arguments.peers or reason_against_torch():
         return ()
-    from peers_torch import CPU_PEERS, PEERS, use_cores
+    from torch_peers.fields import CPU_PEERS, PEERS, use_cores
 
     use_cores(arguments.threads)
     known = CPU_PEERS if device.kind == "cpu" else tuple(p for p in PEERS if not p.half)

@@ -17,11 +17,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
 import numpy as np
-from drawing import DeviceDrawing
-from environment import describe, reason_against_torch
-from measure import Report, markdown_table, number_text
-from ours import CPU, TAPE, Ours, TrainingSteps, first_gradient, relative_error
-from rows import (
+from measuring.environment import describe, reason_against_torch
+from measuring.measure import Report, markdown_table, number_text
+from measuring.ours import CPU, TAPE, Ours, TrainingSteps, first_gradient, relative_error
+from measuring.rendering_speed import DeviceDrawing
+from measuring.rows import (
     HASHGRID,
     HASHGRID_16,
     SIREN,
@@ -154,7 +154,7 @@ def measure_steps(report: Report, arguments: argparse.Namespace, peers: tuple[An
                 TrainingSteps(row.task("float32"), DEVICE, ours.engine, threads)
             )
         for peer in peers:
-            from peers_torch import TorchSteps
+            from torch_peers.fields import TorchSteps
 
             steps = TorchSteps(row.task("float32"), DEVICE, peer)
             error = relative_error(steps.first_gradient(), reference)
@@ -180,7 +180,7 @@ def measure_drawing(report: Report, arguments: argparse.Namespace, peers: tuple[
     works: dict[str, Work] = {PRODUCT: product}
     works[CPU.name] = DeviceDrawing(model, size, DEVICE, arguments.threads)
     for peer in peers:
-        from peers_torch import TorchDrawing
+        from torch_peers.fields import TorchDrawing
 
         works[peer.name] = TorchDrawing(network, _SHAPE, size, _ROWS_PER_BLOCK, DEVICE, peer)
     seconds = in_turns(works, arguments.rounds, arguments.sample_s)
@@ -241,7 +241,7 @@ def main(arguments: argparse.Namespace) -> int:
     if reason:
         found["peers"] = f"left out: {reason}"
     else:
-        from peers_torch import CPU_PEERS, use_cores
+        from torch_peers.fields import CPU_PEERS, use_cores
 
         use_cores(arguments.threads)
         peers = CPU_PEERS if arguments.compiled else CPU_PEERS[:1]

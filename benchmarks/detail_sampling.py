@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 import yaml
-from ours import TrainingSteps, fit_db
+from measuring.ours import TrainingSteps, fit_db
 from threadpoolctl import threadpool_limits
 
-from configuration import read_settings
+from config.configuration import read_settings
 from neuralfield.fields import field_settings
 from neuralfield.images import read_picture, resize_picture
 from neuralfield.images.edges import EdgeFilter

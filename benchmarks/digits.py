@@ -17,11 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
 import numpy as np
 import yaml
-from measure import markdown_table
-from ours import TrainingSteps
+from measuring.measure import markdown_table
+from measuring.ours import TrainingSteps
 from threadpoolctl import threadpool_limits
 
-import configuration
+from config import configuration
 from neuralfield.system.device import HOST, available_cores, keep_freed_memory
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask

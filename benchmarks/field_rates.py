@@ -13,7 +13,7 @@ import argparse
 from itertools import product
 
 import yaml
-from field_runs import PICTURES, Lesson, teach
+from measuring.field_runs import PICTURES, Lesson, teach
 from threadpoolctl import threadpool_limits
 
 from neuralfield.fields import FIELDS

@@ -8,7 +8,7 @@ same number of steps.
 
 import argparse
 
-from field_runs import PICTURES, Lesson, teach
+from measuring.field_runs import PICTURES, Lesson, teach
 from threadpoolctl import threadpool_limits
 
 from neuralfield.fields import FIELDS

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from config_networks import ConfigNetworks
-from environment import describe
-from measure import Report, markdown_table
-from ours import TrainingSteps, fit_db, lost_db
+from measuring.config_networks import ConfigNetworks
+from measuring.environment import describe
+from measuring.measure import Report, markdown_table
+from measuring.ours import TrainingSteps, fit_db, lost_db
 from threadpoolctl import threadpool_limits
 
 from neuralfield.fields import field_settings

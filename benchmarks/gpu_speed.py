@@ -11,14 +11,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
-import pictures
-from context import Context
-from drawing import measure_drawing
-from environment import describe, measure_ceilings, reason_against_torch
-from fidelity import measure_fidelity, measure_original
-from measure import Deadline, Effort, Report
-from start import measure_start
-from step_speed import measure_allocations, measure_footprint, measure_steps
+from measuring import images
+from measuring.context import Context
+from measuring.environment import describe, measure_ceilings, reason_against_torch
+from measuring.fidelity import measure_fidelity, measure_original
+from measuring.measure import Deadline, Effort, Report
+from measuring.rendering_speed import measure_drawing
+from measuring.start import measure_start
+from measuring.step_speed import measure_allocations, measure_footprint, measure_steps
 
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import NeuralfieldError
@@ -87,8 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--peers", action=argparse.BooleanOptionalAction, default=True, help="PyTorch too")
     add("--rows", default="", help="part steps: only rows whose names contain this")
     add("--part-limit-s", type=float, default=300.0, help="seconds that a part may take, about")
-    add("--photo", type=Path, default=pictures.PHOTO)
-    add("--drawing", type=Path, default=pictures.DRAWING)
+    add("--photo", type=Path, default=images.PHOTO)
+    add("--drawing", type=Path, default=images.DRAWING)
     add("--footprint-points", type=int, default=9, help="points a pixel")
     add("--drawing-width", type=int, default=8192, help="pixels")
     add("--original-epochs", type=int, default=803_000)

@@ -4,7 +4,7 @@
 
 Steps, optimizer, learning rate, network and size are theirs (protocol_rows.py). Rows have a number
 from elsewhere, or are "as in the paper": a small program of the paper's formula and initial weights
-(peers_torch_papers.py) is taught in PyTorch beside ours. `--pytorch` does so for all rows whose
+(torch_peers/papers.py) is taught in PyTorch beside ours. `--pytorch` does so for all rows whose
 fields have such a program. Rows whose pictures are not given are left out. `--div2k` is for the
 folder of pictures that FINER's authors measure with, data/div2k/test_data of their repository.
 The report is written anew after each training: what is stopped early keeps what it has, rows say of
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from environment import describe, reason_against_torch
 from fits import fit, picture_of
-from measure import Deadline, Report, markdown_table
-from protocol_rows import DIV2K, PROTOCOLS, Protocol
+from measuring.environment import describe, reason_against_torch
+from measuring.measure import Deadline, Report, markdown_table
+from measuring.protocol_rows import DIV2K, PROTOCOLS, Protocol
 from threadpoolctl import threadpool_limits
 
 from neuralfield.fields import field_settings
@@ -135,7 +135,7 @@ class Comparison:
 
     def as_in_paper(self, lesson: Lesson) -> dict[str, Any]:
         """What a program of the paper's formula reaches."""
-        from peers_torch_papers import learn_as_in_paper
+        from torch_peers.papers import learn_as_in_paper
 
         settings, protocol = PictureTraining.from_mapping(lesson.training), self._protocol
         field, picture = protocol.field, lesson.picture
@@ -205,7 +205,7 @@ def _reason_against_program(protocol: Protocol) -> str | None:
     """Why its field cannot be taught in PyTorch here; None: it can."""
     if reason := reason_against_torch():
         return reason
-    from peers_torch_papers import PAPERS
+    from torch_peers.papers import PAPERS
 
     kind = protocol.field["type"]
     return None if kind in PAPERS else f"no program of {kind} in PyTorch"

@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from artefacts import Artefacts
-from config_networks import ConfigNetworks
-from field_runs import Lesson, Taught, teach
-from line_drawings import DRAWINGS, line_drawing
+from measuring.artefacts import Artefacts
+from measuring.config_networks import ConfigNetworks
+from measuring.field_runs import Lesson, Taught, teach
+from measuring.line_drawings import DRAWINGS, line_drawing
 from threadpoolctl import threadpool_limits
 
 from neuralfield.images import Picture

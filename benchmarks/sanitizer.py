@@ -27,8 +27,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
-from environment import describe
-from measure import Report
+from measuring.environment import describe
+from measuring.measure import Report
 
 from neuralfield.system.device import select_device
 

@@ -12,7 +12,7 @@ from neuralfield.system.files import write_atomically
 from neuralfield.system.input_files import read_own_csv
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 MEASURES = ("psnr_db", "ssim", "upscale_psnr_db", "train_seconds", "parameters")
 NAMES = ("image", "field", "sweep", "base_field", "combination", "device", "engine", "precision")
@@ -147,7 +147,7 @@ def _write_table(path: Path, rows: Sequence[Row]) -> None:
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from neuralfield.images import read_facts, read_window, write_facts, write_pixel_csv
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -34,7 +34,7 @@ def main(
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

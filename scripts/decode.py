@@ -14,7 +14,7 @@ from neuralfield.images import (
 from neuralfield.system.provenance import made_by_the_workflow
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(pixels: Path, facts: Path, decoded: Path) -> None:
@@ -38,7 +38,7 @@ def main(pixels: Path, facts: Path, decoded: Path) -> None:
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -22,7 +22,7 @@ from neuralfield.system.files import replacing
 from neuralfield.system.provenance import remedy_for
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -101,7 +101,7 @@ def _grey_rows(path: Path, about: dict[str, dict[str, Any]], facts: Path) -> Gre
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

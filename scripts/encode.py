@@ -12,7 +12,7 @@ from neuralfield.images import (
 )
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(resized: Path, facts: Path, pixels: Path) -> None:
@@ -35,7 +35,7 @@ def main(resized: Path, facts: Path, pixels: Path) -> None:
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from image_network import ExpectedNetwork
+from entry.image_network import ExpectedNetwork
 from neuralfield.images import (
     Picture,
     picture_digest,
@@ -27,7 +27,7 @@ from neuralfield.system.provenance import require_recorded
 from neuralfield.tasks.image.image_model import Model, load_model
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 TRAINING_KEYS = (
     "steps",
@@ -214,7 +214,7 @@ def read_record(
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

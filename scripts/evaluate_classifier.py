@@ -16,7 +16,7 @@ from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.labelled import LabelledPictures, read_labelled
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -165,7 +165,7 @@ def _write_predictions(path: Path, answers: list[Answers]) -> None:
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

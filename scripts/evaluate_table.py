@@ -17,7 +17,7 @@ from neuralfield.tasks.table.table_model import TableModel, load_table_model
 from neuralfield.tasks.table.table_task import TableTask
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -201,7 +201,7 @@ def _write_predictions(
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from entry.image_network import ExpectedNetwork
 from evaluate import TRAINING_KEYS, read_record, upscale_numbers
-from image_network import ExpectedNetwork
 from neuralfield.images import Overview, Picture, read_window, write_picture
 from neuralfield.images.metrics import as_seen
 from neuralfield.images.running_metrics import RunningMetrics
@@ -17,7 +17,7 @@ from neuralfield.system.files import write_atomically
 from neuralfield.tasks.image.mosaic import Mosaic
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -98,7 +98,7 @@ def main(
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from entry.image_network import ExpectedNetwork
 from evaluate import read_record
-from image_network import ExpectedNetwork
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.files import write_atomically
@@ -20,7 +20,7 @@ from neuralfield.tasks.image.mosaic import save_mosaic
 from neuralfield.training.history import read_history
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -122,7 +122,7 @@ def joint_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

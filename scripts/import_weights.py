@@ -8,7 +8,7 @@ from neuralfield.tasks.image.image_model import save_model
 from neuralfield.tasks.image.model_json import import_model_json
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(weights: Path, facts: Path, model: Path) -> None:
@@ -31,7 +31,7 @@ def main(weights: Path, facts: Path, model: Path) -> None:
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from neuralfield.images import Overview, Picture, read_facts, read_window, write_picture
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 ROWS = 64
 """Read at a time."""
@@ -39,7 +39,7 @@ def main(pixels: Path, facts: Path, overview: Path, *, max_megapixels: float = 4
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

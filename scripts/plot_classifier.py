@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from classifier_plots import draw_confusion, draw_curve, draw_mistakes, read_view
-from plot_colours import write_png
+from reporting.classifier_plots import draw_confusion, draw_curve, draw_mistakes, read_view
+from reporting.colours import write_png
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -37,7 +37,7 @@ def main(
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plot_colours import write_png
-from table_plots import draw, read_view
+from reporting.colours import write_png
+from reporting.table_plots import draw, read_view
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -38,7 +38,7 @@ def main(
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from image_network import ExpectedNetwork
+from entry.image_network import ExpectedNetwork
 from neuralfield.rendering.render import render_to_png, size_for_longer_side
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.mosaic import load_trained
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -80,7 +80,7 @@ def main(
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from neuralfield.images.metrics import IDENTICAL_DB
 from neuralfield.system.files import write_atomically
-from report_contents import gather
-from report_page import NOTHING, render_page
-from report_sweeps import gather_sweeps
+from reporting.contents import gather
+from reporting.page import NOTHING, render_page
+from reporting.sweep_page import gather_sweeps
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 KINDS = {
     "siren": "A network of sine waves (SIREN)",
@@ -98,7 +98,7 @@ def similarity(value: float | None) -> str:
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from classifier_plots import (
+from neuralfield.system.files import write_atomically
+from neuralfield.system.json_files import read_json
+from reporting.classifier_plots import (
     MOST_MISTAKES,
     View,
     draw_confusion,
@@ -15,16 +17,14 @@ from classifier_plots import (
     draw_mistakes,
     read_view,
 )
-from neuralfield.system.files import write_atomically
-from neuralfield.system.json_files import read_json
-from plot_colours import PAGE, Colours
-from report_page import in_percent, render_page, words_of
-from report_plots import inline_svg
+from reporting.colours import PAGE, Colours
+from reporting.page import in_percent, render_page, words_of
+from reporting.plots import inline_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from job import snakemake
+    from entry.job import snakemake
 
 _SHOWN = (
     *("pictures", "held_out_pictures", "width", "height", "classes", "accuracy"),
@@ -131,7 +131,7 @@ def _plot(draw: "Callable[[Axes, View, Colours], None]", view: View, name: str) 
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

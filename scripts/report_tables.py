@@ -12,13 +12,13 @@ from neuralfield.system.files import write_atomically
 from neuralfield.system.json_files import read_json
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
-from plot_colours import PAGE
-from report_page import NOTHING, in_percent, render_page, words_of
-from report_plots import Curve, inline_svg, learning_curves
-from table_plots import View, draw, read_view, what_is_drawn
+from reporting.colours import PAGE
+from reporting.page import NOTHING, in_percent, render_page, words_of
+from reporting.plots import Curve, inline_svg, learning_curves
+from reporting.table_plots import View, draw, read_view, what_is_drawn
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 _SHOWN = (
     "rows",
@@ -170,7 +170,7 @@ def _plain(value: float) -> str:
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

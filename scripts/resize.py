@@ -7,7 +7,7 @@ from neuralfield.images import read_facts, read_picture, resize_picture, write_f
 from neuralfield.images.colour import Report, log
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 _KINDS = {
     True: ("line art, as nearly all of it is black or white", "line_art"),
@@ -65,7 +65,7 @@ def main(
 
 
 if __name__ == "__main__":
-    from job import reporter, run_job
+    from entry.job import reporter, run_job
 
     run_job(
         main,

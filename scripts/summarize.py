@@ -10,7 +10,7 @@ from neuralfield.system.files import write_atomically
 from neuralfield.system.json_files import read_json
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 COLUMNS = (
     "image",
@@ -93,7 +93,7 @@ def read_own_metrics(path: Path, keys: Iterable[str] = ()) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from entry.image_network import ExpectedNetwork
 from evaluate import read_record
-from image_network import ExpectedNetwork
 from neuralfield.images.timelapse import label_frame, to_frame, write_film
 from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
 from neuralfield.system.checkpoint import list_snapshots, snapshot_path
@@ -21,7 +21,7 @@ from neuralfield.training.history import read_history
 from summarize import read_own_metrics
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 MOST_SAMPLES = 2
 """A film is looked at in passing: more than this costs minutes and is not seen."""
@@ -151,7 +151,7 @@ def label_of(step: int, learning: pd.DataFrame, psnr_db: float | None = None) ->
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -5,15 +5,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from image_network import settings_for
+from entry.image_network import settings_for
+from entry.training import teach
 from neuralfield.images import read_facts, read_pixel_csv, require_picture
 from neuralfield.system.provenance import made_by_the_workflow
 from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, picture_task
-from training_job import teach
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -54,7 +54,7 @@ def read_task(
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     outputs = {name: Path(path) for name, path in snakemake.output.items()}
     training = snakemake.config["fields"][snakemake.wildcards.field]["training"]

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from entry.training import ProgressBar, logging_kept_results, when_to_leave_s
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.heat import guard_card
 from neuralfield.system.kept import FOLDER_NAME
@@ -13,10 +14,9 @@ from neuralfield.training.fit import Run, Training, fit_batch, publish_results
 
 # they stand beside this file, which Snakemake runs from elsewhere with this folder on the path
 from train import read_task
-from training_job import ProgressBar, logging_kept_results, when_to_leave_s
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def member_of(model: Path, fields: Mapping[str, Mapping[str, Any]]) -> Member:
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     members = [
         member_of(Path(model), snakemake.config["fields"]) for model in snakemake.output.models

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from entry.training import teach
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.labelled import read_labelled
-from training_job import teach
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -46,7 +46,7 @@ def main(
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     settings = snakemake.config["classifiers"][snakemake.wildcards.classifier]
     run_job(

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from entry.training import teach
 from neuralfield.tasks.table.samples import read_samples
 from neuralfield.tasks.table.table_task import TableTask
-from training_job import teach
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -48,7 +48,7 @@ def table_task(table: Path, settings: Mapping[str, Any], training: Mapping[str, 
 
 
 if __name__ == "__main__":
-    from job import run_job
+    from entry.job import run_job
 
     run_job(
         main,

@@ -15,7 +15,7 @@ from neuralfield.images.kind import ToneCount
 from neuralfield.system.errors import InputError
 
 if TYPE_CHECKING:
-    from job import snakemake
+    from entry.job import snakemake
 
 
 def main(
@@ -72,7 +72,7 @@ def main(
 
 
 if __name__ == "__main__":
-    from job import reporter, run_job
+    from entry.job import reporter, run_job
 
     run_job(
         main,

@@ -20,7 +20,7 @@ from typing import ClassVar, Protocol
 from train_and_draw import CHECKPOINT_INTERVAL_S, READY
 
 HERE = Path(__file__).parent
-sys.path += [str(HERE.parent / "workflow"), str(HERE.parents[1] / "verification")]  # as pytest does
+sys.path += [str(HERE.parent / "support"), str(HERE.parents[1] / "verification")]  # as pytest does
 
 from check import check  # noqa: E402
 from workspace import Workspace, clean_environment  # noqa: E402

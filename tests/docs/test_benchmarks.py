@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from artefacts import Artefacts
+from measuring.artefacts import Artefacts
 from workspace import ROOT, clean_environment
 
 OPTIONS = ("--quick", "--device", "cpu", "--no-peers", "--parts", "steps")

@@ -12,7 +12,7 @@ from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClas
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT
 
 PAGE = (ROOT / "docs/classifier.md").read_text()
-SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())["$defs"]
+SCHEMA = yaml.safe_load((ROOT / "workflow/config/config.schema.yaml").read_text())["$defs"]
 
 
 def rows(heading: str) -> dict[str, str]:

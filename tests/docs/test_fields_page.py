@@ -10,7 +10,7 @@ from workspace import ROOT
 from neuralfield.fields import FIELDS
 
 PAGE = (ROOT / "docs/fields.md").read_text()
-SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())["$defs"]
+SCHEMA = yaml.safe_load((ROOT / "workflow/config/config.schema.yaml").read_text())["$defs"]
 SECTIONS = dict(re.findall(r"^## (\w[\w ]*)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import protocols
 import pytest
 from fits import Fit
-from measure import Report
-from protocol_rows import PROTOCOLS
+from measuring.measure import Report
+from measuring.protocol_rows import PROTOCOLS
 from workspace import ROOT
 
 from neuralfield.system.device import select_device

@@ -11,7 +11,7 @@ import yaml
 from workspace import ROOT, Workspace, clean_environment
 
 PAGE = (ROOT / "docs/tables.md").read_text()
-SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())["$defs"]
+SCHEMA = yaml.safe_load((ROOT / "workflow/config/config.schema.yaml").read_text())["$defs"]
 EXAMPLE = PAGE.split("## A table of your own in one minute")[1].split("\n## ")[0]
 
 

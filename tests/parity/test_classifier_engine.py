@@ -6,14 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import small_classifiers
 from allocations import allocations
+from paths import IMPORT_PATHS
 from small_classifiers import SHIPPED, SMALL, bars, make_task, train
 from test_fit import sha256
 
@@ -223,7 +221,7 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, g
 
 JOB = """
 import sys
-sys.path[:0] = [{scripts!r}, {tests!r}]
+sys.path[:0] = {paths!r}
 from pathlib import Path
 import test_classifier_engine
 test_classifier_engine.train_long(Path(sys.argv[1]))
@@ -238,8 +236,7 @@ def train_long(folder):
 def test_killed_at_any_moment_and_still_the_same_bytes(tmp_path, monkeypatch, gpu):
     monkeypatch.setattr(small_classifiers, "CPU", gpu)
     train_long(tmp_path / "alone")
-    tests = Path(__file__).parent
-    code = JOB.format(scripts=str(tests.parents[1] / "scripts"), tests=str(tests))
+    code = JOB.format(paths=IMPORT_PATHS)
     for moment in np.random.default_rng().uniform(2, 4, size=3):
         job = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "hit")])
         time.sleep(moment)

@@ -1,13 +1,9 @@
 """Several networks in one launch: each has the bytes that it has alone on the same card."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import test_batch
 import test_fit
 from make_problem import SIREN, make_problem

@@ -1,13 +1,9 @@
 """The gradients of the cuda engine against the tape's."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from make_problem import SIREN, make_problem
 
 from neuralfield.engines.cuda import field_engine as cuda_engine

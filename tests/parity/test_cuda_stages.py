@@ -1,13 +1,9 @@
 """The stages of the cuda engine beside its pass: the same as their twins in NumPy."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from make_problem import SIREN, make_problem
 
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient

@@ -6,16 +6,14 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import test_fit
 from allocations import allocations
 from make_problem import SIREN, make_problem
+from paths import IMPORT_PATHS
 from test_cuda_engine import CAFE, CPU, GRIDS, PASSES_AND_PRECISIONS, WIRE, make_cuda_engine
 
 from neuralfield.engines import make_engine
@@ -254,7 +252,7 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(
 
 JOB = """
 import sys
-sys.path[:0] = [{scripts!r}, {tests!r}]
+sys.path[:0] = {paths!r}
 from pathlib import Path
 import test_cuda_trainings
 test_cuda_trainings.train_long(Path(sys.argv[1]), {settings!r})
@@ -271,9 +269,7 @@ def train_long(folder, settings):
 def test_killed_at_any_moment_and_still_the_same_bytes(tmp_path, monkeypatch, gpu, settings):
     monkeypatch.setattr(test_fit, "CPU", gpu)
     train_long(tmp_path / "alone", settings)
-    tests = Path(__file__).parent
-    scripts = str(tests.parents[1] / "scripts")
-    code = JOB.format(scripts=scripts, tests=str(tests), settings=settings)
+    code = JOB.format(paths=IMPORT_PATHS, settings=settings)
     for moment in np.random.default_rng().uniform(2, 4, size=4):
         job = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "hit")])
         time.sleep(moment)

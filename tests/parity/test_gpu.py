@@ -4,10 +4,16 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+import test_convolution
+import test_divergence
+import test_fit
+import test_pooling
+import test_tensor
+from finite_differences import weighted
+from paths import IMPORT_PATHS
 
 from neuralfield.images.metrics import psnr_db
 from neuralfield.nn import losses
@@ -19,14 +25,6 @@ from neuralfield.rendering.render import render
 from neuralfield.system.device import gpu_is_present, namespace_of, select_device, to_host
 from neuralfield.system.random_streams import permuted, philox, uniform
 from neuralfield.tasks.image.image_model import load_model
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-import test_convolution
-import test_divergence
-import test_fit
-import test_pooling
-import test_tensor
-from finite_differences import weighted
 
 pytestmark = [
     pytest.mark.gpu,
@@ -183,8 +181,7 @@ print(test_fit.sha256(folder / "model.safetensors"))
 
 
 def test_a_damaged_cache_of_kernels_or_none_does_not_stop_a_training(tmp_path):
-    root = Path(__file__).parents[2]
-    paths = os.pathsep.join(str(root / name) for name in ("scripts", "tests/unit"))
+    paths = os.pathsep.join(IMPORT_PATHS)
 
     def trained(cache):
         environment = os.environ | {"PYTHONPATH": paths, "CUPY_CACHE_DIR": str(cache)}

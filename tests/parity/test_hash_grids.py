@@ -1,12 +1,7 @@
 """Kernels of hash grids: the same as their twins in NumPy."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import test_grids
 
 from neuralfield.engines.cuda.portable import grids

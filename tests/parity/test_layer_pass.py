@@ -1,11 +1,10 @@
 """The portable kernels compute what their twin in NumPy computes."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from test_kernel_twins import HUBER_DELTA
 
 from neuralfield.engines import layers
 from neuralfield.engines.complex_layers import real_parameters
@@ -17,9 +16,6 @@ from neuralfield.fields import PictureShape, field_settings
 from neuralfield.rendering import layer_values
 from neuralfield.rendering.layer_values import LayerDraw
 from neuralfield.system.device import gpu_is_present, select_device, to_host
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-from test_kernel_twins import HUBER_DELTA
 
 pytestmark = [
     pytest.mark.gpu,

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from workspace import Workspace, clean_environment
 
-from compare_estimates import read_jobs
+from jobs.compare_estimates import read_jobs
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,10 @@ import pytest
 from PIL import Image
 from workspace import SETTINGS
 
-from batches import ALONE, Ledger, append, arrange, limits_of, read_ledger, settled
-from configuration import Run, read_settings
+from config.configuration import Run, read_settings
+from config.sweeps import all_fields, expand
+from jobs.batches import ALONE, Ledger, append, arrange, limits_of, read_ledger, settled
 from neuralfield.system.errors import InputError
-from sweeps import all_fields, expand
 
 
 class Plan:

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from workspace import SETTINGS, Workspace, clean_environment
 
-from config_file import require_given_once, require_harmless, require_keys_once
-from startup import UserError
+from config.config_file import require_given_once, require_harmless, require_keys_once
+from jobs.startup import UserError
 
 MULTIPLIED = "\n".join(
     ["a0: &a0 {x: 1, y: 2}", *(f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}" for n in range(1, 40))]

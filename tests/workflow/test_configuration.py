@@ -9,12 +9,12 @@ from complaints import changed, complaints, read
 from PIL import Image
 from workspace import ROOT
 
-from configuration import Problems, Run, read_schema, runs, source_namer
+from config.configuration import Problems, Run, read_schema, runs, source_namer
+from config.own_image import slug
+from config.presets import PRESETS
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
 from neuralfield.tasks.training_settings import HOW_AND_WHERE, PictureTraining
-from own_image import slug
-from presets import PRESETS
 
 
 def test_the_shipped_config_is_valid_and_spells_out_the_defaults():

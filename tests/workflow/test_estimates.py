@@ -4,9 +4,9 @@ import pytest
 from PIL import Image
 from workspace import SETTINGS
 
-import estimates
-from compare_estimates import Job, table
-from configuration import read_settings
+from config.configuration import read_settings
+from jobs import estimates
+from jobs.compare_estimates import Job, table
 from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.plan_of_network import network_plan
 from neuralfield.fields import FIELDS, PictureShape, build_field, field_settings

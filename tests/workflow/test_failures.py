@@ -6,7 +6,7 @@ import pytest
 from snakemake.logging import DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from failures import ShortFailures, shorten
+from jobs.failures import ShortFailures, shorten
 
 RULE_EXCEPTION = """RuleException:
 CalledProcessError in file "/w/train.smk", line 69:

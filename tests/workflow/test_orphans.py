@@ -8,8 +8,7 @@ import pytest
 from test_startup import another_snakemake
 from workspace import Workspace, clean_environment
 
-import orphans
-import startup
+from jobs import orphans, startup
 
 UUID = "3f2b8c1e-0d4a-4e57-9a36-5b1c7d9e8f00"
 SQUEUE = """#!/bin/sh
@@ -88,10 +87,10 @@ def test_jobs_stay_where_there_are_no_locks(folder):
 def test_this_run_stays_known_to_others(folder, cancel):
     """Looking whether it is alone must not make a Snakemake look dead."""
     cancel()
-    look = "import sys, pathlib; sys.path[:0] = sys.argv[1:2]; import startup;"
+    look = "import sys, pathlib; sys.path[:0] = sys.argv[1:2]; from jobs import startup;"
     look += "lock = pathlib.Path(sys.argv[2], 'locks', '0.output.lock'); lock.touch();"
     look += "print(startup.clear_stale_locks(pathlib.Path(sys.argv[2]))[1])"
-    path = startup.__file__.removesuffix("/startup.py")
+    path = startup.__file__.removesuffix("/jobs/startup.py")
     command = [sys.executable, "-c", look, path, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

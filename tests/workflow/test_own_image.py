@@ -9,9 +9,9 @@ import pytest
 from PIL import Image, ImageDraw
 
 import resize
-from image_network import with_detail_share
+from config.own_image import require_same_source
+from entry.image_network import with_detail_share
 from neuralfield.system.errors import ConfigError
-from own_image import require_same_source
 
 
 def test_a_folder_is_not_taken_from_another_file(tmp_path, monkeypatch):

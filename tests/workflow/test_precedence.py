@@ -11,9 +11,9 @@ from snakemake.utils import update_config
 from snakemake_interface_executor_plugins.utils import format_cli_arg
 from workspace import ROOT
 
-from configuration import Problems, read_settings, source_namer
-from precedence import Layer, read_layers, training_is_for_images
-from presets import PRESETS
+from config.configuration import Problems, read_settings, source_namer
+from config.precedence import Layer, read_layers, training_is_for_images
+from config.presets import PRESETS
 
 SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text())
 

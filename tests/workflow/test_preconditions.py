@@ -9,8 +9,8 @@ from failing_files import in_a_child, let_others_enter
 from small_disk import small_disk
 from workspace import ROOT
 
+from jobs.preconditions import require_open_files, require_own_folder, require_writable
 from neuralfield.system.errors import ResourceError, StorageError
-from preconditions import require_open_files, require_own_folder, require_writable
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageChops
 from workspace import ROOT, Workspace
 
-from compare_estimates import read_jobs, table
+from jobs.compare_estimates import read_jobs, table
 
 ALL_AGAIN = {"evaluate": 1, "render": 1, "timelapse": 1, "summarize": 1, "report": 1}
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from workspace import ROOT
 
-import startup
+from jobs import startup
 
 spec = importlib.util.spec_from_file_location("install", ROOT / ".ci" / "install.py")
 assert spec and spec.loader
@@ -17,7 +17,7 @@ spec.loader.exec_module(install)
 HOLD = """
 import sys, pathlib
 sys.path[:0] = sys.argv[1:3]
-import startup
+from jobs import startup
 owner, cleared = startup.clear_stale_locks(pathlib.Path(sys.argv[3]))
 print("ready", cleared, flush=True)
 sys.stdin.read()

@@ -10,10 +10,10 @@ from snakemake.target_jobs import parse_target_jobs_cli_args
 from snakemake_interface_executor_plugins.utils import TargetSpec, encode_target_jobs_cli_args
 from workspace import ROOT, SETTINGS
 
-import sweeps
-from configuration import Problems, Run, read_settings
+from config import sweeps
+from config.configuration import Problems, Run, read_settings
+from config.sweeps import expand, spelled
 from neuralfield.fields.siren import Siren
-from sweeps import expand, spelled
 
 
 @pytest.fixture

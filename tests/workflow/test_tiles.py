@@ -16,7 +16,7 @@ import yaml
 from PIL import Image
 from workspace import ROOT, Workspace, clean_environment
 
-from configuration import Problems, read_settings
+from config.configuration import Problems, read_settings
 from neuralfield.images import PngBandWriter, read_pixel_csv
 from neuralfield.images.metrics import psnr_db, ssim
 from neuralfield.rendering.render import render

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from workspace import Workspace
 
-from configuration import Problems, read_settings
+from config.configuration import Problems, read_settings
 
 
 @pytest.mark.slow

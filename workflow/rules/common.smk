@@ -3,9 +3,9 @@
 import re
 import shutil
 
-import failures
-import preconditions
-import startup
+from jobs import failures
+from jobs import preconditions
+from jobs import startup
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.files import storage_errors
 
@@ -26,17 +26,17 @@ if workflow.is_main_process:
     if cleared:
         logger.info("An earlier Snakemake was killed here; its locks are removed.")
 
-import batches
-import configuration
-import estimates
-import large_pictures
-import named_files
-import orphans
-import own_image
-import precedence
-import results_manifest
-import sweeps
-import table_settings
+from jobs import batches
+from config import configuration
+from jobs import estimates
+from config import large_images
+from config import named_files
+from jobs import orphans
+from config import own_image
+from config import precedence
+from jobs import results_manifest
+from config import sweeps
+from config import table_settings
 from neuralfield.system.device import gpu_is_present
 from neuralfield.version import ENGINE_VERSION
 
@@ -64,7 +64,7 @@ if workflow.is_main_process:
 TRAINED = configuration.trained_fields(config)
 TRAININGS = [run for run in RUNS if run.field in TRAINED]
 IMPORTED = [field for field in config["fields"] if field not in TRAINED]
-TILED = large_pictures.headers_and_tilings(config["images"])
+TILED = large_images.headers_and_tilings(config["images"])
 """Header and tiling of each picture that is taught in tiles, by its name."""
 WHOLE = [name for name in config["images"] if name not in TILED]
 

@@ -1,5 +1,5 @@
 // Which pixels a step looks at, and at which points of them. Twins: sampling.py (Batches,
-// Footprint), coordinates.py, fields/network.py (CornerBias).
+// Footprint), coordinates.py, fields/coordinate_network.py (CornerBias).
 //
 // Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SAMPLING (0 all pixels in order, 1 random
 // order, 2 by density), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK, THREADS.

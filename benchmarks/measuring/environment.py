@@ -1,0 +1,94 @@
+"""What a measurement was made with: the machine, the versions, and the card's two ceilings."""
+
+import datetime
+import importlib.metadata
+import importlib.util
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from measuring.measure import Effort, time_calls
+from measuring.rows import Ceilings
+from neuralfield.system.device import Device
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def reason_against_torch() -> str | None:
+    """Why PyTorch cannot be compared with; None: it can."""
+    if importlib.util.find_spec("torch") is None:
+        return "PyTorch is not installed here"
+    return None
+
+
+def describe(device: Device) -> dict[str, Any]:
+    """Date, card, driver and versions. Clocks and limits are left as they were found."""
+    found: dict[str, Any] = {
+        "date (UTC)": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+        "device": device.name,
+        "commit": _output_of("git", "-C", str(_ROOT), "describe", "--always", "--dirty"),
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+    }
+    if reason_against_torch() is None:
+        found["PyTorch"] = importlib.metadata.version("torch")
+    if device.kind == "gpu":
+        runtime = device.xp.cuda.runtime
+        query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+        found |= {
+            "driver": _output_of(*query).splitlines()[0],
+            "compute capability": device.xp.cuda.Device().compute_capability,
+            "CuPy": device.xp.__version__,
+            "CUDA of the driver": _cuda_version(runtime.driverGetVersion()),
+            "CUDA of CuPy": _cuda_version(runtime.runtimeGetVersion()),
+            "clocks": "not touched",
+        }
+    return found
+
+
+def measure_ceilings(device: Device, effort: Effort, *, quick: bool, with_peers: bool) -> Ceilings:
+    """The rate of a large 16-bit matrix product, and of a copy that no cache holds.
+
+    CuPy makes the product, and PyTorch too where peers are measured: the faster counts. On a CPU,
+    where nothing has 16-bit matrix units, it is made in float32.
+    """
+    side, copied = (256, 1 << 18) if quick else (8192, 1 << 28)
+    xp = device.xp
+    dtype = "float16" if device.kind == "gpu" else "float32"
+    generator = np.random.default_rng(0)
+    factors = [device.asarray(generator.normal(size=(side, side)), dtype=dtype) for _ in range(2)]
+    product = xp.empty_like(factors[0])
+
+    def multiply(calls: int) -> None:
+        for _ in range(calls):
+            xp.matmul(*factors, out=product)
+
+    product_s = [time_calls(multiply, device, effort).median_s]
+    if device.kind == "gpu" and with_peers:
+        from torch_peers.fields import repeated_product
+
+        product_s.append(time_calls(repeated_product(*factors), device, effort).median_s)
+    source = device.asarray(generator.random(copied, dtype=np.float32))
+    target = xp.empty_like(source)
+
+    def copy(calls: int) -> None:
+        for _ in range(calls):
+            xp.copyto(target, source)
+
+    copy_s = time_calls(copy, device, effort).median_s
+    return Ceilings(2 * side**3 / min(product_s), 2 * source.nbytes / copy_s)
+
+
+def _cuda_version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _output_of(*command: str) -> str:
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return run.stdout.strip() or "unknown"

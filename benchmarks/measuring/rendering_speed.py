@@ -1,0 +1,193 @@
+"""Part `drawing`: pixels a second of a large redraw."""
+
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from measuring.context import Context
+from measuring.measure import time_calls
+from measuring.ours import release_memory
+from measuring.rows import (
+    FREQUENCY_4X64,
+    SIREN,
+    drawing_bytes,
+    drawing_multiply_adds,
+    reduced_field,
+)
+from neuralfield.fields import CoordinateNetwork, PictureShape, build_field, field_settings
+from neuralfield.images.coordinates import axis_centres, extent, grid
+from neuralfield.rendering import make_drawer
+from neuralfield.rendering.render import BAND_POINTS, render_bands
+from neuralfield.system.device import Device, to_host
+from neuralfield.tasks.image.image_model import Model
+
+_SHAPE = PictureShape(768, 512, 3)
+_FIELDS = {"siren 3x256, rgb": SIREN, "40 waves + relu 4x64, rgb": FREQUENCY_4X64}
+_ROWS_PER_BLOCK, _QUICK_ROWS_PER_BLOCK = 128, 16
+_QUICK_WIDTH_PX = 96
+_CHECKED_ROWS = 8
+_CENTRE = np.zeros((1, 2))
+"""The one sample of a pixel."""
+
+_TO_HOST, _BIT_DEPTH = "ours, to the host", 8
+_ERROR_LIMIT = 2e-2
+"""Largest error of the values drawn, relative to their spread, that counts as correct."""
+
+
+class _Drawing(Protocol):
+    """Draws a picture as often as it is told, and keeps its first rows."""
+
+    def __call__(self, pictures: int) -> None: ...
+
+    def first_block(self) -> np.ndarray:
+        """The first rows' values, shape (points, channels)."""
+        ...
+
+
+class DeviceDrawing:
+    """A picture drawn by this package and left on the device, in blocks as large as for a file.
+
+    The one place that says how the package draws on a device.
+    """
+
+    def __init__(
+        self, model: Model, size_px: tuple[int, int], device: Device, threads: int = 1
+    ) -> None:
+        self._drawer, self._centre = make_drawer(model, device, threads), device.asarray(_CENTRE)
+        self._columns, self._rows = _axes(model, size_px, device)
+        self._rows_per_block = max(1, BAND_POINTS[device.kind] // size_px[0])
+
+    def __call__(self, pictures: int) -> None:
+        for _ in range(pictures):
+            for top in range(0, len(self._rows), self._rows_per_block):
+                self._draw(top)
+
+    def first_block(self) -> np.ndarray:
+        """The first rows' values, shape (points, channels)."""
+        return to_host(self._draw(0))
+
+    def _draw(self, top: int) -> Any:
+        rows = self._rows[top : top + self._rows_per_block]
+        return self._drawer.pixels(self._columns, rows, self._centre)[0]
+
+
+class HostDrawing:
+    """A picture drawn by this package as for a file: band by band, in whole levels, on the host."""
+
+    def __init__(self, model: Model, size_px: tuple[int, int], device: Device) -> None:
+        self._bands = partial(
+            render_bands, model, *size_px, device=device, samples=1, bit_depth=_BIT_DEPTH
+        )
+
+    def __call__(self, pictures: int) -> None:
+        for _ in range(pictures):
+            for _ in self._bands():
+                pass
+
+    def first_block(self) -> np.ndarray:
+        """The first rows' values, clipped and rounded, shape (points, channels)."""
+        with closing(self._bands()) as bands:
+            band = next(bands)
+            return band.reshape(-1, band.shape[2]) / np.float32(2**_BIT_DEPTH - 1)
+
+
+def measure_drawing(context: Context, width_px: int) -> None:
+    """Draw a picture of random weights, nearly in the proportions of 768x512."""
+    width_px = _QUICK_WIDTH_PX if context.quick else width_px
+    rows_per_block = _QUICK_ROWS_PER_BLOCK if context.quick else _ROWS_PER_BLOCK
+    blocks = max(1, round(width_px * _SHAPE.height / _SHAPE.width / rows_per_block))
+    size_px = (width_px, blocks * rows_per_block)
+    report, deadline = context.report, context.deadline
+    for name, field in _FIELDS.items():
+        settings = field_settings(reduced_field(field) if context.quick else field)
+        arrays, record = build_field(settings, _SHAPE).arrays, {"precision": "mixed"}
+        model = Model(settings, _SHAPE, "rgb", arrays, record)
+        row = f"{name}, {size_px[0]}x{size_px[1]}"
+        make: dict[str, Callable[[], _Drawing]] = {
+            "ours, on the device": partial(DeviceDrawing, model, size_px, context.device),
+            _TO_HOST: partial(HostDrawing, model, size_px, context.device),
+        }
+        for peer in context.peers():
+            make[peer.name] = partial(
+                _torch_drawing, model, size_px, rows_per_block, context.device, peer
+            )
+        report.attempt("drawing", row, "ceiling", deadline, partial(_ceiling, model, context))
+        for system, drawing in make.items():
+            rounding = 0.5 / (2**_BIT_DEPTH - 1) if system == _TO_HOST else 0.0
+            measure = partial(drawing_rate, model, drawing, size_px, context, rounding)
+            report.attempt("drawing", row, system, deadline, measure)
+            if system.startswith("ours"):
+                error = report.entries[-1].get("relative_error", 0.0)
+                report.require(error <= _ERROR_LIMIT, f"{row}, {system}: off by {error:.2g}")
+    report.add_table("drawing", "gigapixels_per_s", "gigapixels a second")
+    report.add_table("drawing", "relative_error", "error of drawn values, relative to their spread")
+
+
+def drawing_rate(
+    model: Model,
+    make: Callable[[], _Drawing],
+    size_px: tuple[int, int],
+    context: Context,
+    rounding: float = 0.0,
+) -> dict[str, Any]:
+    """Draw once and compare with float64; then time whole pictures.
+
+    The error leaves out what `rounding`, half a level, explains.
+    """
+    drawing = make()
+    drawing(1)
+    exact = _exact_values(model, size_px, context.device)
+    found = np.clip(drawing.first_block()[: len(exact)], 0, 1)
+    unexplained = np.maximum(np.abs(found - exact) - rounding, 0)
+    error = float(np.linalg.norm(unexplained) / np.linalg.norm(exact - exact.mean()))
+    timing = time_calls(drawing, context.device, context.effort)
+    del drawing
+    release_memory(context.device)
+    if context.peers():
+        from torch_peers.fields import release_memory as release_memory_of_torch
+
+        release_memory_of_torch()
+    return {
+        "gigapixels_per_s": 1e-9 * size_px[0] * size_px[1] / timing.median_s,
+        "picture_ms": 1e3 * timing.median_s,
+        "lowest_ms": 1e3 * timing.lowest_s,
+        "highest_ms": 1e3 * timing.highest_s,
+        "samples": timing.samples,
+        "relative_error": error,
+    }
+
+
+def _torch_drawing(
+    model: Model, size_px: tuple[int, int], rows_per_block: int, device: Device, peer: Any
+) -> _Drawing:
+    from torch_peers.fields import TorchDrawing
+
+    return TorchDrawing(_fresh_network(model), model.shape, size_px, rows_per_block, device, peer)
+
+
+def _fresh_network(model: Model) -> CoordinateNetwork:
+    network = build_field(model.settings, model.shape)
+    assert isinstance(network, CoordinateNetwork)
+    return network
+
+
+def _ceiling(model: Model, context: Context) -> dict[str, Any]:
+    network = _fresh_network(model)
+    floor_s = context.ceilings.floor_s(drawing_multiply_adds(network), drawing_bytes(network))
+    return {"gigapixels_per_s": 1e-9 / floor_s}
+
+
+def _exact_values(model: Model, size_px: tuple[int, int], device: Device) -> np.ndarray:
+    """The first rows in float64, clipped as a file's values are; shape (points, channels)."""
+    columns, rows = _axes(model, size_px, device)
+    values = model.network(device, "float64")(grid(columns, rows[:_CHECKED_ROWS]))
+    return np.clip(to_host(values.data), 0, 1)
+
+
+def _axes(model: Model, size_px: tuple[int, int], device: Device) -> tuple[Any, Any]:
+    half_width, half_height = extent(model.width, model.height)
+    columns = axis_centres(device.xp, size_px[0], half_width)
+    return columns, axis_centres(device.xp, size_px[1], half_height)

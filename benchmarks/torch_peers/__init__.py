@@ -1,0 +1,1 @@
+"""The same computations in PyTorch, to compare with."""

@@ -1,0 +1,181 @@
+"""What a classifier gets wrong, and how it learned, drawn."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, MaxNLocator
+
+from neuralfield.system.json_files import read_json
+from neuralfield.system.provenance import made_by_the_workflow, require_recorded
+from neuralfield.tasks.classifier.idx import read_idx
+from neuralfield.tasks.table.samples import read_columns
+from neuralfield.tasks.task import ACCURACY
+from neuralfield.training.history import read_history
+from reporting.colours import Colours
+from reporting.plots import style_axes
+
+MOST_MISTAKES = 12
+"""That are shown."""
+
+MOST_CLASSES_COUNTED = 20
+"""Of a confusion matrix with numbers in it; more would not be legible."""
+
+FAINTEST, FULLEST = 0.18, 0.55
+"""Opacity of squares; numbers in them have to be legible."""
+_CAPTION = 0.3
+"""Room below a picture, in parts of its side."""
+
+_ASPECT = 1.7
+"""Of the room for mistakes: width / height."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mistake:
+    """A picture that was answered wrong.
+
+    Attributes
+    ----------
+    picture : ndarray of uint8, shape (height, width)
+    label, predicted : int
+    probability : float
+        That the classifier gave its answer.
+    """
+
+    picture: np.ndarray
+    label: int
+    predicted: int
+    probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What is drawn of a classifier.
+
+    Attributes
+    ----------
+    confusion : ndarray of int64, shape (classes, classes)
+        A row is what held-out pictures show, a column what was answered.
+    mistakes : list of Mistake
+        On held-out pictures, the most certain first.
+    steps, accuracy : ndarray of float64, shape (n,)
+        Of the history.
+    """
+
+    confusion: np.ndarray
+    mistakes: list[Mistake]
+    steps: np.ndarray
+    accuracy: np.ndarray
+
+
+def read_view(
+    pictures: Path, metrics: Path, predictions: Path, history: Path, name: str | None = None
+) -> View:
+    """Read what is drawn.
+
+    Parameters
+    ----------
+    pictures : Path
+        IDX file of those that were held out.
+    metrics, predictions, history : Path
+    name : str, optional
+        The classifier's; metrics of another one are refused.
+
+    Raises
+    ------
+    InputError
+        A file is missing or damaged, or belongs to another classifier or training.
+    """
+    numbers = read_json(metrics, ["confusion"], {"classifier": name} if name else None)
+    for path in (predictions, history):
+        require_recorded(path, numbers, metrics)
+    columns = ["held_out", "picture", "label", "predicted", "probability"]
+    with made_by_the_workflow(predictions):
+        answers = read_columns(predictions, columns)
+    wrong = answers[(answers[:, 0] == 1) & (answers[:, 2] != answers[:, 3])]
+    shown = read_idx(pictures, 3)
+    mistakes = [
+        Mistake(shown[int(number)], int(label), int(predicted), float(probability))
+        for _, number, label, predicted, probability in wrong[np.argsort(-wrong[:, 4])]
+    ]
+    counts = np.array(numbers["confusion"], dtype=np.int64)
+    table = read_history(history, ACCURACY.name)
+    columns = (table[name].to_numpy(np.float64) for name in ("step", ACCURACY.name))
+    return View(counts, mistakes, *columns)
+
+
+def draw_confusion(axes: Axes, view: View, colours: Colours) -> None:
+    """A square for each pair of classes, the fuller the more often one was taken for the other."""
+    counts = view.confusion
+    classes = len(counts)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    for label, predicted in np.argwhere(counts):
+        is_right = label == predicted
+        tone = to_rgba(colours.second if is_right else colours.first)[:3]
+        # a single mistake has to be seen, too
+        opacity = FAINTEST + (FULLEST - FAINTEST) * shares[label, predicted] ** 0.5
+        axes.add_patch(
+            Rectangle((predicted - 0.47, label - 0.47), 0.94, 0.94, color=tone, alpha=opacity, lw=0)
+        )
+        if classes <= MOST_CLASSES_COUNTED:
+            words = {"ha": "center", "va": "center_baseline", "fontsize": 11}
+            axes.text(predicted, label, str(counts[label, predicted]), color=colours.ink, **words)
+    style_axes(axes, "answered", str, muted=colours.muted, hairline=colours.hairline)
+    axes.set_ylabel("shown", color=colours.muted)
+    axes.grid(visible=False)
+    axes.spines["bottom"].set_visible(False)
+    axes.set_xlim(-0.5, classes - 0.5)
+    axes.set_ylim(classes - 0.5, -0.5)
+    every = max(1, classes // MOST_CLASSES_COUNTED)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(range(0, classes, every), [str(n) for n in range(0, classes, every)])
+    axes.set_aspect("equal")
+
+
+def draw_mistakes(axes: Axes, view: View, colours: Colours) -> None:
+    """Pictures that were answered wrong, with what was said and what they show."""
+    shown = view.mistakes[:MOST_MISTAKES]
+    columns, rows = _grid(len(shown))
+    for number, mistake in enumerate(shown):
+        row, column = divmod(number, columns)
+        height, width = (0.92 * side / max(mistake.picture.shape) for side in mistake.picture.shape)
+        left, bottom = column + (1 - width) / 2, row * (1 + _CAPTION) + 0.96
+        extent = (left, left + width, bottom, bottom - height)
+        style = {"cmap": "gray", "vmin": 0, "vmax": 255, "interpolation": "none"}
+        axes.imshow(mistake.picture, extent=extent, **style)
+        words = f"said {mistake.predicted}, is {mistake.label}"
+        axes.text(column + 0.5, bottom + 0.04, words, color=colours.ink, ha="center", va="top")
+    if not shown:
+        words = "Every picture was answered right."
+        axes.text(0.5, 0.5, words, color=colours.muted, ha="center", va="center")
+    axes.set_axis_off()
+    axes.set_xlim(0, columns)
+    axes.set_ylim(rows * (1 + _CAPTION), 0)
+    axes.set_aspect("equal")
+
+
+def _grid(count: int) -> tuple[int, int]:
+    """Columns and rows with room for so many squares, as large as they can be."""
+
+    def side(columns: int) -> float:
+        rows = -(-count // columns)
+        return min(_ASPECT / columns, 1 / (rows * (1 + _CAPTION)))
+
+    columns = max(range(1, max(count, 1) + 1), key=side)
+    return columns, max(1, -(-count // columns))
+
+
+def draw_curve(axes: Axes, view: View, colours: Colours) -> None:
+    """The share of the batches' pictures that was answered right, while it learned."""
+    axes.plot(view.steps, view.accuracy, color=colours.first, linewidth=2.2)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(numticks=6))
+    axes.yaxis.set_major_locator(MaxNLocator(6))
+    style_axes(axes, "steps", _percent, muted=colours.muted, hairline=colours.hairline)
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:g}%"

@@ -1,0 +1,269 @@
+"""Gather what the report shows: for every picture its networks, and what they are up against."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from neuralfield.images import read_made_picture
+from neuralfield.system.provenance import require_recorded
+from neuralfield.training.history import read_history
+from reporting.embedded import Box, crop_uri, file_uri, most_detailed_box, overview_uri
+from reporting.plots import Curve, learning_curves
+from summarize import read_own_metrics
+
+FILM_PREFERENCE = (".mp4", ".webp", ".gif")
+ENLARGEMENTS = {"bicubic": "Bicubic", "lanczos": "Lanczos"}
+MODES = {
+    "bilevel": "black and white",
+    "grey": "grey",
+    "rgb": "colour",
+    "rgba": "colour with transparency",
+}
+_SHOWN = ("psnr_db", "ssim", "wrong_pixels", "upscale_psnr_db", "parameters", "steps", "versions")
+COLOURS = 8
+"""Series colours that the page defines; further networks use them again."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """One network on one picture.
+
+    Attributes
+    ----------
+    name : str
+    colour : int
+        Number of its series colour, the same wherever it appears.
+    numbers : dict
+        Its metrics.
+    redraw, crop : str
+        Data URIs.
+    film : str or None
+        Data URI of its learning.
+    film_is_video : bool
+        Whether that is a video; else it is a moving picture.
+    """
+
+    name: str
+    colour: int
+    numbers: dict[str, Any]
+    redraw: str
+    crop: str
+    film: str | None
+    film_is_video: bool
+
+    @property
+    def score_db(self) -> float:
+        """What it is ranked by: the redraw against the source, where that is larger."""
+        redraw_db = self.numbers["upscale_psnr_db"]
+        return self.numbers["psnr_db"] if redraw_db is None else redraw_db
+
+    @property
+    def plain_db(self) -> float | None:
+        """The best plain enlargement's PSNR."""
+        known = [self.numbers[f"upscale_{name}_psnr_db"] for name in ENLARGEMENTS]
+        return None if None in known else max(known)
+
+    @property
+    def gain_db(self) -> float | None:
+        """How much nearer to the source than the best plain enlargement."""
+        return None if self.plain_db is None else self.score_db - self.plain_db
+
+
+@dataclass(frozen=True)
+class Enlargement:
+    """What anyone gets without a network.
+
+    Attributes
+    ----------
+    name : str
+    psnr_db : float
+    picture, crop : str
+        Data URIs.
+    """
+
+    name: str
+    psnr_db: float
+    picture: str
+    crop: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One picture and everything made from it.
+
+    Attributes
+    ----------
+    name : str
+    taught, source, source_crop : str
+        Data URIs; without a larger source the taught picture is the source.
+    mode : str
+        What was taught: "black and white", "grey", "colour", ...
+    size, source_size : (int, int)
+        Width and height in pixels.
+    crop_place : tuple of float
+        Left, top, width and height of the crop, in percent of the picture's sides.
+    networks : list of Network
+        In the order of the settings.
+    enlargements : list of Enlargement
+        None of them where there is no larger source.
+    curves : list of (str, Markup)
+        What a plot is over, and the plot.
+    """
+
+    name: str
+    taught: str
+    source: str
+    source_crop: str
+    mode: str
+    size: tuple[int, int]
+    source_size: tuple[int, int]
+    crop_place: tuple[float, float, float, float]
+    networks: list[Network]
+    enlargements: list[Enlargement]
+    curves: list[tuple[str, Markup]]
+
+    @property
+    def title(self) -> str:
+        """The name as words."""
+        words = self.name.replace("_", " ").replace("-", " ").strip()
+        return words[:1].upper() + words[1:]
+
+    @property
+    def best(self) -> Network:
+        """The network that came nearest."""
+        return max(self.networks, key=lambda network: network.score_db)
+
+    def best_of(self, measure: str) -> float | None:
+        """The best value of a metric among the networks; None where nobody has it."""
+        values = [
+            network.gain_db if measure == "gain_db" else network.numbers[measure]
+            for network in self.networks
+        ]
+        known = [value for value in values if value is not None]
+        choose = min if measure in ("wrong_pixels", "step_microseconds") else max
+        return choose(known, default=None)
+
+
+def gather(
+    metrics: Sequence[Path],
+    resized: Iterable[Path],
+    comparisons: Iterable[Path],
+    histories: Iterable[Path],
+    films: Iterable[Path],
+) -> list[Section]:
+    """Read everything; files belong together by the folders they lie in.
+
+    Parameters
+    ----------
+    metrics, histories, films : sequence of Path
+        ``results/{image}/{field}/`` and a name. A network may have no history and no film.
+    comparisons : iterable of Path
+        Folders beside the metrics, with redraw.png and, where the source is larger than what was
+        taught, source, lanczos and bicubic.png.
+    resized : iterable of Path
+        ``results/{image}/`` and a name.
+    """
+    taught = {path.parent: path for path in resized}
+    compared = {path.parent: path for path in comparisons}
+    history_of = {path.parent: path for path in histories}
+    films_of: dict[Path, list[Path]] = {}
+    for path in films:
+        films_of.setdefault(path.parent, []).append(path)
+    colours: dict[str, int] = {}
+    folders: dict[Path, list[Path]] = {}
+    for path in metrics:
+        folders.setdefault(path.parent.parent, []).append(path.parent)
+        colours.setdefault(path.parent.name, len(colours) % COLOURS)
+
+    def network(folder: Path, box: Box) -> Network:
+        own_films = sorted(films_of.get(folder, ()), key=lambda p: FILM_PREFERENCE.index(p.suffix))
+        redraw = compared[folder] / "redraw.png"
+        return Network(
+            name=folder.name,
+            colour=colours[folder.name],
+            numbers=read_own_metrics(folder / "metrics.json", _SHOWN),
+            redraw=overview_uri(redraw),
+            crop=crop_uri(redraw, box),
+            film=file_uri(own_films[0]) if own_films else None,
+            film_is_video=bool(own_films) and own_films[0].suffix == ".mp4",
+        )
+
+    sections = []
+    for number, (folder, field_folders) in enumerate(folders.items()):
+        comparison = compared[field_folders[0]]
+        enlarged = (comparison / "source.png").exists()
+        source_path = comparison / "source.png" if enlarged else taught[folder]
+        source, picture = read_made_picture(source_path), read_made_picture(taught[folder])
+        box = most_detailed_box(source.values(), round(source.width / picture.width))
+        networks = [network(field_folder, box) for field_folder in field_folders]
+        size, numbers = (picture.width, picture.height), networks[0].numbers
+        if "tiles" in numbers:  # what is here of the picture is a reduced one
+            size = (numbers["width"], numbers["height"])
+        sections.append(
+            Section(
+                name=folder.name,
+                taught=overview_uri(taught[folder]),
+                source=overview_uri(source_path),
+                source_crop=crop_uri(source_path, box),
+                mode=MODES[picture.mode],
+                size=size,
+                source_size=(source.width, source.height) if enlarged else size,
+                crop_place=_in_percent(box, source.width, source.height),
+                networks=networks,
+                enlargements=_enlargements(comparison, networks[0], box) if enlarged else [],
+                curves=_curves(networks, field_folders, history_of, f"plot{number}"),
+            )
+        )
+    return sections
+
+
+def _in_percent(box: Box, width: int, height: int) -> tuple[float, float, float, float]:
+    left, top, right, bottom = box
+    return (
+        round(100 * left / width, 3),
+        round(100 * top / height, 3),
+        round(100 * (right - left) / width, 3),
+        round(100 * (bottom - top) / height, 3),
+    )
+
+
+def _enlargements(comparison: Path, network: Network, box: Box) -> list[Enlargement]:
+    return [
+        Enlargement(
+            name=title,
+            psnr_db=network.numbers[f"upscale_{name}_psnr_db"],
+            picture=overview_uri(comparison / f"{name}.png"),
+            crop=crop_uri(comparison / f"{name}.png", box),
+        )
+        for name, title in ENLARGEMENTS.items()
+    ]
+
+
+def _curves(
+    networks: list[Network], folders: list[Path], history_of: dict[Path, Path], name: str
+) -> list[tuple[str, Markup]]:
+    learned = []
+    for network, folder in zip(networks, folders, strict=True):
+        if folder in history_of:
+            require_recorded(history_of[folder], network.numbers, folder / "metrics.json")
+            learned.append((network, read_history(history_of[folder])))
+    if not learned:
+        return []
+
+    def plot(column: str, label: str) -> tuple[str, Markup]:
+        curves = [
+            Curve(
+                network.colour,
+                history[column].to_numpy(np.float64),
+                history["psnr_db"].to_numpy(np.float64),
+            )
+            for network, history in learned
+        ]
+        # Safe: nothing in it was written by a user.
+        return label, Markup(learning_curves(curves, label, f"{name}-{column}"))
+
+    return [plot("step", "steps"), plot("seconds", "seconds of training")]

@@ -1,0 +1,289 @@
+"""What a table's network answers, drawn: a curve, a surface, or answers against targets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.ticker import MaxNLocator
+
+from evaluate_table import held_out_mask, predict, read_own
+from neuralfield.system.json_files import read_json
+from neuralfield.tasks.table.samples import Samples, read_columns
+from neuralfield.tasks.table.table_model import TableModel
+from reporting.colours import PAPER, Colours
+from reporting.plots import style_axes
+
+SURFACE_POINTS = 160
+"""Along each side of a surface."""
+
+CURVE_POINTS = 600
+MOST_POINTS = 4000
+"""Of a table; more would only cover one another, and make the page large."""
+
+SURFACE_MARGIN, CURVE_MARGIN = 0.12, 0.02
+"""How far beyond the rows the network is asked, in parts of their range."""
+
+MOST_OPAQUE = 0.62
+LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 1.4, "borderaxespad": 0.2}
+
+
+def surface_colours(shares: np.ndarray) -> np.ndarray:
+    """From one colour at 0 over nothing at 1/2 to another at 1, for any ground.
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (h, w)
+
+    Returns
+    -------
+    ndarray of float, shape (h, w, 4)
+        Red, green, blue and opacity: a picture takes no colours of the page's.
+    """
+    ends = np.array([to_rgb(PAPER.second), to_rgb(PAPER.first)])
+    opacity = MOST_OPAQUE * np.abs(2 * shares - 1)
+    return np.concatenate([ends[(shares >= 0.5).astype(int)], opacity[..., None]], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A table and what its network makes of it.
+
+    Attributes
+    ----------
+    model : TableModel
+    samples : Samples
+    held_out : ndarray of bool, shape (n,)
+    truth : ndarray of float64, shape (n, targets), or None
+    sizes : list of dict
+        Metrics of the networks of all sizes, the smallest first; empty where there is one.
+    """
+
+    model: TableModel
+    samples: Samples
+    held_out: np.ndarray
+    truth: np.ndarray | None
+    sizes: list[dict[str, Any]]
+
+    @property
+    def shown(self) -> np.ndarray:
+        """Numbers of the rows that are drawn."""
+        count = self.samples.count
+        return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int))
+
+
+def read_view(
+    table: Path,
+    model: Path,
+    truth: Sequence[str],
+    sizes: Sequence[Path],
+    name: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> View:
+    """Read what is drawn.
+
+    Parameters
+    ----------
+    table, model : Path
+        The CSV and the network.
+    truth : sequence of str
+        Columns with what the targets are without their noise, if that is known.
+    sizes : sequence of Path
+        ``metrics.json`` of the networks of all sizes, if there are several.
+    name : str, optional
+        The table's; metrics of another one are refused.
+    settings, training : mapping, optional
+        See `evaluate_table.read_own`.
+    """
+    network, samples = read_own(table, model, settings, training)
+
+    def own(path: Path) -> dict[str, str]:
+        folder = path.parent
+        is_further = folder.parent.name == "sizes"
+        return {"table": f"{name}/sizes/{folder.name}" if is_further else name} if name else {}
+
+    keys = ("parameters", "measure", "rmse", "accuracy", "bits_per_parameter")
+    return View(
+        network,
+        samples,
+        held_out_mask(network, samples.count),
+        read_columns(table, truth) if truth else None,
+        sorted(
+            (read_json(path, keys, own(path)) for path in sizes),
+            key=lambda found: found["parameters"],
+        ),
+    )
+
+
+def draw(axes: Axes, view: View, colours: Colours) -> None:
+    """Draw what suits the table: sizes, a curve, a surface, or answers against targets."""
+    inputs, targets = len(view.samples.inputs), len(view.samples.targets)
+    if view.sizes:
+        plot = _draw_sizes
+    elif inputs == 1:
+        plot = _draw_curves
+    elif inputs == 2 and targets == 1:
+        plot = _draw_surface
+    else:
+        plot = _draw_against
+    plot(axes, view, colours)
+
+
+def what_is_drawn(view: View) -> str:
+    """In a sentence, for those who do not see it."""
+    targets = ", ".join(view.samples.targets)
+    if view.sizes:
+        return "How much each network answers right, over the number of its parameters."
+    if len(view.samples.inputs) == 1:
+        return f"{targets} over {view.samples.inputs[0]}: the rows, and what the network answers."
+    if len(view.samples.inputs) == 2 and len(view.samples.targets) == 1:
+        over = " and ".join(view.samples.inputs)
+        return f"{targets} over {over}: the rows, and what the network answers between them."
+    return f"What the network answers over {targets} as it is in the table."
+
+
+def _draw_curves(axes: Axes, view: View, colours: Colours) -> None:
+    values = view.samples.input_values[:, 0]
+    x = np.linspace(*_range(values, CURVE_MARGIN), CURVE_POINTS)
+    answers = predict(view.model, x[:, None])
+    order = np.argsort(values, kind="stable")
+    named = len(view.samples.targets) > 1
+    tones = (colours.first, colours.second, colours.third)
+    for number, target in enumerate(view.samples.targets):
+        tone, suffix = tones[number % 3], f": {target}" if named else ""
+        points = colours.muted if not named else tone
+        for rows, label, fill in _groups(view):
+            y = view.samples.target_values[rows, number]
+            style: dict[str, Any] = {"markersize": 4.2, "alpha": 0.7, "label": label + suffix}
+            face = points if fill else "none"
+            axes.plot(values[rows], y, "o", color=points, markerfacecolor=face, **style)
+        if view.truth is not None:
+            truth = view.truth[order, number]
+            axes.plot(
+                values[order], truth, "--", color=colours.second, label=f"without noise{suffix}"
+            )
+        axes.plot(x, answers[:, number], color=tone, linewidth=2.2, label=f"the network{suffix}")
+    style_axes(axes, view.samples.inputs[0], _plain, **_quiet(colours))
+    axes.legend(labelcolor=colours.muted, **LEGEND)
+
+
+def _draw_surface(axes: Axes, view: View, colours: Colours) -> None:
+    values, targets = view.samples.input_values, view.samples.target_values[:, 0]
+    sides = [np.linspace(*_range(column, SURFACE_MARGIN), SURFACE_POINTS) for column in values.T]
+    x, y = np.meshgrid(*sides)
+    answers = predict(view.model, np.stack([x.ravel(), y.ravel()], axis=1)).reshape(x.shape)
+    is_share = view.model.settings.output == "sigmoid"
+    lowest, highest = (0.0, 1.0) if is_share else (targets.min(), targets.max())
+    shares = np.clip((answers - lowest) / ((highest - lowest) or 1), 0, 1)
+    corners = (sides[0][0], sides[0][-1], sides[1][0], sides[1][-1])
+    axes.imshow(surface_colours(shares), extent=corners, origin="lower", aspect="auto")
+    middle = (lowest + highest) / 2
+    if answers.min() < middle < answers.max():
+        axes.contour(x, y, answers, levels=[middle], colors=colours.muted, linewidths=1.6)
+    groups = _groups(view)
+    for rows, label, fill in groups:
+        named = f"{label}: " if len(groups) > 1 else " "  # Matplotlib hides what begins with _
+        for upper in (False, True):
+            kept = rows[(targets[rows] > middle) == upper]
+            tone = colours.first if upper else colours.second
+            axes.plot(
+                values[kept, 0],
+                values[kept, 1],
+                "o",
+                color=tone,
+                markerfacecolor=tone if fill else "none",
+                markeredgecolor=colours.card if fill else tone,
+                markeredgewidth=0.8,
+                markersize=6 if len(values) > 50 else 12,
+                label=f"{named}{_side(view, middle, upper)}",
+            )
+    style_axes(axes, view.samples.inputs[0], _plain, **_quiet(colours))
+    axes.set_ylabel(view.samples.inputs[1], color=colours.muted, labelpad=10)
+    axes.grid(visible=False)
+    axes.margins(0)
+    axes.legend(
+        labelcolor=colours.muted,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1),
+        ncols=2,
+        columnspacing=4,
+        **LEGEND,
+    )
+
+
+def _draw_against(axes: Axes, view: View, colours: Colours) -> None:
+    answers = predict(view.model, view.samples.input_values)
+    tones = (colours.first, colours.second, colours.third)
+    lowest, highest = view.samples.target_values.min(), view.samples.target_values.max()
+    axes.plot([lowest, highest], [lowest, highest], color=colours.muted, linewidth=1)
+    for number, target in enumerate(view.samples.targets):
+        tone = tones[number % 3]
+        for rows, label, fill in _groups(view):
+            axes.plot(
+                view.samples.target_values[rows, number],
+                answers[rows, number],
+                "o",
+                color=tone,
+                markerfacecolor=tone if fill else "none",
+                markersize=4.2,
+                alpha=0.7,
+                label=f"{label}: {target}",
+            )
+    style_axes(axes, "in the table", _plain, **_quiet(colours))
+    axes.set_ylabel("the network’s answer", color=colours.muted)
+    axes.legend(labelcolor=colours.muted, **LEGEND)
+
+
+def _draw_sizes(axes: Axes, view: View, colours: Colours) -> None:
+    measure = view.sizes[0]["measure"]
+    parameters = [found["parameters"] for found in view.sizes]
+    reached = [found[measure] for found in view.sizes]
+    is_share = measure == "accuracy"
+    label = "share of rows remembered" if is_share else "error (rmse)"
+    style: dict[str, Any] = {"linewidth": 2.2, "markersize": 8, "markeredgecolor": colours.card}
+    axes.plot(parameters, reached, "o-", color=colours.first, label=label, **style)
+    if is_share:
+        axes.axhline(0.5, color=colours.muted, linewidth=1.2, linestyle="--", label="guessing")
+    axes.set_xscale("log")
+    axes.yaxis.set_major_locator(MaxNLocator(6))
+    text = _percent if is_share else _plain
+    style_axes(axes, "parameters of the network", text, **_quiet(colours))
+    axes.set_xticks(parameters)
+    axes.legend(labelcolor=colours.muted, **LEGEND)
+
+
+def _groups(view: View) -> list[tuple[np.ndarray, str, bool]]:
+    """Rows that are drawn alike, what they are called, and whether their marks are filled."""
+    taught = view.shown[~view.held_out[view.shown]]
+    held_out = view.shown[view.held_out[view.shown]]
+    groups = [(taught, "taught", True)]
+    return [*groups, (held_out, "held out", False)] if len(held_out) else groups
+
+
+def _side(view: View, middle: float, upper: bool) -> str:
+    target = view.samples.targets[0]
+    if view.samples.are_classes():
+        return f"{target} {int(upper)}"
+    return f"{target} {'>' if upper else '≤'} {middle:.3g}"
+
+
+def _range(values: np.ndarray, margin: float) -> tuple[float, float]:
+    lowest, highest = float(values.min()), float(values.max())
+    beyond = margin * ((highest - lowest) or 1)
+    return lowest - beyond, highest + beyond
+
+
+def _quiet(colours: Colours) -> dict[str, str]:
+    return {"muted": colours.muted, "hairline": colours.hairline}
+
+
+def _plain(value: float) -> str:
+    return f"{value:g}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:g}%"

@@ -1,0 +1,25 @@
+"""A config as it is read, changed in one place, and what is said of it."""
+
+import pytest
+
+from config.configuration import Problems, read_settings
+
+
+def read(config):
+    return read_settings(config, lambda place: "config.yaml")
+
+
+def complaints(config):
+    with pytest.raises(Problems) as caught:
+        read(config)
+    return [str(error) for error in caught.value.errors]
+
+
+def changed(config, path, value):
+    """The settings with one of them changed; the path's steps are separated by dots."""
+    *steps, last = path.split(".")
+    section = config
+    for step in steps:
+        section = section.setdefault(step, {})
+    section[last] = value
+    return config

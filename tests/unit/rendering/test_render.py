@@ -1,0 +1,244 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.images.coordinates import pixel_centres
+from neuralfield.rendering import array_renderer
+from neuralfield.rendering import render as rendering
+from neuralfield.rendering.render import (
+    choose_samples,
+    render,
+    render_to_png,
+    sample_offsets,
+    size_for_longer_side,
+)
+from neuralfield.system.device import select_device, to_host
+from neuralfield.system.errors import CheckpointError, ConfigError, InputError
+from neuralfield.tasks.image.image_model import load_model, save_model
+from neuralfield.tasks.image.model_json import import_model_json
+
+CPU = select_device("cpu")
+
+
+@pytest.fixture
+def make_model(tmp_path):
+    def make(width=12, height=8, channels=1, mode=None, **record):
+        settings = field_settings({"type": "siren", "width": 8, "first_omega_0": 5})
+        shape = PictureShape(width, height, channels)
+        mode = mode or {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+        network = build_field(settings, shape, random_seed=2)
+        save_model(tmp_path / "m.safetensors", network, settings, shape, mode, record)
+        return load_model(tmp_path / "m.safetensors")
+
+    return make
+
+
+def test_a_drawn_pixel_is_the_field_at_its_centre(make_model):
+    model = make_model()
+    values = to_host(model.network(CPU)(pixel_centres(np, 12, 8).astype(np.float32)).data)
+    drawn = render(model, 12, 8, device=CPU)
+    np.testing.assert_allclose(drawn, values.reshape(8, 12, 1).clip(0, 1), atol=1e-6)
+
+
+def test_a_field_taught_in_mixed_precision_is_drawn_in_float32(make_model):
+    drawn = [
+        render(make_model(precision=precision), 30, 20, device=CPU)
+        for precision in ("mixed", "float32", "float64")
+    ]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert not np.array_equal(drawn[0], drawn[2])
+
+
+def test_a_redraw_agrees_with_the_drawing_where_pixel_centres_meet(make_model):
+    model = make_model()
+    small, large = render(model, 12, 8, device=CPU), render(model, 36, 24, device=CPU)
+    np.testing.assert_allclose(large[1::3, 1::3], small, atol=1e-5)
+
+
+def test_a_crop_is_the_same_part_of_the_whole(make_model):
+    model = make_model(channels=3)
+    whole = render(model, 48, 32, device=CPU)
+    part = render(model, 12, 16, device=CPU, box=(0.25, 0.5, 0.5, 1.0))
+    np.testing.assert_allclose(part, whole[16:, 12:24], atol=1e-5)
+
+
+def test_samples_average_the_field_over_the_pixel(make_model):
+    model = make_model()
+    mean = render(model, 12 * 16, 8 * 16, device=CPU).reshape(8, 16, 12, 16, 1).mean(axis=(1, 3))
+    one, many = (render(model, 12, 8, device=CPU, samples=n) for n in (1, 64))
+    assert np.abs(many - mean).max() < 0.2 * np.abs(one - mean).max()
+
+
+def test_samples_see_edges_of_every_angle_as_their_areas():
+    samples = sample_offsets(256)
+    fine = np.stack(np.meshgrid(*[np.arange(200) / 200 - 199 / 400] * 2), axis=-1).reshape(-1, 2)
+    errors = []
+    for angle in np.linspace(0, np.pi, 31):
+        across = np.array([np.cos(angle), np.sin(angle)])
+        for distance in np.linspace(-0.4, 0.4, 21):
+            share, area = (np.mean(points @ across > distance) for points in (samples, fine))
+            errors.append(share - area)
+    assert np.std(errors) < 0.006
+    assert np.abs(np.mean(errors)) < 1e-3
+
+
+def test_pixels_whose_first_samples_agree_need_no_more(make_model, monkeypatch):
+    model = make_model()
+    some = render(model, 12, 8, device=CPU, samples=256)
+    monkeypatch.setattr(rendering, "_FIRST_SAMPLES", 256)
+    everything = render(model, 12, 8, device=CPU, samples=256)
+    np.testing.assert_allclose(some, everything, atol=1 / 256)
+
+
+def test_a_footprint_field_is_averaged_as_it_was_taught(make_model):
+    assert choose_samples(make_model(), 3, 2) == 1
+    black_and_white = make_model(mode="bilevel")
+    assert [choose_samples(black_and_white, 12 * n, 8 * n) for n in (1, 2)] == [1, 4]
+    model = make_model(footprint=True)
+    samples = [choose_samples(model, 12 * n // 4, 8 * n // 4) for n in (1, 2, 4, 7, 8, 40)]
+    assert samples == [256, 256, 256, 84, 1, 1]
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("bit_depth", [8, 16])
+def test_png_in_bands_is_the_picture_in_memory(
+    make_model, tmp_path, monkeypatch, channels, bit_depth
+):
+    model = make_model(channels=channels)
+    whole = render(model, 30, 20, device=CPU)
+    monkeypatch.setattr(rendering, "BAND_POINTS", {"cpu": 100})
+    render_to_png(model, tmp_path / "d.png", 30, 20, device=CPU, bit_depth=bit_depth)
+    from neuralfield.images.reading import read_picture
+
+    drawn = read_picture(tmp_path / "d.png")
+    assert drawn.bit_depth == bit_depth or drawn.mode == "bilevel"
+    mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+    np.testing.assert_allclose(
+        read_picture(tmp_path / "d.png", mode=mode).values(), whole, atol=0.51 / (2**bit_depth - 1)
+    )
+
+
+def test_threads_do_not_change_a_byte(make_model, monkeypatch):
+    monkeypatch.setattr(array_renderer, "_BLOCK_POINTS", {"cpu": 64})
+    model = make_model()
+    one, two = (render(model, 30, 20, device=CPU, threads=n) for n in (1, 2))
+    assert np.array_equal(one, two)
+
+
+def test_sizes_keep_the_proportions(make_model):
+    model = make_model(width=300, height=200)
+    assert size_for_longer_side(model, 600) == (600, 400)
+    assert size_for_longer_side(model, 100, (0, 0, 0.5, 1)) == (75, 100)
+    assert size_for_longer_side(make_model(width=1000, height=1), 50) == (50, 1)
+
+
+@pytest.mark.parametrize("box", [(0.5, 0, 0.5, 1), (0, 0.6, 1, 0.2), (-0.1, 0, 1, 1), (0, 0, 1, 2)])
+def test_impossible_crops_are_refused(make_model, box):
+    with pytest.raises(ConfigError, match="expected 0 <= left < right <= 1"):
+        render(make_model(), 10, 10, device=CPU, box=box)
+
+
+def test_a_snapshot_of_something_else_is_refused(tmp_path, make_model):
+    make_model()
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=r"m\.safetensors"):
+        load_model(path)
+
+
+class TestModelJson:
+    @staticmethod
+    def write(path, shapes, activations=("Tanh", "Sigmoid"), **changes):
+        import json
+
+        generator = np.random.default_rng(0)
+        weights = [generator.normal(size=shape) for shape in shapes]
+        layers = []
+        for matrix, activation in zip(weights, activations, strict=True):
+            layers.append(
+                {
+                    "layer_type": "Linear",
+                    "name": "L",
+                    "shape": list(matrix.shape),
+                    "weights": matrix.ravel().tolist(),
+                }
+                | changes
+            )
+            layers.append({"layer_type": activation, "name": "A", "weights": [], "shape": []})
+        path.write_text(json.dumps({"layers": layers}))
+        return weights
+
+    def test_it_is_drawn_as_its_own_program_would(self, tmp_path):
+        first, second = self.write(tmp_path / "model.json", [(3, 5), (5, 1)])
+        network, settings, shape, record = import_model_json(tmp_path / "model.json", 6, 4)
+        save_model(tmp_path / "m", network, settings, shape, "grey", record)
+        drawn = render(load_model(tmp_path / "m"), 6, 4, device=CPU)
+        x, y = np.meshgrid(np.arange(6) / 5, np.arange(4) / 3)
+        inputs = np.stack([np.ones_like(x), x, y], axis=-1)
+        ink = 1 / (1 + np.exp(-(np.tanh(inputs @ first) @ second)))
+        np.testing.assert_allclose(drawn, 1 - ink, atol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("", "not a model.json"),
+            ("[1]", "not a model.json"),
+            ('{"layers": []}', "not a model.json"),
+            ('{"layers": [{"layer_type": "Conv"}]}', r"layers \['Conv'\]"),
+        ],
+    )
+    def test_other_files_are_refused(self, tmp_path, content, message):
+        (tmp_path / "model.json").write_text(content)
+        with pytest.raises(InputError, match=message):
+            import_model_json(tmp_path / "model.json", 4, 4)
+
+    def test_weights_that_do_not_fit_are_refused(self, tmp_path):
+        self.write(tmp_path / "model.json", [(3, 5), (4, 1)])
+        with pytest.raises(InputError, match=r"shapes \[\(3, 5\), \(4, 1\)\]"):
+            import_model_json(tmp_path / "model.json", 4, 4)
+        self.write(tmp_path / "model.json", [(3, 5), (5, 1)], shape=[9, 9])
+        with pytest.raises(InputError, match="15 weights for shape"):
+            import_model_json(tmp_path / "model.json", 4, 4)
+        with pytest.raises(InputError, match=r"missing\.json"):
+            import_model_json(tmp_path / "missing.json", 4, 4)
+
+
+def test_png_is_one_that_others_read(make_model, tmp_path):
+    render_to_png(make_model(channels=3), tmp_path / "d.png", 9, 5, device=CPU)
+    with Image.open(tmp_path / "d.png") as picture:
+        assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (9, 5))
+
+
+@pytest.mark.slow
+def test_a_redraw_as_wide_as_16384_pixels_takes_bounded_memory(make_model, tmp_path):
+    """In a process of its own; a taller one has more bands, not larger ones."""
+    make_model(channels=3, footprint=True)
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from neuralfield.system.device import select_device\n"
+        "from neuralfield.tasks.image.image_model import load_model\n"
+        "from neuralfield.rendering.render import render_to_png\n"
+        "model, drawing, height = load_model(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])\n"
+        "render_to_png(model, drawing, 16384, height, device=select_device('cpu'))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    scripts = str(Path(rendering.__file__).parents[2])
+    peaks_kib = []
+    for height in (128, 640):
+        arguments = [tmp_path / "m.safetensors", tmp_path / "wide.png", height]
+        said = subprocess.run(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            env=os.environ | {"PYTHONPATH": scripts},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        peaks_kib.append(int(said.stdout))
+    assert max(peaks_kib) < 2 << 20
+    assert peaks_kib[1] < 1.25 * peaks_kib[0]

@@ -1,0 +1,312 @@
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import report
+from neuralfield.images import Picture, resize_picture, write_picture
+from neuralfield.images.timelapse import write_film
+from reporting.contents import gather
+from reporting.embedded import most_detailed_box
+from reporting.page import device_name, duration, in_full
+from reporting.plots import Curve, learning_curves
+
+TEMPLATE = Path(__file__).parents[3] / "workflow" / "report" / "report.html.j2"
+NUMBERS = {
+    "psnr_db": 31.24,
+    "ssim": 0.978,
+    "wrong_pixels": None,
+    "upscale_psnr_db": None,
+    "upscale_lanczos_psnr_db": None,
+    "upscale_bicubic_psnr_db": None,
+    "upscale_width": None,
+    "upscale_height": None,
+    "parameters": 98752,
+    "steps": 3000,
+    "train_seconds": 200.0,
+    "step_microseconds": 66000.0,
+    "device": "Intel(R) Xeon(R) CPU @ 2.00GHz",
+    "engine": "tape",
+    "precision": "float32",
+    "random_seed": 0,
+    "versions": {"numpy": "2.4.6"},
+}
+IMPORTED = dict.fromkeys(
+    ["steps", "train_seconds", "step_microseconds", "device", "engine", "versions"]
+)
+LARGER = {
+    "upscale_psnr_db": 28.9,
+    "upscale_lanczos_psnr_db": 22.5,
+    "upscale_bicubic_psnr_db": 22.0,
+    "upscale_width": 64,
+    "upscale_height": 48,
+}
+
+
+class Page(HTMLParser):
+    """Collects what a page refers to, and checks that its elements are closed in order."""
+
+    VOID = ("meta", "img", "input", "wbr")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.sources, self.ids, self.words, self.tags = [], [], [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.tags.append(tag)
+        self.sources += [attributes[key] for key in ("src", "href") if attributes.get(key)]
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+def noise(width, height, channels=3, seed=0):
+    values = np.random.default_rng(seed).random((height, width, channels))
+    mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+    return Picture.from_values(values, mode, 8)
+
+
+def add_image(results, name, *, larger=True, channels=3):
+    picture = noise(64, 48, channels)
+    taught = resize_picture(picture, 16) if larger else picture
+    (results / name).mkdir(parents=True)
+    write_picture(results / name / "resized.png", taught)
+    return picture
+
+
+def add_field(
+    results,
+    image,
+    field,
+    picture,
+    *,
+    larger=True,
+    film: str | None = ".mp4",
+    trained=True,
+    **numbers,
+):
+    folder = results / image / field
+    (folder / "comparison").mkdir(parents=True)
+    for name in ("source", "redraw", "lanczos", "bicubic") if larger else ("redraw",):
+        write_picture(folder / "comparison" / f"{name}.png", picture)
+    own = NUMBERS | (LARGER if larger else {}) | ({} if trained else IMPORTED) | numbers
+    (folder / "metrics.json").write_text(json.dumps(own | {"image": image, "field": field}))
+    if trained:
+        rows = {"step": [1, 10, 3000], "seconds": [0.0, 0.5, 200], "psnr_db": [6, np.inf, 31]}
+        pd.DataFrame(rows).to_csv(folder / "history.csv", index=False)
+    if film:
+        write_film(folder / f"timelapse{film}", [np.zeros((8, 8, 3), np.uint8)] * 2, 10)
+
+
+def inputs(results):
+    metrics = sorted(results.glob("*/*/metrics.json"))
+    return {
+        "metrics": metrics,
+        "resized": sorted(results.glob("*/resized.png")),
+        "comparisons": [path.parent / "comparison" for path in metrics],
+        "histories": sorted(results.glob("*/*/history.csv")),
+        "films": sorted(results.glob("*/*/timelapse.*")),
+    }
+
+
+def write(results, settings=None):
+    path = results / "report.html"
+    report.main(**inputs(results), template=TEMPLATE, report=path, settings=settings or {})
+    text = path.read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
+
+
+def test_a_page_of_many_kinds_of_networks(results):
+    picture = add_image(results, "lion_cub")
+    add_field(results, "lion_cub", "siren", picture, wrong_pixels=53)
+    add_field(results, "lion_cub", "original", picture, film=None, trained=False)
+    own_size = add_image(results, "small", larger=False, channels=4)
+    add_field(results, "small", "mlp", own_size, larger=False, film=".gif", psnr_db=200.0)
+    text, page = write(results, {"fields": {"siren": {"type": "siren"}}})
+    assert "2 pictures, drawn by 3 networks" in page.text
+    assert "28.9\xa0dB" in text
+    assert "6.4\xa0dB better than the best plain enlargement" in re.sub(r"\s*\n\s*", " ", text)
+    assert "52% smaller" in text
+    assert "identical" in page.text
+    assert "98,752" in page.text
+    assert "3\xa0min 20\xa0s" in text
+    assert "Intel Xeon" in page.text
+    assert "A network of sine waves (SIREN)" in page.text
+    assert page.tags.count("video") == 1
+
+
+def test_the_page_needs_nothing_beside_it(results):
+    picture = add_image(results, "cub")
+    add_field(results, "cub", "siren", picture)
+    text, page = write(results)
+    assert page.sources
+    assert all(source.startswith(("data:", "#")) for source in page.sources)
+    assert "url(" not in re.sub(r"url\(#", "", text)
+    assert not re.search(r"https?://(?!www\.w3\.org/)", text)
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_equal_results_give_equal_bytes(results):
+    picture = add_image(results, "cub")
+    add_field(results, "cub", "siren", picture)
+    assert write(results)[0] == write(results)[0]
+
+
+def test_what_users_wrote_is_escaped(results):
+    picture = add_image(results, "a<b>&c")
+    add_field(results, "a<b>&c", "<script>alert(1)</script>"[:7] + '"x', picture)
+    text, page = write(results, {"images": {"x": {"path": "</pre><script>evil()</script>"}}})
+    assert page.tags.count("script") == 1
+    assert "a<b>" not in text
+    assert "evil()</script>" not in text
+
+
+def test_a_divergence_is_told(results):
+    picture = add_image(results, "cub")
+    add_field(results, "cub", "calm", picture)
+    assert "diverged" not in write(results)[1].text
+    facts = {"to_step": 1100, "noticed_at_step": 1234, "found": "the loss is nan"}
+    rollback = facts | {"learning_rate_factor": 0.1}
+    add_field(results, "cub", "wild", picture, rollback=rollback)
+    text = write(results)[1].text
+    assert "It diverged: the loss is nan at step 1,234. It went back to step 1,100" in text
+    assert "on with 0.1 times the learning rate" in text
+
+
+def test_what_strangers_files_say_is_escaped(results):
+    """Numbers come from a metrics.json that anybody may have written."""
+    evil = """</style></script>'"><img src=x onerror=evil()><svg onload=evil()>"""
+    picture = add_image(results, "cub")
+    add_field(results, "cub", "siren", picture)
+    path = next(results.rglob("metrics.json"))
+    numbers = json.loads(path.read_text())
+    numbers |= {"device": evil, "engine": evil, "versions": {evil: evil}}
+    path.write_text(json.dumps(numbers))
+    text, page = write(results, {"fields": {"siren": {"type": evil}}, evil: [evil]})
+    assert page.tags.count("script") == 1 and page.tags.count("style") == 1
+    assert "<img src=x" not in text and "<svg onload" not in text
+    assert "evil()>" not in text
+
+
+def test_a_type_without_a_description_is_named(results):
+    picture = add_image(results, "cub")
+    add_field(results, "cub", "new", picture)
+    assert "wavelets" in write(results, {"fields": {"new": {"type": "wavelets"}}})[1].text
+
+
+@pytest.mark.parametrize(
+    ("redraw_db", "words"),
+    [(25.0, "comes closest"), (22.52, "does as well"), (20.0, "2.5\xa0dB closer to the original")],
+)
+def test_the_finding_is_honest(results, redraw_db, words):
+    picture = add_image(results, "cub")
+    add_field(results, "cub", "siren", picture, upscale_psnr_db=redraw_db)
+    assert words in re.sub(r"\s*\n\s*", " ", write(results)[0])
+
+
+def test_many_networks_reuse_the_colours(results):
+    picture = add_image(results, "cub")
+    for number in range(10):
+        add_field(results, "cub", f"field_{number}", picture, upscale_psnr_db=20.0 + number)
+    sections = gather(**inputs(results))
+    assert [network.colour for network in sections[0].networks] == [*range(8), 0, 1]
+    assert sections[0].best.name == "field_9"
+    assert "field_<wbr>9" in write(results)[0]
+
+
+def test_one_network_keeps_its_colour_over_pictures(results):
+    for image, fields in {"one": ("a", "b"), "two": ("b",)}.items():
+        picture = add_image(results, image)
+        for field in fields:
+            add_field(results, image, field, picture)
+    first, second = gather(**inputs(results))
+    assert first.networks[1].colour == second.networks[0].colour == 1
+
+
+def test_the_crop_lies_where_the_detail_is():
+    values = np.zeros((200, 300, 1))
+    # Strong but coarse on the left, finely striped on the right.
+    values[:, :80] = 1
+    values[100:140, 200:240:2] = 1
+    left, top, right, bottom = most_detailed_box(values, 4)
+    assert right - left == bottom - top == 50
+    assert left <= 200 < 239 < right
+    assert top <= 100 < 139 < bottom
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 200, 3), (40, 3, 4), (32, 32, 1)])
+def test_the_crop_fits_into_any_picture(shape):
+    left, top, right, bottom = most_detailed_box(np.random.default_rng(0).random(shape), 5)
+    assert 0 <= left < right <= shape[1]
+    assert 0 <= top < bottom <= shape[0]
+    assert right - left == bottom - top
+
+
+def test_curves_take_everything_from_the_page():
+    curve = Curve(2, np.array([0, 1, 10, 100]), np.array([5.0, 6.0, np.inf, 20.0]))
+    svg = learning_curves([curve], "steps", "one")
+    assert "var(--series-2)" in svg
+    assert "var(--muted)" in svg
+    assert not re.search(r"#[0-9a-f]{6}|font-family|<style", svg)
+    assert all(name.startswith("one-") for name in re.findall(r'id="([^"]+)"', svg))
+    assert ">steps</text>" in svg
+
+
+@pytest.mark.parametrize("x", [[1.0], [0.0]])
+@pytest.mark.filterwarnings("error")
+def test_a_curve_of_one_point_or_none(x):
+    curve = Curve(0, np.array(x), np.array([5.0]))
+    assert learning_curves([curve], "steps", "one").startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, "–"),
+        (0.00064, "640 µs"),
+        (0.0015, "1.5 ms"),
+        (0.0154, "15 ms"),
+        (2.04, "2.0 s"),
+        (42, "42 s"),
+        (200, "3 min 20 s"),
+        (18180, "5 h 3 min"),
+    ],
+)
+def test_durations(seconds, words):
+    assert duration(seconds).replace("\xa0", " ") == words
+
+
+def test_numbers_in_words():
+    assert in_full(98752) == "98,752"
+    assert in_full(0) == "0"
+    assert report.gain(-0.84) == "−0.8\xa0dB"
+    assert report.gain(6.37) == "+6.4\xa0dB"
+    assert report.similarity(None) == "–"
+    assert device_name("AMD EPYC 7B13 64-Core Processor") == "AMD EPYC 7B13"

@@ -1,0 +1,73 @@
+"""Plots of tables of any shape, with columns of any name: as a picture, and for the page."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from PIL import Image
+from test_table_task import make_task
+
+import plot_table
+from neuralfield.tasks.table.samples import Samples
+from reporting.colours import PAGE
+from reporting.plots import inline_svg
+from reporting.table_plots import draw, read_view, what_is_drawn
+
+NAMES = ["<i>a", "$b^{", "_c", 'd"&', "é"]
+
+
+@pytest.fixture
+def untrained(tmp_path):
+    """A function that writes a table of some shape, and a network for it."""
+
+    def write(inputs, targets, **settings):
+        values = np.random.default_rng(0).normal(size=(40, inputs + targets)).round(6)
+        path = tmp_path / "rows.csv"
+        names = NAMES[: inputs + targets]
+        header = ",".join('"' + name.replace('"', '""') + '"' for name in names)
+        rows = [",".join(map(str, row)) for row in values.tolist()]
+        path.write_text("\n".join([header, *rows]))
+        columns = tuple(names[:inputs]), tuple(names[inputs:])
+        samples = Samples(str(path), *columns, values[:, :inputs], values[:, inputs:])
+        task = make_task(samples, **settings)
+        record = task.record() | {"step": 0, "training": task.training.described()}
+        model = tmp_path / "model.safetensors"
+        task.save_network(model, task.fresh_network(), record)
+        return path, model
+
+    return write
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (4, 1)])
+@pytest.mark.parametrize("held_out_share", [0.0, 0.3])
+def test_every_shape_is_drawn_the_same_each_time(untrained, tmp_path, shape, held_out_share):
+    table, model = untrained(*shape, held_out_share=held_out_share)
+    pictures = []
+    for name in ("a.png", "b.png"):
+        plot_table.main(table, model, tmp_path / name)
+        pictures.append((tmp_path / name).read_bytes())
+    assert pictures[0] == pictures[1]
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.width == 960
+    view = read_view(table, model, (), ())
+    svg = inline_svg(lambda axes: draw(axes, view, PAGE), "name")
+    words = "".join(ET.fromstring(svg).itertext())
+    named = view.samples.inputs if shape in ((1, 1), (1, 2), (2, 1)) else view.samples.targets
+    assert all(name in words for name in named)
+    assert ("held out" in words) == (held_out_share > 0)
+    assert "#0300" not in svg and "#010101" not in svg, "colours are the page's"
+    assert view.samples.targets[0] in what_is_drawn(view)
+
+
+def test_sizes_are_drawn_over_their_parameters(untrained, tmp_path):
+    table, model = untrained(3, 1)
+    found = {"measure": "accuracy", "rmse": 0.1, "bits_per_parameter": 1.0}
+    paths = []
+    for parameters, accuracy in ((200, 0.9), (10, 0.5)):
+        paths.append(tmp_path / f"{parameters}.json")
+        paths[-1].write_text(json.dumps(found | {"parameters": parameters, "accuracy": accuracy}))
+    view = read_view(table, model, (), paths)
+    assert [size["parameters"] for size in view.sizes] == [10, 200]
+    words = "".join(ET.fromstring(inline_svg(lambda axes: draw(axes, view, PAGE), "n")).itertext())
+    assert "guessing" in words and "80%" in words and "200" in words

@@ -1,0 +1,262 @@
+"""Files from anywhere, read by every reader: an answer or an error of one line; soon, in few bytes.
+
+The quick suite gives each reader some hundred files; `make fuzz` ten thousand, each time others.
+"""
+
+import json
+import struct
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from little_memory import little_memory
+from mutations import VALUES, changed_within, mutated
+from readable_files import (
+    BOMBS,
+    CONFIG,
+    FIELD_SETTINGS,
+    HISTORY,
+    config_settings,
+    headers_of_idx_files,
+    idx_files,
+    networks,
+    networks_with_a_checksum,
+    original_weights,
+    picture_facts,
+    pictures,
+    samples,
+    samples_of_cells,
+    save_network,
+    save_small_classifier,
+    save_table_network,
+    saved_models,
+    table_of_cells,
+    tables,
+)
+
+from compare import read_table
+from config import configuration
+from config.config_file import require_harmless
+from jobs import estimates
+from jobs.startup import UserError
+from neuralfield.fields import NETWORKS
+from neuralfield.images import read_facts, read_picture, read_pixel_csv
+from neuralfield.rendering.render import render
+from neuralfield.system.checkpoint import load_arrays, save_arrays
+from neuralfield.system.device import select_device
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.system.files import write_atomically
+from neuralfield.tasks.classifier.classifier_model import load_classifier
+from neuralfield.tasks.classifier.idx import read_idx
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.model_json import import_model_json
+from neuralfield.tasks.table.samples import read_samples
+from neuralfield.tasks.table.table_model import load_table_model
+from neuralfield.training.history import read_history
+
+DEADLINE = timedelta(seconds=20)
+QUICK, LONG = 150, 10_000
+CPU = select_device("cpu")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader, files that it reads, and what else it may raise."""
+
+    read: Callable[[Path], object]
+    files: st.SearchStrategy[bytes]
+    refusals: tuple[type[Exception], ...] = (NeuralfieldError,)
+
+
+def read_network(path: Path) -> None:
+    with np.errstate(all="ignore"):  # of weights that are finite, and large
+        values = render(load_model(path), 3, 2, device=CPU, samples=1)
+    assert values.shape[:2] == (2, 3) and np.isfinite(values).all()
+
+
+def read_table_network(path: Path) -> None:
+    model = load_table_model(path)
+    with np.errstate(all="ignore"):
+        answers = model.predict(np.zeros((3, len(model.inputs))))
+    assert answers.shape == (3, len(model.targets))
+
+
+def read_classifier(path: Path) -> None:
+    model = load_classifier(path)
+    shape = (2, model.shape.height, model.shape.width)
+    with np.errstate(all="ignore"):
+        answers = model.probabilities(np.zeros(shape, np.uint8))
+    assert answers.shape == (2, model.classes)
+
+
+def as_json(strategy: st.SearchStrategy) -> st.SearchStrategy[bytes]:
+    return strategy.map(lambda value: json.dumps(value).encode())
+
+
+def read_config(path: Path) -> None:
+    require_harmless(path)
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(config, dict):
+        return  # Snakemake says so
+    found = configuration.read_settings(config, lambda place: "config.yaml")
+    for image, field in configuration.runs(found):
+        if found["fields"][field]["type"] != "imported":
+            about = (found["images"][image], found["fields"][field], 1, 0)
+            estimates.training_memory_mb(*about)
+            estimates.training_minutes(*about)
+    for table in found["tables"].values():
+        estimates.table_memory_mb(table, 0)
+        estimates.table_minutes(table)
+    for classifier in found["classifiers"].values():
+        estimates.classifier_memory_mb(classifier, 1, 0)
+        estimates.classifier_minutes(classifier, 1, 0)
+
+
+READERS = {
+    "picture": Reader(lambda path: read_picture(path, max_megapixels=1), mutated(pictures())),
+    "table": Reader(read_pixel_csv, st.one_of(mutated(tables()), table_of_cells())),
+    "network": Reader(read_network, st.one_of(mutated(networks()), networks_with_a_checksum())),
+    "model.json": Reader(
+        lambda path: import_model_json(path, 8, 8),
+        st.one_of(
+            mutated([json.dumps(original_weights()).encode()]),
+            as_json(changed_within(original_weights())),
+        ),
+    ),
+    "config": Reader(
+        read_config,
+        st.one_of(
+            mutated([CONFIG, *BOMBS]),
+            as_json(changed_within(config_settings())),
+            changed_within(config_settings()).map(lambda value: yaml.dump(value).encode()),
+        ),
+        (UserError, configuration.Problems),
+    ),
+    "picture.json": Reader(
+        read_facts,
+        st.one_of(
+            mutated([picture_facts()]),
+            as_json(changed_within(json.loads(picture_facts()))),
+            as_json(VALUES),
+        ),
+    ),
+    "history": Reader(read_history, mutated([HISTORY])),
+    "samples": Reader(
+        lambda path: read_samples(path, ["a", "b"], ["t"]),
+        st.one_of(mutated(samples()), samples_of_cells()),
+    ),
+    "network of a table": Reader(
+        read_table_network,
+        saved_models(save_table_network),
+    ),
+    "pictures with labels": Reader(
+        lambda path: read_idx(path, 3), st.one_of(mutated(idx_files()), headers_of_idx_files())
+    ),
+    "labels": Reader(
+        lambda path: read_idx(path, 1), st.one_of(mutated(idx_files()), headers_of_idx_files())
+    ),
+    "classifier": Reader(
+        read_classifier,
+        saved_models(save_small_classifier),
+    ),
+}
+
+
+def fuzz(name: str, count: int, folder: Path, *, repeatable: bool) -> None:
+    reader = READERS[name]
+
+    @settings(
+        max_examples=count,
+        deadline=DEADLINE,
+        derandomize=repeatable,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(reader.files)
+    def one_file(content: bytes) -> None:
+        path = folder / "file"
+        path.write_bytes(content)
+        try:
+            reader.read(path)
+        except reader.refusals as error:
+            if isinstance(error, NeuralfieldError):
+                assert "\n" not in str(error) and len(str(error)) < 4000
+        assert [file.name for file in folder.iterdir()] == ["file"], "it has written something"
+
+    with little_memory():
+        one_file()
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_answers_or_says_why_not(tmp_path, name):
+    fuzz(name, QUICK, tmp_path, repeatable=True)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_answers_or_says_why_not_ten_thousand_times(tmp_path, name):
+    fuzz(name, LONG, tmp_path, repeatable=False)
+
+
+WIDE_TABLES = {
+    "a name 80,000 times": b",".join([b"abc"] * 80_000) + b"\n1\n",
+    "a name 9,000 times": b",".join([b"abc"] * 9_000) + b"\n1\n",
+    "10 million columns": b"," * 10_000_000 + b"\n",
+    "a wide row": b"x,y,pixel_value\n" + b"," * 300_000 + b"\n",
+    "a wide row below blank lines": b"\n \r\n" * 9 + b"a,b,t\n\n" + b"," * 300_000 + b"\n",
+    "names of nothing": b"," * 300_000 + b"\nx,y,pixel_value\n0,0,0\n",
+    "lines within quotes": b'"\n",' * 300_000 + b"\n",
+    "a quote that is not closed": b'a,b,t\n"' + b"0,0,0\n" * 300_000,
+    "nothing but lines": b"\n" * 3_000_000,
+}
+"""Small files with which pandas would take minutes, or gigabytes."""
+
+
+@pytest.mark.parametrize("content", WIDE_TABLES.values(), ids=WIDE_TABLES)
+def test_a_small_table_with_many_columns_is_refused_soon(tmp_path, content):
+    path = tmp_path / "file.csv"
+    path.write_bytes(content)
+    readers = read_pixel_csv, read_history, read_table, lambda path: read_samples(path, "ab", "t")
+    for read in readers:
+        begin_s = time.process_time()
+        with little_memory(), pytest.raises(NeuralfieldError) as caught:
+            read(path)
+        assert time.process_time() - begin_s < 5
+        assert "\n" not in str(caught.value)
+
+
+def test_every_kind_is_among_the_networks():
+    assert {field["type"] for field in FIELD_SETTINGS} == set(NETWORKS)
+
+
+def test_a_small_file_that_claims_a_huge_network(tmp_path):
+    path = tmp_path / "model.safetensors"
+    for claim in ({"width": 10**5}, {"width": 10**9}, {"hidden_layers": 10**9}):
+        save_network(path, FIELD_SETTINGS[0])
+        arrays, description = load_arrays(path)
+        description["field"] |= claim
+        save_arrays(path, arrays, description)
+        with little_memory(), pytest.raises(NeuralfieldError, match="are too few for"):
+            load_model(path)
+
+
+def test_a_header_that_claims_more_than_the_file(tmp_path):
+    path = tmp_path / "model.safetensors"
+    header = {"a": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}
+    text = json.dumps(header).encode()
+    for content in (struct.pack("<Q", 1 << 62), struct.pack("<Q", len(text)) + text):
+        write_atomically(path, content)
+        with little_memory(), pytest.raises(NeuralfieldError, match="cannot be read"):
+            load_model(path)

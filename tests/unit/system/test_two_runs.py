@@ -1,0 +1,138 @@
+"""Several processes at the same training, with the same state folder and outputs, at once."""
+
+import errno
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+from paths import IMPORT_PATHS
+from test_fit import make_task, sha256, train
+
+from neuralfield.system.checkpoint import list_snapshots
+from neuralfield.system.interruption import StopSignals
+from neuralfield.training.state import StateFolder
+
+JOB = """
+import sys, time
+sys.path[:0] = {paths!r}
+import test_two_runs
+from functools import partial
+from pathlib import Path
+from neuralfield.engines.tape import TapeEngine
+take_steps = TapeEngine.run
+def stop_half_way(self, first_step, count):
+    while first_step >= test_two_runs.HALF_WAY and not Path(sys.argv[1], "go on").exists():
+        time.sleep(0.01)
+    return take_steps(self, first_step, count)
+TapeEngine.run = stop_half_way
+test_two_runs.train(
+    test_two_runs.shared_task(), Path(sys.argv[1]), checkpoint_interval_s=0,
+    say=partial(print, flush=True), engine="tape",
+)
+"""
+STEPS, HALF_WAY = 120, 60
+PATIENCE_S = 60
+
+
+def shared_task():
+    return make_task(steps=STEPS, supervision="footprint")
+
+
+def start(folder, name="job"):
+    """Start a training that stops half way until there is a file `go on`."""
+    code = JOB.format(paths=IMPORT_PATHS)
+    with (folder / f"{name}.log").open("w") as log:
+        return subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=log)
+
+
+def said_by(folder, name="job"):
+    return (folder / f"{name}.log").read_text()
+
+
+def wait_for(happened):
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline_s, "it did not happen"
+        time.sleep(0.01)
+
+
+def content(folder):
+    history = pd.read_csv(folder / "history.csv").drop(columns="seconds").to_csv()
+    snapshots = {step: sha256(path) for step, path in list_snapshots(folder / "checkpoints")}
+    return sha256(folder / "model.safetensors"), snapshots, history
+
+
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    train(shared_task(), folder, engine="tape")
+    return content(folder)
+
+
+@pytest.mark.usual_seed
+def test_started_at_once_one_waits_and_the_results_are_those_of_one(tmp_path, left_alone):
+    names = ("a", "b", "c")
+    jobs = [start(tmp_path, name) for name in names]
+    waiting = "another process is training here; waiting"
+    wait_for(lambda: sum(waiting in said_by(tmp_path, name) for name in names) == 2)
+    (tmp_path / "go on").touch()
+    assert [job.wait(timeout=PATIENCE_S) for job in jobs] == [0, 0, 0]
+    assert content(tmp_path) == left_alone
+
+
+@pytest.mark.usual_seed
+@pytest.mark.slow
+def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alone):
+    first = start(tmp_path, "first")
+    wait_for(lambda: len(list(tmp_path.glob("state/state_*.safetensors"))) == 2)
+    second = start(tmp_path, "second")
+    wait_for(lambda: "waiting for it to end" in said_by(tmp_path, "second"))
+    first.kill()
+    first.wait(timeout=PATIENCE_S)
+    (tmp_path / "go on").touch()
+    assert second.wait(timeout=PATIENCE_S) == 0
+    assert "going on from the state saved after step" in said_by(tmp_path, "second")
+    assert content(tmp_path) == left_alone
+
+
+@pytest.mark.slow
+def test_a_state_folder_that_is_removed_meanwhile_is_begun_anew(tmp_path, left_alone):
+    """As Snakemake does when everything is made, while another process waits."""
+    (tmp_path / "go on").touch()
+    (tmp_path / "state").mkdir()
+    with (tmp_path / "state" / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        job = start(tmp_path)
+        wait_for(lambda: "waiting for it to end" in said_by(tmp_path))
+        shutil.rmtree(tmp_path / "state")
+    assert job.wait(timeout=PATIENCE_S) == 0
+    assert content(tmp_path) == left_alone
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_told_and_does_not_stop_a_training(
+    tmp_path, monkeypatch, number
+):
+    def no_locks(file, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    said = train(make_task(), tmp_path)
+    assert len(said) == 1
+    assert f"this file system has no locks ({os.strerror(number)}); going on without" in said[0]
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_any_other_failure_of_the_lock_is_not_passed_over(tmp_path, monkeypatch):
+    def broken(file, operation):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", broken)
+    folder = StateFolder(tmp_path, "0" * 16, print)
+    with pytest.raises(OSError, match="Input/output"), folder.locked(StopSignals()):
+        pass

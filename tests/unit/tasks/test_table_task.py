@@ -1,0 +1,323 @@
+"""Networks that are taught tables: what they learn, and that they survive what pictures' do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import test_fit
+from damaged_models import complaint_about, require_damages_of_training_named
+from sklearn.linear_model import LogisticRegression
+from test_fit import require_same_bytes_after_a_kill, sha256
+
+import evaluate_table
+from neuralfield.system.checkpoint import load_arrays
+from neuralfield.system.device import available_cores
+from neuralfield.system.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
+from neuralfield.tasks.table.dense_network import Dense
+from neuralfield.tasks.table.samples import Samples, read_samples
+from neuralfield.tasks.table.table_model import load_table_model
+from neuralfield.tasks.table.table_task import TableTask
+from neuralfield.tasks.training_settings import SampleTraining
+
+SHIPPED = Path(__file__).parents[3] / "workflow" / "resources" / "tables"
+
+
+def shipped(name, inputs, targets):
+    return read_samples(SHIPPED / f"{name}.csv", inputs, targets)
+
+
+def made(inputs, targets):
+    """Samples out of arrays."""
+    names = tuple(f"x{n}" for n in range(inputs.shape[1]))
+    answers = tuple(f"y{n}" for n in range(targets.shape[1]))
+    return Samples("made.csv", names, answers, inputs.astype(float), targets.astype(float))
+
+
+def curve(rows=80):
+    x = np.linspace(-3, 5, rows)[:, None]
+    return made(x, np.concatenate([np.sin(x), 100 + 40 * x**2], axis=1))
+
+
+def make_task(samples=None, network=None, training=None, **settings):
+    small: dict[str, Any] = {"steps": 40, "batch_samples": 16, "snapshots": 5}
+    narrow: dict[str, Any] = {"widths": (8,)}
+    return TableTask(
+        samples or curve(),
+        Dense(**(narrow | (network or {}))),
+        SampleTraining.from_mapping(small | (training or {})),
+        **settings,
+    )
+
+
+def train(task, folder, **run_settings):
+    """Train to the end; gives the network, and what was said."""
+    said = test_fit.train(task, folder, **run_settings)
+    return load_table_model(folder / "model.safetensors"), said
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_xor_is_learned_exactly(tmp_path, seed):
+    samples = shipped("xor", ["a", "b"], ["a_xor_b"])
+    loss = {"loss": "binary_cross_entropy", "steps": 1000, "learning_rate": 0.03}
+    task = make_task(samples, {"widths": (4,), "output": "sigmoid"}, loss | {"random_seed": seed})
+    model, _ = train(task, tmp_path)
+    answers = model.predict(samples.input_values)
+    np.testing.assert_allclose(answers, samples.target_values, atol=0.02)
+    history = pd.read_csv(tmp_path / "history.csv")
+    assert list(history)[:4] == ["step", "seconds", "loss", "accuracy"]
+    assert history.accuracy.iloc[0] < 1 and history.accuracy.iloc[-1] == 1
+
+
+def test_without_hidden_layers_it_is_the_logistic_regression_of_scikit_learn(tmp_path):
+    samples = shipped("two_clouds", ["length_mm", "weight_mg"], ["is_second"])
+    loss = {"loss": "binary_cross_entropy", "steps": 1000, "learning_rate": 0.1}
+    network = {"widths": (), "output": "sigmoid"}
+    task = make_task(samples, network, loss | {"batch_samples": 0})
+    model, _ = train(task, tmp_path)
+    classes = samples.target_values[:, 0]
+    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000)
+    theirs.fit(samples.input_values, classes)
+    weights, intercepts = model.coefficients()
+    np.testing.assert_allclose(weights[:, 0], theirs.coef_[0], rtol=1e-3)
+    np.testing.assert_allclose(intercepts, theirs.intercept_, rtol=1e-3)
+    answers = model.predict(samples.input_values)[:, 0]
+    accuracy = np.mean((answers >= 0.5) == classes)
+    assert accuracy == theirs.score(samples.input_values, classes)
+    z = samples.input_values @ weights + intercepts
+    np.testing.assert_allclose(1 / (1 + np.exp(-z[:, 0])), answers, atol=1e-5)
+    assert pd.read_csv(tmp_path / "history.csv").accuracy.iloc[-1] == pytest.approx(accuracy)
+
+
+@pytest.mark.parametrize("scale_inputs", ["standard", "range"])
+def test_without_hidden_layers_it_is_the_least_squares_solution(tmp_path, scale_inputs):
+    generator = np.random.default_rng(5)
+    inputs = generator.normal(size=(60, 3)) * [1, 50, 0.02] + [3, -900, 1]
+    targets = inputs @ generator.normal(size=(3, 2)) * [1, 1000] + generator.normal(size=(60, 2))
+    samples = made(inputs, targets)
+    settings = {"steps": 1500, "learning_rate": 0.1, "batch_samples": 0}
+    model, _ = train(
+        make_task(samples, {"widths": ()}, settings, scale_inputs=scale_inputs), tmp_path
+    )
+    columns = np.column_stack([inputs, np.ones(60)])
+    solution = np.linalg.lstsq(columns, targets, rcond=None)[0]
+    np.testing.assert_allclose(
+        model.predict(inputs), columns @ solution, atol=1e-3 * targets.std(axis=0).min()
+    )
+    weights, intercepts = model.coefficients()
+    np.testing.assert_allclose(weights, solution[:-1], rtol=0.01, atol=0.01 * abs(weights).min())
+    off = (intercepts - solution[-1]) / targets.std(axis=0)
+    np.testing.assert_allclose(off, 0, atol=0.01)
+
+
+@pytest.mark.parametrize("loss", ["mse", "huber"])
+def test_a_curve_is_learned_in_the_targets_own_units(tmp_path, loss):
+    task = make_task(
+        network={"widths": (16, 16)},
+        training={"steps": 800, "learning_rate": 0.03, "loss": loss, "huber_delta": 0.5},
+    )
+    model, _ = train(task, tmp_path)
+    answers = model.predict(task.samples.input_values)
+    off = np.sqrt(((answers - task.samples.target_values) ** 2).mean(axis=0))
+    spread = task.samples.target_values.std(axis=0)
+    assert (off < 0.1 * spread).all()
+    history = pd.read_csv(tmp_path / "history.csv")
+    untrained = history.rmse.iloc[0]
+    assert 0.5 * spread.max() < untrained < 5 * spread.max(), "in units of the larger target"
+    assert history.rmse.iloc[-1] == pytest.approx(np.sqrt((off**2).mean()), rel=0.3)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "sigmoid", "sine"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_every_activation_learns(tmp_path, activation, bias):
+    network = {"widths": (12, 12), "activation": activation, "bias": bias}
+    task = make_task(network=network, training={"steps": 400})
+    train(task, tmp_path)
+    history = pd.read_csv(tmp_path / "history.csv")
+    most = 0.6 if bias else 0.9  # without biases tanh and sine can only be odd
+    assert history.loss.iloc[-1] < most * history.loss.iloc[0]
+
+
+EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.5, "keep_best": True, "steps": 60}
+
+
+@pytest.mark.parametrize("row", [3, 30])
+def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, row):
+    task = make_task(training=EVERYTHING, network={"widths": (8, 8)}, held_out_share=0.25)
+    require_same_bytes_after_a_kill(task, tmp_path, row)
+
+
+def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path, monkeypatch):
+    monkeypatch.setattr("neuralfield.tasks.table.table_objective.BLOCK_ROWS", {"cpu": 7})
+    threads = min(2, available_cores())
+    for name, seed, count in (("a", 0, 1), ("b", 0, threads), ("c", 1, 1)):
+        task = make_task(training={"random_seed": seed, "batch_samples": 0})
+        train(task, tmp_path / name, threads=count)
+    a, b, c = (sha256(tmp_path / name / "model.safetensors") for name in "abc")
+    assert a == b != c
+
+
+def test_another_table_does_not_go_on_from_the_state_of_this_one(tmp_path):
+    train(make_task(), tmp_path)
+    _, said = train(make_task(curve(81)), tmp_path)
+    assert any("starting afresh" in line for line in said)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_training_that_diverges_goes_back_once(tmp_path):
+    training = {"optimizer": "sgd", "learning_rate": 3.0, "schedule": "constant", "steps": 200}
+    network = {"activation": "relu"}
+    model, said = train(make_task(training=training, network=network), tmp_path)
+    assert any("going back to step 0" in line for line in said)
+    assert model.metadata["rolled_back_to_step"] == 0
+
+
+def test_rows_that_are_held_out_are_not_taught(tmp_path):
+    samples = curve()
+    task = make_task(samples, held_out_share=0.25)
+    assert (task.held_out.sum(), task.taught.count) == (20, 60)
+    wild = np.where(task.held_out[:, None], 1e6, samples.target_values)
+    other = made(samples.input_values, wild)
+    for name, rows in (("tame", samples), ("wild", other)):
+        train(make_task(rows, held_out_share=0.25), tmp_path / name)
+    tame, wild = (
+        load_arrays(tmp_path / name / "model.safetensors")[0] for name in ("tame", "wild")
+    )
+    assert all(np.array_equal(tame[name], wild[name]) for name in tame)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"training": {"loss": "binary_cross_entropy"}}, "network: output: 'linear' with the loss"),
+        ({"network": {"output": "sigmoid"}}, r"y0 in line 2 is .*; expected a number from 0 to 1"),
+        ({"scale_inputs": "log"}, "scale_inputs: 'log'; expected one of standard, range, none"),
+        ({"network": {"widths": (0,)}}, r"network: widths: \(0,\); expected whole numbers from 1"),
+        ({"network": {"activation": "tan"}}, "network: activation: 'tan'; expected one of tanh"),
+        ({"network": {"output": "softmax"}}, "network: output: 'softmax'; expected one of linear"),
+        ({"training": {"batch_samples": -1}}, r"training\.batch_samples: -1; expected a whole"),
+        (
+            {"network": {"output": "sigmoid"}, "scale_targets": "range"},
+            "scale_targets: 'range'; expected auto or none",
+        ),
+    ],
+)
+def test_complaint(changes, complaint):
+    with pytest.raises((ConfigError, InputError), match=complaint):
+        make_task(**changes)
+
+
+def test_a_network_larger_than_memory_is_refused_before_it_is_made():
+    task = make_task(network={"widths": (10**9, 10**9)})
+    with pytest.raises(NeuralfieldError, match="network: widths"):
+        task.fresh_network()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    train(make_task(), folder)
+    return folder
+
+
+def test_a_damaged_network_is_named(trained, tmp_path):
+    require_damages_of_training_named(trained, tmp_path, load_table_model, "inputs")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"format": 2}, "format 2; expected format 1; update neuralfield"),
+        ({"kind": "picture"}, "kind 'picture'"),
+        ({"inputs": []}, "columns"),
+        ({"inputs": ["a", "a"]}, "columns"),
+        ({"inputs": ["a", "b"]}, "a scaling of 2 columns"),
+        ({"record": 3}, "a record that is a int"),
+        ({"input_scaling": {"centre": [0.0], "spread": [0.0]}}, "spread of a scaling"),
+        ({"input_scaling": {"centre": [float("inf")], "spread": [1.0]}}, "centre of a scaling"),
+        ({"network": {"widths": [10**6] * 3}}, "are too few for Dense"),
+        ({"network": {"widths": [10**18]}}, "are too few for Dense"),
+        ({"network": {"widths": [9]}}, "expected a network of a table of a kind known here"),
+        ({"network": {"widths": [8], "colour": 1}}, "unexpected keyword argument"),
+    ],
+)
+def test_a_network_s_own_words_are_not_believed(trained, tmp_path, changes, complaint):
+    said = complaint_about(changes, trained / "model.safetensors", tmp_path, load_table_model)
+    assert complaint in said
+
+
+def test_a_table_s_network_is_no_picture_s_and_the_other_way_round(trained, tmp_path):
+    from test_fit import make_task as picture_task
+    from test_fit import train as train_picture
+
+    from neuralfield.tasks.image.image_model import load_model
+
+    with pytest.raises(CheckpointError, match="not a model"):
+        load_model(trained / "model.safetensors")
+    train_picture(picture_task(steps=2, snapshots=2), tmp_path)
+    with pytest.raises(CheckpointError, match="not a network of a table"):
+        load_table_model(tmp_path / "model.safetensors")
+
+
+def test_numbers_are_measured_where_they_belong(tmp_path):
+    table = SHIPPED / "noisy_curve.csv"
+    samples = read_samples(table, ["time_s"], ["recorded"])
+    training = {"steps": 300, "batch_samples": 16, "snapshots": 5, "random_seed": 0}
+    task = make_task(samples, training=training, held_out_share=0.2)
+    train(task, tmp_path)
+    settings = {
+        **{"inputs": ["time_s"], "targets": ["recorded"], "network": {"widths": [8]}},
+        **{"scale_inputs": "standard", "scale_targets": "auto", "held_out_share": 0.2},
+    }
+    evaluate_table.main(
+        table,
+        tmp_path / "model.safetensors",
+        tmp_path / "training.json",
+        tmp_path / "metrics.json",
+        tmp_path / "predictions.csv",
+        name="noisy_curve",
+        settings=settings,
+        training=training,
+        truth=["pressure"],
+    )
+    found = json.loads((tmp_path / "metrics.json").read_text())
+    rows = pd.read_csv(tmp_path / "predictions.csv")
+    assert (found["rows"], found["held_out_rows"], rows.held_out.sum()) == (300, 60, 60)
+    squared = (rows.predicted_recorded - rows.recorded) ** 2
+    for key, kept in (("rmse", rows.held_out == 0), ("held_out_rmse", rows.held_out == 1)):
+        assert found[key] == pytest.approx(np.sqrt(squared[kept].mean()), rel=1e-4)
+    pressure = pd.read_csv(table).pressure
+    off = np.sqrt(((rows.predicted_recorded - pressure) ** 2).mean())
+    assert found["rmse_to_truth"] == pytest.approx(off, rel=1e-4)
+    assert found["accuracy"] is None and found["coefficients"] is None
+    assert found["parameters"] == 8 + 8 + 8 + 1
+    shorter = tmp_path / "shorter.csv"
+    shorter.write_text("".join(table.read_text().splitlines(keepends=True)[:-1]))
+    model = tmp_path / "model.safetensors"
+    with pytest.raises(
+        CheckpointError, match=r"table with another digest.* expected .*shorter\.csv"
+    ):
+        evaluate_table.read_own(shorter, model, settings, training)
+    with pytest.raises(CheckpointError, match=r"another training \(random_seed 0, not 1[,)]"):
+        evaluate_table.read_own(table, model, settings, training | {"random_seed": 1})
+    with pytest.raises(CheckpointError, match=r"held_out_share 0.2, not 0.0"):
+        evaluate_table.read_own(table, model, settings | {"held_out_share": 0.0}, training)
+
+
+def test_bits_that_are_remembered():
+    bits = evaluate_table.remembered_bits
+    assert bits(1.0, 1000) == 1000
+    assert bits(0.5, 1000) == bits(0.3, 1000) == 0
+    assert bits(0.89, 1000) == pytest.approx(500, abs=1)
+
+
+@pytest.mark.usual_seed
+def test_the_shipped_tables_are_what_their_script_makes(monkeypatch):
+    monkeypatch.syspath_prepend(str(SHIPPED))
+    import write_tables  # type: ignore[import-not-found]
+
+    assert {path.stem for path in SHIPPED.glob("*.csv")} == set(write_tables.TABLES)
+    for name, make in write_tables.TABLES.items():
+        assert write_tables.as_csv(make()) == (SHIPPED / f"{name}.csv").read_bytes(), name

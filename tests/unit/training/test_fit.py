@@ -1,0 +1,363 @@
+"""Training and resuming: the same bytes whatever happens on the way."""
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from paths import IMPORT_PATHS
+from small_fields import SMALL_FIELDS
+
+from neuralfield.fields import FIELDS, field_settings
+from neuralfield.images.coordinates import pixel_centres
+from neuralfield.images.metrics import psnr_db
+from neuralfield.rendering.render import render
+from neuralfield.system.checkpoint import list_snapshots
+from neuralfield.system.device import available_cores, select_device
+from neuralfield.system.errors import ResourceError
+from neuralfield.system.exit_codes import EXIT_CODE_TRY_AGAIN
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.training.fit import Run, fit, publish_results, publish_segment
+
+CPU = select_device("cpu")
+SMALL = {
+    "steps": 40,
+    "batch_pixels": 100,
+    "detail_share": 0.0,
+    "supervision": "point",
+    "snapshots": 6,
+    "learning_rate": 2e-3,
+}
+
+
+def picture(width=20, height=16, channels=1):
+    x, y = np.meshgrid(np.linspace(0, 1, width), np.linspace(0, 1, height))
+    disc = ((x - 0.5) ** 2 + (y - 0.4) ** 2 < 0.1).astype(np.float32)
+    return np.stack([disc * (0.5 + 0.5 * x), y, 1 - y, x][:channels], axis=2).astype(np.float32)
+
+
+def make_task(field=None, **training):
+    small = {"type": "siren", "width": 16, "hidden_layers": 1}
+    field = field if field and "type" in field else small | (field or {})
+    settings = PictureTraining.from_mapping(SMALL | training)
+    return PictureTask(picture(), "grey", field_settings(field), settings)
+
+
+def train(task, folder, say=None, device=None, **run_settings):
+    """Train to the end; returns what was said, unless somebody else is told."""
+    said = []
+    run = Run(device or CPU, folder / "state", say=say or said.append, **run_settings)
+    outputs = {
+        "model": folder / "model.safetensors",
+        "history": folder / "history.csv",
+        "checkpoints": folder / "checkpoints",
+        "record": folder / "training.json",
+    }
+    fit(task, run, partial(publish_results, run=run, **outputs))
+    return said
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_field_learns_a_picture_and_draws_it(tmp_path):
+    task = make_task(steps=400, batch_pixels=0)
+    train(task, tmp_path)
+    drawn = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
+    assert psnr_db(drawn, task.values) > 30
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("kind", FIELDS)
+def test_every_field_is_taught_footprints_saved_and_drawn(tmp_path, kind, precision):
+    field = {"type": kind} | SMALL_FIELDS[kind]
+    settings = {"supervision": "footprint", "precision": precision, "learning_rate": 1e-2}
+    train(task := make_task(field, steps=60, **settings), tmp_path)
+    model = load_model(tmp_path / "model.safetensors")
+    before, after = (
+        psnr_db(render(drawn, 20, 16, device=CPU), task.values)
+        for drawn in (load_model(tmp_path / "checkpoints/step_00000000.safetensors"), model)
+    )
+    assert after > before + 0.5
+    assert {array.dtype.name for array in model.arrays.values()} == {precision}
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_every_field_ends_with_the_same_bytes_with_two_threads(tmp_path, kind):
+    if available_cores() < 2:
+        pytest.skip("one core")
+    task = make_task(
+        {"type": kind} | SMALL_FIELDS[kind], steps=3, batch_pixels=0, supervision="footprint"
+    )
+    for threads in (1, 2):
+        train(task, tmp_path / str(threads), threads=threads)
+    assert sha256(tmp_path / "1/model.safetensors") == sha256(tmp_path / "2/model.safetensors")
+
+
+class Stopped(BaseException):
+    """Stands for a kill: nothing of the program runs after it."""
+
+
+EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.01, "keep_best": True}
+
+
+def jumping_task():
+    """A training that gets worse at its end: the rate is far too high."""
+    return make_task(steps=60, learning_rate=0.1, schedule="constant", **EVERYTHING)
+
+
+def require_same_bytes_after_a_kill(task, folder, row, **resumed):
+    """`row`: of the history, after which it is killed; `resumed`: settings of the next run."""
+    train(task, folder / "alone")
+    rows = 0
+
+    def stop(_):
+        nonlocal rows
+        rows += 1
+        if rows == row:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        train(task, folder / "killed", progress=stop, checkpoint_interval_s=0)
+    said = train(task, folder / "killed", checkpoint_interval_s=0, **resumed)
+    assert any("going on from the state" in line for line in said)
+    for name in ("model.safetensors", f"checkpoints/step_{task.training.steps:08}.safetensors"):
+        assert sha256(folder / "killed" / name) == sha256(folder / "alone" / name)
+
+
+@pytest.mark.parametrize("row", [3, 30])
+def test_muon_clipping_and_the_best_network_survive_a_kill(tmp_path, row):
+    require_same_bytes_after_a_kill(jumping_task(), tmp_path, row)
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_every_field_survives_a_kill(tmp_path, kind):
+    field = {"type": kind} | SMALL_FIELDS[kind]
+    require_same_bytes_after_a_kill(make_task(field, supervision="footprint"), tmp_path, 3)
+
+
+def test_the_network_that_is_saved_is_the_best_of_the_history_if_asked_for(tmp_path):
+    said = train(jumping_task(), tmp_path)
+    history = pd.read_csv(tmp_path / "history.csv")
+    best = int(history.step[history.loss.idxmin()]) - 1  # its row begins with it
+    assert 1 < best < 59, "the training has to get worse for this test"
+    model = load_model(tmp_path / "model.safetensors")
+    assert (model.metadata["step"], model.metadata["best_of_steps"]) == (best, 60)
+    assert json.loads((tmp_path / "training.json").read_text())["best_step"] == best
+    assert any(f"saving the best network, of step {best}" in line for line in said)
+    last = load_model(tmp_path / "checkpoints/step_00000060.safetensors")
+    assert not np.array_equal(model.arrays["layers.0.weight"], last.arrays["layers.0.weight"])
+
+
+def test_the_best_network_is_told_by_its_own_loss_where_steps_look_at_all_pixels(tmp_path):
+    settings = {"batch_pixels": 0, "supervision": "point", "keep_best": True}
+    settings |= {"learning_rate": 0.03, "schedule": "constant"}
+    task = make_task(steps=400, **settings)
+    (said,) = [line for line in train(task, tmp_path) if "saving the best network" in line]
+    network = task.fresh_network().to(CPU, "float32")
+    network.load(load_model(tmp_path / "model.safetensors").arrays, "saved network")
+    centres = pixel_centres(np, task.shape.width, task.shape.height).astype(np.float32)
+    errors = network(centres).data - task.values.reshape(-1, task.shape.channels)
+    own_loss = float(np.mean(errors**2))
+    assert float(said.split()[-1]) == pytest.approx(own_loss, rel=1e-3), "not the mean of a row"
+
+
+def test_settings_that_are_off_leave_a_training_its_name():
+    described = make_task().training.described()
+    assert "keep_best" not in described and "gradient_clip_norm" not in described
+    assert EVERYTHING.items() <= make_task(**EVERYTHING).training.described().items()
+
+
+def test_footprint_supervision_fits_the_mean_over_pixels(tmp_path):
+    task = make_task(steps=600, batch_pixels=0, supervision="footprint")
+    train(task, tmp_path)
+    model = load_model(tmp_path / "model.safetensors")
+    assert model.footprint
+    assert psnr_db(render(model, 20, 16, device=CPU), task.values) > 27
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("loss", ["mse", "binary_cross_entropy", "huber"])
+def test_every_loss_and_optimizer_learns(tmp_path, loss, optimizer):
+    rate = 2e-3 if optimizer == "adam" else 0.1 if loss == "huber" else 1e-2
+    field = {"output": "sigmoid"}
+    task = make_task(field, loss=loss, optimizer=optimizer, momentum=0.9, learning_rate=rate)
+    train(task, tmp_path)
+    history = pd.read_csv(tmp_path / "history.csv")
+    assert history.psnr_db.iloc[-1] > history.psnr_db.iloc[0] + 1
+
+
+def test_outputs_are_what_the_layout_promises(tmp_path):
+    train(make_task(), tmp_path)
+    history = pd.read_csv(tmp_path / "history.csv")
+    assert list(history) == ["step", "seconds", "loss", "psnr_db", "learning_rate", "rollbacks"]
+    assert history.step.iloc[-1] == 40
+    assert history.seconds.is_monotonic_increasing
+    steps = [step for step, _ in list_snapshots(tmp_path / "checkpoints")]
+    assert (steps[0], steps[-1], len(steps)) == (0, 40, 6)
+    record = json.loads((tmp_path / "training.json").read_text())
+    assert record["engine"] == "cpu"
+    assert record["step_microseconds"] > 0
+    assert sum(record["memory_bytes"].values()) > 0
+
+
+def test_the_last_snapshot_is_the_model(tmp_path):
+    train(make_task(), tmp_path)
+    last = list_snapshots(tmp_path / "checkpoints")[-1][1]
+    assert sha256(last) == sha256(tmp_path / "model.safetensors")
+
+
+def test_two_runs_give_the_same_bytes_and_another_seed_others(tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train(make_task(random_seed=seed, supervision="footprint"), tmp_path / name)
+    a, b, c = (sha256(tmp_path / name / "model.safetensors") for name in "abc")
+    assert a == b != c
+
+
+@pytest.mark.skipif(available_cores() < 2, reason="needs 2 cores")
+def test_the_number_of_threads_does_not_change_a_byte(tmp_path, monkeypatch):
+    monkeypatch.setattr("neuralfield.tasks.image.image_objective.BLOCK_POINTS", {"cpu": 50})
+    for name, threads in (("one", 1), ("two", 2)):
+        train(make_task(batch_pixels=0), tmp_path / name, threads=threads)
+    assert sha256(tmp_path / "one/model.safetensors") == sha256(tmp_path / "two/model.safetensors")
+
+
+def test_segments_end_with_the_same_bytes_as_one_piece(tmp_path):
+    task = make_task()
+    train(task, tmp_path / "whole")
+    earlier = None
+    for number, until in enumerate((13, 27), start=1):
+        segment = tmp_path / f"segment_{number}"
+        run = Run(CPU, tmp_path / f"state_{number}", say=lambda line: None)
+        publish = partial(publish_segment, segment_folder=segment)
+        fit(task, run, publish, until_step=until, earlier_segment=earlier)
+        earlier = segment
+    run = Run(CPU, tmp_path / "state_3", say=lambda line: None)
+    names = ("model", "history", "checkpoints", "record")
+    outputs = {name: tmp_path / "pieces" / name for name in names}
+    fit(task, run, partial(publish_results, run=run, **outputs), earlier_segment=earlier)
+    assert sha256(outputs["model"]) == sha256(tmp_path / "whole/model.safetensors")
+    pd.testing.assert_frame_equal(
+        pd.read_csv(outputs["history"]).drop(columns="seconds"),
+        pd.read_csv(tmp_path / "whole/history.csv").drop(columns="seconds"),
+    )
+    whole, pieces = (
+        list_snapshots(f) for f in (tmp_path / "whole/checkpoints", outputs["checkpoints"])
+    )
+    assert [(s, sha256(p)) for s, p in whole] == [(s, sha256(p)) for s, p in pieces]
+
+
+def test_too_many_threads_are_refused(tmp_path):
+    with pytest.raises(ResourceError, match=r"training\.threads: 4096; expected a whole number"):
+        train(make_task(), tmp_path, threads=4096)
+
+
+def test_too_little_memory_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr("neuralfield.system.device.available_memory_bytes", lambda device: 1000)
+    with pytest.raises(ResourceError, match=r"needs about .* GiB of memory; expected at most"):
+        train(make_task(), tmp_path)
+
+
+def test_an_old_state_is_not_used_for_new_settings(tmp_path):
+    train(make_task(), tmp_path)
+    said = train(make_task(learning_rate=1e-3), tmp_path)
+    assert any("starting afresh" in line for line in said)
+
+
+def test_a_damaged_state_costs_only_the_steps_since_the_one_before(tmp_path):
+    task = make_task()
+    train(task, tmp_path / "alone")
+    train(task, tmp_path / "hit", checkpoint_interval_s=0)
+    newest = sorted((tmp_path / "hit/state").glob("state_*"))[-1]
+    newest.write_bytes(newest.read_bytes()[:100])
+    said = train(task, tmp_path / "hit", checkpoint_interval_s=0)
+    assert any("using the one before it" in line for line in said)
+    assert any("going on from the state saved after step 39" in line for line in said)
+    assert sha256(tmp_path / "hit/model.safetensors") == sha256(
+        tmp_path / "alone/model.safetensors"
+    )
+
+
+JOB = """
+import sys, time
+sys.path[:0] = {paths!r}
+import test_fit
+from pathlib import Path
+from neuralfield.engines.cpu.cpu_engine import CpuEngine
+from neuralfield.system.interruption import Interrupted
+take_steps = CpuEngine.run
+def run_slowly(self, first_step, count):
+    if first_step == 30:
+        print("ready", flush=True)
+    time.sleep(0.02)  # long enough for a signal to come in time
+    return take_steps(self, first_step, count)
+CpuEngine.run, CpuEngine.most_steps = run_slowly, 1
+try:
+    test_fit.train(test_fit.killed_task(), Path(sys.argv[1]), checkpoint_interval_s=0.05)
+except Interrupted as interrupted:
+    print(interrupted)
+    sys.exit(75)
+"""
+
+
+def killed_task():
+    return make_task(steps=250, supervision="footprint")
+
+
+def start_job(folder):
+    code = JOB.format(paths=IMPORT_PATHS)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def wait_until_ready(job):
+    assert job.stdout is not None
+    assert job.stdout.readline() == "ready\n"
+
+
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    train(killed_task(), folder)
+    return sha256(folder / "model.safetensors")
+
+
+@pytest.mark.usual_seed
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGINT, signal.SIGUSR1)),
+    ],
+)
+def test_a_signal_saves_and_the_next_attempt_goes_on(tmp_path, left_alone, number):
+    with start_job(tmp_path) as job:
+        wait_until_ready(job)
+        job.send_signal(number)
+        out, _ = job.communicate(timeout=60)
+    assert job.returncode == EXIT_CODE_TRY_AGAIN, out
+    assert f"{signal.Signals(number).name}: saved after step" in out
+    said = train(killed_task(), tmp_path)
+    assert any("going on from the state saved after step" in line for line in said)
+    assert sha256(tmp_path / "model.safetensors") == left_alone
+
+
+def test_history_measures_the_whole_picture_although_batches_prefer_detail(tmp_path):
+    task = make_task(learning_rate=1e-12, steps=400, detail_share=0.8, batch_pixels=30)
+    train(task, tmp_path)
+    history = pd.read_csv(tmp_path / "history.csv")
+    steps = np.diff(history.step, prepend=0)
+    squared_error = np.average(10 ** (-history.psnr_db / 10), weights=steps)
+    drawn = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
+    task_values = task.values
+    raw = 10 ** (-psnr_db(drawn, task_values) / 10)
+    assert squared_error == pytest.approx(raw, rel=0.05)

@@ -1,0 +1,76 @@
+"""Results of small runs, written down: whoever changes them must raise the engine version.
+
+To write them anew: PYTHONPATH=scripts:tests/support python tests/unit/training/test_golden.py
+"""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import test_fit
+
+from neuralfield.images import Picture, resize_picture
+from neuralfield.rendering.render import render
+from neuralfield.system.device import select_device
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.version import ENGINE_VERSION
+
+GOLDEN = Path(__file__).with_name("golden.json")
+
+TRAININGS = {
+    "siren, footprint": ({"weight_scale": 1.5}, {"supervision": "footprint"}),
+    "siren, sigmoid, cross-entropy": (
+        {"output": "sigmoid"},
+        {"loss": "binary_cross_entropy", "warmup_steps": 5},
+    ),
+    "mlp, huber": ({"type": "mlp", "widths": [8, 6], "activation": "relu"}, {"loss": "huber"}),
+    "fourier, sgd": (
+        {"type": "fourier", "frequencies": 6, "width": 8},
+        {"optimizer": "sgd", "momentum": 0.9, "schedule": "constant", "epoch_offset": 3},
+    ),
+}
+"""In float64, so that the last digits of other machines do not matter."""
+
+
+def trained_values(name: str, folder: Path) -> np.ndarray:
+    field, training = TRAININGS[name]
+    task = test_fit.make_task(field, precision="float64", **training)
+    test_fit.train(task, folder)
+    model = load_model(folder / "model.safetensors")
+    return render(model, 4, 3, device=select_device("cpu")).ravel()
+
+
+def resized_values(filter: str) -> np.ndarray:
+    pixels = (np.arange(7 * 5 * 3, dtype=np.uint32) * 2654435761 % 256).astype(np.uint8)
+    picture = Picture(pixels.reshape(7, 5, 3), "rgb", 8)
+    return resize_picture(picture, 4, filter).values().ravel()
+
+
+RESIZINGS = ("box", "lanczos")
+
+
+def measure(name: str, folder: Path) -> np.ndarray:
+    return resized_values(name) if name in RESIZINGS else trained_values(name, folder)
+
+
+@pytest.mark.usual_seed
+@pytest.mark.parametrize("name", [*TRAININGS, *RESIZINGS])
+def test_results_change_only_with_the_engine_version(name, tmp_path):
+    golden = json.loads(GOLDEN.read_text())
+    assert golden["engine_version"] == ENGINE_VERSION, "write the golden results anew"
+    np.testing.assert_allclose(
+        measure(name, tmp_path),
+        golden[name],
+        atol=1e-5,
+        err_msg="results have changed: raise ENGINE_VERSION, then write the golden results anew",
+    )
+
+
+if __name__ == "__main__":
+    results: dict = {"engine_version": ENGINE_VERSION}
+    for name in (*TRAININGS, *RESIZINGS):
+        with tempfile.TemporaryDirectory() as folder:
+            results[name] = [round(float(value), 7) for value in measure(name, Path(folder))]
+    GOLDEN.write_text(json.dumps(results, indent=1) + "\n")

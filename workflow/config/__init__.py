@@ -1,0 +1,1 @@
+"""Reading, resolving and checking the settings that config.yaml and the command line give."""

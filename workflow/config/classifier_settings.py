@@ -1,0 +1,63 @@
+"""Pictures to tell apart in the config: what can be wrong with them."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from config.named_files import find_folder
+from config.training_limits import outside_their_limits
+from neuralfield.system.errors import ConfigError, InputError
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT, find_files
+
+
+def complaints(
+    name: str, settings: Mapping[str, Any], where_is: Callable[[tuple[str, ...]], str]
+) -> Iterator[ConfigError]:
+    """What is wrong between the settings of one classifier; fills in where its folder was found.
+
+    What is in the files is looked at by its jobs.
+
+    Parameters
+    ----------
+    name : str
+        Of the classifier.
+    settings : mapping
+        All settings.
+    where_is : callable
+        Says in words where a setting stands.
+    """
+    classifier = settings["classifiers"][name]
+    network, training = classifier["network"], classifier["training"]
+
+    def where(*keys: str) -> str:
+        return where_is(("classifiers", name, *keys))
+
+    folder = find_folder(classifier["path"])
+    if folder is None:
+        expected = "the path of a folder with four IDX files"
+        remedy = f"write it relative to the working directory, {Path.cwd()}"
+        yield ConfigError(where("path"), f"{classifier['path']}: no such folder", expected, remedy)
+    else:
+        classifier["path"] = os.fspath(folder)
+        yield from _of_the_files(folder, classifier["checksums"], where)
+    if network["padding"] >= network["kernel"]:
+        expected = f"less than kernel, which is {network['kernel']}"
+        yield ConfigError(where("network", "padding"), network["padding"], expected)
+    yield from outside_their_limits(training, lambda key, _: where("training", key))
+
+
+def _of_the_files(
+    folder: Path, checksums: Mapping[str, str], where: Callable[..., str]
+) -> Iterator[ConfigError]:
+    """Files that are missing, and checksums of others."""
+    try:
+        names = [file.name for own in (TAUGHT, HELD_OUT) for file in find_files(folder, own)]
+    except InputError as error:
+        found = f"{error.where} {error.found}"
+        yield ConfigError(where("path"), found, error.expected, error.remedy)
+        return
+    for name in checksums:
+        if name not in names:
+            expected = f"one of the files there: {', '.join(names)}"
+            yield ConfigError(where("checksums", name), "no such file", expected)

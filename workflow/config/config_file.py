@@ -1,0 +1,227 @@
+"""Looking at settings before Snakemake reads them, so that a file from anywhere can do no harm.
+
+Snakemake would run the Python expressions of a file with ``__use_yte__``, and follow aliases of
+aliases until the memory is full. Files named by ``--configfile`` it reads before any of this is
+asked, so these have to be trusted.
+
+A key that stands twice is refused in all of them and on the command line, too: of the two, YAML
+and Snakemake take the last one without a word.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from jobs.startup import UserError
+
+LARGEST_BYTES = 1 << 20
+MOST_VALUES = 100_000
+DEEPEST = 50
+LONGEST_WORD = 4000
+"""Without quotes: Python refuses to read longer numbers."""
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def config_file(workflow_folder: Path) -> str:
+    """The config.yaml of the working directory, or else the one beside the Snakefile; checked.
+
+    Parameters
+    ----------
+    workflow_folder : Path
+        Where the Snakefile is.
+
+    Raises
+    ------
+    UserError
+        It is too large, nested too deep, no YAML, or a template whose expressions would be run.
+    """
+    places = (Path("config.yaml"), Path(workflow_folder, "config.yaml"))
+    path = next(filter(Path.exists, places))
+    require_harmless(path)
+    return str(path)
+
+
+def require_harmless(path: Path) -> None:
+    """Refuse a config file that would run code or fill the memory; see `config_file`."""
+    if not path.is_file() or path.stat().st_size > LARGEST_BYTES:
+        found = f"no plain file of at most {LARGEST_BYTES >> 20} MiB"
+        raise UserError(f"{path}: {found}; expected settings; see the workflow's own config.yaml")
+    try:
+        text = path.read_text(encoding="utf-8")
+        if _is_shallow_json(text):  # YAML knows no tabs, JSON does
+            json.loads(text, object_pairs_hook=_require_different_keys)
+            return
+        _require_few_values(text)
+        _require_different_nodes(yaml.compose(text, Loader=_LOADER))
+        yaml.load(text, Loader=_LOADER)  # what could not be built by Snakemake is named here
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}" if mark else "text"
+        problem = getattr(error, "problem", None) or "characters that cannot be read"
+        raise UserError(
+            f"{path}: {line}: {problem}; expected YAML; look at the indentation, colons and quotes"
+            " there and in the line before"
+        ) from error
+    except (ValueError, OSError) as error:
+        raise UserError(f"{path}: {error}; expected settings in UTF-8 that can be read") from error
+    except _Harmful as error:
+        raise UserError(f"{path}: {error}; expected plain settings; remove it") from error
+    except _Repeated as error:
+        raise UserError(f"{path}: {error}; {_ONCE}") from error
+
+
+def require_keys_once(path: Path) -> None:
+    """Refuse a file named by ``--configfile`` in which a key stands twice.
+
+    Raises
+    ------
+    UserError
+    """
+    text = path.read_text(encoding="utf-8")
+    if "__use_yte__" in text:  # a template may name a key in each of several cases
+        return
+    try:
+        if _is_shallow_json(text):
+            json.loads(text, object_pairs_hook=_require_different_keys)
+        else:
+            _require_different_nodes(yaml.compose(text, Loader=_LOADER))
+    except _Repeated as error:
+        raise UserError(f"{path}: {error}; {_ONCE}") from error
+
+
+def require_given_once(arguments: Sequence[str]) -> None:
+    """Refuse a command line that sets something twice, of which Snakemake would take the last.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        What follows the program's name.
+
+    Raises
+    ------
+    UserError
+    """
+    groups: list[list[str]] = []
+    is_open = False
+    for argument in arguments:
+        option, _, value = argument.partition("=")
+        if option in ("--config", "-C"):
+            groups.append([value] if value else [])
+        elif is_open and not argument.startswith("-"):
+            groups[-1].append(argument)
+            continue
+        is_open = option in ("--config", "-C")
+    if len(groups) > 1:
+        raise UserError(
+            f"--config: stands {len(groups)} times, and only the last one would count; expected it"
+            " once; write all settings after one --config"
+        )
+    seen = set()
+    for entry in groups[0] if groups else ():
+        key, _, value = entry.partition("=")
+        if key in seen:
+            raise UserError(f"--config: {key} is set twice; {_ONCE}")
+        seen.add(key)
+        try:
+            _require_different_nodes(yaml.compose(value, Loader=_LOADER), (key,))
+        except _Repeated as error:
+            raise UserError(f"--config: {error}; {_ONCE}") from error
+        except yaml.YAMLError:
+            pass  # text, as Snakemake takes it
+
+
+class _Harmful(Exception):
+    """What no settings need."""
+
+
+class _Repeated(Exception):
+    """A key that stands twice in one place."""
+
+
+_ONCE = "expected each key and name once; remove or rename one"
+
+
+def _require_different_nodes(node: yaml.Node | None, place: tuple[str, ...] = ()) -> None:
+    """Look at the keys of every mapping in composed YAML.
+
+    Raises
+    ------
+    _Repeated
+    """
+    if isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            _require_different_nodes(item, (*place, str(number)))
+    elif isinstance(node, yaml.MappingNode):
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in lines and name != "<<":
+                where = ".".join((*place, name))
+                raise _Repeated(f"{where} stands twice (lines {lines[name]} and {line})")
+            lines[name] = line
+            _require_different_nodes(value, (*place, name))
+
+
+def _require_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object of JSON, unless a key stands twice in it."""
+    seen: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in seen:
+            raise _Repeated(f"{key} stands twice")
+        seen[key] = value
+    return seen
+
+
+def _require_few_values(text: str) -> None:
+    """Count the values that there are when every alias is replaced by what it stands for.
+
+    Reads events one by one: nothing is built, and no depth of nesting overflows a stack.
+
+    Raises
+    ------
+    _Harmful
+        There are too many, they are nested too deep, or code would be run.
+    """
+    sizes: dict[str, int] = {}
+    opened: list[tuple[str | None, int]] = []
+    total = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in sizes:
+                raise _Harmful(f"the alias *{event.anchor}, which stands for itself or nothing")
+            total += sizes[event.anchor]
+        elif isinstance(event, yaml.ScalarEvent):
+            if event.value == "__use_yte__":
+                raise _Harmful("__use_yte__, with which Snakemake would run code in this file")
+            if not event.style and len(event.value) > LONGEST_WORD:
+                raise _Harmful(f"a word or number of {len(event.value):,} characters")
+            total += 1
+            if event.anchor:
+                sizes[event.anchor] = 1
+        elif isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, total))
+            total += 1
+            if len(opened) > DEEPEST:
+                raise _Harmful(f"more than {DEEPEST} levels of nesting")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            if anchor:
+                sizes[anchor] = total - before
+        if total > MOST_VALUES:
+            raise _Harmful(f"more than {MOST_VALUES:,} values, with all aliases (*) replaced")
+
+
+def _is_shallow_json(text: str) -> bool:
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[\]{}]", re.sub(r'"(?:\\.|[^"\\])*"', "", text)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    try:
+        return deepest <= DEEPEST and isinstance(json.loads(text), dict)
+    except ValueError:
+        return False

@@ -1,0 +1,53 @@
+"""Files that the settings name: in the working directory, or else beside the Snakefile."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from neuralfield.system.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+
+
+def find_file(path: str) -> Path | None:
+    """A file as the user wrote it, or else beside the Snakefile; None where there is none."""
+    return _find(path, Path.is_file)
+
+
+def find_folder(path: str) -> Path | None:
+    """The same for a folder."""
+    return _find(path, Path.is_dir)
+
+
+def _find(path: str, is_right: Callable[[Path], bool]) -> Path | None:
+    try:
+        given = Path(path).expanduser()
+        return next((place for place in (given, ROOT / given) if is_right(place)), None)
+    except (OSError, ValueError, RuntimeError):  # too long, no text, of an unknown user
+        return None
+
+
+def require_file(path: str, where: str, what: str) -> Path:
+    """A file that has to be there.
+
+    Parameters
+    ----------
+    path : str
+        As the user wrote it.
+    where, what : str
+        Where that stands, and what it should be the path of, for the message.
+
+    Raises
+    ------
+    ConfigError
+    """
+    found = find_file(path)
+    if found is None:
+        state = "is a folder" if os.path.isdir(os.path.expanduser(path)) else "no such file"  # noqa: PTH111, PTH112
+        raise ConfigError(
+            where,
+            f"{path}: {state}",
+            f"the path of {what}",
+            f"write it relative to the working directory, {Path.cwd()}",
+        )
+    return found

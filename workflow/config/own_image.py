@@ -1,0 +1,168 @@
+"""The image that ``image=`` names: its folder, the size it is trained at, and what suits it."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from config.image_sizes import size_in_training, usual_size_px
+from config.named_files import require_file
+from config.precedence import Layer
+from config.wording import Place, as_written, name_place
+from neuralfield.system.errors import ConfigError, InputError
+
+TAKEN_NAMES = ("tables", "classifiers")
+"""Folders in results/ that belong to no image."""
+
+KEYS = ("size", "mode", "threshold", "filter", "tiles")
+"""Settings of an image that may stand beside ``image``, as may its ``name``."""
+
+USUAL = 0.5
+"""The `detail_share` of config.yaml."""
+
+_SUITED = (
+    "{path}: settings are chosen by what the image is: line art gets a sigmoid output and"
+    " detail_share 0.5, a photograph a linear output and detail_share 0; logs/{name}/resize.log"
+    " says which it is. training={{detail_share: 0.5}} chooses otherwise; preset=line_art and"
+    " preset=quality are better, and take many times as long without a GPU."
+)
+
+
+def slug(text: str) -> str:
+    """Return a short plain name for a folder: ``'Mein Löwe (2)'`` becomes ``'mein-lowe-2'``."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9_]+", "-", plain).strip("-_").lower()[:64] or "picture"
+
+
+def adopt_own_image(
+    written: dict[str, Any],
+    layers: Sequence[Layer],
+    name_source: Callable[[Place], str],
+    has_preset: bool,
+    notes: list[str],
+) -> Iterator[ConfigError]:
+    """Put the image given by ``image`` in place of those listed under ``images``.
+
+    `notes` gets lines on what was chosen for it. Without a preset, a `training.detail_share` that
+    nobody changed becomes ``auto``.
+    """
+    path = written.get("image")
+    if path is None:
+        for key in (key for key in (*KEYS, "name") if key in written):
+            where, value = name_place((key,), name_source), as_written(written.pop(key))
+            expected = "it beside image=, for an image of your own"
+            remedy = "write image=photo.jpg before it, or set it below `images`"
+            yield ConfigError(where, f"{value} without an image", expected, remedy)
+        return
+    if not isinstance(path, str) or not path:
+        return
+    image: dict[str, Any] = {"path": path}
+    image |= {key: written.pop(key) for key in KEYS if key in written}
+    where = name_place(("image",), name_source)
+    shape = None
+    try:
+        shape = _size_px(require_file(path, where, "a picture"), where)
+    except ConfigError as error:
+        yield error
+    usual = usual_size_px(*shape) if shape and not {"size", "tiles"} & set(image) else None
+    if usual is not None:
+        image["size"] = usual
+    name = slug(Path(path).stem)
+    name = str(written.pop("name", f"{name}-picture" if name in TAKEN_NAMES else name))
+    written["images"] = {name: image}
+    del written["image"]
+    is_suited = not has_preset and _let_detail_share_suit(written, layers)
+    if shape:
+        notes.append(_described(path, shape, image))
+        if is_suited:
+            notes.append(_SUITED.format(path=path, name=name))
+    sweeps = written.get("sweeps")
+    for sweep in sweeps.values() if isinstance(sweeps, Mapping) else ():
+        _forget_images(sweep)
+
+
+def name_source_beside_image(name_source: Callable[[Place], str]) -> Callable[[Place], str]:
+    """Return a namer of sources that knows where settings of the own image were written."""
+
+    def name(place: Place) -> str:
+        if place[:1] == ("images",):
+            return name_source((place[2],) if place[2:] and place[2] in KEYS else ("image",))
+        return name_source(place)
+
+    return name
+
+
+def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> None:
+    """Refuse to put the results of an image into a folder that has those of another one.
+
+    Parameters
+    ----------
+    name : str
+        Of the folder in results/.
+    path : str
+        The image.
+    earlier_inputs : iterable of str
+        The file that results/{name}/resized.png was made from, if it was made.
+
+    Raises
+    ------
+    ConfigError
+        That is another file, and it is still there.
+    """
+    for earlier in earlier_inputs:
+        if not Path(earlier).exists() or Path(earlier).samefile(path):
+            continue
+        own = slug(Path(path).name.replace(".", "-"))
+        remedy = f"add name={own} to the command, or remove results/{name}"
+        found = f"holds what was made from {earlier}"
+        raise ConfigError(f"results/{name}", found, f"a folder of its own for {path}", remedy)
+
+
+def _size_px(path: Path, where: str) -> tuple[int, int]:
+    """Return width and height from the file's first bytes; the image itself stays closed."""
+    from neuralfield.images.reading import picture_size
+
+    try:
+        return picture_size(path)
+    except InputError as error:
+        raise ConfigError(where, f"{path} {error.found}", error.expected, error.remedy) from error
+
+
+def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> str:
+    """Return a line on the size that an image is trained at."""
+    line, size = f"{path}: {shape[0]} x {shape[1]} pixels", image.get("size")
+    if "tiles" in image:
+        return f"{line}, trained in tiles."
+    if size is None:
+        return f"{line}, trained at that size; size=N chooses another longer side."
+    if not isinstance(size, int):
+        return f"{line}, trained at size {as_written(size)}."
+    sides = size_in_training(shape, size)
+    verb = "enlarged" if size > max(shape) else "reduced"
+    return (
+        f"{line}, {verb} to {sides[0]} x {sides[1]} for training; size=N chooses another"
+        " longer side: more pixels keep more detail, and take longer."
+    )
+
+
+def _let_detail_share_suit(written: dict[str, Any], layers: Sequence[Layer]) -> bool:
+    """Let the resized image decide on `detail_share`; returns whether nobody else has."""
+    training = written.get("training", {})
+    if not isinstance(training, dict) or training.get("detail_share", USUAL) != USUAL:
+        return False
+    sections = [layer.content.get("training") for layer in layers]
+    if any(isinstance(section, Mapping) and "detail_share" in section for section in sections):
+        return False
+    written["training"] = training | {"detail_share": "auto"}
+    return True
+
+
+def _forget_images(sweep: Any) -> None:
+    """Let a sweep run over whatever images there are."""
+    if not isinstance(sweep, dict):
+        return
+    sweep.pop("images", None)
+    for key in ("exclude", "include"):
+        if isinstance(sweep.get(key), list):
+            sweep[key] = [entry for entry in sweep[key] if "image" not in entry]

@@ -1,0 +1,182 @@
+"""Which place wins when a setting is written in several, and which settings have no effect.
+
+Settings are read from layers: config.yaml, then the files that ``--configfile`` names, then
+``--config``. A later layer wins over an earlier one, and inside one layer a network's own
+``training`` wins over the section ``training``.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from config.named_files import ROOT
+from config.wording import Place, as_written, name_place
+
+
+class Layer(NamedTuple):
+    """The settings of one place on top of config.yaml, and the name of that place."""
+
+    name: str
+    content: Mapping[str, Any]
+
+
+COMMAND_LINE = "--config"
+
+_CONDITIONS = {
+    "huber_delta": ("loss", ("huber",)),
+    "momentum": ("optimizer", ("sgd",)),
+    "beta1": ("optimizer", ("adam", "muon")),
+    "beta2": ("optimizer", ("adam", "muon")),
+    "footprint_points": ("supervision", ("footprint",)),
+    "minimum_learning_rate": ("schedule", ("cosine", "exponential")),
+    "epoch_offset": ("schedule", ("cosine", "exponential")),
+}
+"""Settings of a training that matter only beside certain values of another one."""
+
+
+def read_layers(given: Any) -> list[Layer]:
+    """Return what stands above config.yaml, the layer that wins last.
+
+    Parameters
+    ----------
+    given : snakemake.settings.types.ConfigSettings
+        The config files and the --config values of the command line.
+    """
+    layers = []
+    for path in given.configfiles:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        layers.append(Layer(Path(path).name, content if isinstance(content, Mapping) else {}))
+    return [*layers, Layer(COMMAND_LINE, given.config)]
+
+
+def let_later_layers_win(written: Mapping[str, Any], layers: Sequence[Layer]) -> None:
+    """Remove a network's own training settings where a later layer's section `training` wins."""
+    for name, field in _mapping(written.get("fields")).items():
+        own = field.get("training") if isinstance(field, Mapping) else None
+        if not isinstance(own, dict):
+            continue
+        for key in list(own):
+            section = _last(layers, ("training", key))
+            if section > _last(layers, ("fields", name, "training", key)):
+                del own[key]
+
+
+def settings_without_effect(
+    written: Mapping[str, Any],
+    layers: Sequence[Layer],
+    settings: Mapping[str, Any],
+    own_keys: Mapping[str, Collection[str]],
+    name_source: Callable[[Place], str],
+) -> Iterator[str]:
+    """Yield a line for each setting that changes nothing: which, why, and what to write instead.
+
+    Values of the section `training` that are those of the workflow's own config.yaml are passed
+    over: that file spells out every default.
+
+    Parameters
+    ----------
+    written : mapping
+        What all layers say together, after `let_later_layers_win`.
+    layers : sequence of Layer
+        See `read_layers`.
+    settings : mapping
+        All settings, see `configuration.read_settings`.
+    own_keys : mapping
+        The settings of its training that each network sets itself, by its name.
+    name_source : callable
+        Says which layer a place comes from.
+    """
+    for taking, taken in (("preset", "fields"), ("preset", "sweeps"), ("image", "images")):
+        at = _last(layers, (taken,))
+        if at >= 0 and _mapping(layers[at].content[taken]) and _last(layers, (taking,)) >= 0:
+            yield (
+                f"{layers[at].name}: {taken} has no effect, because {taking} takes the place of"
+                f" all {taken}; remove one of the two."
+            )
+    fields = settings["fields"]
+    used = set(_users(settings, own_keys, ""))
+    for name in fields:
+        if name not in used:
+            yield (
+                f"{name_place(('fields', name), name_source)} has no effect, because no image and"
+                " no sweep names this network; add it to the `fields` of an image."
+            )
+    trainings = [fields[name]["training"] for name in used if "training" in fields[name]]
+    for key, value in _mapping(written.get("training")).items():
+        overridden = not any(_users(settings, own_keys, key))
+        condition = _unmet_condition(key, trainings)
+        if not trainings or not (overridden or condition) or value == _shipped().get(key):
+            continue
+        reason, instead = "every network or sweep sets its own", "change or remove that"
+        if overridden and name_source(("training", key)) != COMMAND_LINE:
+            instead += f", or write --config 'training={{{key}: {as_written(value)}}}'"
+        if condition:
+            other, wanted = condition
+            reason = f"no network is trained with {other}: {' or '.join(wanted)}"
+            instead = f"set training.{other}, too"
+        where = name_place(("training", key), name_source)
+        yield f"{where}: {as_written(value)} has no effect, because {reason}; {instead}."
+
+
+def training_is_for_images(layers: Sequence[Layer], targets: Collection[str]) -> str | None:
+    """Return a line if the command line changes `training`, and only other things are made."""
+    folders = ("tables", "classifiers")
+    made = {target.removeprefix("results/").split("/")[0] for target in targets}
+    if not made or not made <= set(folders) or "training" not in layers[-1].content:
+        return None
+    kind = next(folder for folder in folders if folder in made)
+    return (
+        f"{COMMAND_LINE}: training has no effect on {kind}, because that section is for images;"
+        f" write --config '{kind}={{NAME: {{training: {{steps: 500}}}}}}'."
+    )
+
+
+@cache
+def _shipped() -> dict[str, Any]:
+    """Return the section `training` of the workflow's own config.yaml."""
+    return yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))["training"]
+
+
+def _users(
+    settings: Mapping[str, Any], own_keys: Mapping[str, Collection[str]], key: str
+) -> Iterator[str]:
+    """Yield networks, alone or in a sweep, that take a setting from the section `training`."""
+    fields = settings["fields"]
+
+    def takes(name: str) -> bool:
+        is_trained = not key or "training" in fields[name]
+        return is_trained and key not in own_keys[name]
+
+    for image in settings["images"].values():
+        yield from filter(takes, image.get("fields", fields))
+    for sweep in settings["sweeps"].values():
+        if key not in sweep["vary"] and f"training.{key}" not in sweep["vary"]:
+            yield from (name for name in sweep["fields"] if name in fields and takes(name))
+
+
+def _unmet_condition(
+    key: str, trainings: Sequence[Mapping[str, Any]]
+) -> tuple[str, tuple[str, ...]] | None:
+    """The setting, and its values, without which another one has no effect; None if it has one."""
+    if key not in _CONDITIONS:
+        return None
+    other, wanted = _CONDITIONS[key]
+    return None if any(training[other] in wanted for training in trainings) else (other, wanted)
+
+
+def _last(layers: Sequence[Layer], place: Place) -> int:
+    """The number of the last layer that sets a value; -1 for none."""
+    for number in range(len(layers) - 1, -1, -1):
+        content: Any = layers[number].content
+        for step in place:
+            content = content.get(step) if isinstance(content, Mapping) else None
+        if content is not None:
+            return number
+    return -1
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,369 @@
+"""Sweeps: lists of images x fields x settings, of which each combination becomes a network."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from config.configuration import (
+    AUTO,
+    Run,
+    read_schema,
+    suggested_learning_rate,
+    trained_fields,
+    training_disagreements,
+)
+from config.wording import (
+    Place,
+    Problems,
+    did_you_mean,
+    in_words,
+    name_place,
+    validator,
+    without_repetition,
+)
+from neuralfield.system.errors import ConfigError
+
+SEPARATOR = "+"
+"""Between a field's name and its settings. Shells, URLs, file systems and Snakemake's targets take
+it as it is (a comma ends a wildcard on Snakemake's own command lines), and no name or value has
+it."""
+
+SEED = "random_seed"
+"""What is varied to see how far chance goes; it stands last in names."""
+
+FIXED = ("type", "preset", "training")
+"""Keys of a field that make another kind of network of it, not another setting."""
+
+LONGEST_NAME = 180
+"""Of a folder, in characters: file systems take 255, and logs are named by picture and field."""
+
+MOST_RUNS = 10_000
+"""Of a sweep: Snakemake plans this many in a minute or two, with 0.6 GB of memory."""
+
+NameSource = Callable[[Place], str]
+Values = tuple[tuple[str, Any], ...]
+"""Settings and their values, by name, with the seed last."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A field of the config with some of its settings replaced.
+
+    Attributes
+    ----------
+    base : str
+        Name of the field.
+    values : tuple of (str, object)
+        See `Values`.
+    """
+
+    base: str
+    values: Values
+
+    @property
+    def name(self) -> str:
+        """What it is, and its folder: ``siren+width=64+random_seed=1``."""
+        return SEPARATOR.join([self.base, *(f"{key}={spelled(v)}" for key, v in self.values)])
+
+    @property
+    def combination(self) -> str:
+        """The name without the seed: what runs have in common that differ by chance alone."""
+        settings = tuple((key, value) for key, value in self.values if key != SEED)
+        return Network(self.base, settings).name
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All networks of one sweep.
+
+    Attributes
+    ----------
+    name : str
+    networks : dict of str to Network
+        By their names.
+    runs : list of Run
+        Which of them is taught which picture.
+    render, timelapse : bool
+        Whether redraws and films are made of them.
+    batch : int
+        How many of its runs may be trained in one job.
+    """
+
+    name: str
+    networks: dict[str, Network]
+    runs: list[Run]
+    render: bool
+    timelapse: bool
+    batch: int
+
+
+def expand(settings: Mapping[str, Any], name_source: NameSource) -> list[Sweep]:
+    """Every sweep's networks and runs.
+
+    The same combination has the same name wherever it is asked for: in two sweeps it is one
+    network. Adding a value to a list changes nothing about the combinations that were there.
+
+    Parameters
+    ----------
+    settings : mapping
+        See `configuration.read_settings`.
+    name_source : callable
+        Says where a setting was written, for messages.
+
+    Raises
+    ------
+    Problems
+    """
+    schema = read_schema()
+    sweeps, errors = [], []
+    for name, sweep in settings["sweeps"].items():
+        found = without_repetition(list(_mistakes(name, sweep, settings, schema, name_source)))
+        if not found:
+            sweeps.append(_expanded(name, sweep, settings))
+            found = list(_refusals(sweeps[-1], settings, schema, name_source))
+        errors += found
+    if errors:
+        raise Problems(errors)
+    return sweeps
+
+
+def all_runs(sweeps: Iterable[Sweep]) -> list[Run]:
+    """The runs of sweeps, each once."""
+    return list(dict.fromkeys(run for sweep in sweeps for run in sweep.runs))
+
+
+def all_fields(sweeps: Iterable[Sweep], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The settings of all networks of sweeps, by name."""
+    schema = read_schema()
+    networks = {name: network for sweep in sweeps for name, network in sweep.networks.items()}
+    return {name: field_settings(network, settings, schema) for name, network in networks.items()}
+
+
+def field_settings(
+    network: Network, settings: Mapping[str, Any], schema: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All settings of a network and of its training, in the schema's order."""
+    base = settings["fields"][network.base]
+    training_keys = schema["$defs"]["training"]["properties"]
+    own = {key: value for key, value in network.values if key not in training_keys}
+    training = base["training"] | {k: v for k, v in network.values if k in training_keys}
+    field = base | own
+    chosen = dict(network.values).get("learning_rate")
+    is_automatic = network.base in settings["automatic_learning_rates"]
+    if chosen == AUTO or (chosen is None and is_automatic):
+        training |= {"learning_rate": suggested_learning_rate(field)}
+    training = {key: training[key] for key in training_keys if key in training}
+    field |= {"training": training}
+    known = schema["$defs"][base["type"]]["properties"]
+    return {key: field[key] for key in known if key in field}
+
+
+def labels(
+    runs: Iterable[Run], sweeps: Sequence[Sweep], fields: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, str]]:
+    """What each run is grouped by in tables: sweeps, network without the seed, and settings.
+
+    Every setting that any sweep varies is there for every run whose network has it; empty where
+    there are no sweeps.
+
+    Parameters
+    ----------
+    fields : mapping
+        Settings of all networks, by name, those of sweeps among them.
+    """
+    networks = {name: network for sweep in sweeps for name, network in sweep.networks.items()}
+    varied = sorted({key for network in networks.values() for key, _ in network.values} - {SEED})
+    sweeps_of: dict[Run, list[str]] = {}
+    for sweep in sweeps:
+        for run in sweep.runs:
+            sweeps_of.setdefault(run, []).append(sweep.name)
+
+    def of(run: Run) -> dict[str, str]:
+        network = networks.get(run.field, Network(run.field, ()))
+        own = fields[run.field] | fields[run.field].get("training", {})
+        return {
+            "sweep": " ".join(sweeps_of.get(run, ())),
+            "base_field": network.base,
+            "combination": network.combination,
+            **{f"setting_{key}": spelled(own[key]) if key in own else "" for key in varied},
+        }
+
+    return [of(run) for run in runs] if sweeps else []
+
+
+def spelled(value: Any) -> str:
+    """A value as it stands in names, each in one way only: 1e-05 as 1e-5, [64, 64] as 64x64."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return "x".join(map(spelled, value))
+    if isinstance(value, float):
+        digits, _, exponent = repr(value).partition("e")
+        return f"{digits}e{int(exponent)}" if exponent else digits
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    """The same number in one way only: 30.0 as 30."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _setting(key: str) -> str:
+    """``training.steps`` and ``steps`` are the same: no network has a setting of that name."""
+    return key.removeprefix("training.")
+
+
+def _canonical(values: Mapping[str, Any]) -> Values:
+    plain = {_setting(key): _plain(value) for key, value in values.items()}
+    return tuple(sorted(plain.items(), key=lambda item: (item[0] == SEED, item[0])))
+
+
+def _combinations(
+    sweep: Mapping[str, Any], images: Sequence[str], fixed: Mapping[str, Any]
+) -> Iterator[tuple[str, Network]]:
+    """Pictures and networks: what `fixed` names, times the lists of all else."""
+    fixed = dict(fixed)
+    images = [fixed.pop("image")] if "image" in fixed else images
+    fields = [fixed.pop("field")] if "field" in fixed else sweep["fields"]
+    named = {_setting(key) for key in fixed}
+    lists = {key: values for key, values in sweep["vary"].items() if _setting(key) not in named}
+    for image, field, values in product(images, fields, product(*lists.values())):
+        yield image, Network(field, _canonical(dict(zip(lists, values, strict=True)) | fixed))
+
+
+def _expanded(name: str, sweep: Mapping[str, Any], settings: Mapping[str, Any]) -> Sweep:
+    images = sweep.get("images", list(settings["images"]))
+    found = [
+        (image, network)
+        for image, network in _combinations(sweep, images, {})
+        if not any(_matches(image, network, entry) for entry in sweep["exclude"])
+    ]
+    for entry in sweep["include"]:
+        found += _combinations(sweep, images, entry)
+    networks = {network.name: network for _, network in found}
+    runs = list(dict.fromkeys(Run(image, network.name) for image, network in found))
+    return Sweep(name, networks, runs, sweep["render"], sweep["timelapse"], sweep["batch"])
+
+
+def _matches(image: str, network: Network, entry: Mapping[str, Any]) -> bool:
+    own = {"image": image, "field": network.base, **dict(network.values)}
+    return all(own[_setting(key)] == value for key, value in entry.items())
+
+
+def _mistakes(
+    name: str,
+    sweep: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    name_source: NameSource,
+) -> Iterator[ConfigError]:
+    """Names and values that cannot be, one line each; the lists have their shapes already."""
+    place: Place = ("sweeps", name)
+    known = {"image": list(settings["images"]), "field": trained_fields(settings)}
+
+    def unknown_name(kind: str, value: Any, *steps: str | int) -> Iterator[ConfigError]:
+        if value not in known[kind]:
+            where = name_place((*place, *steps), name_source)
+            expected = f"one of the {kind}s to teach: {', '.join(known[kind])}"
+            yield ConfigError(where, repr(value), expected, did_you_mean(value, known[kind]))
+
+    images = sweep.get("images", known["image"])
+    count = len(images) * len(sweep["fields"]) * math.prod(map(len, sweep["vary"].values()))
+    if count > MOST_RUNS:
+        where = name_place(place, name_source)
+        yield ConfigError(where, f"{count:,} runs", f"at most {MOST_RUNS:,}", "shorten its lists")
+        return
+    for kind in known:
+        for index, value in enumerate(sweep.get(f"{kind}s", ())):
+            yield from unknown_name(kind, value, f"{kind}s", index)
+    bases = [field for field in sweep["fields"] if field in known["field"]]
+    for key, values in sweep["vary"].items():
+        at: Place = (*place, "vary", key)
+        if key != _setting(key) and _setting(key) in sweep["vary"]:
+            where = name_place(at, name_source)
+            yield ConfigError(where, f"the same as {_setting(key)}", "each setting once")
+        for index, value in enumerate(values):
+            yield from _value_mistakes(
+                key, value, bases, (*at, index), settings, schema, name_source
+            )
+    varied = {"image", "field", *map(_setting, sweep["vary"])}
+    for index, entry in enumerate(sweep["exclude"]):
+        for key in entry:
+            if _setting(key) not in varied:
+                where = name_place((*place, "exclude", index, key), name_source)
+                expected = f"one of {', '.join(sorted(varied))}"
+                yield ConfigError(where, "not varied", expected, did_you_mean(key, varied))
+    for index, entry in enumerate(sweep["include"]):
+        for key, value in entry.items():
+            if key in known:
+                yield from unknown_name(key, value, "include", index, key)
+            else:
+                at = (*place, "include", index, key)
+                own = [entry["field"]] if entry.get("field") in known["field"] else bases
+                yield from _value_mistakes(key, value, own, at, settings, schema, name_source)
+
+
+def _value_mistakes(
+    key: str,
+    value: Any,
+    bases: Sequence[str],
+    place: Place,
+    settings: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    name_source: NameSource,
+) -> Iterator[ConfigError]:
+    """A setting that a network does not have, or a value that is not for it; once for all fields.
+
+    `place` ends in the key, or in the key and the number of the value in its list.
+    """
+    training = schema["$defs"]["training"]["properties"]
+    for base in bases:
+        kind = settings["fields"][base]["type"]
+        own = {} if key.startswith("training.") else schema["$defs"][kind]["properties"]
+        rules = {k: rule for k, rule in (training | own).items() if k not in FIXED}
+        if _setting(key) not in rules:
+            named = place[:-1] if isinstance(place[-1], int) else place
+            expected = f"a setting of {base}, which is a {kind} network, or of its training"
+            guess = did_you_mean(_setting(key), rules)
+            remedy = (
+                guess or "remove it, or put the networks that have it into a sweep of their own"
+            )
+            yield ConfigError(name_place(named, name_source), "unknown", expected, remedy)
+            return
+        rule = {"$defs": schema["$defs"], **rules[_setting(key)]}
+        error = next(validator(rule).iter_errors(value), None)
+        if error:
+            yield from in_words(error, schema, name_source, place)
+            return
+
+
+def _refusals(
+    sweep: Sweep, settings: Mapping[str, Any], schema: Mapping[str, Any], name_source: NameSource
+) -> Iterator[ConfigError]:
+    """Combinations that cannot be, though each of their values can; one line for each reason."""
+    place: Place = ("sweeps", sweep.name)
+    where = name_place(place, name_source)
+    if not sweep.runs:
+        yield ConfigError(where, "nothing left", "a combination that no exclude matches")
+    written = settings["sweeps"][sweep.name]
+    images = written.get("images", list(settings["images"]))
+    everything = list(_combinations(written, images, {}))
+    for index, entry in enumerate(written["exclude"]):
+        if not any(_matches(image, network, entry) for image, network in everything):
+            at = name_place((*place, "exclude", index), name_source)
+            yield ConfigError(at, "matches nothing", "values that are in the lists", "remove it")
+    reasons: dict[tuple[str, str], tuple[str, ConfigError]] = {}
+    for name, network in sweep.networks.items():
+        if len(name) > LONGEST_NAME:
+            expected = f"at most {LONGEST_NAME} characters, as it becomes the name of a folder"
+            yield ConfigError(where, f"the name {name}", expected, "vary fewer settings at once")
+            return
+        fields = {name: field_settings(network, settings, schema)}
+        for error in training_disagreements(name, {**settings, "fields": fields}, name_source):
+            key = error.where.rpartition(".")[2]
+            reasons.setdefault((key, error.expected), (name, error))
+    for (key, expected), (name, error) in reasons.items():
+        remedy = "exclude such combinations, or change the lists"
+        yield ConfigError(where, f"{key} of {name}: {error.found}", expected, remedy)

@@ -1,0 +1,38 @@
+"""Settings of a training that others of them limit."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from config.wording import as_written
+from neuralfield.system.errors import ConfigError
+
+_LIMITS = (
+    ("minimum_learning_rate", "learning_rate"),
+    ("segments", "steps"),
+    ("warmup_steps", "steps"),
+    ("time_margin_s", "time_limit_s"),
+)
+"""Settings that may be no larger than another one."""
+
+
+def outside_their_limits(
+    training: Mapping[str, Any], where: Callable[[str, str], str]
+) -> Iterator[ConfigError]:
+    """What is wrong between the settings of a training.
+
+    Parameters
+    ----------
+    training : mapping
+        All its settings.
+    where : callable
+        Given the names of a setting and of that which limits it, says where the first stands.
+    """
+    for key, limit_key in _LIMITS:
+        if training.get(key, 0) > training.get(limit_key, math.inf):
+            expected = f"at most {limit_key}, which is {training[limit_key]:g}"
+            yield ConfigError(where(key, limit_key), as_written(training[key]), expected)
+    key = "minimum_learning_rate"
+    if training["schedule"] == "exponential" and not training[key] > 0:
+        expected = "a number above 0, for schedule: exponential to end at"
+        yield ConfigError(where(key, "schedule"), as_written(training[key]), expected)

@@ -1,0 +1,320 @@
+"""Batches: networks of sweeps that one job teaches, and the ledger of which belongs to which.
+
+A batch's rule owns its networks' files, so that who is in a batch has to stay the same from one
+start to the next, whatever is added to a sweep or taken out of it; otherwise finished networks
+would be made again. It is therefore written down, beside the results that it is about: with them it
+is removed or copied. Jobs on a cluster, which read the Snakefile anew, find the same batches there.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from config.configuration import MAKES_NO_DIFFERENCE, Run
+from config.sweeps import Sweep
+from neuralfield.images.reading import picture_size
+from neuralfield.system.errors import InputError
+from neuralfield.system.files import storage_errors
+
+LEDGER = Path("results/batches.jsonl")
+
+_LARGEST_BYTES = 256 << 20
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+_LINE = {
+    "batch": re.compile(r"(?:[0-9a-f]{10})?"),
+    "image": re.compile(_NAME),
+    "field": re.compile(_NAME + r"(?:\+[A-Za-z0-9_]+=[A-Za-z0-9_.-]+)*"),
+    "digest": re.compile(r"[0-9a-f]{16}"),
+}
+"""Names of files and folders are made of these: nothing else may come out of a ledger."""
+
+VARIED = (
+    *("random_seed", "learning_rate", "minimum_learning_rate"),
+    *("schedule", "warmup_steps", "epoch_offset"),
+)
+"""Settings that may differ within a batch, beside the picture: they change numbers that a step is
+given, and neither the shape of what it computes nor the steps after which something is due."""
+
+ALONE = ""
+"""The place of a network that is trained in a job of its own."""
+
+Entry = tuple[Run, str]
+"""A run, and the digest of the settings that it has."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Networks that one job teaches.
+
+    Attributes
+    ----------
+    name : str
+        Ten hexadecimal digits, which say who was put into it, with which settings.
+    runs : tuple of Run
+        Those of them that are asked for now.
+    images : tuple of str
+        Pictures of all that were ever put into it: the inputs of its job stay the same when some
+        are not asked for any more, and so nothing is made again.
+    """
+
+    name: str
+    runs: tuple[Run, ...]
+    images: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What is written down of batches.
+
+    Attributes
+    ----------
+    lines : tuple of (str, tuple of Entry)
+        Which runs were put into which batch, or left `ALONE`, in order.
+    """
+
+    lines: tuple[tuple[str, tuple[Entry, ...]], ...] = ()
+
+    def __or__(self, batches: Mapping[str, Sequence[Entry]]) -> "Ledger":
+        """As it is with some batches added."""
+        return Ledger((*self.lines, *((name, tuple(runs)) for name, runs in batches.items())))
+
+    @cached_property
+    def place(self) -> dict[Entry, str]:
+        """The batch of each run, or `ALONE`: where it was put last."""
+        return {entry: name for name, entries in self.lines for entry in entries}
+
+    @cached_property
+    def images(self) -> dict[str, tuple[str, ...]]:
+        """Pictures of each batch."""
+        return {name: tuple(dict.fromkeys(run.image for run, _ in e)) for name, e in self.lines}
+
+
+def read_ledger(path: Path = LEDGER) -> Ledger:
+    """What is written down; nothing where there is no file.
+
+    Raises
+    ------
+    InputError
+        It is damaged.
+    """
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        return _read(file)
+    return Ledger()
+
+
+def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) -> None:
+    """Write batches down, unless they stand there.
+
+    Parameters
+    ----------
+    path : Path
+    batches : mapping of str to Entries
+        Where runs were put, by the batch's name.
+    known : Ledger
+        What stood there when they were.
+
+    Raises
+    ------
+    InputError
+        Another process has put one of the runs elsewhere in the meantime; nothing is written.
+    StorageError
+    """
+    if not batches:
+        return
+    with storage_errors(path, "cannot be written"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b") as file:
+            with suppress(OSError):  # a file system without locks: lines are still added whole
+                fcntl.flock(file, fcntl.LOCK_EX)
+            present = _read(file)
+            text = ""
+            for name, entries in batches.items():
+                places = {entry: present.place.get(entry) for entry in entries}
+                if any(places[e] not in (name, known.place.get(e)) for e in entries):
+                    found = "another Snakemake has put the same networks into other batches"
+                    remedy = "run the same command again"
+                    raise InputError(str(path), found, "one at a time", remedy)
+                if set(places.values()) != {name}:
+                    runs = [[run.image, run.field, digest] for run, digest in entries]
+                    text += json.dumps({"batch": name, "runs": runs}) + "\n"
+            file.seek(0)
+            file.truncate(_whole_lines(file.read()))
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def settled(runs: Iterable[Run], fields: Mapping[str, Any], ledger: Ledger) -> list[Batch]:
+    """The batches of runs as they are written down; runs without a place are left out.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        All that are asked for and may be in batches, see `limits_of`.
+    fields : mapping
+        Settings of all networks, by name.
+    ledger : Ledger
+    """
+    members: dict[str, list[Run]] = defaultdict(list)
+    for run in runs if ledger.lines else ():
+        place = ledger.place.get(_entry(run, fields), ALONE)
+        if place != ALONE:
+            members[place].append(run)
+    return [Batch(name, tuple(runs), ledger.images[name]) for name, runs in members.items()]
+
+
+def arrange(
+    limits: Mapping[Run, int],
+    fields: Mapping[str, Any],
+    images: Mapping[str, Any],
+    ledger: Ledger,
+    is_made: Callable[[Run], bool],
+) -> dict[str, list[Entry]]:
+    """Put runs that have no place into new batches.
+
+    A run keeps its place as long as its settings are the same. Two lose it: one that is missing
+    from a batch others of which are made, since only it has to be made again; and one that was
+    alone and is missing.
+
+    Parameters
+    ----------
+    limits : mapping of Run to int
+        How many runs its batch may have at the most.
+    fields, images : mapping
+        Settings of all networks and pictures, by name.
+    ledger : Ledger
+    is_made : callable
+        Whether there is a network of a run.
+
+    Returns
+    -------
+    dict of str to list of Entry
+        What is to be written down.
+    """
+    if not ledger.lines and max(limits.values(), default=1) == 1:
+        return {}
+    entries = {run: _entry(run, fields) for run in limits}
+    were_batched = {run for run, _ in ledger.place}
+    with_results = {ledger.place.get(entry) for run, entry in entries.items() if is_made(run)}
+    placed: dict[str, list[Entry]] = {}
+    homeless: dict[str, list[Run]] = defaultdict(list)
+    for run, entry in entries.items():
+        place = ledger.place.get(entry)
+        if place is None:
+            if limits[run] == 1:
+                continue
+            if is_made(run) and run not in were_batched:
+                placed.setdefault(ALONE, []).append(entry)
+                continue
+        elif is_made(run) or (place != ALONE and place not in with_results):
+            continue
+        homeless[_kind(run, fields, images)].append(run)
+    for runs in homeless.values():
+        while runs:
+            size = limits[runs[0]]
+            together, runs = [entries[run] for run in runs[:size]], runs[size:]
+            name = _digest(together)[:10] if len(together) > 1 else ALONE
+            placed.setdefault(name, []).extend(together)
+    moved = {
+        name: [entry for entry in entries if ledger.place.get(entry) != name]
+        for name, entries in placed.items()
+    }
+    return {name: placed[name] for name, entries in moved.items() if entries}
+
+
+def limits_of(
+    sweeps: Iterable[Sweep], fields: Mapping[str, Any], tiled: Collection[str]
+) -> dict[Run, int]:
+    """How many runs may be together with each of a sweep.
+
+    Pictures in tiles and trainings in segments are large, and stay alone.
+
+    Parameters
+    ----------
+    sweeps : iterable of Sweep
+    fields : mapping
+        Settings of all networks, by name.
+    tiled : collection of str
+        Names of pictures in tiles.
+    """
+    limits: dict[Run, int] = {}
+    for sweep in sweeps:
+        for run in sweep.runs:
+            if run.image not in tiled and fields[run.field]["training"]["segments"] == 1:
+                limits[run] = max(limits.get(run, 1), sweep.batch)
+    return limits
+
+
+def _entry(run: Run, fields: Mapping[str, Any]) -> Entry:
+    return run, _digest(_without(fields[run.field], MAKES_NO_DIFFERENCE))[:16]
+
+
+def _kind(run: Run, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str:
+    """Equal for runs that may be in one batch.
+
+    Of pictures what their settings and files' headers say of the size and the channels they are
+    taught with; with ``mode: auto`` the channels are known when the pixels are read.
+    """
+    image = images[run.image]
+    try:
+        source: Any = picture_size(image["path"])
+    except InputError:
+        source = image["path"]
+    taught = (source, image.get("size"), image["mode"])
+    return _digest((taught, _without(fields[run.field], VARIED)))
+
+
+def _without(settings: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    training = {key: v for key, v in settings["training"].items() if key not in keys}
+    return {**settings, "training": training}
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _read(file: BinaryIO) -> Ledger:
+    file.seek(0)
+    content = file.read(_LARGEST_BYTES + 1)
+    lines = []
+    try:
+        if len(content) > _LARGEST_BYTES:
+            raise ValueError(f"it has more than {_LARGEST_BYTES >> 20} MiB")
+        for line in content[: _whole_lines(content)].splitlines():
+            row = json.loads(line)
+            runs = ((_of_form("image", i), _of_form("field", f), d) for i, f, d in row["runs"])
+            entries = ((Run(image, field), _of_form("digest", d)) for image, field, d in runs)
+            lines.append((_of_form("batch", row["batch"]), tuple(entries)))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        found = f"is damaged ({type(error).__name__}: {error})"
+        remedy = "remove it: networks that are there are kept, or made again from the same settings"
+        raise InputError(str(file.name), found, "a line for each batch", remedy) from error
+    return Ledger(tuple(lines))
+
+
+def _of_form(kind: str, text: Any) -> str:
+    """Check a name that was read.
+
+    Raises
+    ------
+    ValueError
+        It does not have the form of its kind.
+    """
+    if not isinstance(text, str) or not _LINE[kind].fullmatch(text):
+        raise ValueError(f"{json.dumps(text)[:80]} is not the {kind} of a batch's line")
+    return text
+
+
+def _whole_lines(content: bytes) -> int:
+    """Bytes up to the last line's end: a killed process may have left a part of a line."""
+    return content.rfind(b"\n") + 1

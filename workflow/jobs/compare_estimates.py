@@ -1,0 +1,95 @@
+"""What jobs have used, beside what they had asked for.
+
+    python workflow/jobs/compare_estimates.py [logs]
+
+Prints a line for each rule, from the benchmarks that the workflow leaves beside its logs, and ends
+with 1 if a job has used more than it had asked for. Memory is that of the rule's script alone: on a
+cluster two Snakemakes stand beside it, about 100 MB each.
+"""
+
+import argparse
+import ast
+import csv
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+_BATCH = re.compile("train_batch_[0-9a-f]+")
+"""Every batch has a rule of its own."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job that has ended.
+
+    Attributes
+    ----------
+    rule : str
+    asked_mb, used_mb : float
+        Memory: all that it could have, and the most that it had at a time; in 10^6 and in 2^20
+        bytes, as Snakemake has them.
+    asked_s, used_s : float
+    """
+
+    rule: str
+    asked_mb: float
+    used_mb: float
+    asked_s: float
+    used_s: float
+
+    @property
+    def is_within(self) -> bool:
+        """Whether it used no more than it had asked for."""
+        return self.used_mb * 2**20 <= self.asked_mb * 1e6 and self.used_s <= self.asked_s
+
+
+def read_jobs(folder: Path) -> Iterator[Job]:
+    """The jobs whose benchmarks are in a folder; not those without what they had asked for."""
+    csv.field_size_limit(sys.maxsize)
+    for path in sorted(folder.rglob("*.benchmark.tsv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t"):
+                if row.get("resources") and row["max_rss"] != "NA":
+                    asked = ast.literal_eval(row["resources"])
+                    yield Job(
+                        _BATCH.sub("train_batch", row["rule_name"]),
+                        asked["mem_mb"],
+                        float(row["max_rss"]),
+                        60 * asked["runtime"],
+                        float(row["s"]),
+                    )
+
+
+def table(jobs: Iterable[Job]) -> str:
+    """A line for each rule: of its jobs, the one that came nearest to what it had asked for."""
+    lines = [f"{'rule':16}{'jobs':>5}{'MB asked':>10}{'used':>8}{'min asked':>11}{'used':>8}"]
+    for rule, group in groupby(sorted(jobs, key=lambda job: job.rule), lambda job: job.rule):
+        of_rule = list(group)
+        memory = max(of_rule, key=lambda job: job.used_mb / job.asked_mb)
+        time = max(of_rule, key=lambda job: job.used_s / job.asked_s)
+        mark = "" if all(job.is_within for job in of_rule) else "  more than asked for"
+        lines.append(
+            f"{rule:16}{len(of_rule):5}{memory.asked_mb:10.0f}{memory.used_mb * 2**20 / 1e6:8.0f}"
+            f"{time.asked_s / 60:11.0f}{time.used_s / 60:8.1f}{mark}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Print the table; 1 if a job has used more than it had asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("logs", nargs="?", type=Path, default=Path("logs"), help="default: logs")
+    folder = parser.parse_args().logs
+    jobs = list(read_jobs(folder))
+    if not jobs:
+        print(f"{folder}: no benchmarks that say what jobs had asked for; run the workflow first")
+        return 1
+    print(table(jobs))
+    return 0 if all(job.is_within for job in jobs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
