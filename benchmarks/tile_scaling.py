@@ -3,7 +3,7 @@
     python benchmarks/tile_scaling.py --megapixels 1 10 100
 
 makes each picture and teaches it in a folder of its own, and prints the table of
-docs/large_pictures.md.
+docs/large_images.md.
 """
 
 import argparse

@@ -14,7 +14,7 @@ NAMES = (
     "docs/fields.md",
     "docs/gpu.md",
     "docs/kernels.md",
-    "docs/large_pictures.md",
+    "docs/large_images.md",
     "docs/presets.md",
     "docs/promises.md",
     "docs/sweeps.md",

@@ -256,8 +256,8 @@ def test_no_job_holds_a_large_picture(tmp_path):
 
 
 def test_the_page_s_settings_are_valid(tmp_path, monkeypatch):
-    """What docs/large_pictures.md tells to write."""
-    page = (ROOT / "docs/large_pictures.md").read_text()
+    """What docs/large_images.md tells to write."""
+    page = (ROOT / "docs/large_images.md").read_text()
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (1200, 900)).save("survey.tif")
     written = yaml.safe_load(page.split("```yaml")[1].split("```")[0])
