@@ -7,6 +7,7 @@ from workspace import ROOT
 
 NAMES = (
     "CONTRIBUTING.md",
+    "docs/architecture.md",
     "docs/classifier.md",
     "docs/cluster.md",
     "docs/cpu.md",
