@@ -51,9 +51,9 @@ def test_the_page_has_what_was_measured(taught):
     assert (found["pictures"], found["held_out_pictures"], found["classes"]) == (60, 30, 2)
     assert sum(map(sum, found["confusion"])) == 30
     words = re.sub(r"\s+", " ", page)
-    assert "Of 30 pictures that it had never seen" in words
+    assert "Of 30 held-out images" in words
     assert f"<strong>{100 * found['held_out_accuracy']:.1f}%</strong> are right" in words
-    assert f"<strong>{found['held_out_wrong'] or 'none'}</strong> wrong" in words
+    assert f"<strong>{found['held_out_wrong'] or 'none'}</strong> wrongly" in words
     assert "Bars that &lt;b&gt;lie&lt;/b&gt; &amp; stand" in page
     assert page.count("<svg") == 3
     assert "http://" not in page.replace("http://www.w3.org/", ""), "needs no network"

@@ -150,7 +150,7 @@ def test_a_page_of_many_kinds_of_networks(results):
     own_size = add_image(results, "small", larger=False, channels=4)
     add_field(results, "small", "mlp", own_size, larger=False, film=".gif", psnr_db=200.0)
     text, page = write(results, {"fields": {"siren": {"type": "siren"}}})
-    assert "2 pictures, drawn by 3 networks" in page.text
+    assert "2 images, rendered by 3 networks" in page.text
     assert "28.9\xa0dB" in text
     assert "6.4\xa0dB better than the best plain enlargement" in re.sub(r"\s*\n\s*", " ", text)
     assert "52% smaller" in text
@@ -196,8 +196,8 @@ def test_a_divergence_is_told(results):
     rollback = facts | {"learning_rate_factor": 0.1}
     add_field(results, "cub", "wild", picture, rollback=rollback)
     text = write(results)[1].text
-    assert "It diverged: the loss is nan at step 1,234. It went back to step 1,100" in text
-    assert "on with 0.1 times the learning rate" in text
+    assert "It diverged: the loss is nan at step 1,234. It returned to step 1,100" in text
+    assert "continued with 0.1 times the learning rate" in text
 
 
 def test_what_strangers_files_say_is_escaped(results):

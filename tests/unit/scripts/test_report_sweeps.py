@@ -62,7 +62,7 @@ def test_a_lead_is_put_beside_what_a_seed_changes(sweep, tmp_path):
     assert (section.wins, section.complete) == (1, True)
     text, page = page_of(made, tmp_path)
     assert "It is 0.50 dB above the second" in text
-    assert "moves a result by 1.12 dB (standard deviation), which is no less." in text
+    assert "changes a result by 1.12 dB (standard deviation), which is no less." in text
     assert "± 0.71" in page.text
 
 
@@ -70,7 +70,7 @@ def test_one_seed_is_said_to_prove_little(sweep, tmp_path):
     made = sweep(("a", 4, 0, 20), ("a", 8, 0, 21))
     assert gathered(made).seed_sd_db is None
     text, _ = page_of(made, tmp_path)
-    assert "There is one random seed for each network and picture" in text
+    assert "There is one random seed for each network and image" in text
     assert "±" not in text
 
 
@@ -82,7 +82,7 @@ def test_a_shared_rank_and_missing_runs_are_said(sweep, tmp_path):
     assert (section.lead_db, section.complete) == (None, False)
     text, page = page_of(made, tmp_path)
     assert "width 4 and width 8 share the first rank." in page.text
-    assert "Not every network was taught every picture equally often" in text
+    assert "Not every network has equally many runs on every image" in text
 
 
 def test_the_best_redraw_stands_beside_the_source_and_lanczos(sweep):
