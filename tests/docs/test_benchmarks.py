@@ -1,4 +1,4 @@
-"""The benchmark runs on a machine without a card; what it says there is not of speed."""
+"""The benchmarks run on a machine without a GPU, where their times mean nothing."""
 
 import json
 import subprocess

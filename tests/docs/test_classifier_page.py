@@ -1,4 +1,4 @@
-"""docs/classifier.md: its keys are those of the schema, and the network is what it shows."""
+"""docs/classifier.md has the keys of the schema and the code of the network."""
 
 import ast
 import inspect
@@ -16,7 +16,7 @@ SCHEMA = yaml.safe_load((ROOT / "workflow/config/config.schema.yaml").read_text(
 
 
 def rows(heading: str) -> dict[str, str]:
-    """Defaults by key, as a table of the page says them."""
+    """The defaults in a table of the page, by key."""
     table = PAGE.split(f"| {heading} |")[1].split("\n\n")[0]
     found = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) ?\|$", table, re.MULTILINE)
     return {key: default.strip().strip("`") for key, default in found}

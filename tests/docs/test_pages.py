@@ -1,4 +1,4 @@
-"""Pages beside the README: what they lead to and what they name is there."""
+"""Pages beside the README: the files that they link to and name exist."""
 
 import re
 
@@ -31,7 +31,7 @@ GPU_PAGES = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("gpu", "
 
 
 def anchor(heading: str) -> str:
-    """What a link to a heading ends in."""
+    """The fragment of a link to a heading."""
     return "#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 

@@ -23,7 +23,7 @@ def test_each_test_is_where_the_page_says(file: str, function: str):
     assert not function or re.search(rf"^def {function}\(", source, re.MULTILINE)
 
 
-def test_the_page_tells_how_each_entry_of_the_manifest_was_made():
+def test_the_page_says_how_each_entry_of_the_manifest_was_made():
     named = set(re.findall(r"`(\w+\.json)` \|", PAGE))
     assert named == {path.name for path in (ROOT / "verification/manifest").glob("*.json")}
 

@@ -1,4 +1,4 @@
-"""docs/tables.md: its example is run as written, and its keys are those of the schema."""
+"""docs/tables.md: its example runs as written, and its keys are those of the schema."""
 
 import math
 import os
@@ -20,7 +20,7 @@ def blocks(language: str, text: str = EXAMPLE) -> list[str]:
 
 
 def rows(heading: str) -> dict[str, str]:
-    """Defaults by key, as a table of the page says them."""
+    """The defaults in a table of the page, by key."""
     table = PAGE.split(f"| {heading} |")[1].split("\n\n")[0]
     found = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) ?\|$", table, re.MULTILINE)
     return {key: default.strip().strip("`") for key, default in found}
