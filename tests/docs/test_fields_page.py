@@ -1,4 +1,4 @@
-"""docs/fields.md, the schema and the networks agree on every key."""
+"""docs/fields.md, the schema and the networks say the same of every key."""
 
 import dataclasses
 import re
@@ -15,7 +15,7 @@ SECTIONS = dict(re.findall(r"^## (\w[\w ]*)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILI
 
 
 def rows(section: str) -> dict[str, str]:
-    """The defaults in the page's table, by key."""
+    """Defaults by key, as the page says them."""
     found = re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\| `?([^|`]*)`? \|", section, re.MULTILINE)
     return dict(found)
 

@@ -1,4 +1,4 @@
-"""docs/upscaler.md, the schema and the settings agree on every key."""
+"""docs/upscaler.md, the schema and the settings say the same of every key."""
 
 import dataclasses
 import json
