@@ -1,5 +1,5 @@
 // From the last layer's number z to a value, from values to the loss, and both slopes.
-// Twins: fields/network.py (Output), losses.py.
+// Twins: fields/coordinate_network.py (Output), losses.py.
 //
 // Constants: OUTPUT_SIGMOID (0, 1), STEEPNESS, LOSS (0 mse, 1 binary cross-entropy, 2 huber),
 // HUBER_DELTA.
