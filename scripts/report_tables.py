@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from neuralfield.system.files import write_atomically
-from neuralfield.system.json_files import read_json
+from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
 from reporting.colours import PAGE

@@ -15,8 +15,8 @@ from tqdm import tqdm
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.heat import guard_card
+from neuralfield.system.interruption import leaving_time_s
 from neuralfield.system.kept import FOLDER_NAME, has_kept_results
-from neuralfield.system.time_limit import leaving_time_s
 from neuralfield.tasks.task import Measure, Task
 from neuralfield.training.fit import (
     Publish,

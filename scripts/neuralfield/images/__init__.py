@@ -10,7 +10,6 @@ from neuralfield.images.facts import (
     write_facts,
 )
 from neuralfield.images.image import Picture, convert_values
-from neuralfield.images.overview import Overview
 from neuralfield.images.pixel_file import read_window, write_pixel_file
 from neuralfield.images.pixel_table import (
     PixelTable,
@@ -19,7 +18,7 @@ from neuralfield.images.pixel_table import (
     write_pixel_csv,
 )
 from neuralfield.images.reading import read_picture
-from neuralfield.images.resizing import resize_picture
+from neuralfield.images.resizing import Overview, resize_picture
 from neuralfield.images.writing import PngBandWriter, write_picture
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A picture in memory, and the arithmetic between its modes."""
+"""An image in memory, and the arithmetic between its modes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -184,3 +184,12 @@ def row_bands(array: np.ndarray) -> Iterator[slice]:
     """Bands of rows of a bounded size, so that a large picture is never all floats at once."""
     rows = max(1, BAND_VALUES // max(1, array[:1].size))
     return (slice(start, start + rows) for start in range(0, len(array), rows))
+
+
+@dataclass(frozen=True)
+class PictureShape:
+    """Sides of the training picture in pixels, and values for each pixel (1 to 4)."""
+
+    width: int
+    height: int
+    channels: int

@@ -1,8 +1,21 @@
-"""The errors a user can meet.
+"""The errors that a user can meet, and the exit codes of a job.
 
 Every message has the same four parts, so that it can be acted on without reading any code:
 where it happened, what was found, what was expected, and what to do. It is one line whatever it
 quotes: a file's content may be anything.
+
+=====  ==================================================================================
+code   meaning
+=====  ==================================================================================
+0      done: all outputs are written
+1      failed: a line says where, what was found, what was expected and what to do
+75     nothing is wrong: asked to stop, or out of time; the state is saved, and the same
+       command, Snakemake's ``retries`` or a cluster's requeue goes on from there
+       (EX_TEMPFAIL of sysexits.h)
+130    Ctrl-C in a job that has no state to save
+=====  ==================================================================================
+
+The code of a process that is killed outright (SIGKILL, a power cut) is the operating system's.
 """
 
 _LONGEST_QUOTE = 600
@@ -69,3 +82,8 @@ def _on_one_line(part: object) -> str:
         half = _LONGEST_QUOTE // 2
         text = f"{text[:half]} ... {text[-half:]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+EXIT_CODE_FAILED = 1
+EXIT_CODE_TRY_AGAIN = 75
+EXIT_CODE_CTRL_C = 130

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from finite_differences import numerical_gradient
 
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn.dropout import TrainingCall
 from neuralfield.nn.losses import softmax_cross_entropy
 from neuralfield.nn.optimizers import make_optimizer

@@ -19,8 +19,7 @@ from neuralfield.images.metrics import psnr_db
 from neuralfield.rendering.render import render
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import available_cores, select_device
-from neuralfield.system.errors import ResourceError
-from neuralfield.system.exit_codes import EXIT_CODE_TRY_AGAIN
+from neuralfield.system.errors import EXIT_CODE_TRY_AGAIN, ResourceError
 from neuralfield.tasks.image.image_model import load_model
 from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.training_settings import PictureTraining

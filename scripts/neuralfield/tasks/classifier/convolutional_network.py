@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.dropout import Dropout
 from neuralfield.nn.layers import he_weights, make_conv2d, make_linear, plain_weights
