@@ -22,7 +22,9 @@ from neuralfield.images import (
 from neuralfield.system.checkpoint import load_snapshot, snapshot_path
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
 from neuralfield.tasks.image.image_model import Model, load_model
-from neuralfield.training.fit import Run, fit, publish_segment
+from neuralfield.training.fit import fit
+from neuralfield.training.loop import Execution
+from neuralfield.training.results import publish_segment
 from neuralfield.training.state import StateFolder
 from timelapse import main as film
 
@@ -176,7 +178,7 @@ def damage_in_a_segment(folder: Path, name: str, trained: Path) -> Iterator[byte
 def test_a_segments_folder_is_named(trained, tmp_path, name):
     task = small_task()
     first = tmp_path / "first"
-    run = partial(Run, CPU, say=lambda line: None)
+    run = partial(Execution, CPU, say=lambda line: None)
     publish: Callable = partial(publish_segment, segment_folder=first)
     fit(task, run(tmp_path / "state_1"), publish, until_step=3)
     publish = partial(publish_segment, segment_folder=tmp_path / "second")
