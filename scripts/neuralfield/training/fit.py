@@ -148,7 +148,7 @@ def _resume(active: ActiveTraining) -> None:
     """Go on from the latest state, the earlier segment, or a fresh network."""
     training, trainer, folder = active.training, active.trainer, active.folder
     last_step, earlier_segment = training.last_step, training.earlier_segment
-    taken_snapshots = folder.whole_snapshots(trainer.read_snapshot)
+    taken_snapshots = folder.whole_snapshots(trainer.snapshot_reader())
 
     def usable(step: int) -> bool:
         missing = [s for s in trainer.snapshot_steps if s <= step and s not in taken_snapshots]
@@ -176,7 +176,7 @@ def _resume(active: ActiveTraining) -> None:
         earlier_segment / "snapshots",
         folder.snapshots,
         trainer.taken_snapshot_steps,
-        trainer.read_snapshot,
+        trainer.snapshot_reader(),
     )
 
 

@@ -124,7 +124,7 @@ def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> N
     target.mkdir(parents=True, exist_ok=True)
     for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
         path.unlink(missing_ok=True)
-    copy_snapshots(folder.snapshots, target, steps, trainer.read_snapshot)
+    copy_snapshots(folder.snapshots, target, steps, trainer.snapshot_reader())
 
 
 def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:

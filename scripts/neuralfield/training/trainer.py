@@ -18,6 +18,7 @@ from neuralfield.system.device import Device, to_host
 from neuralfield.system.errors import DivergenceError
 from neuralfield.tasks.task import Task
 from neuralfield.tasks.training_settings import log_spaced_steps
+from neuralfield.training.state import SnapshotReader
 from neuralfield.version import ENGINE_VERSION
 
 _HISTORY_ROWS = 200
@@ -292,15 +293,9 @@ class Trainer:
         """Write the present network; `changes` replace entries of its record."""
         self.task.save_network(path, self.network, self._network_record() | changes)
 
-    def read_snapshot(self, path: Path, step: int) -> object:
-        """Read this training's snapshot of a step.
-
-        Raises
-        ------
-        CheckpointError
-            The file is missing, damaged, or of another training or step.
-        """
-        return self.task.load_snapshot(path, step, self._network_record())
+    def snapshot_reader(self) -> SnapshotReader:
+        """Return what reads this training's snapshots and refuses those of others."""
+        return partial(self.task.load_snapshot, record=self._network_record())
 
     def _network_record(self) -> dict[str, Any]:
         """How the network was made, for its file."""
