@@ -109,50 +109,50 @@ class Network(Generic[AnyLayer]):
         return self
 
 
-Stage = Linear | Conv2d | Dropout | Callable[[Tensor], Tensor]
-"""A layer, or a function of the layer's output such as `neuralfield.nn.ops.relu`."""
+Operation = Linear | Conv2d | Dropout | Callable[[Tensor], Tensor]
+"""A layer, or a function of a layer's output such as `neuralfield.nn.ops.relu`."""
 
 
 class Sequential(Network[Linear | Conv2d]):
-    """One stage after another.
+    """A sequence of operations.
 
     Parameters
     ----------
-    stages : sequence of Stage
+    operations : sequence of Operation
 
     Examples
     --------
     >>> network = Sequential([convolution, ops.relu, ops.flatten, Dropout(0.5), linear])
-    >>> logits = network(pictures)  # nothing is dropped
-    >>> logits = network(pictures, TrainingCall(random_seed, step, samples))
+    >>> logits = network(images)  # nothing is dropped
+    >>> logits = network(images, TrainingCall(random_seed, step, samples))
     """
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        super().__init__([stage for stage in stages if isinstance(stage, Linear | Conv2d)])
-        self.stages = list(stages)
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        super().__init__([layer for layer in operations if isinstance(layer, Linear | Conv2d)])
+        self.operations = list(operations)
 
     def __call__(self, inputs: Array, training: TrainingCall | None = None) -> Tensor:
-        """The last stage's values.
+        """Apply all operations.
 
         Parameters
         ----------
         inputs : array, shape (n, ...)
             Of the network's dtype and device.
         training : TrainingCall, optional
-            In training: what dropout's draws depend on. Without it nothing is dropped.
+            The counters of dropout's random numbers; without it nothing is dropped.
 
         Returns
         -------
         Tensor, shape (n, ...)
         """
         x, dropouts = Tensor(inputs), 0
-        for stage in self.stages:
-            if isinstance(stage, Dropout):
+        for operation in self.operations:
+            if isinstance(operation, Dropout):
                 if training is not None:
-                    x = dropout(x, stage.rate, training, dropouts)
+                    x = dropout(x, operation.rate, training, dropouts)
                 dropouts += 1
             else:
-                x = stage(x)
+                x = operation(x)
         return x
 
 
