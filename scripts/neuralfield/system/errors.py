@@ -19,7 +19,7 @@ The code of a process that is killed outright (SIGKILL, a power cut) is the oper
 """
 
 _LONGEST_QUOTE = 600
-"""Characters of a part of a message; what is longer loses its middle."""
+"""Characters of a part of a message; a longer part loses its middle."""
 
 
 class NeuralfieldError(Exception):
@@ -28,11 +28,11 @@ class NeuralfieldError(Exception):
     Parameters
     ----------
     where : str
-        The file, the config key or the step the message is about.
+        The file, the config key or the step that the message is about.
     found : object
-        What was there.
+        The wrong value or state.
     expected : str
-        What would have been right.
+        The right one.
     remedy : str, optional
         What to do about it.
 
@@ -56,7 +56,7 @@ class ConfigError(NeuralfieldError):
 
 
 class InputError(NeuralfieldError):
-    """A picture, a table of samples or a weights file cannot be used."""
+    """An image, a table of samples or another input file cannot be used."""
 
 
 class ResourceError(NeuralfieldError):
@@ -76,7 +76,7 @@ class StorageError(NeuralfieldError):
 
 
 def _on_one_line(part: object) -> str:
-    """Text without line ends or other control characters, which could also drive a terminal."""
+    """Return text without line ends and other control characters, which a terminal would obey."""
     text = str(part)
     if len(text) > _LONGEST_QUOTE:
         half = _LONGEST_QUOTE // 2

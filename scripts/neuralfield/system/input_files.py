@@ -28,7 +28,7 @@ from neuralfield.system.provenance import remedy_for
 FETCH_AGAIN = "copy or download it again"
 
 MOST_COLUMNS = 10_000
-"""Columns of a CSV: pandas takes minutes for ten times as many, in a file of some hundred KB."""
+"""Most columns of a CSV; pandas takes minutes for ten times as many."""
 
 _LONGEST_LINE = 1 << 20
 _BLANK = ([], [""])
@@ -59,10 +59,9 @@ def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
 
 
 class _BoundedFile(io.BufferedReader):
-    """A file of which no more is asked than it holds.
+    """A file whose reads are limited to its size.
 
-    Decoders ask for as many bytes as the file says that a part of it has, and Python takes memory
-    for all of them first.
+    Decoders request as many bytes as a file's header claims, and Python allocates them all first.
     """
 
     def __init__(self, path: str) -> None:
@@ -77,22 +76,22 @@ class _BoundedFile(io.BufferedReader):
 def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list[str]:
     """Read the names in the first line of a CSV.
 
-    What pandas needs in time and memory beyond the size of a file follows the number of values in
-    its first two lines, so both are checked here, before pandas sees the file.
+    The time and memory that pandas needs beyond the size of a file depend on the first two lines,
+    so both are checked here, before pandas reads the file.
 
     Parameters
     ----------
     where : str
         The file's name, for messages.
     file : file
-        Read from its beginning.
+        It is read from its beginning.
     expected, remedy : str
-        For messages: what the file should be, and what to do about one that is not.
+        The right content and what to do about a wrong one, for messages.
 
     Returns
     -------
     list of str
-        Without spaces around them; a name may be there more than once.
+        Names without spaces around them; a name may occur more than once.
 
     Raises
     ------
@@ -125,25 +124,27 @@ def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list
 
 
 def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: Any) -> Any:
-    """Read a CSV; a cell that is not of its `dtype` is left to the caller.
+    """Read a CSV.
 
     Parameters
     ----------
     where, file, expected, remedy
         See `column_names`.
     **options
-        Options of `pandas.read_csv`. With `names`, the names in the file are left unread.
+        Options of `pandas.read_csv`. With `names`, the names in the file are ignored.
 
     Returns
     -------
     pandas.DataFrame
-        Or what else `pandas.read_csv` gives with these options.
+        Or another result of `pandas.read_csv` with these options.
 
     Raises
     ------
     InputError
-        It is no table: not text, or with lines of different lengths. Two columns have one name,
-        and there are no `names`. Its first lines are too long, see `column_names`.
+        The file is not text, its lines have different lengths, two columns have one name (without
+        `names`), or its first lines are too long, see `column_names`.
+    ValueError, OverflowError
+        A cell is not of its `dtype`.
     """
     import pandas as pd
 
@@ -152,7 +153,7 @@ def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: 
         again = [name for name, times in Counter(names).items() if times > 1]
         if again:
             found = f"has several columns of the name {again[0]}"
-            raise InputError(where, found, "a name for each column of its own", remedy)
+            raise InputError(where, found, "a different name for each column", remedy)
         options["names"] = names
     file.seek(0)
     options |= {"index_col": False, "skipinitialspace": True, "encoding": "utf-8-sig"}
@@ -179,7 +180,7 @@ def read_own_csv(path: Path, expected: str, remedy: str, **options: Any) -> "pd.
 def read_csv_in_parts(
     where: str, file: BinaryIO, expected: str, remedy: str, *, rows: int, **options: Any
 ) -> Iterator["pd.DataFrame"]:
-    """As `read_csv`, but some rows after the others; memory follows their number."""
+    """Read a CSV as `read_csv` does, in parts of so many rows."""
     parts = read_csv(where, file, expected, remedy, chunksize=rows, **options)
     while True:
         with _table_errors(where, expected, remedy):
@@ -191,6 +192,7 @@ def read_csv_in_parts(
 
 @contextmanager
 def _table_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
+    """Turn errors of the CSV parsers into an `InputError`."""
     import pandas as pd
 
     try:
@@ -209,16 +211,16 @@ def _table_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
 def wrong_cell(
     where: str, name: str, wrong: np.ndarray, cells: np.ndarray, expected: str, first_line: int = 2
 ) -> InputError:
-    """The error that names the first wrong cell of a column.
+    """Make the error that names the first wrong cell of a column.
 
     Parameters
     ----------
     where, name : str
         The file and the column.
     wrong : ndarray of bool, shape (n,)
-        At least one of them is.
+        At least one is True.
     cells : ndarray, shape (n,)
-        What stands there.
+        Content of the cells.
     expected : str
     first_line : int
         Line of the first cell; the names are in line 1.
@@ -236,15 +238,15 @@ _LARGEST_BYTES = 16 << 20
 def read_json(
     path: Path, keys: Iterable[str] = (), own: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Read a JSON file that holds an object.
+    """Read a JSON file that a rule has written and that holds an object.
 
     Parameters
     ----------
     path : Path
     keys : iterable of str
-        What has to be in it.
+        Keys that it must have.
     own : mapping, optional
-        Values that it has to have to belong where it lies: ``{"image": "cub"}``.
+        Values that it must have to belong to its folder: ``{"image": "cub"}``.
 
     Raises
     ------
@@ -254,11 +256,10 @@ def read_json(
     expected = "a JSON file written by neuralfield"
     try:
         content = json.loads(read_whole(path, _LARGEST_BYTES))
-    except OSError as error:
-        found = f"cannot be read ({error.strerror})"
-        raise InputError(str(path), found, expected, remedy_for(path)) from error
-    except (ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
+        if isinstance(error, OSError):
+            found = f"cannot be read ({error.strerror})"
         raise InputError(str(path), found, expected, remedy_for(path)) from error
     needed = [*keys, *(own or ())]
     missing = [key for key in needed if not isinstance(content, dict) or key not in content]

@@ -15,14 +15,14 @@ class Interrupted(Exception):
 
 
 class StopSignals:
-    """Within this context SIGTERM, SIGINT and SIGUSR1 set a flag and do nothing else.
+    """A context in which SIGTERM, SIGINT and SIGUSR1 set a flag and do nothing else.
 
-    Handlers that raise could strike in the middle of an update or a write.
+    A handler that raises could interrupt an update or a write.
 
     Parameters
     ----------
     leave_at_s : float, optional
-        The moment from which on the time limit asks to stop too, as `time.monotonic` has it.
+        Time of `time.monotonic` from which on the time limit asks to stop, too.
     """
 
     _WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
@@ -34,18 +34,13 @@ class StopSignals:
 
     @property
     def received(self) -> str:
-        """What asks to stop: the name of a signal, "time limit", or an empty string."""
+        """The reason to stop: the name of a signal, "time limit", or an empty string."""
         if self._received:
             return self._received.name
         return "time limit" if time.monotonic() >= self.leave_at_s else ""
 
     def raise_if_received(self, saved: str) -> None:
-        """Leave, saying what has been saved.
-
-        Raises
-        ------
-        Interrupted
-        """
+        """Raise `Interrupted` if there is a reason to stop; `saved` is a part of its message."""
         if reason := self.received:
             raise Interrupted(f"{reason}: {saved}; the same command goes on from there")
 
@@ -70,36 +65,36 @@ class StopSignals:
 
 SLURM_JOB = "SLURM_JOB_ID"
 SLURM_END = "SLURM_JOB_END_TIME"
-"""What newer SLURMs call the moment at which they end the job, in seconds of the Unix epoch."""
+"""Variable of newer SLURMs with the time at which the job ends, in seconds of the Unix epoch."""
 
 _LONGEST_MARGIN = 0.5
-"""Of the time there is: however short a limit, some work is done before it."""
+"""Longest margin as a share of the time left, so that some work is done before any limit."""
 
 _SQUEUE_PATIENCE_S = 20
 _TIME_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
-"""As squeue writes it: minutes and seconds, before them hours, before them days."""
+"""The format of squeue: [[days-]hours:]minutes:seconds."""
 
 
 def leaving_time_s(
     limit_s: float | None, margin_s: float, environment: Mapping[str, str], *, started_s: float
 ) -> float:
-    """The moment to leave at: some time before the job's own limit or the cluster's, the earlier.
+    """Return the time to leave at: a margin before the job's or the cluster's limit.
 
     Parameters
     ----------
     limit_s : float, optional
         Seconds that the job may take.
     margin_s : float
-        How long before a limit it is to leave; at most half of the time up to there.
+        Seconds to leave before a limit; at most half of the time up to it is taken.
     environment : mapping
-        ``os.environ``: it tells whether this is a SLURM job, which then is asked when it ends.
+        ``os.environ``; in a SLURM job, SLURM is asked for the job's end.
     started_s : float
-        When the job began, as `time.monotonic` has it.
+        Time of `time.monotonic` at which the job began.
 
     Returns
     -------
     float
-        As `time.monotonic` has it; infinity where there is no limit.
+        Time of `time.monotonic`; infinity where there is no limit.
     """
     now_s = time.monotonic()
     limits = [(now_s, slurm_time_left_s(environment))]
@@ -112,10 +107,10 @@ def leaving_time_s(
 
 
 def slurm_time_left_s(environment: Mapping[str, str]) -> float:
-    """Seconds until SLURM ends this job; infinity where it is none, or SLURM does not say.
+    """Return the seconds until SLURM ends this job; infinity where it is no job of SLURM's.
 
-    SLURM is asked, because few of its versions say so in the environment, and what starts a job's
-    steps may not pass it on.
+    Where the environment does not have the end (few versions of SLURM set it, and a job step may
+    not inherit it), ``squeue`` is called; infinity, too, where that fails.
     """
     if environment.get(SLURM_END, "").isdecimal():
         return int(environment[SLURM_END]) - time.time()
