@@ -13,24 +13,22 @@ from neuralfield.system.errors import ConfigError
 
 
 class Trainable(Protocol):
-    """A layer, as far as its arrays go."""
+    """A layer with trained tensors, by name."""
 
     @property
-    def parameters(self) -> Mapping[str, Tensor]:
-        """What is trained, by name."""
-        ...
+    def parameters(self) -> Mapping[str, Tensor]: ...
 
 
 AnyLayer = TypeVar("AnyLayer", bound=Trainable)
 
 
 class Network(Generic[AnyLayer]):
-    """Layers whose parameters have names that are unique and stable.
+    """Layers whose parameters have unique and stable names.
 
     Parameters
     ----------
     layers : sequence of Trainable
-        Those with something to train, from the first to the last.
+        The layers with parameters, from the first to the last.
     """
 
     def __init__(self, layers: Sequence[AnyLayer]) -> None:
@@ -38,7 +36,7 @@ class Network(Generic[AnyLayer]):
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """What is trained, under names that are unique and stable."""
+        """The trained tensors: ``layers.{index}.{name}``."""
         return {
             f"layers.{index}.{name}": tensor
             for index, layer in enumerate(self.layers)
@@ -58,7 +56,7 @@ class Network(Generic[AnyLayer]):
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """What is drawn once and not trained, but is lost with the network."""
+        """Arrays that are sampled once and not trained, but saved with the network."""
         return {}
 
     @property
@@ -68,11 +66,17 @@ class Network(Generic[AnyLayer]):
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers are trained."""
+        """Count of trained numbers."""
         return sum(tensor.data.size for tensor in self.parameters.values())
 
     def load(self, arrays: dict[str, np.ndarray], source: str) -> None:
-        """Put saved arrays in place of the present ones.
+        """Replace the values of all arrays by saved ones.
+
+        Parameters
+        ----------
+        arrays : dict of name to ndarray
+        source : str
+            Origin of the arrays, for the message.
 
         Raises
         ------
@@ -90,20 +94,14 @@ class Network(Generic[AnyLayer]):
             present[name][...] = namespace_of(present[name]).asarray(array)
 
     def with_weights(self, arrays: dict[str, np.ndarray], device: Device, dtype: str) -> Self:
-        """This network with a model's arrays, to be used on a device and not trained; in place.
-
-        Raises
-        ------
-        ConfigError
-            A name or a shape is not this network's.
-        """
+        """Load a model's arrays for inference on a device, in place; see `load`."""
         self.load(arrays, "model")
         for tensor in self.parameters.values():
             tensor.differentiable = False
         return self.to(device, dtype)
 
     def to(self, device: Device, dtype: str) -> Self:
-        """This network on a device, in a precision; in place."""
+        """Move the network to a device and a precision, in place."""
         for tensor in self.parameters.values():
             tensor.data = device.asarray(tensor.data, dtype=dtype)
         return self
@@ -157,23 +155,18 @@ class Sequential(Network[Linear | Conv2d]):
 
 
 _BYTES_PER_WEIGHT = 16
-"""In float64, and once more while it is made."""
+"""A weight in float64, and its copy while the network is made."""
 
-_NOT_WORTH_A_LOOK_BYTES = 1 << 28
+_ALWAYS_FREE_BYTES = 1 << 28
 
 Shapes = Sequence[tuple[int, int]]
-"""Of each matrix of a network."""
+"""Shapes of the matrices of a network."""
 
 
 def require_memory_for(shapes: Shapes, where: str) -> None:
-    """Check that a network fits into memory, before any of it is made.
-
-    Raises
-    ------
-    ResourceError
-    """
+    """Check that a network fits into memory, before it is made; raises `ResourceError`."""
     weights = sum(into * out for into, out in shapes)
-    if (needed_bytes := _BYTES_PER_WEIGHT * weights) > _NOT_WORTH_A_LOOK_BYTES:
+    if (needed_bytes := _BYTES_PER_WEIGHT * weights) > _ALWAYS_FREE_BYTES:
         require_memory(needed_bytes, HOST, where, "make the network smaller")
 
 
@@ -183,7 +176,7 @@ def require_numbers(arrays: Mapping[str, np.ndarray]) -> None:
     Raises
     ------
     ValueError
-        They are not numbers of 32 or 64 bits, or not finite in 32 bits.
+        An array is neither float32 nor float64, or has a number that is not finite in float32.
     """
     for name, array in arrays.items():
         if array.dtype not in (np.float32, np.float64):
@@ -194,22 +187,22 @@ def require_numbers(arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def require_enough(arrays: Mapping[str, np.ndarray], shapes: Shapes, claimed: object) -> None:
-    """Check that a file has the weights of the network that it claims to hold.
+    """Check that a file has as many weights as the network of its settings.
 
-    A few words can claim a network larger than any memory, so this comes before it is built.
+    Settings can describe a network larger than any memory, so this comes before it is built.
 
     Parameters
     ----------
     arrays : mapping of name to array
     shapes : sequence of (int, int)
-        What the network needs; none: it cannot be told.
+        Shapes of the network's matrices; empty where they are unknown, which is an error, too.
     claimed : object
         The network's settings, for the message.
 
     Raises
     ------
     ValueError
-        There are too few.
+        There are too few weights.
     """
     values = sum(array.size for array in arrays.values())
     needed = sum(into * out for into, out in shapes)
