@@ -1,4 +1,4 @@
-"""Pictures: reading and writing files, resizing, and the table of pixels that training reads."""
+"""Images: reading and writing files, resizing, and the table of pixels that training reads."""
 
 from neuralfield.images.bands import Header, choose_mode, read_header, read_picture_bands
 from neuralfield.images.facts import (
@@ -12,8 +12,6 @@ from neuralfield.images.facts import (
 from neuralfield.images.image import Picture, convert_values
 from neuralfield.images.pixel_file import read_window, write_pixel_file
 from neuralfield.images.pixel_table import (
-    PixelTable,
-    picture_from_table,
     read_pixel_csv,
     write_pixel_csv,
 )
@@ -25,12 +23,10 @@ __all__ = [
     "Header",
     "Overview",
     "Picture",
-    "PixelTable",
     "PngBandWriter",
     "choose_mode",
     "convert_values",
     "picture_digest",
-    "picture_from_table",
     "read_facts",
     "read_header",
     "read_made_picture",

@@ -10,10 +10,10 @@ import numpy as np
 from neuralfield.system.errors import InputError
 
 IDENTICAL_DB = 200.0
-"""Stands for the infinite PSNR of identical pictures where a finite number is needed, as in JSON.
+"""The PSNR of identical images where a finite number is needed, as in JSON.
 
 Float32 values in [0, 1] that differ anywhere stay below it in practice: a single last-bit
-difference in a picture of 250,000 pixels is 198 dB.
+difference in an image of 250,000 pixels is 198 dB.
 """
 
 WINDOW_TAPS = 11
@@ -32,7 +32,7 @@ def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
     Returns
     -------
     float
-        ``-10 log10(mean squared error)`` in decibels; infinite for identical pictures.
+        ``-10 log10(mean squared error)`` in decibels; infinite for identical images.
 
     Raises
     ------
@@ -50,12 +50,12 @@ def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def ssim(image: np.ndarray, reference: np.ndarray) -> float:
-    """Structural similarity, averaged over the picture and its channels.
+    """Structural similarity, averaged over the image and its channels.
 
     Gaussian window of 11 x 11 taps with sigma 1.5, K1 = 0.01, K2 = 0.03, population covariance,
-    over the positions where the whole window lies inside the picture. A side shorter than the
+    over the positions where the whole window lies inside the image. A side shorter than the
     window gets the largest odd number of taps that fits, with the same sigma and a sum of one,
-    so that every picture has a value; those values are not comparable with full windows.
+    so that every image has a value; those values are not comparable with full windows.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def ssim(image: np.ndarray, reference: np.ndarray) -> float:
     Returns
     -------
     float
-        1 for identical pictures.
+        1 for identical images.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def ssim(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def wrong_pixels(image: np.ndarray, reference: np.ndarray, threshold: float = 0.5) -> int:
-    """Count the pixels of a black-and-white picture that came out in the other colour.
+    """Count the pixels of a black-and-white image that have the other colour in the reference.
 
     Parameters
     ----------
@@ -103,16 +103,15 @@ def wrong_pixels(image: np.ndarray, reference: np.ndarray, threshold: float = 0.
 
 
 def as_seen(values: np.ndarray) -> np.ndarray:
-    """Give the values that two pictures should be compared by.
+    """Return the values by which an image is compared: its colour is multiplied by its alpha.
 
-    Colour under full transparency cannot be seen, and editors leave anything there. So the colour
-    of a picture of four channels is multiplied by its alpha, which then counts as the fourth
-    channel; other pictures are returned as they are.
+    Colour under full transparency is invisible, and editors leave any value there. Images without
+    alpha are returned as they are.
 
     Parameters
     ----------
     values : ndarray of float, shape (h, w, c)
-        Values in [0, 1]; the alpha is not yet multiplied in.
+        Values in [0, 1]; the colour is not yet multiplied by alpha.
 
     Returns
     -------
@@ -132,9 +131,9 @@ def _checked(image: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.n
     image, reference = np.asarray(image, np.float64), np.asarray(reference, np.float64)
     if image.shape != reference.shape or image.ndim not in (2, 3) or image.size == 0:
         raise InputError(
-            "comparison of two pictures",
+            "comparison of two images",
             f"shapes {image.shape} and {reference.shape}",
-            "two pictures of equal height, width and channels, with at least one pixel",
+            "two images of equal height, width and channels, with at least one pixel",
         )
     if image.ndim == 2:
         image, reference = image[..., None], reference[..., None]
@@ -154,7 +153,7 @@ def _ssim_of_plane(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _blurred(plane: np.ndarray) -> np.ndarray:
-    """Weigh the neighbours along each axis, keeping only positions with all of them."""
+    """Blur along both axes, at the positions where the whole window is inside."""
     for _ in range(2):
         weights = _window(plane.shape[0])
         kept = plane.shape[0] - len(weights) + 1
@@ -173,12 +172,12 @@ def _window(side: int) -> np.ndarray:
 
 
 class RunningMetrics:
-    """PSNR, SSIM and wrong pixels of two pictures that come from top to bottom.
+    """PSNR, SSIM and wrong pixels of two images that come in bands from top to bottom.
 
     Attributes
     ----------
     wrong_pixels : int
-        See `metrics.wrong_pixels`.
+        See the function `wrong_pixels`.
     """
 
     def __init__(self) -> None:
@@ -189,14 +188,14 @@ class RunningMetrics:
         self._above: tuple[np.ndarray, np.ndarray] | None = None
 
     def add(self, image: np.ndarray, reference: np.ndarray, at_seams: np.ndarray) -> None:
-        """Take the next rows.
+        """Add the next rows.
 
         Parameters
         ----------
         image, reference : ndarray of float32, shape (rows, width, channels)
             Values in [0, 1].
         at_seams : ndarray of bool, shape (rows, width)
-            Which pixels lie at a seam.
+            Whether a pixel lies at a seam between tiles.
         """
         squares = np.square(image - reference, dtype=np.float64).sum(axis=2)
         self._error += float(squares.sum())
@@ -207,24 +206,24 @@ class RunningMetrics:
         self._add_similarity(image, reference)
 
     def psnr_db(self) -> float:
-        """See `metrics.psnr_db`; `metrics.IDENTICAL_DB` for identical pictures."""
+        """Return the PSNR; `IDENTICAL_DB` for identical images."""
         return _psnr_db(self._error, self._count)
 
     def seam_psnr_db(self) -> float | None:
-        """The same of the pixels at seams; None where there are none."""
+        """Return the PSNR of the pixels at seams; None where there are none."""
         if not self._count_at_seams:
             return None
         return _psnr_db(self._error_at_seams, self._count_at_seams)
 
     def ssim(self) -> float:
-        """See `metrics.ssim`."""
+        """Return the SSIM."""
         if self._positions:
             return self._similarity / self._positions
         assert self._above is not None
-        return ssim(*self._above)  # fewer rows than a window has
+        return ssim(*self._above)  # the image has fewer rows than a window
 
     def _add_similarity(self, image: np.ndarray, reference: np.ndarray) -> None:
-        """Every position of the window whose last row is new; the rows above are kept for it."""
+        """Add the positions of the window whose last row is new, and keep rows for later ones."""
         if self._above is not None:
             image = np.concatenate([self._above[0], image])
             reference = np.concatenate([self._above[1], reference])

@@ -152,12 +152,12 @@ def test_a_table_is_named(tmp_path, mode):
     for content in damages(tables[0], others, 150, seed=6):
         path.write_bytes(content)
         try:
-            table = read_pixel_csv(path)
-            require_picture(path, picture_digest(table.values), facts)
+            values = read_pixel_csv(path)
+            require_picture(path, picture_digest(values), facts)
         except NeuralfieldError as error:
             assert str(error).startswith(str(path)) and "\n" not in str(error)
         else:
-            np.testing.assert_array_equal(table.values, pictures[0].values())
+            np.testing.assert_array_equal(values, pictures[0].values())
 
 
 def test_a_table_of_a_users_own_has_no_record_and_is_taken(tmp_path):
