@@ -53,13 +53,7 @@ class Header:
 
 
 def read_header(path: str | os.PathLike) -> Header:
-    """Read the sides of an image from its file's first bytes.
-
-    Raises
-    ------
-    InputError
-        The file is missing, not an image, or of a kind that cannot be read in bands.
-    """
+    """Read the sides of an image from its file's first bytes; raises `InputError`."""
     image = _opened(path)
     fields = image.get_fields()
     orientation = _orientation(image)
@@ -129,22 +123,7 @@ def choose_mode(path: str | os.PathLike) -> str:
 def read_picture_bands(
     path: str | os.PathLike, mode: str, threshold: float = 0.5, report: Report = log.info
 ) -> Iterator[Picture]:
-    """Read the bands of `read_bands` as images of one mode.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-    mode : {"bilevel", "grey", "rgb", "rgba"}
-    threshold : float
-        For ``bilevel``: a luma of at least this is white.
-    report : callable
-        See `read_picture`.
-
-    Raises
-    ------
-    InputError
-        See `read_bands`.
-    """
+    """Read the bands of `read_bands` as images of one mode; see there and `read_picture`."""
     _require_whole(path)
     for band in read_bands(path, report):
         own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[band.shape[2]]

@@ -50,18 +50,10 @@ class Conversion:
     space: str
 
     def __call__(self, levels: np.ndarray) -> np.ndarray:
-        """Convert levels.
+        """Convert levels of uint8 or uint16, shape (height, width, 1, 3 or 4), in the same type.
 
-        Parameters
-        ----------
-        levels : ndarray of uint8 or uint16, shape (height, width, channels)
-            1, 3 or 4 channels, where the fourth is alpha, which is kept; for CMYK 4 of ink, where
-            255 is full. Grey may have three equal channels.
-
-        Returns
-        -------
-        ndarray
-            With the same type and shape; three channels for CMYK.
+        Alpha, as the fourth channel, is kept. CMYK has 4 channels of ink, where 255 is full, and
+        becomes three channels. Grey may have three equal channels.
         """
         if self.profile is None:
             return _cmyk_by_rule(levels) if self.space == "CMYK" else levels
@@ -88,13 +80,7 @@ class Conversion:
 def conversion_of(content: bytes | None, space: str, report: Report) -> Conversion:
     """Choose the conversion of a file's colours to sRGB, and report it where it changes any.
 
-    Parameters
-    ----------
-    content : bytes or None
-        The embedded profile; a damaged one, or one of another space, is ignored, as in browsers.
-    space : {"RGB", "GRAY", "CMYK"}
-        Colour space of the file's levels.
-    report : callable
+    A damaged embedded profile (`content`), or one of another space, is ignored, as in browsers.
     """
     profile = _usable(content, space, report)
     if profile is None:

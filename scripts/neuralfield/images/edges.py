@@ -78,18 +78,9 @@ class EdgeFilter:
         return float(np.abs(np.diff(self.gaussian, prepend=0, append=0)).max())
 
     def bands(self, rows: GreyRows, height: int, width: int) -> Iterator[np.ndarray]:
-        """Compute the values of an image in bands of rows, from top to bottom.
+        """Yield float32 values of an image from top to bottom, in bands of shape (rows, width).
 
-        Parameters
-        ----------
-        rows : callable
-            Called for a band's rows and those that its kernels reach.
-        height, width : int
-            Sides of the image, in px.
-
-        Yields
-        ------
-        ndarray of float32, shape (any, width)
+        `rows` is called for a band's rows and those that its kernels reach; sides are in px.
         """
         count = max(1, BAND_VALUES // width)
         for top in range(0, height, count):

@@ -41,13 +41,7 @@ def write_facts(
 ) -> None:
     """Write the facts about an image before and after resizing.
 
-    Parameters
-    ----------
-    path : Path
-    source, resized : Picture
-    of_line_art : bool, optional
-        Whether it is line art; by default decided by `is_line_art`. A tile takes the value of its
-        whole image.
+    `of_line_art` is decided by `is_line_art` by default; a tile takes the value of its whole image.
     """
     kind = is_line_art(resized) if of_line_art is None else of_line_art
     seen = {"is_line_art": kind, "digest": picture_digest(resized.values())}
@@ -97,7 +91,7 @@ def require_picture(
     facts: dict[str, dict[str, Any]],
     facts_path: Path | None = None,
 ) -> None:
-    """Refuse values of another image than that of the facts.
+    """Refuse values of another image than that of the facts; raises `InputError`.
 
     Parameters
     ----------
@@ -109,11 +103,6 @@ def require_picture(
         See `read_facts`; without a digest, any values are accepted.
     facts_path : Path, optional
         The file of the facts: the error names it if another file beside it has the same `digest`.
-
-    Raises
-    ------
-    InputError
-        The digests differ.
     """
     noted = facts["resized"].get("digest")
     if digest is not None and noted is not None and digest != noted:
@@ -124,13 +113,7 @@ def require_picture(
 
 
 def read_made_picture(path: Path, mode: str = "auto") -> Picture:
-    """Read an image file of any size that the workflow made.
-
-    Raises
-    ------
-    InputError
-        The file is missing or damaged; the remedy is to make it again.
-    """
+    """Read an image file of any size that the workflow made; raises `InputError`."""
     with made_by_the_workflow(path):
         return read_picture(path, mode=mode, max_megapixels=math.inf)
 

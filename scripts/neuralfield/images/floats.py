@@ -21,23 +21,15 @@ _EXPECTED = "linear light as finite numbers, 0 being black and 1 white"
 def decoded_floats(
     where: str, file: BinaryIO, require_size: Callable[[int], None], report: Report
 ) -> np.ndarray | None:
-    """Read a TIFF of floating-point values as sRGB; values outside [0, 1] are clipped.
+    """Read a TIFF of floating-point values as sRGB; None for other files.
 
-    Parameters
-    ----------
-    where : str
-        Path of the file.
-    file : file
-        The open file.
-    require_size : callable
-        Called with the number of pixels; raises if there are more than allowed.
-    report : callable
-        Called with a line for the user.
+    Values outside [0, 1] are clipped, and `report` is called with a line about it. `require_size`
+    is called with the number of pixels, and raises if there are more than allowed.
 
     Returns
     -------
     ndarray of uint16, shape (height, width, 1, 3 or 4), or None
-        Upright; None: the file is of another kind.
+        Upright pixels.
 
     Raises
     ------

@@ -60,13 +60,7 @@ class Profile:
 
 
 def read_profile(content: bytes) -> Profile:
-    """Read a profile.
-
-    Raises
-    ------
-    ValueError
-        It is damaged.
-    """
+    """Read a profile; raises ValueError where it is damaged."""
     if len(content) < 132 or content[36:40] != b"acsp":
         raise ValueError("not an ICC profile")
     space, connection = content[16:20].decode("latin-1").strip(), content[20:24]

@@ -86,17 +86,8 @@ def ssim(image: np.ndarray, reference: np.ndarray) -> float:
 def wrong_pixels(image: np.ndarray, reference: np.ndarray, threshold: float = 0.5) -> int:
     """Count the pixels of a black-and-white image that have the other colour in the reference.
 
-    Parameters
-    ----------
-    image, reference : ndarray of float, shape (h, w, c) or (h, w)
-        Values in [0, 1].
-    threshold : float
-        Values at or above it are white. A pixel of several channels is wrong if any of them is.
-
-    Raises
-    ------
-    InputError
-        The shapes differ, or there are no pixels.
+    Values of at least `threshold` are white. A pixel of several channels is wrong if any of them
+    is. Raises `InputError` where the shapes differ, or there are no pixels.
     """
     image, reference = _checked(image, reference)
     return int(np.count_nonzero(((image >= threshold) != (reference >= threshold)).any(axis=2)))
@@ -105,17 +96,8 @@ def wrong_pixels(image: np.ndarray, reference: np.ndarray, threshold: float = 0.
 def as_seen(values: np.ndarray) -> np.ndarray:
     """Return the values by which an image is compared: its colour is multiplied by its alpha.
 
-    Colour under full transparency is invisible, and editors leave any value there. Images without
-    alpha are returned as they are.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (h, w, c)
-        Values in [0, 1]; the colour is not yet multiplied by alpha.
-
-    Returns
-    -------
-    ndarray of float, shape (h, w, c)
+    Colour under full transparency is invisible, and editors leave any value there. From float of
+    shape (h, w, c), not multiplied yet, to the same shape; without alpha nothing changes.
     """
     if values.shape[2] != 4:
         return values
@@ -172,13 +154,7 @@ def _window(side: int) -> np.ndarray:
 
 
 class RunningMetrics:
-    """PSNR, SSIM and wrong pixels of two images that come in bands from top to bottom.
-
-    Attributes
-    ----------
-    wrong_pixels : int
-        See the function `wrong_pixels`.
-    """
+    """PSNR, SSIM and wrong pixels of two images that come in bands from top to bottom."""
 
     def __init__(self) -> None:
         self.wrong_pixels = 0
@@ -188,14 +164,9 @@ class RunningMetrics:
         self._above: tuple[np.ndarray, np.ndarray] | None = None
 
     def add(self, image: np.ndarray, reference: np.ndarray, at_seams: np.ndarray) -> None:
-        """Add the next rows.
+        """Add the next rows; `at_seams` says of each pixel whether it lies at a seam between tiles.
 
-        Parameters
-        ----------
-        image, reference : ndarray of float32, shape (rows, width, channels)
-            Values in [0, 1].
-        at_seams : ndarray of bool, shape (rows, width)
-            Whether a pixel lies at a seam between tiles.
+        Images are float32 in [0, 1] of shape (rows, width, channels).
         """
         squares = np.square(image - reference, dtype=np.float64).sum(axis=2)
         self._error += float(squares.sum())

@@ -14,22 +14,10 @@ from neuralfield.system.provenance import remedy_for
 def write_pixel_file(
     path: str | os.PathLike, width: int, height: int, bands: Iterable[Picture]
 ) -> int:
-    """Write an image that comes in bands, from top to bottom.
+    """Write an image that comes in bands from top to bottom, all of one mode and depth.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        An array of uint8 or uint16, shape (height, width, channels), in NumPy's format; replaced in
-        one step, once it is complete.
-    width, height : int
-        In px.
-    bands : iterable of Picture
-        Bands of one mode and depth.
-
-    Returns
-    -------
-    {1, 8, 16}
-        Bits of each channel.
+    The file is an array of uint8 or uint16 of shape (height, width, channels) in NumPy's format; it
+    is replaced in one step, once it is complete. Returns the bits of each channel: 1, 8 or 16.
 
     Raises
     ------
@@ -63,13 +51,7 @@ def read_window(
 ) -> Picture:
     """Read a window of an image that `write_pixel_file` wrote, and no other rows.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-    mode, bit_depth
-        See `Picture`.
-    left, top, right, bottom : int
-        Edges in px; `right` and `bottom` are the first pixels beyond.
+    Edges are in px; `right` and `bottom` are the first pixels beyond.
 
     Raises
     ------

@@ -116,20 +116,10 @@ def resize_channel(
     filter: str,
     window: tuple[float, float, float, float] | None = None,
 ) -> np.ndarray:
-    """Resize one channel, or a part of it.
+    """Resize one float32 channel, shape (height, width), or a part of it; not clipped.
 
-    Parameters
-    ----------
-    channel : ndarray of float32, shape (height, width)
-    size_px : (width, height)
-    filter : {"box", "lanczos", "bicubic"}
-    window : (left, top, right, bottom), optional
-        Edges of the part in px, also fractions. Filters use pixels beyond them, too.
-
-    Returns
-    -------
-    ndarray of float32, shape (height, width) of `size_px`
-        Not clipped.
+    The `window` has left, top, right and bottom in px, also fractions; filters use pixels beyond
+    it, too. For the filters see `resize_picture`.
     """
     if filter == "box":
         left, top, right, bottom = window or (0, 0, channel.shape[1], channel.shape[0])

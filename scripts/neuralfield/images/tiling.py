@@ -11,15 +11,7 @@ from neuralfield.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class Tile:
-    """A rectangle of an image, in px from its top left.
-
-    Attributes
-    ----------
-    row, column : int
-        Place of the tile among all tiles.
-    left, top, right, bottom : int
-        Edges; `right` and `bottom` are the first pixels beyond.
-    """
+    """A rectangle of an image, in px from its top left; `right` and `bottom` lie beyond it."""
 
     row: int
     column: int

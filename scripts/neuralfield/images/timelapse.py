@@ -88,18 +88,10 @@ def to_frame(values: np.ndarray) -> np.ndarray:
 
 
 def label_frame(frame: np.ndarray, text: str) -> np.ndarray:
-    """Write a small label into the lower left corner.
+    """Write a small label of one line into the lower left corner of a copy of a frame.
 
-    Parameters
-    ----------
-    frame : ndarray of uint8, shape (h, w, 3)
-    text : str
-        One line; its letters shrink, down to nine pixels, until it fits the width.
-
-    Returns
-    -------
-    ndarray of uint8, shape (h, w, 3)
-        A new frame.
+    Frames are uint8 of shape (h, w, 3). The letters shrink, down to nine pixels, until the text
+    fits the width.
     """
     height, width = frame.shape[:2]
     image = Image.fromarray(frame)

@@ -34,13 +34,7 @@ class TrainingCall:
 
 @dataclass(frozen=True)
 class Dropout:
-    """A place where a network drops values in training; see `dropout`.
-
-    Attributes
-    ----------
-    rate : float
-        Share of the values that are dropped, in [0, 1).
-    """
+    """A place where a network drops values in training; see `dropout` for the rate."""
 
     rate: float
 

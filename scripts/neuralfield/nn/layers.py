@@ -120,13 +120,9 @@ class Nonlinearity(Protocol):
 
 @dataclass(frozen=True)
 class Activation:
-    """A function applied to every element.
+    """A function applied to every element: "tanh", "relu", "sigmoid" or "sine".
 
-    Attributes
-    ----------
-    name : {"tanh", "relu", "sigmoid", "sine"}
-    frequency : float
-        Factor on the layer's output, omega_0 of a sine; 1 for other activations.
+    `frequency` is the factor on the layer's output, omega_0 of a sine; 1 for other activations.
     """
 
     name: str

@@ -23,13 +23,7 @@ AnyLayer = TypeVar("AnyLayer", bound=Trainable)
 
 
 class Network(Generic[AnyLayer]):
-    """Layers whose parameters have unique and stable names.
-
-    Parameters
-    ----------
-    layers : sequence of Trainable
-        The layers with parameters, from the first to the last.
-    """
+    """Layers with parameters, from the first to the last; names of parameters are stable."""
 
     def __init__(self, layers: Sequence[AnyLayer]) -> None:
         self.layers = list(layers)
@@ -70,13 +64,7 @@ class Network(Generic[AnyLayer]):
         return sum(tensor.data.size for tensor in self.parameters.values())
 
     def load(self, arrays: dict[str, np.ndarray], source: str) -> None:
-        """Replace the values of all arrays by saved ones.
-
-        Parameters
-        ----------
-        arrays : dict of name to ndarray
-        source : str
-            Origin of the arrays, for the message.
+        """Replace all arrays by saved ones from `source`.
 
         Raises
         ------
@@ -171,13 +159,7 @@ def require_memory_for(shapes: Shapes, where: str) -> None:
 
 
 def require_numbers(arrays: Mapping[str, np.ndarray]) -> None:
-    """Check that the arrays of a file can be weights.
-
-    Raises
-    ------
-    ValueError
-        An array is neither float32 nor float64, or has a number that is not finite in float32.
-    """
+    """Check that arrays of a file are floats of 32 or 64 bits, finite in 32; raises ValueError."""
     for name, array in arrays.items():
         if array.dtype not in (np.float32, np.float64):
             raise ValueError(f"{name} of type {array.dtype}")
@@ -187,22 +169,11 @@ def require_numbers(arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def require_enough(arrays: Mapping[str, np.ndarray], shapes: Shapes, claimed: object) -> None:
-    """Check that a file has as many weights as the network of its settings.
+    """Check that a file has as many weights as the network of its settings; raises ValueError.
 
     Settings can describe a network larger than any memory, so this comes before it is built.
-
-    Parameters
-    ----------
-    arrays : mapping of name to array
-    shapes : sequence of (int, int)
-        Shapes of the network's matrices; empty where they are unknown, which is an error, too.
-    claimed : object
-        The network's settings, for the message.
-
-    Raises
-    ------
-    ValueError
-        There are too few weights.
+    `shapes` is empty where they are unknown, which is an error, too; `claimed` is the settings, for
+    the message.
     """
     values = sum(array.size for array in arrays.values())
     needed = sum(into * out for into, out in shapes)

@@ -153,11 +153,7 @@ def orthogonalised(matrix: Array) -> Array:
 class ClippedGradients:
     """An optimizer with gradients clipped by their norm (Pascanu et al. 2013).
 
-    Parameters
-    ----------
-    optimizer : Optimizer
-    limit : float
-        Largest norm of all gradients together; larger ones are all scaled by one factor.
+    `limit` is the largest norm of all gradients together; larger ones are all scaled by one factor.
     """
 
     def __init__(self, optimizer: Optimizer, limit: float) -> None:

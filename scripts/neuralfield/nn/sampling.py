@@ -166,13 +166,15 @@ class Footprint:
     def spread(self, xp: ModuleType, centres: Array, pixels: Array, step: int) -> Array:
         """Return the points of the given pixels in a step.
 
+        A pixel's points do not depend on its batch.
+
         Parameters
         ----------
         xp : module
         centres : array, shape (n, 2)
             Pixel centres, in coordinates.
         pixels : array of int64, shape (n,)
-            Indices of the pixels: a pixel's points do not depend on its batch.
+            Indices of the pixels.
         step : int
 
         Returns

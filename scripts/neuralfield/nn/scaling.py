@@ -13,12 +13,7 @@ _AS_GOOD_AS_EQUAL = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """(value - centre) / spread, for each column.
-
-    Attributes
-    ----------
-    centre, spread : ndarray of float64, shape (columns,)
-    """
+    """(value - centre) / spread, for each column; both are float64 of shape (columns,)."""
 
     centre: np.ndarray
     spread: np.ndarray
@@ -39,10 +34,8 @@ class Scaling:
     def from_description(cls, found: Any, columns: int) -> "Scaling":
         """Make a scaling from untrusted content of the form of `described`.
 
-        Raises
-        ------
-        ValueError, KeyError, TypeError
-            It is not two lists of so many finite numbers, with spreads above 0.
+        Raises ValueError, KeyError or TypeError unless it is two lists of so many finite numbers,
+        with spreads above 0.
         """
         centre, spread = (np.array(found[key], dtype=np.float64) for key in ("centre", "spread"))
         for name, values in (("centre", centre), ("spread", spread)):

@@ -26,17 +26,8 @@ def window_places(
 ) -> tuple[int, int]:
     """Count the places of a window along the height and the width of an image.
 
-    Parameters
-    ----------
-    sides : (height, width)
-        Sides of the image without padding, in pixels.
-    window, stride, padding, dilation : (along the height, along the width)
-    where : str
-        Name of the operation or setting, for the message.
-
-    Returns
-    -------
-    (int, int)
+    All pairs are (along the height, along the width), and `sides` are those of the image without
+    padding. `where` names the operation or setting in the message.
 
     Raises
     ------

@@ -7,8 +7,7 @@ name only when it is whole, and carries a checksum of its content.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -40,20 +39,7 @@ _SNAPSHOT_NAME = re.compile(r"step_(\d{8})\.(?:safetensors|json)")
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
-    """Write arrays and plain metadata as safetensors; the same content gives the same bytes.
-
-    Parameters
-    ----------
-    path : Path
-    arrays : mapping of name to array
-    metadata : mapping
-        Values that JSON can hold.
-
-    Raises
-    ------
-    StorageError
-        The file cannot be written.
-    """
+    """Write arrays and JSON metadata as safetensors; the same content gives the same bytes."""
     ordered = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
     plain = dict(metadata) | {"checksum": _checksum(ordered, metadata)}
     header = {_METADATA_KEY: json.dumps(plain, sort_keys=True)}
@@ -61,12 +47,7 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
 
 
 def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `save_arrays` wrote.
-
-    Returns
-    -------
-    arrays : dict of name to array
-    metadata : dict
+    """Read the arrays and the metadata that `save_arrays` wrote.
 
     Raises
     ------
@@ -101,42 +82,13 @@ class _UnknownFormat(ValueError):
 
 
 def require_format(found: Any, known: int) -> None:
-    """Check, within `load_described`, that a file has a known format.
-
-    Raises
-    ------
-    ValueError
-        Another format; `load_described` turns it into a `CheckpointError`.
-    """
+    """Check a file's format within `load_described`, which turns the ValueError into its own."""
     if found != known:
         raise _UnknownFormat(f"format {found!r}", f"format {known}")
 
 
-@contextmanager
-def _distrusting(path: Path | str, what: str) -> Iterator[None]:
-    """Turn errors about a file's description into a `CheckpointError` that names the file."""
-    expected = f"{what} written by neuralfield"
-    try:
-        yield
-    except _UnknownFormat as error:
-        found, known = error.args
-        raise CheckpointError(str(path), found, known, "update neuralfield") from error
-    except NeuralfieldError as error:
-        expected = f"{what} of a kind known here"
-        raise CheckpointError(str(path), str(error), expected, remedy_for(path)) from error
-    except (KeyError, TypeError, ValueError) as error:
-        found = f"not {what} ({type(error).__name__}: {error})"
-        raise CheckpointError(str(path), found, expected, remedy_for(path)) from error
-
-
 def record_of(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a file's record of how its network was made.
-
-    Raises
-    ------
-    KeyError, TypeError
-        There is none.
-    """
+    """Return a file's record of how its network was made; raises KeyError or TypeError."""
     record = description["record"]
     if not isinstance(record, dict):
         raise TypeError(f"a record that is a {type(record).__name__}")
@@ -167,14 +119,8 @@ def load_described(
 ) -> AnySaved:
     """Read a network from a file of unknown origin.
 
-    Parameters
-    ----------
-    path : Path or str
-    what : str
-        The expected content, for messages: "a model".
-    describe : callable
-        Makes the network from the file's arrays and description, and raises an error where they
-        are not valid.
+    `what` names the expected content in messages: "a model". `describe` makes the network from the
+    file's arrays and description, and raises an error where they are not valid.
 
     Raises
     ------
@@ -182,8 +128,18 @@ def load_described(
         The file is missing, damaged, of an unknown format, or something else.
     """
     arrays, description = load_arrays(Path(path))
-    with _distrusting(path, what):
+    try:
         return describe(arrays, description)
+    except _UnknownFormat as error:
+        found, known = error.args
+        raise CheckpointError(str(path), found, known, "update neuralfield") from error
+    except NeuralfieldError as error:
+        expected = f"{what} of a kind known here"
+        raise CheckpointError(str(path), str(error), expected, remedy_for(path)) from error
+    except (KeyError, TypeError, ValueError) as error:
+        found = f"not {what} ({type(error).__name__}: {error})"
+        expected = f"{what} written by neuralfield"
+        raise CheckpointError(str(path), found, expected, remedy_for(path)) from error
 
 
 def load_snapshot(
@@ -191,19 +147,8 @@ def load_snapshot(
 ) -> AnySaved:
     """Read the snapshot of a training after a given step.
 
-    Parameters
-    ----------
-    path : Path
-    step : int
-    of : Saved
-        Any network of the same training; its weights are not used.
-    load : callable
-        Reads a network of this kind.
-
-    Raises
-    ------
-    CheckpointError
-        `load` raises it, or the snapshot is of another step or training.
+    `of` is any network of the same training, whose weights are not used; `load` reads a network of
+    its kind. Raises `CheckpointError`, also for a snapshot of another step or training.
     """
     snapshot = load(path)
     found_step = snapshot.metadata.get("step")

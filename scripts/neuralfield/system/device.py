@@ -142,20 +142,7 @@ def available_memory_bytes(device: Device) -> int:
 
 
 def require_memory(needed_bytes: int, device: Device, where: str, remedy: str) -> None:
-    """Refuse work that needs more memory than the device has free.
-
-    Parameters
-    ----------
-    needed_bytes : int
-    device : Device
-    where, remedy : str
-        For the message.
-
-    Raises
-    ------
-    ResourceError
-        `needed_bytes` is more than the free memory.
-    """
+    """Refuse work that needs more than the device's free memory; raises `ResourceError`."""
     free_bytes = available_memory_bytes(device)
     if needed_bytes > free_bytes:
         raise ResourceError(
@@ -167,12 +154,7 @@ def require_memory(needed_bytes: int, device: Device, where: str, remedy: str) -
 
 
 def require_cores(threads: int, where: str = "training.threads") -> None:
-    """Refuse more threads than this process has cores.
-
-    Raises
-    ------
-    ResourceError
-    """
+    """Refuse more threads than this process has cores; raises `ResourceError`."""
     cores = available_cores()
     if not 1 <= threads <= cores:
         raise ResourceError(

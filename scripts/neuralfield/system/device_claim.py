@@ -87,19 +87,9 @@ def claim_card(
 
 
 def visible_cards(environment: Mapping[str, str]) -> list[str] | None:
-    """Name the GPUs that ``CUDA_VISIBLE_DEVICES`` allows; without it, all of the machine.
+    """Name the GPUs that ``CUDA_VISIBLE_DEVICES`` allows; without it, all; None if NVML fails.
 
     Numbers become unique names, which are the same for every process, however many GPUs it sees.
-
-    Parameters
-    ----------
-    environment : mapping of str to str
-        ``os.environ``.
-
-    Returns
-    -------
-    list of str, or None
-        None where NVML does not answer.
     """
     all_cards = _cards_of_machine()
     if all_cards is None:

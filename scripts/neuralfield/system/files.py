@@ -47,16 +47,8 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 
     When the block ends without an error, the file is synced and takes its final name in one step:
     a crash at any moment leaves the old file or the new one. When the block raises, the temporary
-    file is removed. Temporary files of killed processes are removed first.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The final name; its folder is made if it is missing.
-
-    Yields
-    ------
-    Path
+    file is removed. Temporary files of killed processes are removed first, and a missing folder is
+    made.
 
     Raises
     ------
@@ -119,16 +111,7 @@ def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
 def storage_errors(path: str | os.PathLike | None = None, what: str = "failed") -> Iterator[None]:
     """Turn failures of disks and file systems into a `StorageError` that says what to do.
 
-    Parameters
-    ----------
-    path : str or os.PathLike, optional
-        The file for the message; by default the one that the error names.
-    what : str
-        The failure in words, for the message.
-
-    Raises
-    ------
-    StorageError
+    It names `path`, or by default the file that the error names; `what` is the failure in words.
     """
     try:
         yield

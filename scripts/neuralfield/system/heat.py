@@ -28,17 +28,9 @@ class Sensor(Protocol):
 
 
 class CardSensor:
-    """The temperature sensor of an NVIDIA GPU.
+    """The temperature sensor of an NVIDIA GPU: of several the one that CuPy works on.
 
-    Parameters
-    ----------
-    device : Device
-        The GPU; of several the one that CuPy works on, whatever CUDA_VISIBLE_DEVICES hides.
-
-    Raises
-    ------
-    SensorError
-        No package nvidia-ml-py, no driver, no permission, or no sensor.
+    Raises `SensorError` without the package nvidia-ml-py, a driver, permission or a sensor.
     """
 
     def __init__(self, device: Device) -> None:
@@ -69,13 +61,8 @@ class CardSensor:
 class HeatGuard:
     """Decides when a training pauses, and waits until it may go on.
 
-    Parameters
-    ----------
-    sensor : Sensor
-    max_celsius : float
-        Above it the training pauses; `HYSTERESIS_CELSIUS` below it, it goes on.
-    say : callable
-        Called with a line for the user.
+    It pauses above `max_celsius`, and goes on `HYSTERESIS_CELSIUS` below; `say` is called with
+    lines for the user.
     """
 
     def __init__(self, sensor: Sensor, max_celsius: float, say: Callable[[str], None]) -> None:
@@ -119,21 +106,7 @@ class HeatGuard:
 def guard_card(
     max_celsius: float | None, device: Device, say: Callable[[str], None]
 ) -> HeatGuard | None:
-    """Make a `HeatGuard` for a device.
-
-    Parameters
-    ----------
-    max_celsius : float, optional
-        None: the temperature is not watched.
-    device : Device
-    say : callable
-        Called with a line for the user, also where the temperature cannot be read.
-
-    Returns
-    -------
-    HeatGuard or None
-        None where the temperature is not watched or cannot be read.
-    """
+    """Make a `HeatGuard`; None without a limit, or where the temperature cannot be read."""
     if max_celsius is None:
         return None
     try:

@@ -36,13 +36,7 @@ _LARGEST_OWN_TABLE_BYTES = 64 << 20
 
 
 def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
-    """Open a file that must be there and not be empty.
-
-    Raises
-    ------
-    InputError
-        There is no such file, it is a folder, empty, or may not be read.
-    """
+    """Open a file; raises `InputError` if it is missing, a folder, empty, or may not be read."""
     where = str(path)
     try:
         if Path(path).is_dir():
@@ -74,24 +68,17 @@ class _BoundedFile(io.BufferedReader):
 
 
 def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list[str]:
-    """Read the names in the first line of a CSV.
+    """Read the names in the first line of a CSV, without spaces around them.
 
     The time and memory that pandas needs beyond the size of a file depend on the first two lines,
     so both are checked here, before pandas reads the file.
 
     Parameters
     ----------
-    where : str
-        The file's name, for messages.
+    where, expected, remedy : str
+        For messages: the file's name, the right content, and what to do about a wrong one.
     file : file
         It is read from its beginning.
-    expected, remedy : str
-        The right content and what to do about a wrong one, for messages.
-
-    Returns
-    -------
-    list of str
-        Names without spaces around them; a name may occur more than once.
 
     Raises
     ------
@@ -124,19 +111,12 @@ def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list
 
 
 def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: Any) -> Any:
-    """Read a CSV.
+    """Read a CSV with options of `pandas.read_csv`; with `names`, those in the file are ignored.
 
     Parameters
     ----------
     where, file, expected, remedy
         See `column_names`.
-    **options
-        Options of `pandas.read_csv`. With `names`, the names in the file are ignored.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Or another result of `pandas.read_csv` with these options.
 
     Raises
     ------
@@ -162,13 +142,7 @@ def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: 
 
 
 def read_own_csv(path: Path, expected: str, remedy: str, **options: Any) -> "pd.DataFrame":
-    """Read a CSV that a rule has written; see `read_csv`.
-
-    Raises
-    ------
-    InputError
-        The file is missing, damaged or larger than any that is written.
-    """
+    """Read a CSV that a rule has written; raises `InputError` if it is missing or damaged."""
     try:
         file = io.BytesIO(read_whole(path, _LARGEST_OWN_TABLE_BYTES))
         return read_csv(str(path), file, expected, remedy, **options)
@@ -213,17 +187,8 @@ def wrong_cell(
 ) -> InputError:
     """Make the error that names the first wrong cell of a column.
 
-    Parameters
-    ----------
-    where, name : str
-        The file and the column.
-    wrong : ndarray of bool, shape (n,)
-        At least one is True.
-    cells : ndarray, shape (n,)
-        Content of the cells.
-    expected : str
-    first_line : int
-        Line of the first cell; the names are in line 1.
+    `wrong` says for each of `cells` whether it is wrong, and at least one is; the first cell is in
+    line `first_line` of the file.
     """
     row = int(np.argmax(wrong))
     cell = str(cells[row]).removesuffix(".0")[:40] or "empty"
@@ -238,15 +203,10 @@ _LARGEST_BYTES = 16 << 20
 def read_json(
     path: Path, keys: Iterable[str] = (), own: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Read a JSON file that a rule has written and that holds an object.
+    """Read an object from a JSON file that a rule has written.
 
-    Parameters
-    ----------
-    path : Path
-    keys : iterable of str
-        Keys that it must have.
-    own : mapping, optional
-        Values that it must have to belong to its folder: ``{"image": "cub"}``.
+    It must have the `keys`, and the values `own` that make it belong to its folder, such as
+    ``{"image": "cub"}``.
 
     Raises
     ------

@@ -17,12 +17,8 @@ class Interrupted(Exception):
 class StopSignals:
     """A context in which SIGTERM, SIGINT and SIGUSR1 set a flag and do nothing else.
 
-    A handler that raises could interrupt an update or a write.
-
-    Parameters
-    ----------
-    leave_at_s : float, optional
-        Time of `time.monotonic` from which on the time limit asks to stop, too.
+    A handler that raises could interrupt an update or a write. From `leave_at_s` on, a time of
+    `time.monotonic`, the time limit asks to stop, too.
     """
 
     _WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
@@ -80,6 +76,8 @@ def leaving_time_s(
 ) -> float:
     """Return the time to leave at: a margin before the job's or the cluster's limit.
 
+    All times are those of `time.monotonic`; the result is infinity where there is no limit.
+
     Parameters
     ----------
     limit_s : float, optional
@@ -89,12 +87,7 @@ def leaving_time_s(
     environment : mapping
         ``os.environ``; in a SLURM job, SLURM is asked for the job's end.
     started_s : float
-        Time of `time.monotonic` at which the job began.
-
-    Returns
-    -------
-    float
-        Time of `time.monotonic`; infinity where there is no limit.
+        Time at which the job began.
     """
     now_s = time.monotonic()
     limits = [(now_s, slurm_time_left_s(environment))]

@@ -50,20 +50,8 @@ class KeptResults:
     def restore(self, outputs: Mapping[str, Path]) -> bool:
         """Publish the kept results again, if they are whole and training anew is not requested.
 
-        Parameters
-        ----------
-        outputs : mapping of str to Path
-            The files and folders that the training publishes, by name.
-
-        Returns
-        -------
-        bool
-            Whether they are published.
-
-        Raises
-        ------
-        StorageError
-            An output cannot be written.
+        `outputs` has the files and folders that the training publishes, by name. Returns whether
+        they are published; raises `StorageError` where one cannot be written.
         """
         if not self._list.exists() or (self.folder / _TRAIN_ANEW).exists():
             return False
@@ -91,14 +79,8 @@ class KeptResults:
     def keep(self, outputs: Mapping[str, Path], *, is_last: bool) -> None:
         """Keep published results; where that fails, log it and go on.
 
-        Results that were kept before are removed only when all new ones are in place.
-
-        Parameters
-        ----------
-        outputs : mapping of str to Path
-            As for `restore`.
-        is_last : bool
-            Whether the training ends here: then results of other settings are removed.
+        Earlier results are removed only when all new ones are in place; those of other settings
+        only if `is_last`, where the training ends.
         """
         try:
             digests = {}

@@ -24,12 +24,9 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class KernelStore:
-    """Entries in the first of several folders that has them or can be written.
+    """Entries in the first of several folders that has or takes them; the folders need not exist.
 
-    Parameters
-    ----------
-    folders : sequence of Path
-        Folders that need not exist.
+    It has the interface that CuPy's compiler expects (`cupy.cuda._compiler_cache`).
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -45,12 +42,17 @@ class KernelStore:
                     return content
         return None
 
-    def save(self, name: str, content: bytes) -> None:
-        """Write an entry to the first folder that takes it, if any."""
+    def save(self, name: str, content: bytes, source: str = "") -> None:
+        """Write an entry to the first folder that takes it, if any.
+
+        The source text is written, too, where ``CUPY_CACHE_SAVE_CUDA_SOURCE`` is set.
+        """
         for folder in self.folders:
             with contextlib.suppress(OSError, StorageError):
                 write_atomically(folder / name, _digest(name, content) + content)
-                return
+                break
+        if source and os.environ.get("CUPY_CACHE_SAVE_CUDA_SOURCE"):
+            self.save(f"{name}.cu", source.encode())
 
 
 def private_folders() -> list[Path]:
@@ -79,27 +81,10 @@ def import_cupy() -> ModuleType:
     compiler = cupy.cuda.compiler
     if hasattr(compiler, "_set_kernel_cache_backend"):
         folders = [folder / "neuralfield" for folder in (asked, *private_folders())]
-        compiler._set_kernel_cache_backend(CupyCache(KernelStore(folders)))
+        compiler._set_kernel_cache_backend(KernelStore(folders))
     elif not os.access(asked, os.R_OK | os.W_OK | os.X_OK):
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
     return cupy
-
-
-class CupyCache:
-    """A `KernelStore` with the interface of CuPy's compiler (`cupy.cuda._compiler_cache`)."""
-
-    def __init__(self, store: KernelStore) -> None:
-        self._store = store
-
-    def load(self, name: str) -> bytes | None:
-        """Read compiled code; None where there is no whole entry."""
-        return self._store.load(name)
-
-    def save(self, name: str, cubin: bytes, source: str) -> None:
-        """Write compiled code, and its source where ``CUPY_CACHE_SAVE_CUDA_SOURCE`` is set."""
-        self._store.save(name, cubin)
-        if os.environ.get("CUPY_CACHE_SAVE_CUDA_SOURCE"):
-            self._store.save(f"{name}.cu", source.encode())
 
 
 def _can_be_made(folder: Path) -> bool:

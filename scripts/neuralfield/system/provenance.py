@@ -47,21 +47,9 @@ def made_by_the_workflow(path: str | os.PathLike) -> Iterator[None]:
 def require_same_training(
     path: str | os.PathLike, found: Mapping[str, Any], expected: Mapping[str, Any], whose: str
 ) -> None:
-    """Refuse the network of another training.
+    """Refuse a network whose ``provenance`` is not the expected one; raises `CheckpointError`.
 
-    Parameters
-    ----------
-    path : Path or str
-        The network's file.
-    found, expected : mapping
-        The ``provenance`` of a network.
-    whose : str
-        The expected network, for the message.
-
-    Raises
-    ------
-    CheckpointError
-        `found` and `expected` differ.
+    `whose` describes the expected network in the message.
     """
     differences = list(_differences(found, expected))
     if differences:
@@ -71,20 +59,9 @@ def require_same_training(
 
 
 def require_finished(path: str | os.PathLike, metadata: Mapping[str, Any], steps: int) -> None:
-    """Refuse a snapshot in the place of the finished network.
+    """Refuse a snapshot in the place of the finished network; raises `CheckpointError`.
 
-    Parameters
-    ----------
-    path : Path or str
-    metadata : mapping
-        The network's metadata; with `keep_best`, the saved network is of an earlier step.
-    steps : int
-        Steps of the whole training.
-
-    Raises
-    ------
-    CheckpointError
-        The training had taken another number of steps.
+    With `keep_best`, the finished network is of an earlier step than the last of `steps`.
     """
     taken = metadata.get("best_of_steps", metadata.get("step"))
     if taken != steps:
@@ -102,7 +79,7 @@ def sha256_of(path: str | os.PathLike) -> str:
 def require_recorded(
     path: Path, record: Mapping[str, Any], where: Path, *, wrong: Path | None = None
 ) -> None:
-    """Refuse a file that does not match the checksum in a record.
+    """Refuse a file that does not match the checksum in a record; raises `InputError`.
 
     The error names the file, or the record if the other record beside it has the file's checksum.
 
@@ -117,11 +94,6 @@ def require_recorded(
         The file that the record is in.
     wrong : Path, optional
         The file that the error names, where that is known.
-
-    Raises
-    ------
-    InputError
-        The checksums differ.
     """
     noted = _noted(record, path)
     if noted is None or noted == (sha256 := sha256_of(path)):

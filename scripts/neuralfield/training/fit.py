@@ -30,10 +30,7 @@ def fit(
 ) -> None:
     """Train up to a step, resuming from the state of an interrupted attempt.
 
-    Parameters
-    ----------
-    task, execution, publish, until_step, earlier_segment, outputs
-        See `Training`.
+    For the parameters see `Training`.
 
     Raises
     ------

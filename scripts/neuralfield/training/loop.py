@@ -118,9 +118,6 @@ class ActiveTraining:
 
     Attributes
     ----------
-    training : Training
-    trainer : Trainer
-    folder : StateFolder
     failure : DivergenceError or None
         Set when the training diverges for the second time; it takes no further step.
     new_row : dict or None
@@ -182,20 +179,8 @@ def train_all(
 
     Those with the fewest steps go first, until they meet those ahead: after an interruption the
     saved states may be of different steps, and a training that diverges goes back alone. The
-    result of a training does not depend on the others.
-
-    Parameters
-    ----------
-    trainings : sequence of ActiveTraining
-    execution : Execution
-        Its device, interval and limits hold for all.
-    engines : EngineBatch
-    stop : StopSignals
-
-    Raises
-    ------
-    Interrupted
-        All states are saved.
+    result of a training does not depend on the others. The device, the interval and the limits of
+    `execution` hold for all. Raises `Interrupted` after all states are saved.
     """
     last_saved_s = time.perf_counter()
     steps_per_s = 0.0  # of all trainings together
@@ -249,24 +234,8 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
     every attempt, and never on states, which are saved by the clock. So a training that diverged
     ends with the same bytes, wherever it was killed and resumed.
 
-    Parameters
-    ----------
-    trainer : Trainer
-        Changed in place; its new state is saved.
-    folder : StateFolder
-    error : DivergenceError
-
-    Returns
-    -------
-    str
-        A line about it for the user.
-
-    Raises
-    ------
-    DivergenceError
-        It is the second time.
-    CheckpointError
-        The snapshot is damaged.
+    The trainer is changed in place and its new state saved; the returned line tells the user.
+    Raises `DivergenceError` the second time, and `CheckpointError` for a damaged snapshot.
     """
     path, to_step, arrays = _last_good_snapshot(trainer, folder.snapshots)
     if trainer.rollback:

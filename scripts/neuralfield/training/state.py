@@ -37,18 +37,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.
 class StateFolder:
     """States and snapshots of one training in a folder.
 
-    Parameters
-    ----------
-    folder : Path
-    fingerprint : str
-        Fingerprint of settings and data, 16 hexadecimal digits.
-    say : callable
-        Called with a line for the user.
-
-    Raises
-    ------
-    StorageError
-        The folder cannot be made.
+    `fingerprint` is that of settings and data, 16 hexadecimal digits; `say` is called with lines
+    for the user. Raises `StorageError` where the folder cannot be made.
     """
 
     def __init__(self, folder: Path, fingerprint: str, say: Callable[[str], None]) -> None:
@@ -66,12 +56,8 @@ class StateFolder:
         """Lock the folder; wait while another process works on the same training.
 
         The lock is the operating system's and ends with its process, however that ends. Some
-        network file systems have no locks: that is logged, and the training goes on without.
-
-        Raises
-        ------
-        Interrupted
-            Asked to stop while waiting.
+        network file systems have no locks: that is logged, and the training goes on without. Raises
+        `Interrupted` when asked to stop while waiting.
         """
         with contextlib.ExitStack() as stack:
             path, file = self.folder / "lock", None
@@ -121,16 +107,9 @@ class StateFolder:
                 path.unlink(missing_ok=True)
 
     def load_latest(self, usable: Callable[[int], bool]) -> tuple[int, dict, dict] | None:
-        """Read the newest whole state of this training.
+        """Read step, arrays and metadata of the newest whole state; None where there is none.
 
-        Parameters
-        ----------
-        usable : callable
-            Says for a step whether its state may be used.
-
-        Returns
-        -------
-        (step, arrays, metadata), or None where the training has to start from the beginning
+        `usable` says for a step whether its state may be used.
         """
         for step, path in reversed(self._states()):
             try:
@@ -188,14 +167,9 @@ def _is_file_at(file: IO[str], path: Path) -> bool:
 
 
 def copy_snapshots(source: Path, target: Path, steps: Iterable[int], read: SnapshotReader) -> None:
-    """Copy the snapshots of the given steps.
+    """Copy the snapshots of the given steps; raises `CheckpointError` if one is missing or damaged.
 
     The folder is not listed: a network file system may list its earlier content.
-
-    Raises
-    ------
-    CheckpointError
-        A snapshot is missing, damaged or another training's.
     """
     for step in sorted(steps):
         path = snapshot_path(source, step)

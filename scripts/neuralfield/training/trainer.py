@@ -82,23 +82,8 @@ def training_fingerprint(task: Task, engine: Engine, device_kind: str) -> str:
 class Trainer:
     """Counts steps, keeps the history, and turns itself into arrays and back.
 
-    Parameters
-    ----------
-    task : Task
-    device : Device
-    engine : str
-        See `neuralfield.engines.make_engine`.
-    threads : int
-        CPU cores to use.
-    note : callable
-        Called with a line for the user.
-
-    Raises
-    ------
-    ConfigError
-        Settings that do not go together.
-    ResourceError
-        Too little memory.
+    `note` is called with lines for the user. Raises `ConfigError` for settings that do not go
+    together, and `ResourceError` for too little memory.
     """
 
     def __init__(
@@ -177,15 +162,8 @@ class Trainer:
     def count_steps(self, count: int, seconds: float) -> bool:
         """Record `count` steps (at most `steps_ahead`) that the engine took in `seconds`.
 
-        Returns
-        -------
-        bool
-            Whether the last one completed a row of the history.
-
-        Raises
-        ------
-        DivergenceError
-            The loss is not finite.
+        Returns whether the last one completed a row of the history. Raises `DivergenceError` if the
+        loss is not finite.
         """
         self.steps_taken += count
         self.seconds += seconds
@@ -216,10 +194,7 @@ class Trainer:
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return everything needed to resume, as arrays and plain metadata.
 
-        Raises
-        ------
-        DivergenceError
-            The loss or a weight is not finite.
+        Raises `DivergenceError` if the loss or a weight is not finite.
         """
         self._require_finite()
         arrays = {f"network.{n}": to_host(a) for n, a in self.network.arrays.items()}
@@ -262,12 +237,6 @@ class Trainer:
 
         Sums since the last row are dropped, and the search for the best network starts again; the
         seconds go on.
-
-        Parameters
-        ----------
-        arrays : dict of name to array
-            The network's arrays after ``rollback.to_step`` steps.
-        rollback : Rollback
         """
         self._lower_learning_rate(rollback)
         self.network.load(arrays, "snapshot")
@@ -279,13 +248,7 @@ class Trainer:
         self._note_candidate()
 
     def save_snapshot(self, folder: Path) -> None:
-        """Write the present network as a snapshot into a folder.
-
-        Raises
-        ------
-        DivergenceError
-            The loss or a weight is not finite.
-        """
+        """Write the present network as a snapshot into a folder; raises `DivergenceError`."""
         self.state()  # raises where a weight is not finite
         self.save_network(snapshot_path(folder, self.steps_taken))
 
