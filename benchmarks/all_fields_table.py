@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 from measuring.ours import lost_db
 
-from neuralfield.images.kind import is_line_art
+from neuralfield.images.facts import is_line_art
 from neuralfield.images.reading import read_picture
 
 COLUMNS = {

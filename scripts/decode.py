@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neuralfield.images import (
+    Picture,
     picture_digest,
-    picture_from_table,
     read_facts,
     read_pixel_csv,
     require_picture,
@@ -32,9 +32,9 @@ def main(pixels: Path, facts: Path, decoded: Path) -> None:
     about = read_facts(facts)
     was = about["resized"]
     with made_by_the_workflow(pixels):
-        table = read_pixel_csv(pixels)
-    require_picture(pixels, picture_digest(table.values), about, facts)
-    write_picture(decoded, picture_from_table(table, was["mode"], was["bit_depth"]))
+        values = read_pixel_csv(pixels)
+    require_picture(pixels, picture_digest(values), about, facts)
+    write_picture(decoded, Picture.from_values(values, was["mode"], was["bit_depth"]))
 
 
 if __name__ == "__main__":

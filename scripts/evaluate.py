@@ -22,7 +22,7 @@ from neuralfield.images.metrics import as_seen, finite_db, psnr_db, ssim, wrong_
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
 from neuralfield.system.files import write_atomically
-from neuralfield.system.json_files import read_json
+from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded
 from neuralfield.tasks.image.image_model import Model, load_model
 

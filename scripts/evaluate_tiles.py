@@ -9,8 +9,7 @@ import numpy as np
 from entry.image_network import ExpectedNetwork
 from evaluate import TRAINING_KEYS, read_record, upscale_numbers
 from neuralfield.images import Overview, Picture, read_window, write_picture
-from neuralfield.images.metrics import as_seen
-from neuralfield.images.running_metrics import RunningMetrics
+from neuralfield.images.metrics import RunningMetrics, as_seen
 from neuralfield.rendering.render import render_bands
 from neuralfield.system.device import select_device
 from neuralfield.system.files import write_atomically

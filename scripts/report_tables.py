@@ -9,9 +9,9 @@ import numpy as np
 from markupsafe import Markup
 
 from neuralfield.system.files import write_atomically
-from neuralfield.system.json_files import read_json
+from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded
-from neuralfield.training.history import read_history
+from neuralfield.training.results import read_history
 from reporting.colours import PAGE
 from reporting.page import NOTHING, in_percent, render_page, words_of
 from reporting.plots import Curve, inline_svg, learning_curves

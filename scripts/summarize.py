@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from neuralfield.system.files import write_atomically
-from neuralfield.system.json_files import read_json
+from neuralfield.system.input_files import read_json
 
 if TYPE_CHECKING:
     from entry.job import snakemake

@@ -47,7 +47,7 @@ def read_task(
     about = read_facts(facts)
     own, settings = settings_for(about, field, training)
     with made_by_the_workflow(pixels):
-        values = read_pixel_csv(pixels).values
+        values = read_pixel_csv(pixels)
     task = picture_task(values, about["source"]["mode"], own, settings)
     require_picture(pixels, task.picture, about, facts)
     return task

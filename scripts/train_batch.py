@@ -10,7 +10,9 @@ from entry.training import ProgressBar, logging_kept_results, when_to_leave_s
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.heat import guard_card
 from neuralfield.system.kept import FOLDER_NAME
-from neuralfield.training.fit import Run, Training, fit_batch, publish_results
+from neuralfield.training.fit import fit_batch
+from neuralfield.training.loop import Execution, Training
+from neuralfield.training.results import publish_results
 
 # they stand beside this file, which Snakemake runs from elsewhere with this folder on the path
 from train import read_task
@@ -90,7 +92,7 @@ def main(members: Sequence[Member], *, threads: int, name: str) -> None:
             training.get("max_temperature_celsius"), device, partial(progress.say, name=name)
         )
         for member in members:
-            run = Run(
+            run = Execution(
                 device,
                 member.folder / ".state" / "segment_1",
                 training["engine"],
@@ -108,7 +110,7 @@ def main(members: Sequence[Member], *, threads: int, name: str) -> None:
                 "checkpoints": member.folder / "checkpoints",
                 "record": member.folder / "training.json",
             }
-            publish = partial(publish_results, **outputs, run=run)
+            publish = partial(publish_results, **outputs, execution=run)
             task = read_task(member.pixels, member.facts, member.field, member.training)
             trainings.append(Training(task, run, publish, name=member.name, outputs=outputs))
         fit_batch(trainings, min(cores, len(members)))

@@ -11,7 +11,7 @@ from neuralfield.images import (
     write_pixel_file,
 )
 from neuralfield.images.colour import Report, log
-from neuralfield.images.kind import ToneCount
+from neuralfield.images.facts import ToneCount
 from neuralfield.system.errors import InputError
 
 if TYPE_CHECKING:

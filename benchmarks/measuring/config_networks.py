@@ -13,7 +13,7 @@ from config.presets import PRESETS
 from entry.image_network import with_detail_share, with_output
 from measuring.images import PHOTO
 from neuralfield.images import Picture
-from neuralfield.images.kind import is_line_art
+from neuralfield.images.facts import is_line_art
 from neuralfield.tasks.training_settings import of_the_training
 
 

@@ -14,8 +14,12 @@ from typing import Any
 sys.path.insert(0, os.fspath(Path(__file__).parents[1]))
 
 from neuralfield.system.device_claim import claim_card
-from neuralfield.system.errors import NeuralfieldError
-from neuralfield.system.exit_codes import EXIT_CODE_CTRL_C, EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN
+from neuralfield.system.errors import (
+    EXIT_CODE_CTRL_C,
+    EXIT_CODE_FAILED,
+    EXIT_CODE_TRY_AGAIN,
+    NeuralfieldError,
+)
 from neuralfield.system.files import storage_errors
 from neuralfield.system.interruption import Interrupted
 
@@ -29,7 +33,7 @@ def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None
     A job that asks for a graphics card gets one for itself. What it prints, logs or warns of goes
     to the job's log file. A `NeuralfieldError` becomes one line there and on the terminal; the
     traceback of anything else goes to the log. Leaves the process with one of
-    `neuralfield.system.exit_codes` if the job is not done.
+    `neuralfield.system.errors` if the job is not done.
 
     Parameters
     ----------

@@ -15,16 +15,12 @@ from tqdm import tqdm
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.heat import guard_card
+from neuralfield.system.interruption import leaving_time_s
 from neuralfield.system.kept import FOLDER_NAME, has_kept_results
-from neuralfield.system.time_limit import leaving_time_s
 from neuralfield.tasks.task import Measure, Task
-from neuralfield.training.fit import (
-    Publish,
-    Run,
-    fit,
-    publish_results,
-    publish_segment,
-)
+from neuralfield.training.fit import fit
+from neuralfield.training.loop import Execution, Publish
+from neuralfield.training.results import publish_results, publish_segment
 
 log = logging.getLogger(__name__)
 
@@ -181,7 +177,7 @@ def teach(
         steps = task.training.steps
         progress = stack.enter_context(Progress(name, steps, task.measure))
         device = select_device(training["device"])
-        run = Run(
+        run = Execution(
             device,
             state / f"segment_{segment}",
             training.get("engine", "auto"),
@@ -205,7 +201,7 @@ def teach(
                 "checkpoints": checkpoints,
                 "record": record,
             }
-            publish = partial(publish_results, **outputs, run=run)
+            publish = partial(publish_results, **outputs, execution=run)
         until_step = steps * segment // training.get("segments", 1)
         earlier = earlier_segment
         fit(task, run, publish, until_step=until_step, earlier_segment=earlier, outputs=outputs)

@@ -1,3 +1,3 @@
-"""neuralfield: small networks that learn to draw a picture, on NumPy or CuPy."""
+"""neuralfield: small neural networks fitted to images, on NumPy or CuPy."""
 
 __version__ = "0.1.0"

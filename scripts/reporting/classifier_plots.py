@@ -9,12 +9,12 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from neuralfield.system.json_files import read_json
+from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import made_by_the_workflow, require_recorded
 from neuralfield.tasks.classifier.idx import read_idx
 from neuralfield.tasks.table.samples import read_columns
 from neuralfield.tasks.task import ACCURACY
-from neuralfield.training.history import read_history
+from neuralfield.training.results import read_history
 from reporting.colours import Colours
 from reporting.plots import style_axes
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from neuralfield.images import read_made_picture
 from neuralfield.system.provenance import require_recorded
-from neuralfield.training.history import read_history
+from neuralfield.training.results import read_history
 from reporting.embedded import Box, crop_uri, file_uri, most_detailed_box, overview_uri
 from reporting.plots import Curve, learning_curves
 from summarize import read_own_metrics

@@ -9,7 +9,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from neuralfield.system.json_files import read_json
+from neuralfield.system.input_files import read_json
 
 NOTHING = "–"
 

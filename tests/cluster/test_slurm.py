@@ -154,7 +154,7 @@ def test_a_job_knows_when_slurm_ends_it(cluster: Cluster, tmp_path: Path):
     """Also without what newer SLURMs say in the environment: a job's steps do not get to see it."""
     script, said = tmp_path / "ask.py", tmp_path / "said.txt"
     script.write_text(
-        "import os; from neuralfield.system.time_limit import slurm_time_left_s;"
+        "import os; from neuralfield.system.interruption import slurm_time_left_s;"
         "print(slurm_time_left_s({name: os.environ[name] for name in ('SLURM_JOB_ID', 'PATH')}))"
     )
     command = f"PYTHONPATH={ROOT / 'scripts'} {sys.executable} {script}"

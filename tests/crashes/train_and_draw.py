@@ -17,7 +17,9 @@ from neuralfield.system.device import Device, select_device
 from neuralfield.tasks.image.image_model import load_model
 from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.training_settings import PictureTraining
-from neuralfield.training.fit import Run, fit, publish_results
+from neuralfield.training.fit import fit
+from neuralfield.training.loop import Execution
+from neuralfield.training.results import publish_results
 
 CHECKPOINT_INTERVAL_S = 0.005
 """So short that many kills strike while a state is written."""
@@ -38,7 +40,7 @@ def make_task(steps: int) -> PictureTask:
 
 def train_and_draw(folder: Path, device: Device, steps: int) -> None:
     """Go on with whatever an earlier process has left in the folder."""
-    run = Run(
+    run = Execution(
         device,
         folder / "state",
         engine="cuda" if device.kind == "gpu" else "tape",
@@ -51,7 +53,7 @@ def train_and_draw(folder: Path, device: Device, steps: int) -> None:
         history=folder / "history.csv",
         checkpoints=folder / "checkpoints",
         record=folder / "training.json",
-        run=run,
+        execution=run,
     )
     fit(make_task(steps), run, publish)
     for size in DRAWING_SIZES_PX:

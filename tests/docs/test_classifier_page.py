@@ -25,7 +25,7 @@ def rows(heading: str) -> dict[str, str]:
 def test_the_network_is_shown_as_it_is():
     (_, shown, *_) = PAGE.split("## The network")[1].split("```")
     source = textwrap.dedent(inspect.getsource(ConvolutionalClassifier.build))
-    body = textwrap.dedent("    stages: list" + source.split("    stages: list")[1])
+    body = textwrap.dedent("    operations: list" + source.split("    operations: list")[1])
     assert ast.dump(ast.parse(shown.removeprefix("python\n"))) == ast.dump(ast.parse(body))
 
 

@@ -298,7 +298,7 @@ def test_pictures_are_found_beside_the_snakefile(written):
         (
             "image",
             "model.json",
-            "image: model.json is not a picture that can be read; expected",
+            "image: model.json is not an image that can be read; expected",
         ),
         ("size", "tall", "config.yaml: size: 'tall' without an image; expected it beside image="),
         (

@@ -124,10 +124,10 @@ def test_the_numbers_are_of_the_whole_and_of_the_seams(tiled):
 
 @pytest.mark.slow
 def test_a_tile_s_table_is_its_part_of_the_picture(tiled):
-    table = read_pixel_csv(tiled.path("results/slope/tiles/1_1/pixels.csv"))
+    values = read_pixel_csv(tiled.path("results/slope/tiles/1_1/pixels.csv"))
     with Image.open(tiled.path("slope.png")) as picture:
         part = np.asarray(picture)[20:, 28:] / 255
-    np.testing.assert_allclose(table.values, part, atol=1e-6)
+    np.testing.assert_allclose(values, part, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from neuralfield.fields.cafe import feature_count
 from neuralfield.fields.mlp import PRESETS
 from neuralfield.fields.upscaler import KERNEL_PX
 from neuralfield.images.bands import Header
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.images.tiling import Tile
 from neuralfield.system.errors import ConfigError, NeuralfieldError
 from neuralfield.tasks.classifier.classifier_objective import BLOCK_PICTURES, BLOCK_VALUES

@@ -11,7 +11,7 @@ import re
 import signal
 from typing import Any
 
-from neuralfield.system.exit_codes import EXIT_CODE_CTRL_C, EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN
+from neuralfield.system.errors import EXIT_CODE_CTRL_C, EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN
 
 _REPORTED_BY_THE_JOB = (EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN, EXIT_CODE_CTRL_C)
 

@@ -2,7 +2,7 @@
 
 import os
 
-from neuralfield.system.json_files import read_json
+from neuralfield.system.input_files import read_json
 from neuralfield.system.kept import FOLDER_NAME, mark_to_train_anew
 from neuralfield.tasks.training_settings import log_spaced_steps
 

@@ -17,8 +17,8 @@ from neuralfield.fields.settings import FieldSettings
 from neuralfield.fields.siren import Siren
 from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork
 from neuralfield.fields.wire import Wire
-from neuralfield.images.shape import PictureShape
-from neuralfield.nn.weight_claims import require_memory_for
+from neuralfield.images.image import PictureShape
+from neuralfield.nn.network import require_memory_for
 from neuralfield.system.errors import ConfigError
 
 FIELDS: dict[str, type[FieldSettings]] = {

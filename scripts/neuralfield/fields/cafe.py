@@ -14,7 +14,7 @@ from neuralfield.fields.coordinate_network import (
     FourierFeatures,
     Output,
 )
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Activation, Layer, Nonlinearity, make_linear, plain_weights
 from neuralfield.nn.tensor import Tensor

@@ -8,7 +8,7 @@ import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity, Output
 from neuralfield.fields.siren import make_sine_layers
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Layer
 from neuralfield.nn.tensor import Tensor

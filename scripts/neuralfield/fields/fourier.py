@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, FourierFeatures, Output
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn.layers import ACTIVATIONS, INITIALIZERS, Activation, make_linear, plain_weights
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.setting_checks import require_positive, require_whole

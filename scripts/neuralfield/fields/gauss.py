@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity, Output
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Layer, make_linear, plain_weights
 from neuralfield.nn.tensor import Tensor

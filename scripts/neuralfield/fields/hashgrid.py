@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Output
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Activation, he_weights, make_linear
 from neuralfield.nn.tensor import Tensor

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 
 
 class FieldSettings(Protocol):

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity, Output
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn.layers import Activation, Linear, make_linear, siren_weights
 from neuralfield.system.setting_checks import require_positive, require_whole
 

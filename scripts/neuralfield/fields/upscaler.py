@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Conv2d, he_weights, make_conv2d
 from neuralfield.nn.network import Network

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity, Output
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Initializer, Layer, make_linear, siren_weights
 from neuralfield.nn.tensor import Tensor

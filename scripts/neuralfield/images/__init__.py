@@ -1,4 +1,4 @@
-"""Pictures: reading and writing files, resizing, and the table of pixels that training reads."""
+"""Images: reading and writing files, resizing, and the table of pixels that training reads."""
 
 from neuralfield.images.bands import Header, choose_mode, read_header, read_picture_bands
 from neuralfield.images.facts import (
@@ -10,28 +10,23 @@ from neuralfield.images.facts import (
     write_facts,
 )
 from neuralfield.images.image import Picture, convert_values
-from neuralfield.images.overview import Overview
 from neuralfield.images.pixel_file import read_window, write_pixel_file
 from neuralfield.images.pixel_table import (
-    PixelTable,
-    picture_from_table,
     read_pixel_csv,
     write_pixel_csv,
 )
 from neuralfield.images.reading import read_picture
-from neuralfield.images.resizing import resize_picture
+from neuralfield.images.resizing import Overview, resize_picture
 from neuralfield.images.writing import PngBandWriter, write_picture
 
 __all__ = [
     "Header",
     "Overview",
     "Picture",
-    "PixelTable",
     "PngBandWriter",
     "choose_mode",
     "convert_values",
     "picture_digest",
-    "picture_from_table",
     "read_facts",
     "read_header",
     "read_made_picture",

@@ -1,6 +1,6 @@
-"""Reading a picture file from top to bottom, some rows at a time, however large it is.
+"""Reading an image file in bands of rows from top to bottom, however large it is.
 
-libvips decodes tiles, strips and rows as they are asked for, and gives back what has been read.
+libvips decodes tiles, strips and rows on demand, and frees them after they are read.
 """
 
 import os
@@ -14,7 +14,7 @@ import numpy as np
 from neuralfield.images.colour import Report, conversion_of, log
 from neuralfield.images.image import Picture
 from neuralfield.images.reading import EXPECTED, EXPORT
-from neuralfield.images.vips import embedded_profile, only_loaders
+from neuralfield.images.vips import embedded_profile, only_loaders, reason_of
 from neuralfield.images.whole import require_whole_by_vips
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import FETCH_AGAIN, open_input
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     import pyvips
 
 BAND_VALUES = 2**22
-"""Values of a band at the most."""
+"""Most values of a band."""
 
 FORMATS = ("Png", "Jpeg", "Tiff", "Webp")
-"""What is opened at all, as libvips calls it: it knows many more, PDF and SVG among them."""
+"""The formats that are opened, by libvips' names; it knows many more, PDF and SVG among them."""
 
 SPACES = {"b-w": "GRAY", "grey16": "GRAY", "srgb": "RGB", "rgb16": "RGB", "cmyk": "CMYK"}
-"""Colour spaces by libvips' names for what it has read."""
+"""Colour spaces by libvips' names of interpretations."""
 
 DTYPES = {"uchar": np.uint8, "ushort": np.uint16}
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of its picture before any pixel is read.
+    """The sides and layout of an image, read before any pixel.
 
     Attributes
     ----------
     width, height : int
-        Of the picture when it is upright, in px.
+        Sides of the upright image, in px.
     row_by_row : bool
-        Whether its rows are stored one after another. Those of an interlaced PNG or a progressive
-        JPEG, or of a picture that lies on its side, are not, and all of it has to be decoded first.
+        Whether its rows are stored one after another. An interlaced PNG, a progressive JPEG or an
+        image that is not stored upright has to be decoded as a whole first.
     """
 
     width: int
@@ -53,13 +53,7 @@ class Header:
 
 
 def read_header(path: str | os.PathLike) -> Header:
-    """The sides of a picture, from its file's first bytes.
-
-    Raises
-    ------
-    InputError
-        The file is missing, not a picture, or of a kind that cannot be read in bands.
-    """
+    """Read the sides of an image from its file's first bytes; raises `InputError`."""
     image = _opened(path)
     fields = image.get_fields()
     orientation = _orientation(image)
@@ -71,13 +65,13 @@ def read_header(path: str | os.PathLike) -> Header:
 
 
 def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[np.ndarray]:
-    """All rows of an image, upright, from top to bottom, as levels of sRGB.
+    """Read all rows of an upright image from top to bottom, as levels of sRGB.
 
     Parameters
     ----------
     path : str or os.PathLike
-        PNG, JPEG, TIFF (also BigTIFF; of strips or tiles, compressed or not), WebP: grey or RGB,
-        with or without alpha, of 1, 8 or 16 bits a channel; CMYK of 8; palettes are looked up.
+        PNG, JPEG, TIFF (also BigTIFF; in strips or tiles, compressed or not) or WebP: grey or RGB
+        with or without alpha, with 1, 8 or 16 bits a channel or a palette; CMYK with 8 bits.
     report : callable
         See `read_picture`.
 
@@ -93,7 +87,7 @@ def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[
     import pyvips
 
     image = _opened(path)
-    if _orientation(image) != 1:  # rows in another order than they are stored in
+    if _orientation(image) != 1:  # rows are not read in the order in which they are stored
         image = _opened(path, access="random").autorot()
     rows = max(1, BAND_VALUES // (image.width * image.bands))
     dtype, space = DTYPES[str(image.format)], SPACES[str(image.interpretation)]
@@ -106,12 +100,12 @@ def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[
             stored = np.frombuffer(content, dtype).reshape(count, image.width, image.bands)
             yield convert(stored[..., [0, 0, 0, 1]] if image.bands == 2 else stored)
     except pyvips.Error as error:
-        found = f"is cut off or damaged ({_reason(error)})"
+        found = f"is cut off or damaged ({reason_of(error)})"
         raise InputError(str(path), found, EXPECTED, FETCH_AGAIN) from error
 
 
 def choose_mode(path: str | os.PathLike) -> str:
-    """The simplest mode that holds all of a picture: ``auto`` of `read_picture`, in bands."""
+    """Return the simplest mode without loss: ``auto`` of `read_picture`, in bands."""
     opaque = grey = bilevel = True
     for band in read_bands(path):
         white = np.iinfo(band.dtype).max
@@ -129,17 +123,7 @@ def choose_mode(path: str | os.PathLike) -> str:
 def read_picture_bands(
     path: str | os.PathLike, mode: str, threshold: float = 0.5, report: Report = log.info
 ) -> Iterator[Picture]:
-    """The bands of `read_bands` as pictures of one mode.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-    mode : {"bilevel", "grey", "rgb", "rgba"}
-    threshold : float
-        For ``bilevel``: a luma of at least this is white.
-    report : callable
-        See `read_picture`.
-    """
+    """Read the bands of `read_bands` as images of one mode; see there and `read_picture`."""
     _require_whole(path)
     for band in read_bands(path, report):
         own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[band.shape[2]]
@@ -154,7 +138,7 @@ def _opened(path: str | os.PathLike, access: str = "sequential") -> "pyvips.Imag
     try:
         image = pyvips.Image.new_from_file(os.fspath(Path(path)), access=access, fail_on="error")
     except pyvips.Error as error:
-        found = f"is not a picture that can be read ({_reason(error)})"
+        found = f"is not an image that can be read ({reason_of(error)})"
         raise InputError(str(path), found, EXPECTED, EXPORT) from error
     if image.interpretation not in SPACES or image.format not in DTYPES:
         found = f"is of the kind {image.interpretation}, {image.bands} x {image.format}"
@@ -165,7 +149,7 @@ def _opened(path: str | os.PathLike, access: str = "sequential") -> "pyvips.Imag
 
 
 def _require_whole(path: str | os.PathLike) -> None:
-    """Refuse a JPEG whose data are too few: of that alone libvips only warns."""
+    """Refuse a JPEG with too little data, for which libvips would only warn."""
     if str(_opened(path).get("vips-loader")).startswith("jpeg"):
         try:
             require_whole_by_vips(os.fspath(path), "JPEG")
@@ -176,9 +160,3 @@ def _require_whole(path: str | os.PathLike) -> None:
 
 def _orientation(image: "pyvips.Image") -> int:
     return int(str(image.get("orientation"))) if "orientation" in image.get_fields() else 1
-
-
-def _reason(error: "pyvips.Error") -> str:
-    """The last line of what libvips says, which is the most particular one."""
-    lines = str(error).strip().splitlines()
-    return lines[-1].strip() if lines else "no reason given"

@@ -1,9 +1,9 @@
-"""From the colours that a file means to those of sRGB.
+"""Conversion of a file's colours to sRGB.
 
-Profiles are converted relative to their white: what is in the gamut of sRGB keeps its colour, and
-the rest is clipped. Profiles of tables (CMYK, some of scanners and printers) go through Little CMS
-with black point compensation, so that the darkest ink is black and shadows keep their steps;
-perceptual tables would shift all colours, each maker's in another way.
+Profiles are converted relative to their white: colours in the gamut of sRGB stay, and the others
+are clipped. Profiles with tables (CMYK, some of scanners and printers) go through Little CMS with
+black point compensation, so that the darkest ink is black and shadows keep their steps; perceptual
+tables would shift all colours, differently for each maker.
 """
 
 import logging
@@ -16,33 +16,33 @@ from PIL import Image
 
 from neuralfield.images.icc import Profile, encode_srgb, read_profile
 from neuralfield.images.image import row_bands
-from neuralfield.images.vips import PROFILE
+from neuralfield.images.vips import PROFILE, reason_of
 
 log = logging.getLogger(__name__)
 
 Report = Callable[[str], None]
-"""Told, in a line, what was done to an image on reading."""
+"""Called with a line about what was done to an image on reading."""
 
 MAX_PROFILE_BYTES = 1 << 24
 
 _UNCHANGED = 1 / 255
-"""A profile that moves no value by more than this is one of sRGB."""
+"""A profile that changes no value by more than this counts as one of sRGB."""
 
 _CMYK_RULE = "CMYK without a usable colour profile: red is (1 - cyan) (1 - black), and so on"
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What brings the levels of one file to sRGB.
+    """The conversion of one file's levels to sRGB.
 
     Attributes
     ----------
     profile : Profile or None
-        None: CMYK by its rule, and nothing to do for the others.
+        None: CMYK is converted by a formula, and the others are left as they are.
     content : bytes
-        The profile as it was embedded.
+        The embedded profile.
     space : {"RGB", "GRAY", "CMYK"}
-        Of the levels.
+        Colour space of the levels.
     """
 
     profile: Profile | None
@@ -50,18 +50,10 @@ class Conversion:
     space: str
 
     def __call__(self, levels: np.ndarray) -> np.ndarray:
-        """Convert levels.
+        """Convert levels of uint8 or uint16, shape (height, width, 1, 3 or 4), in the same type.
 
-        Parameters
-        ----------
-        levels : ndarray of uint8 or uint16, shape (height, width, channels)
-            1, 3 or 4 channels, the fourth being alpha, which is kept; 4 of ink for CMYK, 255 being
-            full. Grey may come as three equal channels.
-
-        Returns
-        -------
-        ndarray
-            Of the same type and shape; three channels for CMYK.
+        Alpha, as the fourth channel, is kept. CMYK has 4 channels of ink, where 255 is full, and
+        becomes three channels. Grey may have three equal channels.
         """
         if self.profile is None:
             return _cmyk_by_rule(levels) if self.space == "CMYK" else levels
@@ -86,15 +78,9 @@ class Conversion:
 
 
 def conversion_of(content: bytes | None, space: str, report: Report) -> Conversion:
-    """What brings the colours of a file to sRGB, and a line about it where it does anything.
+    """Choose the conversion of a file's colours to sRGB, and report it where it changes any.
 
-    Parameters
-    ----------
-    content : bytes or None
-        The embedded profile; one that is damaged or of another space is not used, as browsers do.
-    space : {"RGB", "GRAY", "CMYK"}
-        Of the file's levels.
-    report : callable
+    A damaged embedded profile (`content`), or one of another space, is ignored, as in browsers.
     """
     profile = _usable(content, space, report)
     if profile is None:
@@ -106,7 +92,7 @@ def conversion_of(content: bytes | None, space: str, report: Report) -> Conversi
 
 
 def linear_profile(content: bytes | None, space: str, report: Report) -> Profile | None:
-    """The profile by which floating-point values become linear light; None: they are that."""
+    """Return the profile for floating-point values; None: they are linear light already."""
     profile = _usable(content, space, report)
     if profile is not None and profile.curves:
         report(f"converted from {profile.name} to sRGB")
@@ -116,7 +102,7 @@ def linear_profile(content: bytes | None, space: str, report: Report) -> Profile
 
 
 def _usable(content: bytes | None, space: str, report: Report) -> Profile | None:
-    """The profile, if it can be used and is not one of sRGB."""
+    """Read the profile; None unless it can be used and is not one of sRGB."""
     if not content:
         return None
     try:
@@ -137,12 +123,12 @@ def _usable(content: bytes | None, space: str, report: Report) -> Profile | None
 
 
 def _finite(light: np.ndarray) -> np.ndarray:
-    """What a curve gives, which may be anything, as float32 in [0, 1]."""
+    """Clip the result of a curve, which may be any number, to float32 in [0, 1]."""
     return np.clip(np.nan_to_num(light), 0, 1).astype(np.float32)
 
 
 def _samples(space: str) -> np.ndarray:
-    """Colours all over a space, as an image of one row: 16 bits, but 8 of ink."""
+    """Return colours all over a space as an image of one row, with 16 bits (CMYK: 8)."""
     if space == "GRAY":
         return np.linspace(0, 65535, 256).astype(np.uint16).reshape(1, -1, 1)
     channels = 4 if space == "CMYK" else 3
@@ -158,13 +144,7 @@ def _cmyk_by_rule(levels: np.ndarray) -> np.ndarray:
 
 
 def _through_tables(levels: np.ndarray, content: bytes, space: str) -> np.ndarray:
-    """By Little CMS, with all bits; the channel beside the colours is kept as it is.
-
-    Raises
-    ------
-    ValueError
-        The profile is damaged.
-    """
+    """Convert by Little CMS, with all bits and alpha kept; a damaged profile is a ValueError."""
     colours = {"CMYK": 4, "RGB": 3, "GRAY": 1}[space]
     bands = list(_tables_by_band(levels, content, space, colours))
     rgb = np.concatenate(bands)
@@ -195,6 +175,5 @@ def _tables_by_band(
             )
             stored = converted.write_to_memory()
         except pyvips.Error as error:
-            lines = str(error).strip().splitlines()
-            raise ValueError(lines[-1].strip() if lines else "unreadable tables") from error
+            raise ValueError(reason_of(error)) from error
         yield np.frombuffer(stored, levels.dtype).reshape(height, width, -1)[..., :3]

@@ -1,8 +1,8 @@
-"""Where pixels are: one function of position for every size.
+"""Coordinates of pixels, the same function of position at every size.
 
-Pixel centres, x to the right, y down, both scaled by the longer side into [-1, 1]: column i of
-w has its centre at (2i + 1 - w) / max(w, h). A picture twice as large has its pixel centres
-between the old ones, and nothing shifts.
+Coordinates are those of pixel centres, x to the right and y down, both scaled by the longer side
+into [-1, 1]: column i of w has its centre at (2i + 1 - w) / max(w, h). An image twice as large has
+its pixel centres between the old ones, and nothing shifts.
 """
 
 from types import ModuleType
@@ -10,13 +10,13 @@ from types import ModuleType
 from neuralfield.system.device import Array, namespace_of
 
 Box = tuple[float, float, float, float]
-"""left, top, right, bottom, as fractions of the picture's sides."""
+"""left, top, right, bottom, as fractions of the image's sides."""
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 
 
 def extent(width: int, height: int) -> tuple[float, float]:
-    """Half the picture's sides in coordinates: (1, h / w) or (w / h, 1)."""
+    """Return half the image's sides in coordinates: (1, h / w) or (w / h, 1)."""
     longer = max(width, height)
     return width / longer, height / longer
 
@@ -24,23 +24,19 @@ def extent(width: int, height: int) -> tuple[float, float]:
 def axis_centres(
     xp: ModuleType, count: int, half_side: float, start: float = 0.0, end: float = 1.0
 ) -> Array:
-    """Centres of `count` equal intervals of the part [start, end] of a side.
+    """Return the centres of `count` equal intervals in the part [start, end] of a side.
 
     Returns
     -------
     array of float64, shape (count,)
+        In coordinates, for a side from -`half_side` to `half_side`.
     """
     fraction = start + (end - start) * (xp.arange(count, dtype=xp.float64) + 0.5) / count
     return (2 * fraction - 1) * half_side
 
 
 def grid(columns: Array, rows: Array) -> Array:
-    """All points (x, y), row by row.
-
-    Returns
-    -------
-    array, shape (rows * columns, 2)
-    """
+    """Return all points (x, y), row by row; shape (rows * columns, 2)."""
     xp = namespace_of(columns)
     points = xp.empty((rows.size, columns.size, 2), dtype=columns.dtype)
     points[..., 0] = columns[None, :]
@@ -49,14 +45,6 @@ def grid(columns: Array, rows: Array) -> Array:
 
 
 def pixel_centres(xp: ModuleType, width: int, height: int) -> Array:
-    """The centre of every pixel, row by row.
-
-    Returns
-    -------
-    array of float64, shape (height * width, 2)
-    """
+    """Return the centre of every pixel, row by row; float64, shape (height * width, 2)."""
     half_width, half_height = extent(width, height)
-    return grid(
-        axis_centres(xp, width, half_width),
-        axis_centres(xp, height, half_height),
-    )
+    return grid(axis_centres(xp, width, half_width), axis_centres(xp, height, half_height))

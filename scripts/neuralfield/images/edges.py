@@ -1,8 +1,8 @@
-"""Edges: where the light of a picture bends, found by the Laplacian of a Gaussian.
+"""Edges of an image, found by the Laplacian of a Gaussian.
 
 Marr & Hildreth, "Theory of edge detection", Proceedings of the Royal Society B, 1980. The value is
-negative on the light side of an edge, positive on its dark side, and 0 on it and where the light
-is even or changes evenly.
+negative on the light side of an edge, positive on its dark side, and 0 on the edge and where the
+light is constant or changes linearly.
 """
 
 import math
@@ -17,36 +17,36 @@ from neuralfield.nn.tensor import Tensor
 from neuralfield.system.errors import ConfigError
 
 LAPLACIAN = np.array([[0, 1, 0], [1, -4, 1], [0, 1, 0]], np.float32)
-"""Second differences along both axes, added up."""
+"""Sum of the second differences along both axes."""
 
 BAND_VALUES = 1 << 20
-"""Values of a band at the most, if it is not a single row."""
+"""Most values of a band that is not a single row."""
 
 _REACH_SIGMAS = 4
 
 GreyRows = Callable[[int, int], np.ndarray]
-"""(top, bottom) -> those rows of a grey picture; float32, shape (bottom - top, width)."""
+"""(top, bottom) -> those rows of a grey image; float32, shape (bottom - top, width)."""
 
 
 @dataclass(frozen=True)
 class EdgeFilter:
-    """A Gaussian, then a Laplacian, both with the border's pixels repeated beyond it.
+    """A Gaussian followed by a Laplacian; the border's pixels are repeated beyond it.
 
-    The Gaussian is applied along the columns and then along the rows, which is the same as its
-    square kernel in one, and quicker.
+    The Gaussian is applied along the columns and then along the rows, which equals its square
+    kernel and is faster.
 
     Attributes
     ----------
     sigma_px : float
-        Standard deviation of the Gaussian: finer detail than about this is smoothed away.
+        Standard deviation of the Gaussian, which smooths away finer detail.
     kernel_size : int, optional
-        Odd number of pixels that the Gaussian is cut off to; None: all within four sigmas, as
-        `scipy.ndimage.gaussian_filter` has it.
+        Odd number of pixels of the Gaussian; None: all within four sigmas, as in
+        `scipy.ndimage.gaussian_filter`.
 
     Raises
     ------
     ConfigError
-        A sigma that is not above 0, or a size that is not odd.
+        `sigma_px` is not above 0, or `kernel_size` is not odd.
     """
 
     sigma_px: float
@@ -78,25 +78,16 @@ class EdgeFilter:
         return float(np.abs(np.diff(self.gaussian, prepend=0, append=0)).max())
 
     def bands(self, rows: GreyRows, height: int, width: int) -> Iterator[np.ndarray]:
-        """The values of a picture from top to bottom, some rows at a time.
+        """Yield float32 values of an image from top to bottom, in bands of shape (rows, width).
 
-        Parameters
-        ----------
-        rows : callable
-            Asked for a band's rows and those that its kernels reach.
-        height, width : int
-            Of the picture, in px.
-
-        Yields
-        ------
-        ndarray of float32, shape (any, width)
+        `rows` is called for a band's rows and those that its kernels reach; sides are in px.
         """
         count = max(1, BAND_VALUES // width)
         for top in range(0, height, count):
             yield self._band(rows, height, top, min(top + count, height))
 
     def _band(self, rows: GreyRows, height: int, top: int, bottom: int) -> np.ndarray:
-        # the Laplacian sees one smooth row more to each side, where there is one
+        # the Laplacian needs one more smooth row at each side, where there is one
         first, last = max(top - 1, 0), min(bottom + 1, height)
         above, below = max(first - self.radius, 0), min(last + self.radius, height)
         beyond = (self.radius - (first - above), self.radius - (below - last))
@@ -107,15 +98,15 @@ class EdgeFilter:
         return _correlated(np.pad(smooth, (beyond, (1, 1)), mode="edge"), LAPLACIAN)
 
     def levels(self, values: np.ndarray) -> np.ndarray:
-        """Signed values as light: 1/2 + value / (2 `step_response`), cut off at 0 and 1.
+        """Convert signed values to light: 1/2 + value / (2 `step_response`), clipped to [0, 1].
 
-        So 0 is middle grey, and a straight edge between black and white is black on its light side
-        and white on its dark side. The same value is the same grey in every picture.
+        0 becomes middle grey, and a straight edge between black and white becomes black on its
+        light side and white on its dark side. A value has the same grey in every image.
         """
         return np.clip(0.5 + values / np.float32(2 * self.step_response), 0, 1)
 
 
 def _correlated(values: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    """Where the kernel lies inside: (height, width) -> (height - kernel height + 1, ...)."""
+    """Correlate inside the borders: (height, width) -> (height - kernel height + 1, ...)."""
     picture = Tensor(np.ascontiguousarray(values)[None, :, :, None])
     return conv2d(picture, Tensor(kernel[:, :, None, None])).data[0, :, :, 0]

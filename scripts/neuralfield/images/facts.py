@@ -1,7 +1,7 @@
-"""What is known of a picture besides its pixels: ``picture.json``, written beside resized.png.
+"""Facts about an image besides its pixels: ``picture.json``, written beside resized.png.
 
-Among it is a digest of the values that networks are trained on, so that a damaged or swapped table
-or network is found out before anything is made of it, and a checksum of the file itself.
+They include whether it is line art, a digest of the values that networks are trained on, which
+reveals a damaged or swapped table or network before it is used, and a checksum of the file itself.
 """
 
 import contextlib
@@ -15,18 +15,17 @@ from typing import Any
 import numpy as np
 
 from neuralfield.images.image import CHANNELS, Picture
-from neuralfield.images.kind import is_line_art
 from neuralfield.images.pixel_table import read_pixel_csv
 from neuralfield.images.reading import read_picture
 from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.system.files import write_atomically
-from neuralfield.system.json_files import read_json
+from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import made_by_the_workflow, remedy_for
 
 
 def picture_digest(values: np.ndarray) -> str:
-    """SHA-256 of a picture's values and shape, in hexadecimal.
+    """Return the SHA-256 of an image's values and shape, in hexadecimal.
 
     Parameters
     ----------
@@ -40,14 +39,9 @@ def picture_digest(values: np.ndarray) -> str:
 def write_facts(
     path: Path, source: Picture, resized: Picture, *, of_line_art: bool | None = None
 ) -> None:
-    """Write what a picture was, and what it has become.
+    """Write the facts about an image before and after resizing.
 
-    Parameters
-    ----------
-    path : Path
-    source, resized : Picture
-    of_line_art : bool, optional
-        What to write of that: a tile is of the kind of its whole picture. Default: as it looks.
+    `of_line_art` is decided by `is_line_art` by default; a tile takes the value of its whole image.
     """
     kind = is_line_art(resized) if of_line_art is None else of_line_art
     seen = {"is_line_art": kind, "digest": picture_digest(resized.values())}
@@ -55,7 +49,7 @@ def write_facts(
 
 
 def save_facts(path: Path, facts: dict[str, Any]) -> None:
-    """Write what is known of an image, and a checksum of that."""
+    """Write facts about an image with their checksum."""
     written = facts | {"checksum": _checksum(facts)}
     write_atomically(path, (json.dumps(written, indent=2) + "\n").encode())
 
@@ -97,45 +91,35 @@ def require_picture(
     facts: dict[str, dict[str, Any]],
     facts_path: Path | None = None,
 ) -> None:
-    """Refuse what is not of the picture that the facts are of.
+    """Refuse values of another image than that of the facts; raises `InputError`.
 
     Parameters
     ----------
     where : Path
-        The file it comes from, for the message.
+        The file that the values come from, for the message.
     digest : str or None
-        `picture_digest` of its values; None where nobody noted it.
+        `picture_digest` of the values; None where it is not known.
     facts : dict
-        See `read_facts`; without a digest, anything is accepted.
+        See `read_facts`; without a digest, any values are accepted.
     facts_path : Path, optional
-        Where they were read: they are blamed if another file beside them has the same `digest`.
-
-    Raises
-    ------
-    InputError
+        The file of the facts: the error names it if another file beside it has the same `digest`.
     """
     noted = facts["resized"].get("digest")
     if digest is not None and noted is not None and digest != noted:
-        found, expected = "is damaged, or belongs to another picture", "what picture.json notes"
+        found, expected = "is damaged, or belongs to another image", "what picture.json notes"
         if facts_path and _agrees_with_others(digest, where, facts_path.parent):
             where, expected = facts_path, "what the files beside it hold"
         raise InputError(str(where), found, expected, remedy_for(where))
 
 
 def read_made_picture(path: Path, mode: str = "auto") -> Picture:
-    """Read an image file that the workflow made, of any size.
-
-    Raises
-    ------
-    InputError
-        The file is missing or damaged; the remedy is to let it be made anew.
-    """
+    """Read an image file of any size that the workflow made; raises `InputError`."""
     with made_by_the_workflow(path):
         return read_picture(path, mode=mode, max_megapixels=math.inf)
 
 
 def _agrees_with_others(digest: str, where: Path, folder: Path) -> bool:
-    """Whether a further file of an image has this digest; only asked where something is wrong."""
+    """Whether another file of the image has this digest; only needed for an error."""
     others = [folder / "pixels.csv", folder / "resized.png", *folder.glob("*/model.safetensors")]
     for path in others:
         with contextlib.suppress(NeuralfieldError):
@@ -145,11 +129,11 @@ def _agrees_with_others(digest: str, where: Path, folder: Path) -> bool:
 
 
 def _digests(path: Path) -> Iterator[str | None]:
-    """Digests of the image that a file holds or was trained on."""
+    """Yield digests of the image that a file holds or was trained on."""
     if path.suffix == ".csv":
-        yield picture_digest(read_pixel_csv(path).values)
+        yield picture_digest(read_pixel_csv(path))
     elif path.suffix == ".png":
-        for mode in ("grey", "rgb", "rgba"):  # what the facts say of it may be wrong
+        for mode in ("grey", "rgb", "rgba"):  # the mode in the facts may be wrong
             yield picture_digest(read_made_picture(path, mode).values())
     else:
         yield load_arrays(path)[1].get("record", {}).get("picture")
@@ -169,4 +153,47 @@ def _described(picture: Picture) -> dict[str, Any]:
 
 
 def _damaged(path: Path, found: object) -> InputError:
-    return InputError(str(path), f"holds {found}", "a picture's mode and size", remedy_for(path))
+    return InputError(str(path), f"holds {found}", "an image's mode and size", remedy_for(path))
+
+
+_NEAR = 0.1
+"""Distance from black or white up to which a value counts as such: a scan's paper and ink do."""
+
+_LEAST_SHARE, _LEAST_OF_EACH = 0.65, 0.01
+"""Least share of black and white pixels together, and of each."""
+
+
+class ToneCount:
+    """Counts of black and of white pixels of an image, which may come in bands."""
+
+    def __init__(self) -> None:
+        self._black = self._white = self._pixels = 0
+
+    def see(self, band: Picture) -> Picture:
+        """Count the pixels of a band or a whole image, and return it."""
+        values = band.values()
+        opaque = np.True_
+        if band.mode == "rgba":
+            values, opaque = values[..., :3], values[..., 3] >= 1 - _NEAR
+        self._black += int(((values <= _NEAR).all(axis=-1) & opaque).sum())
+        self._white += int(((values >= 1 - _NEAR).all(axis=-1) & opaque).sum())
+        self._pixels += band.width * band.height
+        return band
+
+    @property
+    def is_line_art(self) -> bool:
+        """Whether most pixels are black or white, and grey ones lie on edges.
+
+        Drawings of thin lines have two thirds of their pixels near black or white even at 100
+        pixels, and more at larger sizes. Photographs with a bright sky have less of both, and those
+        taken at night hardly any white.
+        """
+        together, fewest = self._black + self._white, min(self._black, self._white)
+        return together >= _LEAST_SHARE * self._pixels and fewest >= _LEAST_OF_EACH * self._pixels
+
+
+def is_line_art(picture: Picture) -> bool:
+    """Whether an image is line art; see `ToneCount`."""
+    tones = ToneCount()
+    tones.see(picture)
+    return tones.is_line_art

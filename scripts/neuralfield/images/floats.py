@@ -1,4 +1,4 @@
-"""TIFFs of floating-point values: linear light, unless their profile says otherwise."""
+"""TIFFs of floating-point values, which are linear light unless they have a profile."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
@@ -8,7 +8,7 @@ import numpy as np
 from neuralfield.images.colour import Report, linear_profile
 from neuralfield.images.icc import encode_srgb
 from neuralfield.images.image import row_bands
-from neuralfield.images.vips import embedded_profile, only_loaders
+from neuralfield.images.vips import embedded_profile, only_loaders, reason_of
 from neuralfield.system.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,29 +21,20 @@ _EXPECTED = "linear light as finite numbers, 0 being black and 1 white"
 def decoded_floats(
     where: str, file: BinaryIO, require_size: Callable[[int], None], report: Report
 ) -> np.ndarray | None:
-    """Read a TIFF of floating-point values as sRGB.
+    """Read a TIFF of floating-point values as sRGB; None for other files.
 
-    Values outside [0, 1] are clipped, and it is reported.
-
-    Parameters
-    ----------
-    where : str
-        The file's path.
-    file : file
-        The same, open.
-    require_size : callable
-        Raises if there are more pixels than allowed.
-    report : callable
+    Values outside [0, 1] are clipped, and `report` is called with a line about it. `require_size`
+    is called with the number of pixels, and raises if there are more than allowed.
 
     Returns
     -------
     ndarray of uint16, shape (height, width, 1, 3 or 4), or None
-        Upright; None: the file is of another kind.
+        Upright pixels.
 
     Raises
     ------
     InputError
-        A value is not finite, or there are other than 1, 3 or 4 channels.
+        A value is not finite, or the number of channels is not 1, 3 or 4.
     OSError
         The file is damaged.
     """
@@ -59,7 +50,7 @@ def decoded_floats(
     try:
         values = image.autorot().numpy()
     except pyvips.Error as error:
-        raise OSError(str(error).strip().splitlines()[-1]) from error
+        raise OSError(reason_of(error)) from error
     values = values.reshape(values.shape[0], values.shape[1], -1)
     if not np.isfinite(values).all():
         remedy = "replace them, and export it again"
@@ -84,13 +75,13 @@ def decoded_floats(
 
 
 def float_size(where: str, file: BinaryIO) -> tuple[int, int] | None:
-    """Width and height in px of a TIFF of floating-point values; None: it is of another kind."""
+    """Return width and height in px of a TIFF of floating-point values; None for other files."""
     image = _opened(where, file)
     return None if image is None else (image.width, image.height)
 
 
 def _opened(where: str, file: BinaryIO) -> "pyvips.Image | None":
-    """A TIFF of floating-point values, not yet decoded; None: the file is of another kind."""
+    """Open a TIFF of floating-point values without decoding it; None for other files."""
     file.seek(0)
     if file.read(4) not in _TIFF:
         return None
@@ -100,5 +91,5 @@ def _opened(where: str, file: BinaryIO) -> "pyvips.Image | None":
     try:
         image = pyvips.Image.new_from_file(where, access="random", fail_on="error")
     except pyvips.Error:
-        return None  # Pillow says what is wrong with it
+        return None  # Pillow raises the error
     return image if image.format == "float" else None

@@ -1,8 +1,8 @@
-"""ICC profiles whose colours follow from curves and a matrix, read into NumPy and float64.
+"""ICC profiles of curves and a matrix, computed exactly in float64.
 
 Little CMS, through Pillow, keeps 8 bits a channel, and through libvips 16 with an error of up to 51
-levels of 65,535. Nearly all profiles of RGB and grey images are three curves and a matrix, or one
-curve; these are computed here, exactly. Format: ICC.1:2022.
+levels of 65,535. Nearly all profiles of RGB and grey images consist of three curves and a matrix,
+or of one curve, which are computed here. Format: ICC.1:2022.
 """
 
 import struct
@@ -33,18 +33,18 @@ _WHITE_TOLERANCE = 0.02
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile as far as it is read here.
+    """A profile; its tables are not read.
 
     Attributes
     ----------
     name : str
-        Its description.
+        Description of the profile.
     space : str
         ``RGB``, ``GRAY``, ``CMYK``, ``Lab`` or another of the format's names.
     curves : tuple of Curve
-        Three for RGB, one for grey; none where the profile is made of tables.
+        Three for RGB, one for grey; none where the profile has tables.
     matrix : ndarray of float64, shape (3, 3), or None
-        Linear light of the profile to linear light of sRGB; of RGB with curves.
+        From linear light of the profile to linear light of sRGB, for RGB with curves.
     """
 
     name: str
@@ -53,26 +53,14 @@ class Profile:
     matrix: np.ndarray | None = None
 
     def to_linear(self, values: np.ndarray) -> np.ndarray:
-        """Linear light of sRGB, which may lie outside [0, 1]; float64.
-
-        Parameters
-        ----------
-        values : ndarray of float, shape (n, channels)
-            In [0, 1].
-        """
+        """Convert values in [0, 1], shape (n, channels), to linear light of sRGB, not clipped."""
         light = [curve(values[:, c]) for c, curve in enumerate(self.curves)]
         linear = np.stack(light, axis=1)
         return linear if self.matrix is None else linear @ self.matrix.T
 
 
 def read_profile(content: bytes) -> Profile:
-    """Read a profile.
-
-    Raises
-    ------
-    ValueError
-        It is damaged.
-    """
+    """Read a profile; raises ValueError where it is damaged."""
     if len(content) < 132 or content[36:40] != b"acsp":
         raise ValueError("not an ICC profile")
     space, connection = content[16:20].decode("latin-1").strip(), content[20:24]
@@ -97,19 +85,19 @@ def read_profile(content: bytes) -> Profile:
         matrix = np.linalg.inv(SRGB_TO_XYZ) @ columns
         white = matrix.sum(axis=1, keepdims=True)
         if np.abs(white - 1).max() < _WHITE_TOLERANCE:
-            matrix /= white  # whatever was rounded: white is white, and grey stays grey
+            matrix /= white  # without the rounding, white is white and grey stays grey
         return Profile(name, space, tuple(_curve(tags[curve]) for curve in curve_names), matrix)
     return Profile(name, space)
 
 
 def encode_srgb(linear: np.ndarray) -> np.ndarray:
-    """Values as sRGB stores them, of linear light, which is clipped to [0, 1] (IEC 61966-2-1)."""
+    """Encode linear light, clipped to [0, 1], as values of sRGB (IEC 61966-2-1)."""
     linear = np.clip(linear, 0, 1)
     return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
 def _description(tag: bytes) -> str:
-    """The text of a description, of version 2 or 4; '' where there is none."""
+    """Decode a description of version 2 or 4; '' where there is none."""
     try:
         if tag[:4] == b"desc":
             (length,) = struct.unpack_from(">I", tag, 8)
@@ -129,7 +117,7 @@ def _xyz(tag: bytes) -> np.ndarray:
 
 
 def _of_lightness(curve: Curve) -> Curve:
-    """A curve that ends at L* / 100, as one that ends at linear light."""
+    """Turn a curve to L* / 100 into one to linear light."""
 
     def linear(values: np.ndarray) -> np.ndarray:
         root = (100 * curve(values) + 16) / 116
@@ -139,7 +127,7 @@ def _of_lightness(curve: Curve) -> Curve:
 
 
 def _curve(tag: bytes) -> Curve:
-    """A tone curve: a power, a table, or one of the format's five formulas."""
+    """Read a tone curve: a power, a table, or one of the format's five formulas."""
     kind = tag[:4]
     if kind == b"curv" and len(tag) >= 12:
         (count,) = struct.unpack_from(">I", tag, 8)
@@ -161,7 +149,7 @@ def _curve(tag: bytes) -> Curve:
 
 
 def _formula(number: int, parameters: list[float]) -> Curve:
-    """Formula `number` of ICC.1:2022, 10.18: g, a, b, c, d, e and f, as far as it has them."""
+    """Return formula `number` of ICC.1:2022, 10.18, with its parameters g, a, b, c, d, e and f."""
     g, a, b, c, d, e, f = {
         0: lambda g: (g, 1, 0, 0, 0, 0, 0),
         1: lambda g, a, b: (g, a, b, 0, -b / a, 0, 0),

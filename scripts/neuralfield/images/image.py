@@ -1,4 +1,4 @@
-"""A picture in memory, and the arithmetic between its modes."""
+"""An image in memory, and the arithmetic between its modes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from neuralfield.system.errors import ConfigError
 
 CHANNELS = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}
-"""The modes a picture can have, and the channels of each."""
+"""The modes of images, and the number of channels of each."""
 
 LUMA_WEIGHTS = np.array([0.2989, 0.5870, 0.1140], np.float32) / np.float32(0.9999)
 """ITU-R BT.601 luma; divided by the sum of the rounded weights, so that white stays white."""
@@ -18,7 +18,7 @@ BAND_VALUES = 2**22
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """The pixels of a picture as they are stored in a file.
+    """The pixels of an image as they are stored in a file.
 
     Attributes
     ----------
@@ -37,28 +37,25 @@ class Picture:
 
     def __post_init__(self) -> None:
         if self.mode not in CHANNELS or (self.mode == "bilevel") != (self.bit_depth == 1):
-            raise ValueError(f"no picture has mode {self.mode!r} with {self.bit_depth!r} bits")
+            raise ValueError(f"no image has mode {self.mode!r} with {self.bit_depth!r} bits")
         dtype, shape = _dtype_of(self.bit_depth), self.pixels.shape
         if len(shape) != 3 or 0 in shape or shape[2] != CHANNELS[self.mode]:
-            raise ValueError(f"pixels of shape {shape} are not a {self.mode} picture")
+            raise ValueError(f"pixels of shape {shape} are not a {self.mode} image")
         if self.pixels.dtype != dtype:
             raise ValueError(f"pixels are {self.pixels.dtype}; {self.bit_depth} bits need {dtype}")
         if self.bit_depth == 1 and self.pixels.max() > 1:
-            raise ValueError("a bilevel picture has no level but 0 and 1")
+            raise ValueError("a bilevel image has no level but 0 and 1")
 
     @property
     def height(self) -> int:
-        """Rows, in px."""
         return self.pixels.shape[0]
 
     @property
     def width(self) -> int:
-        """Columns, in px."""
         return self.pixels.shape[1]
 
     @property
     def channels(self) -> int:
-        """1, 3 or 4."""
         return self.pixels.shape[2]
 
     @property
@@ -67,13 +64,7 @@ class Picture:
         return 2**self.bit_depth - 1
 
     def values(self) -> np.ndarray:
-        """The levels as light.
-
-        Returns
-        -------
-        numpy.ndarray, shape (height, width, channels), float32
-            In [0, 1]; the float32 nearest to level / `max_value`.
-        """
+        """Return level / `max_value`, float32 in [0, 1], shape (height, width, channels)."""
         values = self.pixels.astype(np.float32)
         values /= np.float32(self.max_value)
         return values
@@ -82,14 +73,14 @@ class Picture:
     def from_values(
         cls, values: np.ndarray, mode: str, bit_depth: int, threshold: float = 0.5
     ) -> "Picture":
-        """Turn light into the nearest levels.
+        """Make an image of the levels nearest to values.
 
         Parameters
         ----------
         values : numpy.ndarray, shape (height, width, channels), floating
-            Black is 0 and white is 1; what lies beyond is clipped.
+            Black is 0 and white is 1; values beyond are clipped.
         mode, bit_depth
-            As for `Picture`.
+            See `Picture`.
         threshold : float
             For ``bilevel``: a value of at least this is white.
 
@@ -102,7 +93,7 @@ class Picture:
         for band in row_bands(values):
             light = values[band]
             if not np.isfinite(light).all():
-                raise ValueError("a picture cannot be made of NaN or infinite values")
+                raise ValueError("an image cannot be made of NaN or infinite values")
             if mode == "bilevel":
                 pixels[band] = light >= threshold
             else:
@@ -111,20 +102,20 @@ class Picture:
         return cls(pixels, mode, bit_depth)
 
     def converted(self, mode: str, threshold: float = 0.5) -> "Picture":
-        """The same picture in another mode.
+        """Return the image in another mode.
 
         Parameters
         ----------
         mode : {"bilevel", "grey", "rgb", "rgba"}
-            Grey is luma; what loses its alpha is laid over white; what gains one is opaque.
-            A bilevel picture becomes one of 8 bits; the others keep their depth.
+            Grey is luma; an image that loses its alpha is laid over white; an alpha that is added
+            is opaque. A bilevel image gets 8 bits; the others keep their depth.
         threshold : float
             For ``bilevel``: a luma of at least this is white.
 
         Raises
         ------
         ConfigError
-            There is no such mode.
+            The mode is unknown.
         """
         if mode == self.mode:
             return self
@@ -139,14 +130,15 @@ class Picture:
 
 
 def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
-    """Bring light to another number of channels.
+    """Convert values to another number of channels.
 
     Parameters
     ----------
     values : numpy.ndarray, shape (height, width, 1, 3 or 4), float32
         Grey, RGB, or RGB and an alpha that is not multiplied into the colour.
     channels : {1, 3, 4}
-        Fewer: alpha is laid over white, colour becomes luma. More: grey is repeated, alpha is 1.
+        With fewer, alpha is laid over white, and colour becomes luma; with more, grey is repeated,
+        and alpha is 1.
 
     Returns
     -------
@@ -165,12 +157,7 @@ def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
 
 
 def require_mode(mode: str, *others: str) -> None:
-    """Refuse a mode that is neither a picture's nor one of `others`.
-
-    Raises
-    ------
-    ConfigError
-    """
+    """Refuse a mode that is neither an image's nor one of `others`; raises `ConfigError`."""
     allowed = [*others, *CHANNELS]
     if mode not in allowed:
         raise ConfigError("mode", repr(mode), f"one of {', '.join(allowed)}")
@@ -181,6 +168,15 @@ def _dtype_of(bit_depth: int) -> np.dtype:
 
 
 def row_bands(array: np.ndarray) -> Iterator[slice]:
-    """Bands of rows of a bounded size, so that a large picture is never all floats at once."""
+    """Cut an array into bands of rows, so that not all of a large image is converted at once."""
     rows = max(1, BAND_VALUES // max(1, array[:1].size))
     return (slice(start, start + rows) for start in range(0, len(array), rows))
+
+
+@dataclass(frozen=True)
+class PictureShape:
+    """Sides of the training image in pixels, and the number of values in each pixel (1 to 4)."""
+
+    width: int
+    height: int
+    channels: int

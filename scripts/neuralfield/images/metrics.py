@@ -1,6 +1,6 @@
-"""How close one picture is to another, in numbers.
+"""Metrics that compare an image with a reference: PSNR, SSIM and wrong pixels.
 
-All functions take two pictures of equal shape (h, w, c), or (h, w), with values in [0, 1].
+The functions take two images of equal shape (h, w, c), or (h, w), with values in [0, 1].
 """
 
 import math
@@ -10,10 +10,10 @@ import numpy as np
 from neuralfield.system.errors import InputError
 
 IDENTICAL_DB = 200.0
-"""Stands for the infinite PSNR of identical pictures where a finite number is needed, as in JSON.
+"""The PSNR of identical images where a finite number is needed, as in JSON.
 
 Float32 values in [0, 1] that differ anywhere stay below it in practice: a single last-bit
-difference in a picture of 250,000 pixels is 198 dB.
+difference in an image of 250,000 pixels is 198 dB.
 """
 
 WINDOW_TAPS = 11
@@ -32,7 +32,7 @@ def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
     Returns
     -------
     float
-        ``-10 log10(mean squared error)`` in decibels; infinite for identical pictures.
+        ``-10 log10(mean squared error)`` in decibels; infinite for identical images.
 
     Raises
     ------
@@ -50,12 +50,12 @@ def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def ssim(image: np.ndarray, reference: np.ndarray) -> float:
-    """Structural similarity, averaged over the picture and its channels.
+    """Structural similarity, averaged over the image and its channels.
 
     Gaussian window of 11 x 11 taps with sigma 1.5, K1 = 0.01, K2 = 0.03, population covariance,
-    over the positions where the whole window lies inside the picture. A side shorter than the
+    over the positions where the whole window lies inside the image. A side shorter than the
     window gets the largest odd number of taps that fits, with the same sigma and a sum of one,
-    so that every picture has a value; those values are not comparable with full windows.
+    so that every image has a value; those values are not comparable with full windows.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def ssim(image: np.ndarray, reference: np.ndarray) -> float:
     Returns
     -------
     float
-        1 for identical pictures.
+        1 for identical images.
 
     Raises
     ------
@@ -84,39 +84,20 @@ def ssim(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def wrong_pixels(image: np.ndarray, reference: np.ndarray, threshold: float = 0.5) -> int:
-    """Count the pixels of a black-and-white picture that came out in the other colour.
+    """Count the pixels of a black-and-white image that have the other colour in the reference.
 
-    Parameters
-    ----------
-    image, reference : ndarray of float, shape (h, w, c) or (h, w)
-        Values in [0, 1].
-    threshold : float
-        Values at or above it are white. A pixel of several channels is wrong if any of them is.
-
-    Raises
-    ------
-    InputError
-        The shapes differ, or there are no pixels.
+    Values of at least `threshold` are white. A pixel of several channels is wrong if any of them
+    is. Raises `InputError` where the shapes differ, or there are no pixels.
     """
     image, reference = _checked(image, reference)
     return int(np.count_nonzero(((image >= threshold) != (reference >= threshold)).any(axis=2)))
 
 
 def as_seen(values: np.ndarray) -> np.ndarray:
-    """Give the values that two pictures should be compared by.
+    """Return the values by which an image is compared: its colour is multiplied by its alpha.
 
-    Colour under full transparency cannot be seen, and editors leave anything there. So the colour
-    of a picture of four channels is multiplied by its alpha, which then counts as the fourth
-    channel; other pictures are returned as they are.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (h, w, c)
-        Values in [0, 1]; the alpha is not yet multiplied in.
-
-    Returns
-    -------
-    ndarray of float, shape (h, w, c)
+    Colour under full transparency is invisible, and editors leave any value there. From float of
+    shape (h, w, c), not multiplied yet, to the same shape; without alpha nothing changes.
     """
     if values.shape[2] != 4:
         return values
@@ -132,9 +113,9 @@ def _checked(image: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.n
     image, reference = np.asarray(image, np.float64), np.asarray(reference, np.float64)
     if image.shape != reference.shape or image.ndim not in (2, 3) or image.size == 0:
         raise InputError(
-            "comparison of two pictures",
+            "comparison of two images",
             f"shapes {image.shape} and {reference.shape}",
-            "two pictures of equal height, width and channels, with at least one pixel",
+            "two images of equal height, width and channels, with at least one pixel",
         )
     if image.ndim == 2:
         image, reference = image[..., None], reference[..., None]
@@ -154,7 +135,7 @@ def _ssim_of_plane(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _blurred(plane: np.ndarray) -> np.ndarray:
-    """Weigh the neighbours along each axis, keeping only positions with all of them."""
+    """Blur along both axes, at the positions where the whole window is inside."""
     for _ in range(2):
         weights = _window(plane.shape[0])
         kept = plane.shape[0] - len(weights) + 1
@@ -170,3 +151,60 @@ def _window(side: int) -> np.ndarray:
     offsets = np.arange(taps) - taps // 2
     weights = np.exp(-(offsets**2) / (2 * WINDOW_SIGMA**2))
     return weights / weights.sum()
+
+
+class RunningMetrics:
+    """PSNR, SSIM and wrong pixels of two images that come in bands from top to bottom."""
+
+    def __init__(self) -> None:
+        self.wrong_pixels = 0
+        self._error, self._count = 0.0, 0
+        self._error_at_seams, self._count_at_seams = 0.0, 0
+        self._similarity, self._positions = 0.0, 0
+        self._above: tuple[np.ndarray, np.ndarray] | None = None
+
+    def add(self, image: np.ndarray, reference: np.ndarray, at_seams: np.ndarray) -> None:
+        """Add the next rows; `at_seams` says of each pixel whether it lies at a seam between tiles.
+
+        Images are float32 in [0, 1] of shape (rows, width, channels).
+        """
+        squares = np.square(image - reference, dtype=np.float64).sum(axis=2)
+        self._error += float(squares.sum())
+        self._count += image.size
+        self._error_at_seams += float(squares[at_seams].sum())
+        self._count_at_seams += int(np.count_nonzero(at_seams)) * image.shape[2]
+        self.wrong_pixels += wrong_pixels(image, reference)
+        self._add_similarity(image, reference)
+
+    def psnr_db(self) -> float:
+        """Return the PSNR; `IDENTICAL_DB` for identical images."""
+        return _psnr_db(self._error, self._count)
+
+    def seam_psnr_db(self) -> float | None:
+        """Return the PSNR of the pixels at seams; None where there are none."""
+        if not self._count_at_seams:
+            return None
+        return _psnr_db(self._error_at_seams, self._count_at_seams)
+
+    def ssim(self) -> float:
+        """Return the SSIM."""
+        if self._positions:
+            return self._similarity / self._positions
+        assert self._above is not None
+        return ssim(*self._above)  # the image has fewer rows than a window
+
+    def _add_similarity(self, image: np.ndarray, reference: np.ndarray) -> None:
+        """Add the positions of the window whose last row is new, and keep rows for later ones."""
+        if self._above is not None:
+            image = np.concatenate([self._above[0], image])
+            reference = np.concatenate([self._above[1], reference])
+        positions = len(image) - WINDOW_TAPS + 1
+        if positions >= 1:
+            self._similarity += positions * ssim(image, reference)
+            self._positions += positions
+            image, reference = image[positions:], reference[positions:]
+        self._above = (image.copy(), reference.copy())
+
+
+def _psnr_db(error: float, count: int) -> float:
+    return finite_db(-10 * math.log10(error / count) if error else math.inf)

@@ -1,4 +1,4 @@
-"""A picture's pixels in a file that any part of it can be read from: .npy, not compressed."""
+"""Pixels of an image in an uncompressed .npy file, of which any part can be read."""
 
 import os
 from collections.abc import Iterable
@@ -14,22 +14,15 @@ from neuralfield.system.provenance import remedy_for
 def write_pixel_file(
     path: str | os.PathLike, width: int, height: int, bands: Iterable[Picture]
 ) -> int:
-    """Write a picture that comes in bands, from top to bottom.
+    """Write an image that comes in bands from top to bottom, all of one mode and depth.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        An array of uint8 or uint16, shape (height, width, channels), in NumPy's own format;
-        replaced in one step, once it is complete.
-    width, height : int
-        In px.
-    bands : iterable of Picture
-        All of one mode and depth.
+    The file is an array of uint8 or uint16 of shape (height, width, channels) in NumPy's format; it
+    is replaced in one step, once it is complete. Returns the bits of each channel: 1, 8 or 16.
 
-    Returns
-    -------
-    {1, 8, 16}
-        The bits of each channel.
+    Raises
+    ------
+    ValueError
+        There are fewer rows than `height`.
     """
     rows_left, bit_depth = height, 0
     with replacing(path) as temporary, temporary.open("wb") as file:
@@ -43,7 +36,7 @@ def write_pixel_file(
             file.write(np.ascontiguousarray(band.pixels).data)
             rows_left -= band.height
         if rows_left:
-            raise ValueError(f"{rows_left} rows of the picture were never given")
+            raise ValueError(f"{rows_left} rows of the image were never given")
     return bit_depth
 
 
@@ -56,25 +49,19 @@ def read_window(
     right: int,
     bottom: int,
 ) -> Picture:
-    """Read a part of what `write_pixel_file` wrote, and no more than its rows.
+    """Read a window of an image that `write_pixel_file` wrote, and no other rows.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-    mode, bit_depth
-        As for `Picture`.
-    left, top, right, bottom : int
-        In px; `right` and `bottom` are the first ones beyond.
+    Edges are in px; `right` and `bottom` are the first pixels beyond.
 
     Raises
     ------
     InputError
-        The file is missing or damaged, or the window is not inside.
+        The file is missing or damaged, or the window is not inside the image.
     """
     expected = "the pixels that `unpack` writes"
     remedy = remedy_for(path)
     try:
-        # mapped afresh each time: pages stay with a process as long as its map
+        # a new map for each window: its pages stay in memory as long as it does
         pixels = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError) as error:
         raise InputError(str(path), f"cannot be read ({error})", expected, remedy) from error

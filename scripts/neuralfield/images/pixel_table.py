@@ -1,7 +1,6 @@
-"""The table of pixels that training reads: one row a pixel, as CSV."""
+"""The CSV of pixels that training reads, with one row for each pixel."""
 
 import os
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -26,41 +25,8 @@ MAX_SIDE_PX = 2**31 - 1
 BAND_PIXELS = 2**18
 
 
-@dataclass(frozen=True, eq=False)
-class PixelTable:
-    """The pixels of a picture as light, as a table holds them.
-
-    Attributes
-    ----------
-    values : numpy.ndarray, shape (height, width, 1, 3 or 4), float32
-        In [0, 1]: grey, RGB, or RGB and alpha.
-    """
-
-    values: np.ndarray
-
-    @property
-    def height(self) -> int:
-        """Rows of the picture, in px."""
-        return self.values.shape[0]
-
-    @property
-    def width(self) -> int:
-        """Columns of the picture, in px."""
-        return self.values.shape[1]
-
-    @property
-    def channels(self) -> int:
-        """1, 3 or 4."""
-        return self.values.shape[2]
-
-    @property
-    def mode(self) -> str:
-        """``grey``, ``rgb`` or ``rgba``."""
-        return {1: "grey", 3: "rgb", 4: "rgba"}[self.channels]
-
-
 def write_pixel_csv(path: str | os.PathLike, picture: Picture) -> None:
-    """Write every pixel of a picture as a row of a CSV, row by row from the top left.
+    """Write every pixel of an image as a row of a CSV, row by row from the top left.
 
     Parameters
     ----------
@@ -69,6 +35,11 @@ def write_pixel_csv(path: str | os.PathLike, picture: Picture) -> None:
     picture : Picture
         Values are written as the shortest decimals that read back to the same float32 of
         level / `max_value`, so that no level is lost.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be written.
     """
     mode = "grey" if picture.channels == 1 else picture.mode
     texts_of_levels = _level_texts(picture.max_value)
@@ -80,25 +51,26 @@ def write_pixel_csv(path: str | os.PathLike, picture: Picture) -> None:
             file.write(_band_text(levels, top, texts_of_levels))
 
 
-def read_pixel_csv(path: str | os.PathLike) -> PixelTable:
+def read_pixel_csv(path: str | os.PathLike) -> np.ndarray:
     """Read a table of pixels; its rows may be in any order.
 
     Parameters
     ----------
     path : str or os.PathLike
         A CSV with a header: ``x,y,pixel_value`` or ``x,y,red,green,blue`` with or without
-        ``alpha``, the columns in any order; x and y whole numbers from the top left, values in
-        [0, 1].
+        ``alpha``, the columns in any order; x and y are whole numbers from the top left, and values
+        are in [0, 1].
 
     Returns
     -------
-    PixelTable
+    ndarray of float32, shape (height, width, 1, 3 or 4)
+        Grey, RGB, or RGB and alpha; `Picture.from_values` makes an image of it.
 
     Raises
     ------
     InputError
         The file cannot be read, a column or a pixel is missing, a pixel is there twice, or a cell
-        holds anything but what it should.
+        is not a number in its range.
     """
     where = str(path)
     with open_input(path, EXPECTED) as file:
@@ -109,43 +81,24 @@ def read_pixel_csv(path: str | os.PathLike) -> PixelTable:
     order, width, height = _order_of_pixels(where, table["x"].to_numpy(), table["y"].to_numpy())
     if order is not None:
         values = values[order]
-    return PixelTable(values.reshape(height, width, len(value_columns)))
-
-
-def picture_from_table(table: PixelTable, mode: str, bit_depth: int) -> Picture:
-    """Turn a table back into the picture that it was made of.
-
-    Parameters
-    ----------
-    table : PixelTable
-    mode : {"bilevel", "grey", "rgb", "rgba"}
-        With the channels of the table; ``bilevel`` and ``grey`` have one.
-    bit_depth : {1, 8, 16}
-        Bits a channel, 1 for ``bilevel``.
-
-    Raises
-    ------
-    ValueError
-        The table has not the channels of `mode`.
-    """
-    return Picture.from_values(table.values, mode, bit_depth)
+    return values.reshape(height, width, len(value_columns))
 
 
 def _level_texts(max_value: int) -> np.ndarray:
-    """The decimal of each level and a comma before it; uint8 (levels, longest), ends in zeros."""
+    """Write a comma and the decimal of each level; uint8 (levels, longest), padded with zeros."""
     values = np.arange(max_value + 1, dtype=np.float32) / np.float32(max_value)
     texts = [np.format_float_positional(value, unique=True, trim="-") for value in values]
     return _characters([f",{text}" for text in texts])
 
 
 def _characters(texts: list[str]) -> np.ndarray:
-    """ASCII texts as a matrix of bytes, one text a row, filled up with zeros at its end."""
+    """Return ASCII texts as a matrix of bytes, one text a row, padded with zeros."""
     padded = np.array(texts, dtype="S")
     return padded.view(np.uint8).reshape(len(texts), -1)
 
 
 def _band_text(levels: np.ndarray, top: int, texts_of_levels: np.ndarray) -> bytes:
-    """The lines of a band of rows: a matrix of bytes, one pixel a row, without its zeros."""
+    """Write the lines of a band of rows: a matrix of bytes, one pixel a row, without its zeros."""
     height, width, channels = levels.shape
     x = _characters([str(column) for column in range(width)])
     y = _characters([f",{row}" for row in range(top, top + height)])
@@ -160,7 +113,7 @@ def _band_text(levels: np.ndarray, top: int, texts_of_levels: np.ndarray) -> byt
 
 
 def _value_columns(where: str, file: BinaryIO) -> list[str]:
-    """The names of the value columns, once the header has been found right."""
+    """Check the header, and return the names of the value columns."""
     names = column_names(where, file, EXPECTED, ONE_LINE)
     mode = "grey" if "pixel_value" in names else "rgba" if "alpha" in names else "rgb"
     needed = ["x", "y", *VALUE_COLUMNS[mode]]
@@ -177,7 +130,7 @@ def _value_columns(where: str, file: BinaryIO) -> list[str]:
 
 
 def _parsed(where: str, file: BinaryIO, value_columns: list[str]) -> "pd.DataFrame":
-    """The table, with int64 coordinates and float32 values, not yet checked for their range."""
+    """Read the table with int64 coordinates and float32 values; ranges are checked later."""
     types = {"x": np.int64, "y": np.int64} | dict.fromkeys(value_columns, np.float32)
     try:
         table = read_csv(where, file, EXPECTED, ONE_LINE, dtype=types)
@@ -192,7 +145,7 @@ def _parsed(where: str, file: BinaryIO, value_columns: list[str]) -> "pd.DataFra
 def _unreadable_cell(
     where: str, cells: "pd.DataFrame", value_columns: list[str], reason: str
 ) -> InputError:
-    """The error that names the first cell, by column and then by line, that is not a number."""
+    """Make the error that names the first cell, by column and then by line, that is no number."""
     whole, decimal = r"[+-]?\d{1,18}", r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
     kinds = {"x": (whole, "a whole number of pixels"), "y": (whole, "a whole number of pixels")}
     kinds |= dict.fromkeys(value_columns, (decimal, "a number from 0 to 1"))
@@ -214,9 +167,9 @@ def _require_unit_range(where: str, values: np.ndarray, value_columns: list[str]
 def _order_of_pixels(
     where: str, x: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray | None, int, int]:
-    """How to sort the rows into pixels, if at all, and the width and height in px.
+    """Return the order that sorts rows into pixels (None: sorted), and width and height in px.
 
-    Memory follows the rows that are there, never the size that they claim.
+    The memory depends on the number of rows, not on the size that x and y claim.
     """
     for name, column in (("x", x), ("y", y)):
         wrong = (column < 0) | (column >= MAX_SIDE_PX)

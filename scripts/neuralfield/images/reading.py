@@ -1,4 +1,4 @@
-"""Reading picture files: whatever Pillow knows, and all 16 bits where Pillow would keep 8."""
+"""Reading image files by Pillow, and by FFmpeg where Pillow would keep 8 of 16 bits."""
 
 import math
 import os
@@ -23,10 +23,10 @@ EXPECTED = "an image (PNG, JPEG, TIFF, WebP, AVIF, GIF, BMP or PPM)"
 EXPORT = "export it as PNG"
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF")
-"""What is opened at all: the decoders of rarer formats are looked after less."""
+"""The formats that are opened; decoders of rarer formats are maintained less."""
 
 MOST_SCANS = 100
-"""Of a JPEG: common ones have about ten, and each costs as much time as the whole picture."""
+"""Most scans of a JPEG; common ones have about ten, and each takes as long as the whole image."""
 
 KINDS = (
     (rb"\A\x89PNG\r\n\x1a\n.{8}(\0{4}|.{4}\0{4})", "has a side of 0 pixels", EXPORT),
@@ -40,11 +40,11 @@ KINDS = (
     (rb"\A(\xff\x4f\xff\x51|.{4}jP  )", "is a JPEG 2000 image", EXPORT),
     (rb"\Av/1\x01", "is an OpenEXR image", "export it as a TIFF of floating-point values"),
     (rb"\A#\?R", "is a Radiance HDR image", "export it as a TIFF of floating-point values"),
-    (rb"\A(.{4}ftyp|\x1a\x45\xdf\xa3)", "is a film", "export one frame of it as PNG"),
-    (rb"(?i)\A\s*<(!doctype )?html", "is a web page", "download the picture itself"),
+    (rb"\A(.{4}ftyp|\x1a\x45\xdf\xa3)", "is a video", "export one frame of it as PNG"),
+    (rb"(?i)\A\s*<(!doctype )?html", "is a web page", "download the image itself"),
     (rb"(?i)<svg", "is an SVG drawing", EXPORT),
 )
-"""How files begin that Pillow cannot open, what they are, and what to do."""
+"""Beginnings of files that Pillow cannot open, with the messages' found and remedy."""
 
 DEEP_LAYOUTS = {"gray16": 1, "ya16": 2, "rgb48": 3, "rgba64": 4}
 """FFmpeg's names of the 16-bit pixel layouts, and the channels of each."""
@@ -63,19 +63,19 @@ def read_picture(
     Parameters
     ----------
     path : str or os.PathLike
-        PNG, JPEG, TIFF, WebP or another of `FORMATS`; the first frame of an animation.
-        PNG and TIFF keep their 16 bits, and so does grey of any format; other colour has 8.
-        TIFFs of floating-point values become 16 bits.
+        PNG, JPEG, TIFF, WebP or another of `FORMATS`; of an animation, the first frame. PNG and
+        TIFF keep their 16 bits, and so does grey of any format; other colour has 8. TIFFs of
+        floating-point values become 16 bits.
     mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
-        ``auto`` keeps what is there: ``rgba`` if any pixel is not opaque, else ``rgb`` if any has a
+        ``auto`` loses nothing: ``rgba`` if any pixel is not opaque, else ``rgb`` if any has a
         colour, else ``grey`` if any is neither black nor white, else ``bilevel``. The others
         convert, see `Picture.converted`.
     threshold : float
         For ``bilevel``: a luma of at least this is white.
     max_megapixels : float
-        A larger picture is refused before it is decoded; in 10^6 px.
+        A larger image is refused before it is decoded; in 10^6 px.
     report : callable
-        Told, in a line each, what was done to the colours, and which frame or page was read.
+        Called with a line about converted colours, and about the frame or page that was read.
 
     Returns
     -------
@@ -84,12 +84,12 @@ def read_picture(
     Raises
     ------
     InputError
-        The file is missing, empty, damaged, cut off, too large, or not a picture.
+        The file is missing, empty, damaged, cut off, too large, or not an image.
 
     Notes
     -----
     Colours are converted to sRGB by the embedded profile, see `neuralfield.images.colour`; without
-    one the levels are taken for sRGB. All that is read, and how, is in ``docs/images.md``.
+    one the levels are taken for sRGB. ``docs/images.md`` describes all that is read, and how.
     """
     require_mode(mode, "auto")
     with open_input(path, EXPECTED) as file:
@@ -105,12 +105,12 @@ def read_picture(
 
 
 def picture_size(path: str | os.PathLike) -> tuple[int, int]:
-    """Width and height in px as a file's first bytes say them; the picture itself stays closed.
+    """Read width and height in px from a file's first bytes, without decoding it.
 
     Raises
     ------
     InputError
-        The file is missing, empty, or not a picture.
+        The file is missing, empty, or not an image.
     """
     with open_input(path, EXPECTED) as file, _decoding(str(path), file, 1e9):
         if size := float_size(str(path), file):
@@ -120,7 +120,7 @@ def picture_size(path: str | os.PathLike) -> tuple[int, int]:
 
 
 def _decoded(where: str, file: BinaryIO, max_megapixels: float, report: Report) -> np.ndarray:
-    """Upright pixels of sRGB, uint8 or uint16, shape (height, width, 1, 3 or 4)."""
+    """Decode upright pixels of sRGB, uint8 or uint16, shape (height, width, 1, 3 or 4)."""
     with _decoding(where, file, max_megapixels):
         floats = decoded_floats(
             where, file, partial(_require_size, where, most=max_megapixels), report
@@ -134,7 +134,7 @@ def _decoded(where: str, file: BinaryIO, max_megapixels: float, report: Report) 
 def _decoded_levels(
     where: str, file: BinaryIO, image: Image.Image, max_megapixels: float, report: Report
 ) -> np.ndarray:
-    """What `_decoded` returns, of an image that Pillow has opened."""
+    """Do `_decoded` for an image that Pillow has opened."""
     _require_size(where, image.width * image.height, max_megapixels)
     frames = getattr(image, "n_frames", 1)
     if frames > 1:
@@ -143,7 +143,7 @@ def _decoded_levels(
     require_whole_before(image, where, os.fstat(file.fileno()).st_size)
     orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     size, space = image.size, _space_of(image.mode)
-    image.load()  # complains about a picture that is cut off
+    image.load()  # raises for an image that is cut off
     require_palette(image)
     demuxer = _demuxer_of_16_bits(image, file)
     convert = conversion_of(image.info.get("icc_profile"), space, report)
@@ -156,12 +156,12 @@ def _decoded_levels(
         pixels = convert(np.asarray(image))
     else:
         pixels = convert(_decoded_by_pillow(where, image))
-    # Pillow turns a TIFF upright while it loads it, and nothing else.
+    # on loading, Pillow turns TIFFs upright, but no other format
     return pixels if image.format == "TIFF" else _upright(pixels, orientation)
 
 
 def _space_of(mode: str) -> str:
-    """The colour space of a mode of Pillow's, as profiles name it."""
+    """Return the colour space of a mode of Pillow's, by the names of profiles."""
     if mode in ("1", "L", "LA", "La") or mode.startswith("I"):
         return "GRAY"
     return {"CMYK": "CMYK", "LAB": "Lab"}.get(mode, "RGB")
@@ -169,7 +169,7 @@ def _space_of(mode: str) -> str:
 
 @contextmanager
 def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[None]:
-    """Turn whatever decoders raise into an `InputError`, and hold them to our limits."""
+    """Turn all exceptions of decoders into an `InputError`, and set their limits."""
     try:
         with _pillow_limits(max_megapixels):
             yield
@@ -180,7 +180,7 @@ def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[Non
         raise _too_large(where, int(count[1]) if count else 0, max_megapixels) from error
     except UnidentifiedImageError as error:
         raise InputError(where, *_what_it_is(file)) from error
-    except Exception as error:  # decoders raise nearly anything when a file is damaged
+    except Exception as error:  # decoders raise many kinds for damaged files
         reason = str(error) or type(error).__name__
         if "MAX_TEXT" in reason:
             found = "has more text or a larger colour profile in it than is unpacked"
@@ -192,10 +192,10 @@ def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[Non
 
 @contextmanager
 def _pillow_limits(max_megapixels: float) -> Iterator[None]:
-    """Put our limits in the place of Pillow's own, and keep its warnings off the terminal."""
+    """Replace Pillow's limits by those of this module, and suppress its warnings."""
     own_limit, own_text_limit = Image.MAX_IMAGE_PIXELS, PngImagePlugin.MAX_TEXT_CHUNK
     Image.MAX_IMAGE_PIXELS = max(1, int(min(max_megapixels, 1e9) * 1e6))
-    PngImagePlugin.MAX_TEXT_CHUNK = MAX_PROFILE_BYTES  # profiles fall under this limit, too
+    PngImagePlugin.MAX_TEXT_CHUNK = MAX_PROFILE_BYTES  # this limit holds for profiles, too
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -221,17 +221,17 @@ def _too_large(where: str, pixels: int, max_megapixels: float) -> InputError:
 
 
 def _what_it_is(file: BinaryIO) -> tuple[str, str, str]:
-    """What was found, expected, and to do, for a file that Pillow does not recognise."""
+    """Return found, expected and remedy for a file that Pillow does not recognise."""
     file.seek(0)
     head = file.read(1024)
     for pattern, found, remedy in KINDS:
         if re.search(pattern, head, re.DOTALL):
             return found, EXPECTED, remedy
-    return "is not a picture that can be read", EXPECTED, EXPORT
+    return "is not an image that can be read", EXPECTED, EXPORT
 
 
 def _require_few_scans(image: Image.Image, file: BinaryIO) -> None:
-    """Refuse a JPEG of so many scans that a small file would be decoded for hours."""
+    """Refuse a JPEG with so many scans that decoding a small file takes hours."""
     if image.format in ("JPEG", "MPO"):
         file.seek(0)
         scans = file.read().count(b"\xff\xda")  # in compressed data, 0 follows every 255
@@ -240,7 +240,7 @@ def _require_few_scans(image: Image.Image, file: BinaryIO) -> None:
 
 
 def _demuxer_of_16_bits(image: Image.Image, file: BinaryIO) -> str:
-    """FFmpeg's name for a file of 16 bits a channel that Pillow would cut to 8, or ''."""
+    """Return FFmpeg's name for a file of 16 bits a channel that Pillow would cut to 8, or ''."""
     if image.format == "PNG":
         file.seek(24)  # the bit depth, in the header that every PNG starts with
         return "png_pipe" if file.read(1) == b"\x10" else ""
@@ -253,12 +253,12 @@ def _demuxer_of_16_bits(image: Image.Image, file: BinaryIO) -> str:
 def _decoded_by_ffmpeg(
     where: str, file: BinaryIO, demuxer: str, size: tuple[int, int]
 ) -> np.ndarray:
-    """All 16 bits of a file, as uint16 (height, width, 1, 3 or 4), not yet upright."""
+    """Decode a file of 16 bits to uint16 (height, width, 1, 3 or 4), not yet upright."""
     import av
 
     file.seek(0)
-    # of tags that are there twice FFmpeg may believe the other one
-    limit = {"max_pixels": str(2 * math.prod(size) + (1 << 20))}  # it counts some at the sides
+    # FFmpeg may use another one of repeated tags, and so find other sides than Pillow
+    limit = {"max_pixels": str(2 * math.prod(size) + (1 << 20))}  # it counts some padding
     with av.open(file, mode="r", format=demuxer, options=limit) as container:
         container.streams.video[0].codec_context.options = limit
         frame = next(container.decode(video=0))
@@ -273,12 +273,12 @@ def _decoded_by_ffmpeg(
 
 
 def _agreed(where: str, pixels: np.ndarray, image: Image.Image) -> np.ndarray:
-    """What FFmpeg read of a TIFF, if the upper 8 bits are what Pillow read of it.
+    """Return FFmpeg's pixels of a TIFF, if their upper 8 bits agree with Pillow's.
 
-    FFmpeg silently gets tiles and multiplied alpha wrong, Pillow separate planes.
+    FFmpeg silently decodes tiles and multiplied alpha wrongly, and Pillow separate planes.
     """
     upper_bits = np.asarray(image)
-    pixels = pixels[..., : upper_bits.shape[2]]  # Pillow leaves out what is not alpha
+    pixels = pixels[..., : upper_bits.shape[2]]  # Pillow drops extra channels other than alpha
     if not np.array_equal(pixels >> 8, upper_bits):
         raise _uncommon(where)
     return pixels
@@ -290,8 +290,8 @@ def _uncommon(where: str) -> InputError:
 
 
 def _decoded_by_pillow(where: str, image: Image.Image) -> np.ndarray:
-    """Pixels as uint8 or, for deep grey, uint16 (height, width, 1, 3 or 4)."""
-    if image.mode == "F":  # TIFFs of these have been read before
+    """Return pixels as uint8 or, for deep grey, uint16 (height, width, 1, 3 or 4)."""
+    if image.mode == "F":  # floating-point TIFFs are read elsewhere
         raise InputError(where, "holds floating-point values", "levels of 8 or 16 bits", EXPORT)
     if image.mode.startswith("I"):
         levels = _deep_grey_levels(image)
@@ -299,7 +299,7 @@ def _decoded_by_pillow(where: str, image: Image.Image) -> np.ndarray:
             found = f"has levels from {levels.min()} to {levels.max()}"
             raise InputError(where, found, "levels from 0 to 65535", EXPORT)
         return levels.astype(np.uint16)[..., None]
-    if image.mode == "La":  # Pillow converts this one in one step only
+    if image.mode == "La":  # Pillow converts this mode to LA only
         image = image.convert("LA")
     if image.has_transparency_data:
         return np.asarray(image.convert("RGBA"))
@@ -309,18 +309,18 @@ def _decoded_by_pillow(where: str, image: Image.Image) -> np.ndarray:
 
 
 def _deep_grey_levels(image: Image.Image) -> np.ndarray:
-    """Levels of a mode with more than 8 bits, as 16 bits where Pillow leaves that to us."""
+    """Return levels of a mode with more than 8 bits; TIFFs' are scaled to 16 bits."""
     levels = np.asarray(image)
     if isinstance(image, TiffImagePlugin.TiffImageFile) and image.mode.startswith("I;16"):
         white = 2 ** image.tag_v2.get(258, (16,))[0] - 1
         levels = (levels.astype(np.uint32) * 65535 + white // 2) // white
-        if image.tag_v2.get(262) == 0:  # the photometric interpretation that 0 is white
+        if image.tag_v2.get(262) == 0:  # photometric interpretation: 0 is white
             levels = 65535 - levels
     return levels
 
 
 def _upright(pixels: np.ndarray, orientation: int) -> np.ndarray:
-    """Turn pixels by the EXIF orientation, 1 to 8; anything else leaves them as they are."""
+    """Turn pixels by the EXIF orientation, 1 to 8; other values leave them as they are."""
     if orientation in (5, 6, 7, 8):
         pixels = pixels.swapaxes(0, 1)
     if orientation in (3, 4, 7, 8):
@@ -331,7 +331,7 @@ def _upright(pixels: np.ndarray, orientation: int) -> np.ndarray:
 
 
 def _simplest(pixels: np.ndarray) -> np.ndarray:
-    """Leave out an alpha that is opaque everywhere, then two channels where all three agree."""
+    """Drop an alpha that is opaque everywhere, then two channels where all three are equal."""
     white = np.iinfo(pixels.dtype).max
     if pixels.shape[2] == 4 and _everywhere(pixels, lambda band: band[..., 3] == white):
         pixels = pixels[..., :3]
@@ -341,5 +341,5 @@ def _simplest(pixels: np.ndarray) -> np.ndarray:
 
 
 def _everywhere(pixels: np.ndarray, holds: Callable[[np.ndarray], np.ndarray]) -> bool:
-    """Whether something holds of every pixel; in bands, so that a photograph is soon done."""
+    """Whether a condition holds for every pixel; in bands, so that the answer no comes early."""
     return all(holds(pixels[band]).all() for band in row_bands(pixels))

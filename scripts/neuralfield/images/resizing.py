@@ -1,5 +1,6 @@
-"""Making a picture smaller or larger."""
+"""Making an image smaller or larger."""
 
+import math
 import operator
 from collections.abc import Sequence
 
@@ -20,23 +21,23 @@ def resize_picture(
     *,
     mode: str = "auto",
 ) -> Picture:
-    """Resize a picture, in float32 and with the depth it has.
+    """Resize an image in float32; its bit depth is kept.
 
     Parameters
     ----------
     picture : Picture
     size : int, (int, int) or None
-        The longer side in px, the other one following the picture's shape; or width and height;
-        or None for the picture's own size.
+        The longer side in px, where the other one follows from the aspect ratio; or width and
+        height; or None for the present size.
     filter : {"box", "lanczos", "bicubic"}
-        Widened to the pixels that it reduces, so that nothing aliases. ``box`` makes every pixel
-        the mean of the light over its square, exactly: pixels that the square cuts count by the
-        part that is inside. It repeats pixels when it enlarges.
+        The filter is widened to the pixels that it reduces, which avoids aliasing. ``box`` makes
+        every pixel the exact mean of the light over its square: pixels that the square cuts count
+        by the part inside. It repeats pixels when it enlarges.
     threshold : float
-        For `mode` ``bilevel``: a luma of at least this is white, judged after the resizing.
+        For `mode` ``bilevel``: a luma of at least this is white, after the resizing.
     mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
-        What comes out. ``auto`` keeps the mode, except that a bilevel picture of a new size
-        becomes one of 8-bit greys: the means carry where in a pixel an edge runs.
+        Mode of the result. ``auto`` keeps the mode, except that a bilevel image of a new size gets
+        8-bit greys: the means tell where in a pixel an edge lies.
 
     Returns
     -------
@@ -49,8 +50,8 @@ def resize_picture(
 
     Notes
     -----
-    Colour is multiplied by alpha while it is resized, so that what is hidden does not bleed into
-    what is seen. Where nothing at all is seen, the colour is black.
+    Colour is multiplied by alpha while it is resized, so that hidden colour does not bleed into
+    visible one. Where all is transparent, the colour is black.
     """
     if filter not in FILTERS:
         raise ConfigError("filter", repr(filter), f"one of {', '.join(FILTERS)}")
@@ -66,7 +67,7 @@ def resize_picture(
 
 
 def _target_size(picture: Picture, size: int | Sequence[int] | None) -> tuple[int, int]:
-    """Width and height in px of what `size` asks for."""
+    """Return the width and height in px that `size` stands for."""
     own_size = (picture.width, picture.height)
     if size is None:
         return own_size
@@ -80,12 +81,12 @@ def _target_size(picture: Picture, size: int | Sequence[int] | None) -> tuple[in
             "size",
             repr(size),
             "a whole number of pixels >= 1 for the longer side, or [width, height]",
-            "remove it to keep the picture's own size",
+            "remove it to keep the image's own size",
         )
     if count == 2:
         return sides[0], sides[1]
     longer = max(own_size)
-    # Whole-number arithmetic: half a pixel always rounds up, at any size.
+    # whole-number arithmetic: half a pixel always rounds up, at any size
     width, height = (max(1, (2 * side * sides[0] + longer) // (2 * longer)) for side in own_size)
     return width, height
 
@@ -115,19 +116,10 @@ def resize_channel(
     filter: str,
     window: tuple[float, float, float, float] | None = None,
 ) -> np.ndarray:
-    """Resize one channel, or a part of it.
+    """Resize one float32 channel, shape (height, width), or a part of it; not clipped.
 
-    Parameters
-    ----------
-    channel : ndarray of float32, shape (height, width)
-    size_px : (width, height)
-    filter : {"box", "lanczos", "bicubic"}
-    window : (left, top, right, bottom), optional
-        The part, in px, with or without fractions. What a filter reaches beyond it counts too.
-
-    Returns
-    -------
-    ndarray of float32, not clipped
+    The `window` has left, top, right and bottom in px, also fractions; filters use pixels beyond
+    it, too. For the filters see `resize_picture`.
     """
     if filter == "box":
         left, top, right, bottom = window or (0, 0, channel.shape[1], channel.shape[0])
@@ -138,21 +130,11 @@ def resize_channel(
 
 
 def _means_over_intervals(values: np.ndarray, count: int, start: float, stop: float) -> np.ndarray:
-    """Cut a part of the first axis into equal intervals, and take the mean of each.
+    """Cut [start, stop] of the first axis into equal intervals, and take the mean of each.
 
-    A difference of integrals, the values being constant over each element: an interval may begin
-    and end inside one. (Pillow's BOX counts elements whole or not at all.)
-
-    Parameters
-    ----------
-    values : ndarray, shape (n, m)
-    count : int
-    start, stop : float
-        Of the part: 0 and n for all of it.
-
-    Returns
-    -------
-    ndarray of float64, shape (count, m)
+    The means are differences of integrals of a function that is constant over each element, so an
+    interval may begin and end inside an element. (Pillow's BOX counts elements whole or not at
+    all.) From shape (n, m) to float64 of shape (count, m).
     """
     length = values.shape[0]
     integral = np.zeros((length + 1, values.shape[1]))
@@ -161,3 +143,39 @@ def _means_over_intervals(values: np.ndarray, count: int, start: float, stop: fl
     whole = np.minimum(edges.astype(np.int64), length - 1)
     at_edges = integral[whole] + (edges - whole)[:, None] * values[whole]
     return np.diff(at_edges, axis=0) * (count / (stop - start))
+
+
+class Overview:
+    """A small version of a large image that comes in bands: means over square blocks.
+
+    Parameters
+    ----------
+    width, height, channels : int
+        Shape of the large image.
+    max_megapixels : float
+        Most pixels of the overview, in 10^6 px; the blocks are the smallest with which it fits.
+    """
+
+    def __init__(self, width: int, height: int, channels: int, max_megapixels: float) -> None:
+        block = max(1, math.isqrt(int(width * height / (1e6 * max_megapixels))))
+        while -(-width // block) * -(-height // block) > max(1, 1e6 * max_megapixels):
+            block += 1
+        self.block_px = block
+        self._starts = np.arange(0, width, block)
+        self._sums = np.zeros((-(-height // block), len(self._starts), channels), np.float32)
+        self._width, self._height, self._rows = width, height, 0
+
+    def add(self, values: np.ndarray) -> None:
+        """Add the next rows; float32, shape (rows, width, channels)."""
+        sums = np.add.reduceat(values, self._starts, axis=1)
+        # row by row, so that the result does not depend on the bands
+        for row in sums:
+            self._sums[self._rows // self.block_px] += row
+            self._rows += 1
+
+    def values(self) -> np.ndarray:
+        """Return the means after all rows; float32, shape (rows, columns, channels)."""
+        wide = np.diff(np.append(self._starts, self._width))
+        tops = np.arange(0, self._height, self.block_px)
+        high = np.diff(np.append(tops, self._height))
+        return self._sums / (high[:, None] * wide).astype(np.float32)[..., None]

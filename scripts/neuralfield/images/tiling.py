@@ -1,4 +1,4 @@
-"""How a large picture is cut into overlapping tiles, and how what they draw is blended."""
+"""Cutting a large image into overlapping tiles, and the weights that blend their renders."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,15 +11,7 @@ from neuralfield.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class Tile:
-    """A rectangle of a picture, in px from its top left.
-
-    Attributes
-    ----------
-    row, column : int
-        Its place among the tiles.
-    left, top, right, bottom : int
-        `right` and `bottom` are the first pixels beyond it.
-    """
+    """A rectangle of an image, in px from its top left; `right` and `bottom` lie beyond it."""
 
     row: int
     column: int
@@ -30,40 +22,38 @@ class Tile:
 
     @property
     def name(self) -> str:
-        """What its folder is called: ``{row}_{column}``."""
+        """Name of the tile's folder: ``{row}_{column}``."""
         return f"{self.row}_{self.column}"
 
     @property
     def width(self) -> int:
-        """In px."""
         return self.right - self.left
 
     @property
     def height(self) -> int:
-        """In px."""
         return self.bottom - self.top
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """A picture cut into tiles of nearly one size.
+    """An image cut into tiles of nearly one size.
 
-    Neighbours share `overlap_px` pixels, and nowhere do more than two tiles of a row or of a column
-    meet. Over what is shared, the weight of one falls as a cosine while the other's rises, so that
-    the weights of all tiles add up to 1 everywhere and change without a jump.
+    Neighbours share `overlap_px` pixels, and no more than two tiles of a row or of a column overlap
+    anywhere. In an overlap, one weight falls as a cosine while the other rises, so that the weights
+    of all tiles add up to 1 everywhere and are continuous.
 
     Parameters
     ----------
     width, height : int
-        Of the picture, in px.
+        Sides of the image, in px.
     tile_px : int
-        The longest side that a tile may have.
+        Longest side of a tile.
     overlap_px : int
 
     Raises
     ------
     ConfigError
-        An overlap of more than a third of a tile: three of them would meet.
+        The overlap is more than a third of a tile, so that three tiles could overlap.
     """
 
     width: int
@@ -88,32 +78,32 @@ class Tiling:
 
     @property
     def count(self) -> int:
-        """How many tiles there are."""
+        """Number of tiles."""
         sides = (self.width, self.height)
         across, down = (_count(side, self.tile_px, self.overlap_px) for side in sides)
         return across * down
 
     def __iter__(self) -> Iterator[Tile]:
-        """Tiles, row by row."""
+        """Yield the tiles, row by row."""
         places = product(range(len(self.rows)), range(len(self.columns)))
         return (self.tile(row, column) for row, column in places)
 
     def tile(self, row: int, column: int) -> Tile:
-        """The tile at a place."""
+        """Return the tile at a place."""
         (left, right), (top, bottom) = self.columns[column], self.rows[row]
         return Tile(row, column, left, top, right, bottom)
 
     def named(self, name: str) -> Tile:
-        """The tile of a folder's name."""
+        """Return the tile of a folder's name."""
         row, column = map(int, name.split("_"))
         return self.tile(row, column)
 
     def column_weights(self, column: int, x_px: Array) -> Array:
-        """How much a column of tiles counts at each x, in px from the left; see `Tiling`."""
+        """Return the weight of a column of tiles at each x, in px from the left; see `Tiling`."""
         return _weights(self.columns, column, self.overlap_px, x_px)
 
     def row_weights(self, row: int, y_px: Array) -> Array:
-        """How much a row of tiles counts at each y, in px from the top."""
+        """Return the weight of a row of tiles at each y, in px from the top."""
         return _weights(self.rows, row, self.overlap_px, y_px)
 
     def columns_at_seams(self, x_px: Array) -> Array:
@@ -121,17 +111,17 @@ class Tiling:
         return _near_edges(self.columns, self.overlap_px, x_px)
 
     def rows_at_seams(self, y_px: Array) -> Array:
-        """The same for each y."""
+        """Whether each y is near an edge of a tile: at most an overlap away from one."""
         return _near_edges(self.rows, self.overlap_px, y_px)
 
 
 def _count(length: int, tile_px: int, overlap_px: int) -> int:
-    """How many parts a side is cut into, without laying them out."""
+    """Count the parts of a side."""
     return max(1, -(-(length - overlap_px) // (tile_px - overlap_px)))
 
 
 def _spans(length: int, tile_px: int, overlap_px: int) -> list[tuple[int, int]]:
-    """Equal parts, as nearly as whole pixels allow, each reaching `overlap_px` into the next."""
+    """Cut a side into parts, equal up to whole pixels, that each overlap the next."""
     count = _count(length, tile_px, overlap_px)
     if count == 1:
         return [(0, length)]
@@ -153,7 +143,7 @@ def _weights(
 
 
 def _rise(share: Array) -> Array:
-    """From 0 to 1 along half a cosine; flat before and after."""
+    """Rise from 0 to 1 along half a cosine, constant before and after."""
     xp = namespace_of(share)
     return (1 - xp.cos(xp.pi * xp.clip(share, 0, 1))) / 2
 

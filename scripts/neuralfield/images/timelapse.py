@@ -1,9 +1,10 @@
-"""Films: a run of frames written as MP4, GIF or WebP, with a label on each frame."""
+"""Time-lapses: frames with labels, written as MP4, GIF or WebP."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise, repeat
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -14,13 +15,12 @@ from neuralfield.system.errors import ConfigError, InputError
 from neuralfield.system.files import replacing
 
 HOLD_S = 2.0
-"""How long the last frame stays, in seconds, before the film starts again."""
+"""Time for which the last frame stays, in seconds."""
 
 X264_OPTIONS = {
     "crf": "18",
     "preset": "slow",
-    # The bytes depend on the number of threads, so one everywhere.
-    "threads": "1",
+    "threads": "1",  # the bytes depend on the number of threads
 }
 CHECKERBOARD = (204, 255)
 CHECKERBOARD_SQUARE_PX = 8
@@ -31,20 +31,20 @@ SMALLEST_LABEL_PX = 9
 
 
 def write_film(path: Path, frames: Iterable[np.ndarray], frames_per_second: float) -> None:
-    """Write a film; its last frame stays for two seconds, and GIF and WebP repeat for ever.
+    """Write a time-lapse; its last frame stays for two seconds, and GIF and WebP repeat.
 
     The suffix chooses the format: ``.mp4`` (H.264 that every browser and phone plays; frames are
-    encoded as they come), ``.gif`` or ``.webp`` (all frames are held in memory). An odd width or
-    height is made even in MP4, as its colour planes need, by repeating the last column or row.
-    The file appears under its name only when it is whole; equal frames give equal bytes.
+    encoded one after another), ``.gif`` or ``.webp`` (all frames are held in memory). In MP4, an
+    odd width or height is made even, as its colour planes require, by repeating the last column or
+    row. The file appears under its name only when it is whole; equal frames give equal bytes.
 
     Parameters
     ----------
     path : Path
     frames : iterable of ndarray of uint8, shape (h, w, 3)
-        All of one size.
+        Frames of one size.
     frames_per_second : float
-        Above zero; GIF counts time in hundredths of a second and rounds each moment to them.
+        Above zero; GIF rounds the time of each frame to hundredths of a second.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def write_film(path: Path, frames: Iterable[np.ndarray], frames_per_second: floa
 
 
 def to_frame(values: np.ndarray) -> np.ndarray:
-    """Turn a drawn picture into a frame; what is transparent shows a checkerboard.
+    """Turn a rendered image into a frame; transparent pixels show a checkerboard.
 
     Parameters
     ----------
@@ -88,18 +88,10 @@ def to_frame(values: np.ndarray) -> np.ndarray:
 
 
 def label_frame(frame: np.ndarray, text: str) -> np.ndarray:
-    """Write a small label into the lower left corner.
+    """Write a small label of one line into the lower left corner of a copy of a frame.
 
-    Parameters
-    ----------
-    frame : ndarray of uint8, shape (h, w, 3)
-    text : str
-        One line. The letters shrink, down to nine pixels, until it fits the width.
-
-    Returns
-    -------
-    ndarray of uint8, shape (h, w, 3)
-        A new frame.
+    Frames are uint8 of shape (h, w, 3). The letters shrink, down to nine pixels, until the text
+    fits the width.
     """
     height, width = frame.shape[:2]
     image = Image.fromarray(frame)
@@ -114,7 +106,7 @@ def label_frame(frame: np.ndarray, text: str) -> np.ndarray:
         size_px -= 1
     left, bottom = padding_px, height - padding_px - 1
     top = bottom - size_px - padding_px
-    # White letters on a dark plate can be read on any picture.
+    # white letters on a dark plate can be read on any image
     draw.rounded_rectangle(
         (left, top, left + text_width_px + 2 * padding_px, bottom),
         radius=padding_px,
@@ -126,6 +118,7 @@ def label_frame(frame: np.ndarray, text: str) -> np.ndarray:
 
 
 def _checked(path: Path, frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Yield the frames, and raise `InputError` where there are none or their shapes differ."""
     shape = None
     for frame in frames:
         if shape is None:
@@ -172,6 +165,7 @@ def _write_mp4(path: Path, frames: Iterator[np.ndarray], frames_per_second: Frac
 def _with_last_repeated(
     first: np.ndarray, others: Iterator[np.ndarray], times: int
 ) -> Iterator[np.ndarray]:
+    """Yield all frames, and the last one `times` more."""
     frame = first
     yield frame
     for frame in others:
@@ -180,40 +174,30 @@ def _with_last_repeated(
 
 
 def _write_gif(path: Path, frames: Iterator[np.ndarray], frames_per_second: Fraction) -> None:
-    # A palette holds 256 colours: grey frames are stored exactly, others get the nearest ones.
     images = [_with_palette(frame) for frame in frames]
-    images[0].save(
-        path,
-        format="GIF",
-        save_all=True,
-        append_images=images[1:],
-        duration=_durations_ms(len(images), frames_per_second, GIF_TICK_S),
-        loop=0,
-    )
+    durations_ms = _durations_ms(len(images), frames_per_second, GIF_TICK_S)
+    _save_animation(path, images, format="GIF", duration=durations_ms)
 
 
 def _write_webp(path: Path, frames: Iterator[np.ndarray], frames_per_second: Fraction) -> None:
     images = [Image.fromarray(frame) for frame in frames]
-    images[0].save(
-        path,
-        format="WebP",
-        save_all=True,
-        append_images=images[1:],
-        duration=_durations_ms(len(images), frames_per_second, WEBP_TICK_S),
-        loop=0,
-        quality=90,
-        method=4,
-    )
+    durations_ms = _durations_ms(len(images), frames_per_second, WEBP_TICK_S)
+    _save_animation(path, images, format="WebP", duration=durations_ms, quality=90, method=4)
+
+
+def _save_animation(path: Path, images: Sequence[Image.Image], **options: Any) -> None:
+    images[0].save(path, save_all=True, append_images=images[1:], loop=0, **options)
 
 
 def _with_palette(frame: np.ndarray) -> Image.Image:
+    """Store grey exactly, and colour by the nearest of 256 colours."""
     if (frame == frame[..., :1]).all():
         return Image.fromarray(frame[..., 0])
     return Image.fromarray(frame).quantize(256)
 
 
 def _durations_ms(count: int, frames_per_second: Fraction, tick_s: Fraction) -> list[int]:
-    """Round the moments, not the durations, so that the speed is right on the whole."""
+    """Round the times of frames, not their durations, so that errors do not add up."""
     ticks = [round(number / frames_per_second / tick_s) for number in range(count)]
     ticks.append(ticks[-1] + round(Fraction(HOLD_S) / tick_s))
     return [int((end - start) * tick_s * 1000) for start, end in pairwise(ticks)]

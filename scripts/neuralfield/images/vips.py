@@ -1,4 +1,4 @@
-"""What is needed of libvips wherever it opens files."""
+"""Helpers for opening files by libvips."""
 
 import logging
 from typing import TYPE_CHECKING, cast
@@ -10,10 +10,7 @@ PROFILE = "icc-profile-data"
 
 
 def only_loaders(*names: str) -> None:
-    """Let libvips open files by these loaders alone, as it calls them: ``Png``, ``Tiff``.
-
-    It knows many formats, PDF and SVG among them.
-    """
+    """Let libvips open files only by the loaders of these names, such as ``Png`` or ``Tiff``."""
     import pyvips
 
     logging.getLogger("pyvips").setLevel(logging.ERROR)  # it logs how its threads end
@@ -24,5 +21,11 @@ def only_loaders(*names: str) -> None:
 
 
 def embedded_profile(image: "pyvips.Image") -> bytes | None:
-    """The ICC profile that a file came with."""
+    """Return the ICC profile of a file, if it has one."""
     return cast(bytes, image.get(PROFILE)) if PROFILE in image.get_fields() else None
+
+
+def reason_of(error: "pyvips.Error") -> str:
+    """Return the last line of libvips' message, which is the most specific one."""
+    lines = str(error).strip().splitlines()
+    return lines[-1].strip() if lines else "no reason given"

@@ -1,7 +1,7 @@
-"""Whether a file holds all the pixels that its header claims: decoders may fill up what is missing.
+"""Checks that a file holds all the pixels that its header claims.
 
-Pillow and FFmpeg return black or grey where the data of a PNG, JPEG or TIFF ends early, and
-black for a palette's index that has no colour.
+Pillow and FFmpeg return black or grey where the data of a PNG, JPEG or TIFF ends early, and black
+for a palette's index that has no colour.
 """
 
 import math
@@ -13,18 +13,13 @@ from PIL import Image, TiffImagePlugin
 from neuralfield.images.vips import only_loaders
 
 _LOADERS = {"PNG": "Png", "JPEG": "Jpeg", "MPO": "Jpeg", "AVIF": "Heif"}
-"""What libvips calls the formats of which it notices missing data."""
+"""libvips' names of the formats in which it notices missing data."""
 
 _TOO_SHORT = "the file has less data than the sides it names"
 
 
 def require_whole_before(image: Image.Image, path: str, file_bytes: int) -> None:
-    """Refuse an image that has been opened, and not decoded, if its data are too few.
-
-    Raises
-    ------
-    OSError
-    """
+    """Refuse an opened image with too little data, before it is decoded; raises `OSError`."""
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         _require_whole_tiff(image, file_bytes)
     elif image.format in _LOADERS:
@@ -32,12 +27,7 @@ def require_whole_before(image: Image.Image, path: str, file_bytes: int) -> None
 
 
 def require_palette(image: Image.Image) -> None:
-    """Refuse a decoded image with an index for which its palette has no colour.
-
-    Raises
-    ------
-    OSError
-    """
+    """Refuse a decoded image with an index beyond its palette; raises `OSError`."""
     if image.mode in ("P", "PA") and image.palette is not None:
         colours = len(image.palette.palette) // len(image.palette.mode)
         largest = int(np.asarray(image.getchannel(0) if image.mode == "PA" else image).max())
@@ -50,9 +40,9 @@ def _require_whole_tiff(image: TiffImagePlugin.TiffImageFile, file_bytes: int) -
     for starts, counts in ((273, 279), (324, 325)):  # the tags of strips and of tiles
         parts = zip(tags.get(starts, ()), tags.get(counts, ()), strict=False)
         if any(start + count > file_bytes for start, count in parts):
-            raise OSError("the file ends before the picture does")
+            raise OSError("the file ends before the image does")
     if 273 in tags:
-        width, height = tags[256], tags[257]  # as stored: Pillow names the sides of what is upright
+        width, height = tags[256], tags[257]  # as stored; Pillow's are those of the upright image
         rows = min(tags.get(278, height), height)
         planes = tags.get(277, 1) if tags.get(284) == 2 else 1
         strips = math.ceil(height / max(rows, 1)) * planes
@@ -65,12 +55,7 @@ def _require_whole_tiff(image: TiffImagePlugin.TiffImageFile, file_bytes: int) -
 
 
 def require_whole_by_vips(path: str, format: str) -> None:
-    """Refuse a PNG, JPEG or AVIF whose data are too few, as libvips finds by decoding it.
-
-    Raises
-    ------
-    OSError
-    """
+    """Refuse a PNG, JPEG or AVIF with too little data, by decoding it; raises `OSError`."""
     import pyvips
 
     only_loaders(_LOADERS[format])
@@ -80,7 +65,7 @@ def require_whole_by_vips(path: str, format: str) -> None:
         image.crop(0, image.height - 1, image.width, 1).avg()
     except pyvips.Error as error:
         reason = str(error)
-        # what else JPEGs are warned of is common, and harms no pixel
+        # other warnings about JPEGs are common, and do not concern pixels
         missing = ("premature end", "Premature end", "libpng read error", "Decoded image does not")
         if any(text in reason for text in missing):
             raise OSError(_TOO_SHORT) from error

@@ -1,4 +1,4 @@
-"""Writing PNG: every mode and depth, whole or in bands of rows, to the same bytes each time."""
+"""Writing PNG in every mode and depth, whole or in bands of rows; equal pixels give equal bytes."""
 
 import os
 import struct
@@ -24,10 +24,10 @@ RELATIVE_COLORIMETRIC = b"\1"
 
 
 class PngBandWriter:
-    """Write a PNG in bands of rows, so that a huge picture is never whole in memory.
+    """Write a PNG in bands of rows, so that a huge image is never whole in memory.
 
-    The file appears under its name only when every row has been written; a failure leaves nothing
-    behind. Its bytes do not depend on how the rows were cut into bands.
+    The file appears under its name only when every row has been written; a failure leaves no file.
+    Its bytes do not depend on the bands.
 
     Parameters
     ----------
@@ -39,11 +39,16 @@ class PngBandWriter:
     bit_depth : {1, 8, 16}
         Bits a channel; 1 needs one channel.
 
+    Raises
+    ------
+    ValueError
+        A PNG of these sides, channels and bits is not possible.
+
     Notes
     -----
-    Every row of 8 or 16 bits carries the differences to the row above (filter type *up*); rows of
-    1 bit are stored as they are. A chunk says that the values are of sRGB; viewers that do not know
-    it take them for that. Format: https://www.w3.org/TR/png-3/.
+    Every row of 8 or 16 bits holds the differences from the row above (filter type *up*); rows of
+    1 bit are stored as they are. A chunk says that the values are sRGB, which viewers that ignore
+    it assume anyway. Format: https://www.w3.org/TR/png-3/.
 
     Examples
     --------
@@ -80,7 +85,7 @@ class PngBandWriter:
         return self._context.__exit__(kind, error, trace)
 
     def write_rows(self, rows: np.ndarray) -> None:
-        """Add the next rows below those written so far.
+        """Write the next rows.
 
         Parameters
         ----------
@@ -122,7 +127,7 @@ class PngBandWriter:
         self._write_pending(CHUNK_BYTES)
 
     def _write_pending(self, at_least_bytes: int) -> None:
-        """Write compressed bytes in chunks of one size while that many are waiting."""
+        """Write waiting compressed bytes in chunks, while there are at least so many."""
         while len(self._pending) >= at_least_bytes and self._pending:
             self._write_chunk(b"IDAT", bytes(self._pending[:CHUNK_BYTES]))
             del self._pending[:CHUNK_BYTES]
@@ -149,16 +154,20 @@ class PngBandWriter:
 
 
 def write_picture(path: str | os.PathLike, picture: Picture) -> None:
-    """Write a picture as PNG, exactly.
+    """Write an image as PNG without loss.
 
     Parameters
     ----------
     path : str or os.PathLike
-        Where to; an existing file is replaced in one step, once the new one is complete.
+        An existing file is replaced in one step, once the new one is complete.
     picture : Picture
         Bilevel becomes 1 bit a pixel; the other modes keep their 8 or 16 bits a channel.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be written.
     """
-    with PngBandWriter(
-        path, picture.width, picture.height, picture.channels, picture.bit_depth
-    ) as png:
+    shape = (picture.width, picture.height, picture.channels)
+    with PngBandWriter(path, *shape, picture.bit_depth) as png:
         png.write_rows(picture.pixels)

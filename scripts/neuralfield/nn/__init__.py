@@ -1,1 +1,1 @@
-"""The tape, layers, losses, optimizers, schedules and sampling, on NumPy or CuPy arrays."""
+"""The tape, layers, losses, optimizers, schedules and sampling on NumPy or CuPy arrays."""

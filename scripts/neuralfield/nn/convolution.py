@@ -1,11 +1,11 @@
-"""Convolution of pictures as matrix products, its forward beside its backward.
+"""Convolution of images as matrix products, its forward beside its backward.
 
 Windows are copied into the rows of a matrix, as in "im2col" (Chellapilla et al., "High performance
-convolutional neural networks for document processing", IWFHR 2006), but a row serves several
-neighbouring places at once: it holds all columns that a tile of them sees, and the weights stand
-in a banded matrix, once for each place, with zeros between. Neighbours share most of what they
-see. Copying it once saves more time than multiplying with the zeros costs, and the gradient of
-the input, which adds rows up again where tiles overlap, has as many fewer of them to add.
+convolutional neural networks for document processing", IWFHR 2006), but a row serves a tile of
+several neighbouring places: it holds all columns that the tile sees, and a banded matrix holds the
+weights once for each place, with zeros between. Neighbours see mostly the same columns. Copying
+them once saves more time than multiplying with the zeros costs, and the gradient of the input,
+which adds up the rows where tiles overlap, has fewer rows to add.
 """
 
 from collections.abc import Iterator
@@ -24,23 +24,23 @@ from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.errors import ConfigError
 
 BLOCK_VALUES = {"numpy": 1 << 17, "cupy": 1 << 26}
-"""Values of windows that are in memory at once, about: what a core's cache holds, or little of a
-card's memory. Part of the result, because gradients of weights are summed block by block."""
+"""About the number of window values in memory at once: a core's cache, or little of a GPU's memory.
+It affects the result, because gradients of weights are summed block by block."""
 
 _MOST_PLACES = 16
 _COPY_COST = 50
-"""Multiplications that take as long as the copying of a value, forward and backward together."""
+"""Multiplications that take as long as copying a value, forward and backward together."""
 
 Block = tuple[slice, slice]
-"""Of pictures, and of lines of the result."""
+"""Slices of the images, and of the lines of the result."""
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """How one convolution is made of matrix products.
+    """The matrix products of one convolution.
 
-    A matrix of windows has the axes (group, picture, line, tile, kernel line, column, channel);
-    the first four count its rows, the last three what stands in a row.
+    A matrix of windows has the axes (group, image, line, tile, kernel line, column, channel); the
+    first four number its rows, the last three the values of a row.
     """
 
     batch: int
@@ -60,7 +60,7 @@ class _Plan:
 
     @property
     def columns(self) -> int:
-        """Columns of the picture that a tile sees."""
+        """Columns of the image that a tile sees."""
         return _columns(self.tile, self.kernel[1], self.stride[1], self.dilation[1])
 
     @property
@@ -69,7 +69,7 @@ class _Plan:
         return self.kernel[0] * self.columns * self.channels_in
 
     def blocks(self, library: str) -> Iterator[Block]:
-        """The pictures, or lines of one of them, that are worked on together."""
+        """Yield the images, or lines of one image, of each block of work."""
         line_values = self.groups * self.tiles * self.row_values
         lines = max(1, BLOCK_VALUES[library] // line_values)
         pictures = max(1, lines // self.places[0])
@@ -82,23 +82,19 @@ class _Plan:
                 )
 
     def windows(self, padded: Array) -> Array:
-        """The matrix of windows as a view of the pictures: nothing is copied."""
+        """Return the matrix of windows as a view of the images, without a copy."""
         n, y, x, c = padded.strides
         shape = (self.batch, self.places[0], self.tiles, self.kernel[0], self.columns)
         steps = (n, self.stride[0] * y, self.tile * self.stride[1] * x, self.dilation[0] * y, x)
-        return _strided(
-            padded,
-            (self.groups, *shape, self.channels_in),
-            (self.channels_in * c, *steps, c),
+        return namespace_of(padded).lib.stride_tricks.as_strided(
+            padded, (self.groups, *shape, self.channels_in), (self.channels_in * c, *steps, c)
         )
 
     def overlaps(self, padded: Array) -> list[tuple[int, slice, Array]]:
-        """Views of the pictures in which no two tiles see the same value.
+        """Return views of the images in which no two tiles see the same value.
 
-        Returns
-        -------
-        list of (kernel line, columns of a tile, view)
-            The views' axes are those of `windows`, less the kernel line.
+        Each comes with its kernel line and its columns of a tile; the views' axes are those of
+        `windows`, less the kernel line.
         """
         advance = self.tile * self.stride[1]
         windows, found = self.windows(padded), []
@@ -109,7 +105,7 @@ class _Plan:
         return found
 
     def band(self, weight: Array) -> Array:
-        """The weights, once for each place of a tile: (groups, row values, tile * channels out)."""
+        """Repeat weights for each place of a tile: (groups, row values, tile * channels out)."""
         kernel = weight.reshape(
             *self.kernel, self.channels_in, self.groups, self.channels_out
         ).transpose(3, 0, 1, 2, 4)
@@ -119,7 +115,7 @@ class _Plan:
         return band.reshape(self.groups, self.row_values, self.tile * self.channels_out)
 
     def kernel_of(self, band: Array) -> Array:
-        """The sum of what belongs to each weight: the transpose of `band`."""
+        """Sum the values that belong to each weight: the transpose of `band`."""
         parts = band.reshape(self._band_shape)
         kernel = parts[:, :, self._seen_from(0), :, 0]
         for place in range(1, self.tile):
@@ -129,22 +125,16 @@ class _Plan:
 
     @property
     def _band_shape(self) -> tuple[int, ...]:
-        return (
-            self.groups,
-            self.kernel[0],
-            self.columns,
-            self.channels_in,
-            self.tile,
-            self.channels_out,
-        )
+        row = (self.kernel[0], self.columns, self.channels_in)
+        return (self.groups, *row, self.tile, self.channels_out)
 
     def _seen_from(self, place: int) -> slice:
-        """Columns of a tile that the kernel lies on."""
+        """Columns of a tile that the kernel covers at a place."""
         first, step = place * self.stride[1], self.dilation[1]
         return slice(first, first + step * (self.kernel[1] - 1) + 1, step)
 
     def by_group(self, block: Array) -> Array:
-        """A block of the result as rows: (n, h, w, c) -> (groups, rows, tile * channels out)."""
+        """Reshape a block of the result: (n, h, w, c) -> (groups, rows, tile * channels out)."""
         rows = block.size // (self.groups * self.tile * self.channels_out)
         if self.groups == 1:
             return block.reshape(1, rows, -1)
@@ -152,7 +142,7 @@ class _Plan:
         return split.transpose(2, 0, 1, 3).reshape(self.groups, rows, -1)
 
     def from_groups(self, rows: Array) -> Array:
-        """The inverse of `by_group`, but for the shape: (rows, tile, groups, channels out)."""
+        """Invert `by_group` up to the shape, which is (rows, tile, groups, channels out)."""
         split = rows.reshape(self.groups, -1, self.tile, self.channels_out)
         return split.transpose(1, 2, 0, 3)
 
@@ -167,15 +157,15 @@ def conv2d(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Cross-correlation of pictures with a kernel, as networks mean it by convolution.
+    """Cross-correlate images with a kernel, which networks call convolution.
 
     y[n, i, j, o] = bias[o] + sum over a, b, c of
     x[n, stride i + dilation a - padding, stride j + dilation b - padding, c] weight[a, b, c, o],
-    where x is 0 outside the pictures, and c runs over the channels of the group of o.
+    where x is 0 outside the images, and c runs over the channels of the group of o.
 
-    No order of threads changes the result. Besides input, result and their gradients, and a padded
-    copy of the input where there is padding, about `BLOCK_VALUES` values are in memory (more only
-    where a single line of the result takes more).
+    The result does not depend on the order of threads. Besides input, result and their gradients,
+    and a padded copy of the input where there is padding, about `BLOCK_VALUES` values are in memory
+    (more only where a single line of the result takes more).
 
     Parameters
     ----------
@@ -195,7 +185,7 @@ def conv2d(
     Raises
     ------
     ConfigError
-        The shapes do not fit each other, or the kernel not the pictures.
+        The shapes do not match, or the kernel is larger than the padded images.
     """
     margin = as_pair(padding, "conv2d", "padding", 0)
     plan = _plan(x.shape, weight.shape, stride, margin, dilation, groups)
@@ -238,7 +228,7 @@ def _plan(
         found = f"groups {groups} with {x[3]} channels in and {weight[3]} out"
         raise ConfigError("conv2d", found, "a divisor of both numbers of channels")
     if weight[2] * groups != x[3]:
-        found = f"weight of shape {weight} with {groups} groups, for pictures of shape {x}"
+        found = f"weight of shape {weight} with {groups} groups, for images of shape {x}"
         expected = f"{x[3] // groups} channels in a group"
         raise ConfigError("conv2d", found, expected)
     steps = as_pair(stride, "conv2d", "stride", 1)
@@ -251,17 +241,8 @@ def _plan(
         return columns * (_COPY_COST / tile + channels_out)
 
     divisors = (t for t in range(1, min(places[1], _MOST_PLACES) + 1) if places[1] % t == 0)
-    return _Plan(
-        x[0],
-        places,
-        kernel,
-        steps,
-        spread,
-        groups,
-        weight[2],
-        channels_out,
-        min(divisors, key=cost),
-    )
+    tile = min(divisors, key=cost)
+    return _Plan(x[0], places, kernel, steps, spread, groups, weight[2], channels_out, tile)
 
 
 def _columns(tile: int, kernel: int, stride: int, dilation: int) -> int:
@@ -277,7 +258,7 @@ def _forward(plan: _Plan, padded: Array, weight: Array) -> Array:
     for pictures, lines in plan.blocks(xp.__name__):
         rows = buffer.copy_of(windows[:, pictures, lines]).reshape(plan.groups, -1, plan.row_values)
         block = result[pictures, lines]
-        if plan.groups == 1:  # straight to where it belongs
+        if plan.groups == 1:  # without a copy
             xp.matmul(rows[0], band[0], out=block.reshape(rows.shape[1], -1))
         else:
             block[...] = plan.from_groups(rows @ band).reshape(block.shape)
@@ -287,7 +268,7 @@ def _forward(plan: _Plan, padded: Array, weight: Array) -> Array:
 def _backward(
     plan: _Plan, padded: Array, weight: Array, g: Array, *, into_x: bool
 ) -> tuple[Array | None, Array]:
-    """Gradients of the padded pictures, where asked for, and of the weights."""
+    """Compute gradients of the padded images, with `into_x`, and of the weights."""
     xp = namespace_of(padded)
     windows = plan.windows(padded)
     band = plan.band(weight).swapaxes(1, 2)
@@ -303,26 +284,22 @@ def _backward(
         if into_x:
             xp.matmul(row_slopes, band, out=rows)
             parts = rows.reshape(block.shape)
-            # those of one view never meet, and the views come one after another
+            # tiles of one view do not overlap, and the views are added one after another
             for line, columns, view in overlaps:
                 view[:, pictures, lines] += parts[:, :, :, :, line, columns]
     return slopes, plan.kernel_of(band_slopes)
 
 
 class _Buffer:
-    """Memory for one block after another, the first of which is the largest."""
+    """Memory that each block reuses; the first block is the largest."""
 
     def __init__(self, like: Array) -> None:
         self._like, self._memory = like, None
 
     def copy_of(self, view: Array) -> Array:
-        """A contiguous copy of a view; the one before is lost."""
+        """Copy a view into contiguous memory, over the previous copy."""
         if self._memory is None:
             self._memory = namespace_of(self._like).empty(view.size, dtype=self._like.dtype)
         copy = self._memory[: view.size].reshape(view.shape)
         copy[...] = view
         return copy
-
-
-def _strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    return namespace_of(array).lib.stride_tricks.as_strided(array, shape, strides)

@@ -8,15 +8,15 @@ from neuralfield.system.errors import ConfigError
 from neuralfield.system.random_streams import STREAM_DROPOUT, philox
 
 _WORDS = 4
-"""Random numbers that come of one counter."""
+"""Random numbers for each counter."""
 
 
 @dataclass(frozen=True)
 class TrainingCall:
-    """What the random draws of a network depend on when it is called in training.
+    """The counters of the random numbers of a network that is called in training.
 
-    A sample's draws do not depend on the batch or the block it is in: blocks can be worked on
-    apart, and a resumed training goes on with the same bytes.
+    A sample's random numbers do not depend on its batch or block: blocks can be computed
+    separately, and a resumed training goes on with the same bytes.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class TrainingCall:
     step : int
         Steps taken before, below 2 ** 32.
     samples : array of int64, shape (n,)
-        Which samples of the data these are, below 2 ** 32.
+        Indices of the samples in the data, below 2 ** 32.
     """
 
     random_seed: int
@@ -34,13 +34,7 @@ class TrainingCall:
 
 @dataclass(frozen=True)
 class Dropout:
-    """Where a network drops values in training; see `dropout`.
-
-    Attributes
-    ----------
-    rate : float
-        Share of the values that are dropped, in [0, 1).
-    """
+    """A place where a network drops values in training; see `dropout` for the rate."""
 
     rate: float
 
@@ -50,26 +44,29 @@ class Dropout:
 
 
 def dropout(x: Tensor, rate: float, call: TrainingCall, layer: int) -> Tensor:
-    """Each value becomes 0 with a probability, and else is divided by that of being kept.
+    """Set each value to 0 with probability `rate`, and divide the others by 1 - `rate`.
 
-    The mean of a value is what it was, so that nothing has to be done where a network is used
-    (Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR
-    2014, section 10, the variant that scales in training).
+    The mean of a value is unchanged, so that inference needs no factor (Srivastava et al.,
+    "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014, section 10).
 
     Parameters
     ----------
     x : Tensor, shape (n, ...)
     rate : float
-        The probability, in [0, 1).
+        In [0, 1).
     call : TrainingCall
-        Of these n samples.
+        The counters of these n samples.
     layer : int
-        Which of the network's dropouts this is, below 2 ** 24: each draws for itself.
+        Number of this dropout in the network, below 2 ** 24; each has its own random numbers.
+
+    Returns
+    -------
+    Tensor, shape (n, ...)
 
     Raises
     ------
     ValueError
-        `call` is of another number of samples.
+        `call` has another number of samples.
     """
     if len(call.samples) != len(x.data):
         raise ValueError(f"dropout: {len(x.data)} values in, but {len(call.samples)} samples")

@@ -15,41 +15,34 @@ from neuralfield.nn.windows import Pair
 
 
 class Layer(Protocol):
-    """A trainable map from `fan_in` to `fan_out` values a point."""
+    """A trainable map of each point's values: x @ weight + bias, weight of (fan_in, fan_out)."""
 
     @property
-    def fan_in(self) -> int:
-        """Values in."""
-        ...
+    def fan_in(self) -> int: ...
 
     @property
-    def fan_out(self) -> int:
-        """Values out."""
-        ...
+    def fan_out(self) -> int: ...
 
     @property
-    def weight(self) -> Tensor:
-        """The matrix that points' values are multiplied with, shape (fan_in, fan_out)."""
-        ...
+    def weight(self) -> Tensor: ...
 
     @property
-    def bias(self) -> Tensor | None:
-        """What is added to every point's values, if anything."""
-        ...
+    def bias(self) -> Tensor | None: ...
 
     @property
-    def parameters(self) -> Mapping[str, Tensor]:
-        """What is trained, by name."""
-        ...
+    def parameters(self) -> Mapping[str, Tensor]: ...
 
-    def __call__(self, x: Tensor, scale: float = 1.0) -> Tensor:
-        """The values out, times a factor."""
-        ...
+    def __call__(self, x: Tensor, scale: float = 1.0) -> Tensor: ...
+
+
+def _named(weight: Tensor, bias: Tensor | None) -> Mapping[str, Tensor]:
+    """The trained tensors of a layer, by name."""
+    return {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
 
 
 @dataclass(frozen=True)
 class Linear:
-    """x @ weight + bias.
+    """A linear layer: x @ weight + bias.
 
     Attributes
     ----------
@@ -61,7 +54,7 @@ class Linear:
     bias: Tensor | None = None
 
     def __call__(self, x: Tensor, scale: float = 1.0) -> Tensor:
-        """Scale * (x @ weight + bias); the scale is applied to the few weights, not to all rows."""
+        """Return scale * (x @ weight + bias); the weights are scaled instead of all rows."""
         if scale == 1:
             return ops.affine(x, self.weight, self.bias)
         bias = None if self.bias is None else ops.multiply(self.bias, scale)
@@ -69,24 +62,20 @@ class Linear:
 
     @property
     def fan_in(self) -> int:
-        """Values in."""
         return self.weight.shape[0]
 
     @property
     def fan_out(self) -> int:
-        """Values out."""
         return self.weight.shape[1]
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
-        """What is trained, by name."""
-        weight = {"weight": self.weight}
-        return weight if self.bias is None else weight | {"bias": self.bias}
+        return _named(self.weight, self.bias)
 
 
 @dataclass(frozen=True)
 class Conv2d:
-    """A kernel that slides over pictures; see `neuralfield.nn.convolution.conv2d`.
+    """A convolution; see `neuralfield.nn.convolution.conv2d`.
 
     Attributes
     ----------
@@ -105,57 +94,42 @@ class Conv2d:
 
     def __call__(self, x: Tensor) -> Tensor:
         """(batch, height, width, channels in) -> (batch, places, places, channels out)."""
-        return conv2d(
-            x,
-            self.weight,
-            self.bias,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            groups=self.groups,
-        )
+        options = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation}
+        return conv2d(x, self.weight, self.bias, **options, groups=self.groups)
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
-        """What is trained, by name."""
-        weight = {"weight": self.weight}
-        return weight if self.bias is None else weight | {"bias": self.bias}
+        return _named(self.weight, self.bias)
 
 
 class Nonlinearity(Protocol):
-    """What follows a layer. Engines know it by its name, and do without those that are new."""
+    """A function after a layer. Engines know it by its name, and leave unknown ones to the tape."""
 
     @property
-    def name(self) -> str:
-        """Of the function."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def frequency(self) -> float:
-        """Factor on what comes from the layer before."""
+        """Factor on the layer's output, before the function."""
         ...
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """The activation of the layer's output for `x`."""
+        """Apply the layer to `x`, and the function to the result."""
         ...
 
 
 @dataclass(frozen=True)
 class Activation:
-    """A function applied to every element.
+    """A function applied to every element: "tanh", "relu", "sigmoid" or "sine".
 
-    Attributes
-    ----------
-    name : {"tanh", "relu", "sigmoid", "sine"}
-    frequency : float
-        Factor on what comes from the layer before, omega_0 of a sine; 1 for other activations.
+    `frequency` is the factor on the layer's output, omega_0 of a sine; 1 for other activations.
     """
 
     name: str
     frequency: float = 1.0
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """The activation of the layer's output for `x`."""
+        """Apply the layer to `x`, and the function to the result."""
         return ACTIVATIONS[self.name](layer(x, self.frequency))
 
 
@@ -173,30 +147,30 @@ Initializer = Callable[[int, int, np.random.Generator], np.ndarray]
 def uniform_weights(
     fan_in: int, fan_out: int, generator: np.random.Generator, *, bound: float
 ) -> np.ndarray:
-    """Uniform in [-bound, bound]."""
+    """Sample weights uniform in [-bound, bound]."""
     return generator.uniform(-bound, bound, size=(fan_in, fan_out))
 
 
 def glorot_weights(fan_in: int, fan_out: int, generator: np.random.Generator) -> np.ndarray:
-    """Uniform, variance 2 / (fan_in + fan_out); for tanh and sigmoid (Glorot & Bengio 2010)."""
+    """Sample uniform weights of variance 2 / (fan_in + fan_out) (Glorot & Bengio 2010)."""
     bound = math.sqrt(6 / (fan_in + fan_out))
     return uniform_weights(fan_in, fan_out, generator, bound=bound)
 
 
 def he_weights(fan_in: int, fan_out: int, generator: np.random.Generator) -> np.ndarray:
-    """Uniform, variance 2 / fan_in; for relu (He et al. 2015)."""
+    """Sample uniform weights of variance 2 / fan_in (He et al. 2015)."""
     return uniform_weights(fan_in, fan_out, generator, bound=math.sqrt(6 / fan_in))
 
 
 def plain_weights(fan_in: int, fan_out: int, generator: np.random.Generator) -> np.ndarray:
-    """Uniform in [-1, 1] / sqrt(fan_in), as biases are."""
+    """Sample weights uniform in [-1, 1] / sqrt(fan_in), as biases are."""
     return uniform_weights(fan_in, fan_out, generator, bound=1 / math.sqrt(fan_in))
 
 
 def siren_weights(
     fan_in: int, fan_out: int, generator: np.random.Generator, *, omega_0: float, is_first: bool
 ) -> np.ndarray:
-    """Uniform, so that every layer's sines see a spread that does not depend on depth.
+    """Sample uniform weights for sines, whose inputs then have the same spread at every depth.
 
     First layer: U(+-1 / fan_in), no square root; the others: U(+-sqrt(6 / fan_in) / omega_0).
     Source: Sitzmann et al. 2020, section 3.2 and theorem 1.8 of the supplement.
@@ -211,7 +185,7 @@ INITIALIZERS: dict[str, Initializer] = {
     "relu": he_weights,
     "sine": partial(siren_weights, omega_0=1.0, is_first=False),
 }
-"""The initialisation that suits each activation."""
+"""The initialisation for each activation."""
 
 
 def make_linear(
@@ -222,10 +196,10 @@ def make_linear(
     *,
     bias: bool = True,
 ) -> Linear:
-    """A trainable layer with fresh weights; biases U(+-1 / sqrt(fan_in)).
+    """Make a trainable layer with fresh weights and biases U(+-1 / sqrt(fan_in)).
 
-    Weights are drawn in float64 and rounded by the caller's `astype`, so that a run in float32
-    and one in float64 start from the same place.
+    Weights are float64, and the network's `to` rounds them: trainings in float32 and float64 start
+    from the same weights.
     """
     weight = Tensor(initializer(fan_in, fan_out, generator), differentiable=True)
     if not bias:
@@ -247,15 +221,19 @@ def make_conv2d(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Conv2d:
-    """A trainable convolution with fresh weights, in float64 as `make_linear` draws them.
+    """Make a trainable convolution with fresh float64 weights.
 
-    The values in a window of one group are the `fan_in` that the initialisation is told.
+    The `fan_in` of the initialisation is the number of values in a window of one group.
 
     Parameters
     ----------
     kernel : (height, width)
     channels_in, channels_out : int
-        Of all groups together.
+        Channels of all groups together.
+    initializer, generator, bias
+        See `make_linear`.
+    stride, padding, dilation, groups
+        See `neuralfield.nn.convolution.conv2d`.
     """
     fan_in = kernel[0] * kernel[1] * (channels_in // groups)
     rows = make_linear(fan_in, channels_out, initializer, generator, bias=bias)

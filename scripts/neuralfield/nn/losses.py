@@ -1,4 +1,4 @@
-"""What training makes small. Each loss is a mean over all values, fused with its derivative."""
+"""Losses. Each is a mean over all values, fused with its derivative."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,11 +10,11 @@ from neuralfield.system.errors import ConfigError
 Loss = Callable[[Tensor, Array, int], Tensor]
 """(values, target, count) -> the sum of the loss over all values, divided by `count`.
 
-`count` is the number of values in the whole batch, of which `values` may be one block.
+`count` is the number of values in the whole batch; `values` may be one block of it.
 """
 
 PROBABILITY_MARGIN = 1e-7
-"""How near to 0 and 1 a probability may come before its logarithm is taken."""
+"""Probabilities are clipped this far from 0 and 1, before their logarithm is taken."""
 
 
 def mean_squared_error(values: Tensor, target: Array, count: int) -> Tensor:
@@ -28,11 +28,11 @@ def mean_squared_error(values: Tensor, target: Array, count: int) -> Tensor:
 
 
 def squared_error_of_means(estimates: Tensor, target: Array, count: int) -> Tensor:
-    """Mean of (mean - target) ** 2, where each mean is known by two independent estimates.
+    """Mean of (mean - target) ** 2, where two independent estimates of each mean are given.
 
-    The product of their two errors has the square of the mean's error as its expectation. The
-    square of one estimate's error would have its variance added, which is largest at an edge
-    inside a pixel: networks would blur edges to make it small.
+    The expectation of the product of their errors is the square of the mean's error. The square of
+    one estimate's error would add its variance, which is largest at an edge inside a pixel:
+    networks would blur edges to make it small.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def binary_cross_entropy(values: Tensor, target: Array, count: int) -> Tensor:
     """Mean of -target * log(value) - (1 - target) * log(1 - value).
 
     Values are clipped to [1e-7, 1 - 1e-7] first, so the loss is always finite. The derivative is
-    the one at the clipped value: a value that is certain and wrong is still pushed back.
+    taken at the clipped value, so it is not 0 where a clipped value is wrong.
     """
     xp = namespace_of(values.data)
     dtype = values.data.dtype.type
@@ -67,7 +67,7 @@ def binary_cross_entropy(values: Tensor, target: Array, count: int) -> Tensor:
 
 
 def huber(values: Tensor, target: Array, count: int, *, delta: float) -> Tensor:
-    """Half the square of the difference up to `delta`, and linear beyond (Huber 1964)."""
+    """Mean of the Huber loss: half the squared difference up to `delta`, linear beyond (1964)."""
     xp = namespace_of(values.data)
     difference = values.data - target
     size = xp.abs(difference)
@@ -80,9 +80,9 @@ def huber(values: Tensor, target: Array, count: int, *, delta: float) -> Tensor:
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Array, count: int) -> Tensor:
-    """Mean of -log(softmax(logits)[label]): of classes, where the other losses are of values.
+    """Mean of -log(softmax(logits)[label]), for classes.
 
-    Logits of any size are fine: the largest of each sample is taken off first.
+    The largest logit of each sample is subtracted first, so that nothing overflows.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def softmax_cross_entropy(logits: Tensor, labels: Array, count: int) -> Tensor:
     Raises
     ------
     ValueError
-        The shapes do not belong together.
+        The shapes do not match.
     """
     if len(logits.shape) != 2 or labels.shape != logits.shape[:1]:
         raise ValueError(
@@ -123,25 +123,20 @@ def softmax_cross_entropy(logits: Tensor, labels: Array, count: int) -> Tensor:
 
 
 def softmax(logits: Array) -> Array:
-    """exp(logit) / sum of exp(logits), a probability for each class.
-
-    Parameters
-    ----------
-    logits : array, shape (n, classes)
-    """
+    """Probabilities of classes, exp(logit) / sum of exp(logits); shape (n, classes)."""
     xp = namespace_of(logits)
     weights = xp.exp(logits - logits.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)
 
 
 def make_loss(name: str, huber_delta: float = 0.1) -> Loss:
-    """The loss of that name.
+    """Return the loss of a name.
 
     Parameters
     ----------
     name : {"mse", "binary_cross_entropy", "huber"}
     huber_delta : float
-        Where `huber` turns from square to linear, in units of the picture's values.
+        Where `huber` turns from square to linear, in units of the values.
 
     Raises
     ------

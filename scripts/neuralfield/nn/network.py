@@ -1,4 +1,4 @@
-"""What all networks share: their arrays by name; and networks that are a row of stages."""
+"""Networks: their arrays by name, checks of weights from files, and sequences of operations."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, Self, TypeVar
@@ -8,37 +8,29 @@ import numpy as np
 from neuralfield.nn.dropout import Dropout, TrainingCall, dropout
 from neuralfield.nn.layers import Conv2d, Linear
 from neuralfield.nn.tensor import Tensor
-from neuralfield.system.device import Array, Device, namespace_of
+from neuralfield.system.device import HOST, Array, Device, namespace_of, require_memory
 from neuralfield.system.errors import ConfigError
 
 
 class Trainable(Protocol):
-    """A layer, as far as its arrays go."""
+    """A layer with trained tensors, by name."""
 
     @property
-    def parameters(self) -> Mapping[str, Tensor]:
-        """What is trained, by name."""
-        ...
+    def parameters(self) -> Mapping[str, Tensor]: ...
 
 
 AnyLayer = TypeVar("AnyLayer", bound=Trainable)
 
 
 class Network(Generic[AnyLayer]):
-    """Layers whose parameters have names that are unique and stable.
-
-    Parameters
-    ----------
-    layers : sequence of Trainable
-        Those with something to train, from the first to the last.
-    """
+    """Layers with parameters, from the first to the last; names of parameters are stable."""
 
     def __init__(self, layers: Sequence[AnyLayer]) -> None:
         self.layers = list(layers)
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """What is trained, under names that are unique and stable."""
+        """The trained tensors: ``layers.{index}.{name}``."""
         return {
             f"layers.{index}.{name}": tensor
             for index, layer in enumerate(self.layers)
@@ -58,7 +50,7 @@ class Network(Generic[AnyLayer]):
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """What is drawn once and not trained, but is lost with the network."""
+        """Arrays that are sampled once and not trained, but saved with the network."""
         return {}
 
     @property
@@ -68,11 +60,11 @@ class Network(Generic[AnyLayer]):
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers are trained."""
+        """Count of trained numbers."""
         return sum(tensor.data.size for tensor in self.parameters.values())
 
     def load(self, arrays: dict[str, np.ndarray], source: str) -> None:
-        """Put saved arrays in place of the present ones.
+        """Replace all arrays by saved ones from `source`.
 
         Raises
         ------
@@ -90,67 +82,100 @@ class Network(Generic[AnyLayer]):
             present[name][...] = namespace_of(present[name]).asarray(array)
 
     def with_weights(self, arrays: dict[str, np.ndarray], device: Device, dtype: str) -> Self:
-        """This network with a model's arrays, to be used on a device and not trained; in place.
-
-        Raises
-        ------
-        ConfigError
-            A name or a shape is not this network's.
-        """
+        """Load a model's arrays for inference on a device, in place; see `load`."""
         self.load(arrays, "model")
         for tensor in self.parameters.values():
             tensor.differentiable = False
         return self.to(device, dtype)
 
     def to(self, device: Device, dtype: str) -> Self:
-        """This network on a device, in a precision; in place."""
+        """Move the network to a device and a precision, in place."""
         for tensor in self.parameters.values():
             tensor.data = device.asarray(tensor.data, dtype=dtype)
         return self
 
 
-Stage = Linear | Conv2d | Dropout | Callable[[Tensor], Tensor]
-"""A layer, or a function of the layer's output such as `neuralfield.nn.ops.relu`."""
+Operation = Linear | Conv2d | Dropout | Callable[[Tensor], Tensor]
+"""A layer, or a function of a layer's output such as `neuralfield.nn.ops.relu`."""
 
 
 class Sequential(Network[Linear | Conv2d]):
-    """One stage after another.
+    """A sequence of operations.
 
     Parameters
     ----------
-    stages : sequence of Stage
+    operations : sequence of Operation
 
     Examples
     --------
     >>> network = Sequential([convolution, ops.relu, ops.flatten, Dropout(0.5), linear])
-    >>> logits = network(pictures)  # nothing is dropped
-    >>> logits = network(pictures, TrainingCall(random_seed, step, samples))
+    >>> logits = network(images)  # nothing is dropped
+    >>> logits = network(images, TrainingCall(random_seed, step, samples))
     """
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        super().__init__([stage for stage in stages if isinstance(stage, Linear | Conv2d)])
-        self.stages = list(stages)
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        super().__init__([layer for layer in operations if isinstance(layer, Linear | Conv2d)])
+        self.operations = list(operations)
 
     def __call__(self, inputs: Array, training: TrainingCall | None = None) -> Tensor:
-        """The last stage's values.
+        """Apply all operations.
 
         Parameters
         ----------
         inputs : array, shape (n, ...)
             Of the network's dtype and device.
         training : TrainingCall, optional
-            In training: what dropout's draws depend on. Without it nothing is dropped.
+            The counters of dropout's random numbers; without it nothing is dropped.
 
         Returns
         -------
         Tensor, shape (n, ...)
         """
         x, dropouts = Tensor(inputs), 0
-        for stage in self.stages:
-            if isinstance(stage, Dropout):
+        for operation in self.operations:
+            if isinstance(operation, Dropout):
                 if training is not None:
-                    x = dropout(x, stage.rate, training, dropouts)
+                    x = dropout(x, operation.rate, training, dropouts)
                 dropouts += 1
             else:
-                x = stage(x)
+                x = operation(x)
         return x
+
+
+_BYTES_PER_WEIGHT = 16
+"""A weight in float64, and its copy while the network is made."""
+
+_ALWAYS_FREE_BYTES = 1 << 28
+
+Shapes = Sequence[tuple[int, int]]
+"""Shapes of the matrices of a network."""
+
+
+def require_memory_for(shapes: Shapes, where: str) -> None:
+    """Check that a network fits into memory, before it is made; raises `ResourceError`."""
+    weights = sum(into * out for into, out in shapes)
+    if (needed_bytes := _BYTES_PER_WEIGHT * weights) > _ALWAYS_FREE_BYTES:
+        require_memory(needed_bytes, HOST, where, "make the network smaller")
+
+
+def require_numbers(arrays: Mapping[str, np.ndarray]) -> None:
+    """Check that arrays of a file are floats of 32 or 64 bits, finite in 32; raises ValueError."""
+    for name, array in arrays.items():
+        if array.dtype not in (np.float32, np.float64):
+            raise ValueError(f"{name} of type {array.dtype}")
+        with np.errstate(over="ignore"):
+            if not np.isfinite(array.astype(np.float32)).all():
+                raise ValueError(f"{name} holds numbers that are not finite")
+
+
+def require_enough(arrays: Mapping[str, np.ndarray], shapes: Shapes, claimed: object) -> None:
+    """Check that a file has as many weights as the network of its settings; raises ValueError.
+
+    Settings can describe a network larger than any memory, so this comes before it is built.
+    `shapes` is empty where they are unknown, which is an error, too; `claimed` is the settings, for
+    the message.
+    """
+    values = sum(array.size for array in arrays.values())
+    needed = sum(into * out for into, out in shapes)
+    if not 0 < len(shapes) <= len(arrays) or needed > values:
+        raise ValueError(f"{values} weights in {len(arrays)} arrays are too few for {claimed}")

@@ -12,14 +12,14 @@ from neuralfield.system.device import Array, namespace_of
 
 
 def as_tensor(value: Tensor | Array | float, like: Tensor) -> Tensor:
-    """`value` as a constant of the library and dtype of `like`, unless it is a tensor already."""
+    """Turn `value` into a constant of the library and dtype of `like`, unless it is a tensor."""
     if isinstance(value, Tensor):
         return value
     return Tensor(namespace_of(like.data).asarray(value, dtype=like.data.dtype))
 
 
 def _sum_to_shape(gradient: Array, shape: tuple[int, ...]) -> Array:
-    """Undo broadcasting: add up the copies that were made of each element."""
+    """Undo broadcasting: add up the gradients of the copies of each element."""
     if gradient.shape == shape:
         return gradient
     leading = gradient.ndim - len(shape)
@@ -125,7 +125,7 @@ def sine(x: Tensor) -> Tensor:
 
 
 def variable_sine(x: Tensor, omega: float) -> Tensor:
-    """sin(omega * (|x| + 1) * x): a sine that is the faster, the larger its input."""
+    """sin(omega * (|x| + 1) * x): a sine whose frequency grows with its input."""
     xp, number = namespace_of(x.data), x.data.dtype.type
     size = xp.abs(x.data)
     phase = number(omega) * (size + 1) * x.data
@@ -146,26 +146,26 @@ def gaussian(x: Tensor) -> Tensor:
 
 
 _LEAST_EXPONENT = -40.0
-"""What bells of less than e ** -40 add is lost in rounding, and the products of such small numbers
-are what processors are many times slower at."""
+"""Exponents below it give 0: such values vanish in rounding, and processors are many times slower
+at products of such small (subnormal) numbers."""
 
 
 def _bell(exponent: Array) -> Array:
-    """exp(exponent), and 0 where that is next to nothing."""
+    """exp(exponent), or 0 below the least exponent."""
     xp = namespace_of(exponent)
     return xp.exp(exponent) * (exponent > _LEAST_EXPONENT)
 
 
 def gabor(x: Tensor, omega: float, scale: float, *, is_complex: bool) -> Tensor:
-    """exp(i * omega * z - |scale * z| ** 2), complex numbers as pairs of real ones.
+    """exp(i * omega * z - |scale * z| ** 2), with complex numbers as pairs of real ones.
 
     Parameters
     ----------
     x : Tensor, shape (n, 2 * width) or (n, width)
-        [Re z, Im z]; or z itself, where it is real.
+        [Re z, Im z] for a complex z, or a real z.
     omega, scale : float
     is_complex : bool
-        Whether z is.
+        Whether z is complex.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def gabor(x: Tensor, omega: float, scale: float, *, is_complex: bool) -> Tensor:
 
     def backward(g: Array) -> tuple[Array]:
         product = g * y
-        # the slopes along the size and along the phase
+        # derivatives along the size and along the phase
         along = product[:, :width] + product[:, width:]
         across = g[:, width:] * y[:, :width] - g[:, :width] * y[:, width:]
         slope = number(-2 * scale**2) * a * along + number(omega) * across
@@ -213,7 +213,9 @@ def product_of_parts(x: Tensor, count: int) -> Tensor:
 
 
 def weighted_rows(table: Tensor, rows: Array, weights: Array) -> Tensor:
-    """Weighted sums of rows of a table, side by side; no order of threads changes a gradient.
+    """Weighted sums of rows of a table, side by side.
+
+    The gradient does not depend on the order of threads.
 
     Parameters
     ----------
@@ -237,10 +239,10 @@ def weighted_rows(table: Tensor, rows: Array, weights: Array) -> Tensor:
 
 
 def _sums_by_row(rows: Array, values: Array, count: int) -> Array:
-    """The sum of the values that belong to each row: (n,), (n, c) -> (count, c).
+    """Sum the values that belong to each row: (n,), (n, c) -> (count, c).
 
-    The same numbers are added in the same order each time: on the CPU one after another, on a card
-    in a tree over the values in the order of their rows, without atomic additions.
+    Numbers are added in the same order each time: on the CPU one after another, on a GPU in a tree
+    over the values in the order of their rows, without atomic additions.
     """
     xp = namespace_of(values)
     if xp is np:
@@ -250,7 +252,7 @@ def _sums_by_row(rows: Array, values: Array, count: int) -> Array:
 
 
 def _sums_by_sorting(xp: ModuleType, rows: Array, values: Array, count: int) -> Array:
-    """As `_sums_by_row`: runs of equal rows are added up over strides that double."""
+    """Compute `_sums_by_row` by adding up runs of equal rows over strides that double."""
     order = xp.argsort(rows, kind="stable")
     rows, sums = rows[order], values[order]
     ends = xp.concatenate([xp.flatnonzero(rows[1:] != rows[:-1]), xp.asarray([len(rows) - 1])])

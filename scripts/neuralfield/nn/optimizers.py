@@ -1,4 +1,4 @@
-"""Optimizers: they change parameters in place and keep their memory in plain arrays."""
+"""Optimizers, which change parameters in place and keep their state in plain arrays."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from neuralfield.system.errors import ConfigError
 
 
 class Optimizer(Protocol):
-    """What the engines and checkpoints need of an optimizer."""
+    """The interface of an optimizer for engines and checkpoints."""
 
     state: dict[str, Array]
-    """Everything to resume from, under names that are unique and stable."""
+    """Everything needed to resume, under unique and stable names."""
 
     def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
         """Apply one gradient for each parameter; `step` counts from 1."""
@@ -82,9 +82,9 @@ class Muon:
     an optimizer for hidden layers in neural networks").
 
     m = 0.95 m + 0.05 g; w -= learning_rate * 0.2 sqrt(max(rows, columns)) * O(0.95 m + 0.05 g),
-    where O(x) is about the orthogonal matrix nearest to x. The factor gives steps the root mean
-    square that Adam's have (Liu et al. 2025, "Muon is scalable for LLM training"), so that both
-    can do with one learning rate.
+    where O(x) approximates the orthogonal matrix nearest to x. The factor gives steps the root mean
+    square of Adam's (Liu et al. 2025, "Muon is scalable for LLM training"), so that one learning
+    rate suits both.
 
     Parameters
     ----------
@@ -92,12 +92,12 @@ class Muon:
     hidden_matrices : set of str
         Names of the parameters that are matrices between hidden layers.
     beta1, beta2 : float
-        Of Adam.
+        Settings of Adam.
 
     Attributes
     ----------
     adam : Adam
-        What moves the rest.
+        The optimizer of the other parameters.
     """
 
     momentum = 0.95
@@ -112,7 +112,7 @@ class Muon:
         self.parameters, self.hidden_matrices = parameters, hidden_matrices
         rest = {name: t for name, t in parameters.items() if name not in hidden_matrices}
         self.adam = Adam(rest, beta1, beta2)
-        self.state = self.adam.state  # one dict, so that all find what is put in its place
+        self.state = self.adam.state  # one dict, so that both see arrays that are replaced in it
         for name in sorted(hidden_matrices):
             data = parameters[name].data
             self.state[f"momentum.{name}"] = namespace_of(data).zeros_like(data)
@@ -134,7 +134,7 @@ class Muon:
 
 
 def orthogonalised(matrix: Array) -> Array:
-    """About U V' of a matrix U S V', by five Newton-Schulz steps.
+    """Approximate U V' of a matrix U S V' by five Newton-Schulz steps.
 
     x -> a x + b (x x') x + c (x x')^2 x brings every singular value of a matrix of norm 1 into
     about [0.7, 1.2]; the coefficients are those of Jordan et al. 2024.
@@ -151,13 +151,9 @@ def orthogonalised(matrix: Array) -> Array:
 
 
 class ClippedGradients:
-    """Another optimizer, given gradients no longer than a limit (Pascanu et al. 2013).
+    """An optimizer with gradients clipped by their norm (Pascanu et al. 2013).
 
-    Parameters
-    ----------
-    optimizer : Optimizer
-    limit : float
-        The largest norm of all gradients together; longer ones are shortened, all by one factor.
+    `limit` is the largest norm of all gradients together; larger ones are all scaled by one factor.
     """
 
     def __init__(self, optimizer: Optimizer, limit: float) -> None:
@@ -169,24 +165,24 @@ class ClippedGradients:
         xp = namespace_of(gradients[0])
         squares = [xp.square(gradient).sum(dtype="float64") for gradient in gradients]
         norm = xp.sqrt(sum(squares[1:], squares[0]))
-        factor = self.limit / xp.maximum(norm, self.limit)  # 1 where nothing is to be shortened
+        factor = self.limit / xp.maximum(norm, self.limit)  # 1 up to the limit
         shortened = [gradient * factor.astype(gradient.dtype) for gradient in gradients]
         self.optimizer.update(shortened, learning_rate, step)
 
 
 def unclipped(optimizer: Optimizer) -> Optimizer:
-    """The optimizer that is given gradients, clipped or not."""
+    """Return the optimizer inside a `ClippedGradients`, or the optimizer itself."""
     return optimizer.optimizer if isinstance(optimizer, ClippedGradients) else optimizer
 
 
 def state_keys(optimizer: Optimizer, names: Sequence[str]) -> list[list[str]]:
-    """What an optimizer keeps for parameters of these names, by names in its state.
+    """Return the names of an optimizer's state arrays for the named parameters.
 
     Returns
     -------
     list of at most two lists of str
-        The first has a name for every parameter, in order; the second for those that have another
-        moment.
+        First the names of one array for every parameter, in order; then those of the second array
+        of the parameters that have two.
     """
     optimizer = unclipped(optimizer)
     if isinstance(optimizer, Muon):
@@ -207,18 +203,18 @@ def make_optimizer(
     beta2: float = 0.999,
     gradient_clip_norm: float | None = None,
 ) -> Optimizer:
-    """The optimizer of that name.
+    """Make the optimizer of a name.
 
     Parameters
     ----------
     name : {"adam", "muon", "sgd"}
     parameters : mapping of name to Tensor
     hidden_matrices : set of str
-        For muon: which parameters are matrices between hidden layers.
+        For muon: names of the parameters that are matrices between hidden layers.
     momentum : float
         For sgd.
     beta1, beta2 : float
-        For adam, and for what muon leaves to adam.
+        For adam, and for the parameters that muon leaves to adam.
     gradient_clip_norm : float, optional
         See `ClippedGradients`.
 

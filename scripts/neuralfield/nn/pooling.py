@@ -1,4 +1,4 @@
-"""Pooling: one value for each window of a picture, each forward beside its backward."""
+"""Pooling: one value for each window of an image, each forward beside its backward."""
 
 from collections.abc import Iterator
 
@@ -16,9 +16,9 @@ from neuralfield.system.errors import ConfigError
 
 
 def max_pool2d(x: Tensor, window: Pair, stride: Pair | None = None, *, padding: Pair = 0) -> Tensor:
-    """The largest value of each window and channel.
+    """Take the largest value of each window and channel.
 
-    Where several are the largest, the gradient goes to the first, line by line.
+    Where several values are the largest, the gradient goes to the first of them, line by line.
 
     Parameters
     ----------
@@ -27,17 +27,17 @@ def max_pool2d(x: Tensor, window: Pair, stride: Pair | None = None, *, padding: 
     stride : int or pair, optional
         Steps between windows; by default windows lie side by side.
     padding : int or pair
-        Places on each side that no maximum is ever found at; at most half a window.
+        Places on each side that are never the maximum; at most half a window.
 
     Returns
     -------
     Tensor, shape (batch, places along the height, places along the width, channels)
-        What is left at the end, too little for a window, is not looked at.
+        A rest at the end that is smaller than a window is ignored.
 
     Raises
     ------
     ConfigError
-        The windows do not fit the pictures.
+        A window is larger than the padded images, or the padding than half a window.
     """
     require_pictures(x.shape, "max_pool2d")
     sides, steps = _window_and_stride(window, stride, "max_pool2d")
@@ -51,7 +51,7 @@ def max_pool2d(x: Tensor, window: Pair, stride: Pair | None = None, *, padding: 
     index_type = xp.uint8 if sides[0] * sides[1] <= 256 else xp.uint32
     planes = _planes(padded, places, sides, steps)
     largest = next(planes).copy()
-    winner = xp.zeros(largest.shape, dtype=index_type)  # which place of the window it is
+    winner = xp.zeros(largest.shape, dtype=index_type)  # the maximum's place in its window
     for index, plane in enumerate(planes, start=1):
         plane = xp.ascontiguousarray(plane)
         if x.differentiable:
@@ -73,25 +73,7 @@ def max_pool2d(x: Tensor, window: Pair, stride: Pair | None = None, *, padding: 
 
 
 def average_pool2d(x: Tensor, window: Pair, stride: Pair | None = None) -> Tensor:
-    """The mean of each window and channel.
-
-    Parameters
-    ----------
-    x : Tensor, shape (batch, height, width, channels)
-    window : int or (height, width)
-    stride : int or pair, optional
-        Steps between windows; by default windows lie side by side.
-
-    Returns
-    -------
-    Tensor, shape (batch, places along the height, places along the width, channels)
-        What is left at the end, too little for a window, is not looked at.
-
-    Raises
-    ------
-    ConfigError
-        The windows do not fit the pictures.
-    """
+    """Take the mean of each window and channel; see `max_pool2d`."""
     require_pictures(x.shape, "average_pool2d")
     sides, steps = _window_and_stride(window, stride, "average_pool2d")
     places = window_places((x.shape[1], x.shape[2]), sides, steps, where="average_pool2d")
@@ -122,7 +104,7 @@ def _window_and_stride(
 def _planes(
     pictures: Array, places: tuple[int, int], window: tuple[int, int], stride: tuple[int, int]
 ) -> Iterator[Array]:
-    """For each place of a window, line by line, a view of what all windows have there."""
+    """Yield a view of all windows' values at each place of a window, line by line."""
     ends = [(count - 1) * step + 1 for count, step in zip(places, stride, strict=True)]
     for y in range(window[0]):
         for x in range(window[1]):

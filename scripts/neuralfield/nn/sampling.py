@@ -1,4 +1,4 @@
-"""Which samples a step looks at, and at which points of them: pure functions of seed and step."""
+"""The samples and points of each step, as pure functions of seed and step."""
 
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -22,19 +22,20 @@ _MOST_POINTS = 64
 
 @dataclass(frozen=True)
 class Batches:
-    """Random batches of samples: of a picture's pixels, or rows of a table.
+    """Random batches of samples, which are pixels of an image or rows of a table.
 
     Attributes
     ----------
     xp : module
+        ``numpy`` or ``cupy``.
     sample_count : int
-        All there are.
+        Number of all samples.
     batch_samples : int
-        Samples a step; 0 or `sample_count` and more: all of them, in order.
+        Samples in a step; with 0, or `sample_count` and more, all of them in order.
     random_seed : int
     cumulative_density : array of float64, shape (sample_count,), or None
-        How often each sample is looked at, added up to 1 (see `detail_density`). None: slices of an
-        endless row of random orders, so that each sample comes once in every epoch.
+        Cumulative sum of each sample's probability (see `detail_density`). None: batches are slices
+        of an endless sequence of random orders, so that each sample comes once in every epoch.
     """
 
     xp: ModuleType
@@ -50,16 +51,16 @@ class Batches:
 
     @property
     def is_everything(self) -> bool:
-        """Whether every batch is all samples."""
+        """Whether every batch has all samples."""
         return self.size == self.sample_count
 
     @property
     def is_weighted(self) -> bool:
-        """Whether samples are looked at unequally often."""
+        """Whether samples have different probabilities."""
         return self.cumulative_density is not None and not self.is_everything
 
     def indices(self, step: int) -> Array:
-        """Samples of the batch of a step (the first is 0); int64, shape (size,)."""
+        """Return the samples of a step, the first of which is step 0; int64, shape (size,)."""
         if self.is_everything:
             return _range(self.xp, self.sample_count)
         if self.cumulative_density is not None:
@@ -74,7 +75,7 @@ class Batches:
         return self.xp.concatenate([part, rest])
 
     def weights(self, samples: Array) -> Array | None:
-        """What makes a mean over a batch estimate the mean over all samples; None: all alike."""
+        """Return weights with which a batch's mean estimates the mean of all; None: all equal."""
         cumulative = self.cumulative_density
         if cumulative is None or not self.is_weighted:
             return None
@@ -85,7 +86,7 @@ class Batches:
         return permuted(self.xp, places, self.sample_count, self.random_seed, (epoch, STREAM_ORDER))
 
     def _systematic_sample(self, cumulative: Array, step: int) -> Array:
-        """One draw from each of `size` equal parts of the density: even over the picture too."""
+        """Take one sample from each of `size` equal parts of the density: even over the image."""
         part = _range(self.xp, self.size)
         draw = uniform(philox(self.xp, (part, 0, step, STREAM_DENSITY), self.random_seed)[0])
         found = self.xp.searchsorted(cumulative, (part + draw) / self.size, side="right")
@@ -93,18 +94,19 @@ class Batches:
 
 
 def detail_density(values: np.ndarray, detail_share: float) -> np.ndarray:
-    """How often each pixel should be looked at, when edges matter more than flat parts.
+    """Return a probability for each pixel that is larger near edges.
 
     Parameters
     ----------
     values : ndarray, shape (height, width, channels)
     detail_share : float
-        This part follows the contrast of each pixel's 3 x 3 surroundings; the rest is even.
+        Part of the density that follows the contrast of each pixel's 3 x 3 surroundings; the rest
+        is even.
 
     Returns
     -------
     ndarray of float64, shape (height * width,)
-        Adds up to 1.
+        With a sum of 1.
     """
     height, width, _ = values.shape
     padded = np.pad(values, ((1, 1), (1, 1), (0, 0)), mode="edge")
@@ -124,20 +126,25 @@ def _range(xp: ModuleType, size: int) -> Array:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Points spread over each pixel's square, to estimate a field's mean over it.
+    """Random points in each pixel's square, which estimate a field's mean over it.
 
-    A pixel of a reduced picture is a mean over its square, and points drawn anew in every step
-    teach edges finer than the pixels. They come in two independent groups, so that a loss can
+    A pixel of a reduced image is a mean over its square. With new points in every step, a network
+    learns edges finer than the pixels. The points form two independent groups, so that a loss can
     multiply the errors of two estimates: see `neuralfield.nn.losses.squared_error_of_means`. Each
     group is a Latin hypercube: one point in every column and every row of a grid over the square.
 
     Attributes
     ----------
     points : int
-        Points a pixel; the first group has one more where they are odd.
+        Points in a pixel; if odd, the first group has one more.
     pixel_side : float
         Side of a pixel in coordinates: 2 / longer side.
     random_seed : int
+
+    Raises
+    ------
+    ConfigError
+        `points` is less than 2 or more than 64.
     """
 
     points: int
@@ -157,14 +164,17 @@ class Footprint:
         return (self.points + 1) // 2, self.points // 2
 
     def spread(self, xp: ModuleType, centres: Array, pixels: Array, step: int) -> Array:
-        """Points of the given pixels in a step.
+        """Return the points of the given pixels in a step.
+
+        A pixel's points do not depend on its batch.
 
         Parameters
         ----------
+        xp : module
         centres : array, shape (n, 2)
             Pixel centres, in coordinates.
         pixels : array of int64, shape (n,)
-            Which pixels these are: a pixel's points do not depend on the batch it is in.
+            Indices of the pixels.
         step : int
 
         Returns
@@ -172,7 +182,7 @@ class Footprint:
         array of the dtype of `centres`, shape (n * points, 2)
             Pixel by pixel, and group by group.
         """
-        counters = (self.group_sizes[0] + 1) // 2  # each gives four words: two points
+        counters = (self.group_sizes[0] + 1) // 2  # each gives four words, for two points
         index = xp.arange(self.groups * counters)
         words = philox(xp, (pixels[:, None], index[None, :], step, STREAM_JITTER), self.random_seed)
         words = xp.stack(words, axis=-1).reshape(len(pixels), self.groups, 2 * counters, 2)
@@ -187,18 +197,12 @@ class Footprint:
 
 
 def _latin_hypercube(xp: ModuleType, words: Array) -> Array:
-    """Points of a square, one in every row and column of a grid over it.
+    """Place points in a square, one in every row and column of a grid over it.
 
-    Parameters
-    ----------
-    words : array of uint32, shape (n, points, 2)
-
-    Returns
-    -------
-    array of float64, shape (n, points, 2), in [-0.5, 0.5)
+    From uint32 words to float64 in [-0.5, 0.5), both of shape (n, points, 2).
     """
     count = words.shape[1]
-    # `uniform` leaves the lowest 8 bits of each word, which are as random: they order the rows
+    # the lowest 8 bits of each word, which `uniform` does not use, order the rows
     keys = ((words[..., 0] & 255) << 8) | (words[..., 1] & 255)
     columns = xp.broadcast_to(xp.arange(count), keys.shape)
     rows = xp.argsort(keys, axis=-1, kind="stable")

@@ -1,4 +1,4 @@
-"""Columns brought to a size that networks learn well from, and back."""
+"""Scaling of columns to the range that networks train well in, and back."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,41 +8,34 @@ import numpy as np
 RULES = ("standard", "range", "none")
 
 _AS_GOOD_AS_EQUAL = 1e-12
-"""Spread of a column in parts of its largest number: what rounding makes of a constant one."""
+"""Largest relative spread of a constant column, which comes from rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """(value - centre) / spread, for each column.
-
-    Attributes
-    ----------
-    centre, spread : ndarray of float64, shape (columns,)
-    """
+    """(value - centre) / spread, for each column; both are float64 of shape (columns,)."""
 
     centre: np.ndarray
     spread: np.ndarray
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """From the units of a table or a picture to a network's."""
+        """Convert from the units of a table or an image to a network's."""
         return (values - self.centre) / self.spread
 
     def undo(self, values: np.ndarray) -> np.ndarray:
-        """From a network's units to those of a table or a picture."""
+        """Convert from a network's units to those of a table or an image."""
         return values * self.spread + self.centre
 
     def described(self) -> dict[str, list[float]]:
-        """As plain numbers, without loss."""
+        """Return the scaling as plain numbers, without loss."""
         return {"centre": self.centre.tolist(), "spread": self.spread.tolist()}
 
     @classmethod
     def from_description(cls, found: Any, columns: int) -> "Scaling":
-        """The inverse of `described`; nothing in it is believed unchecked.
+        """Make a scaling from untrusted content of the form of `described`.
 
-        Raises
-        ------
-        ValueError, KeyError, TypeError
-            Not two lists of as many finite numbers, the spreads above 0.
+        Raises ValueError, KeyError or TypeError unless it is two lists of so many finite numbers,
+        with spreads above 0.
         """
         centre, spread = (np.array(found[key], dtype=np.float64) for key in ("centre", "spread"))
         for name, values in (("centre", centre), ("spread", spread)):
@@ -54,15 +47,14 @@ class Scaling:
 
 
 def fit_scaling(values: np.ndarray, rule: str) -> Scaling:
-    """The scaling of some columns.
+    """Compute the scaling of columns.
 
     Parameters
     ----------
     values : ndarray of float64, shape (n, columns)
     rule : {"standard", "range", "none"}
-        ``standard``: to mean 0 and standard deviation 1 (of the population); ``range``: the
-        smallest to -1 and the largest to 1; ``none``: as they are. Where all values of a column
-        are the same, they become 0.
+        ``standard`` scales to mean 0 and (population) standard deviation 1, ``range`` to the
+        interval [-1, 1]; a constant column becomes 0. ``none`` leaves values as they are.
     """
     if rule == "none":
         return Scaling(np.zeros(values.shape[1]), np.ones(values.shape[1]))

@@ -1,4 +1,4 @@
-"""How the learning rate changes with the step: a pure function of it, so nothing is saved."""
+"""Learning rate schedules: pure functions of the step, so that there is no state to save."""
 
 import math
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ class Schedule:
 
         lr_min + (lr_max - lr_min) * 0.5 * (1 + cos(pi * i / (steps + epoch_offset)))
 
-    ``exponential`` falls by the same share in every step:
+    ``exponential`` falls by the same factor in every step:
 
         lr_max * (lr_min / lr_max) ** (i / (steps + epoch_offset))
 
@@ -26,13 +26,18 @@ class Schedule:
     learning_rate : float
         The highest rate, lr_max.
     minimum_learning_rate : float
-        The rate that cosine and exponential end at, lr_min.
+        The rate at the end of cosine and exponential, lr_min.
     steps : int
         Steps of the whole training.
     epoch_offset : int
-        Stretches them beyond the last step, so that the rate does not quite reach its end.
+        Steps by which the schedule extends beyond the last step.
     warmup_steps : int
-        The rate rises linearly over these steps before the schedule takes over in full.
+        The rate rises linearly from 0 over these steps, up to the schedule's rate.
+
+    Raises
+    ------
+    ConfigError
+        The name is unknown, or an exponential has no `minimum_learning_rate` above 0.
     """
 
     name: str
@@ -51,16 +56,16 @@ class Schedule:
             raise ConfigError("training.minimum_learning_rate", found, expected)
 
     def at_rest(self) -> "Schedule":
-        """A schedule of the same length whose rate is zero: steps are taken, and change nothing."""
+        """Return a schedule of the same length with rate 0: its steps change nothing."""
         return replace(self, name="constant", learning_rate=0.0, minimum_learning_rate=0.0)
 
     @property
     def period(self) -> int:
-        """Steps from the first rate to the last."""
+        """Number of steps from the highest rate to the lowest."""
         return max(self.steps + self.epoch_offset, 1)
 
     def __call__(self, step: int) -> float:
-        """The rate of the update that follows `step` finished ones (0 for the first)."""
+        """Return the rate of the update after `step` finished ones (0 for the first)."""
         rate, place = self.learning_rate, min(step, self.period)
         if self.name == "cosine":
             spread = self.learning_rate - self.minimum_learning_rate

@@ -1,8 +1,8 @@
-"""The tape: arrays that remember how they were made, so that gradients can be taken.
+"""The tape: arrays with a record of the operations that made them, for automatic differentiation.
 
 An operation (see `neuralfield.nn.ops`) makes a `Tensor` from others and keeps the function that
-carries a gradient back to them. `gradients` walks that record backwards. Nothing is stored on
-the tensors themselves, so several threads may differentiate through the same parameters.
+carries a gradient back to them. `gradients` goes through this record backwards. It stores nothing
+on the tensors, so several threads may differentiate with respect to the same parameters.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,20 +13,17 @@ Backward = Callable[[Array], tuple[Array | None, ...]]
 
 
 class Tensor:
-    """An array with a place in the record.
+    """An array on the tape.
 
     Parameters
     ----------
-    data : array
-        float32 or float64, of NumPy or CuPy.
+    data : array of float32 or float64
+        An array of NumPy or CuPy.
     differentiable : bool
-        Whether gradients may be asked for: True for a parameter, False for data.
+        Whether gradients can be computed: True for a parameter, False for data.
     """
 
     __slots__ = ("backward", "data", "differentiable", "parents")
-
-    # NumPy must leave `array * tensor` to the tensor
-    __array_priority__ = 1000
 
     def __init__(self, data: Array, differentiable: bool = False) -> None:
         self.data = data
@@ -36,7 +33,6 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the array."""
         return self.data.shape
 
     def __repr__(self) -> str:
@@ -51,10 +47,10 @@ def record(data: Array, parents: tuple[Tensor, ...], backward: Backward) -> Tens
     data : array
         The value.
     parents : tuple of Tensor
-        What it was made from.
+        The operands.
     backward : callable
-        From the gradient of the value to one gradient (or None) for each parent. Dropped, with
-        all that it holds in memory, where no parent is differentiable.
+        From the gradient of the value to one gradient (or None) for each parent. It is dropped,
+        with the memory that it holds, where no parent is differentiable.
     """
     result = Tensor(data)
     if any(parent.differentiable for parent in parents):
@@ -63,19 +59,19 @@ def record(data: Array, parents: tuple[Tensor, ...], backward: Backward) -> Tens
 
 
 def gradients(output: Tensor, leaves: Sequence[Tensor]) -> list[Array]:
-    """The derivative of a scalar with respect to each leaf.
+    """Differentiate a scalar with respect to each leaf.
 
     Parameters
     ----------
     output : Tensor
-        One number.
+        A single number.
     leaves : sequence of Tensor
         Usually a network's parameters.
 
     Returns
     -------
     list of arrays, shaped like the leaves
-        Zero where `output` does not depend on the leaf.
+        Zeros where `output` does not depend on the leaf.
 
     Raises
     ------
@@ -104,7 +100,7 @@ def gradients(output: Tensor, leaves: Sequence[Tensor]) -> list[Array]:
 
 
 def _latest_first(output: Tensor) -> list[Tensor]:
-    """Every tensor that `output` was made from, each after all that were made from it."""
+    """List every tensor that `output` was made from, each after all that were made from it."""
     order: list[Tensor] = []
     seen: set[int] = set()
     stack: list[tuple[Tensor, bool]] = [(output, False)]

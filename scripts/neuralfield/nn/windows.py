@@ -1,4 +1,4 @@
-"""Windows that slide over pictures: where they lie, for convolutions and pooling alike."""
+"""Places of windows on images, for convolution and pooling."""
 
 from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.errors import ConfigError
@@ -8,13 +8,7 @@ Pair = int | tuple[int, int]
 
 
 def as_pair(value: Pair, where: str, name: str, at_least: int) -> tuple[int, int]:
-    """Both numbers.
-
-    Raises
-    ------
-    ConfigError
-        They are not whole numbers from `at_least` up.
-    """
+    """Return both numbers; raises `ConfigError` unless they are whole and >= `at_least`."""
     pair = (value, value) if isinstance(value, int) else tuple(value)
     if len(pair) != 2 or not all(isinstance(n, int) and n >= at_least for n in pair):
         expected = f"a whole number from {at_least} up, or two of them"
@@ -30,25 +24,20 @@ def window_places(
     dilation: tuple[int, int] = (1, 1),
     where: str = "windows",
 ) -> tuple[int, int]:
-    """At how many places along the height and the width a window fits.
+    """Count the places of a window along the height and the width of an image.
 
-    Parameters
-    ----------
-    sides : (height, width)
-        Of the picture, without padding.
-    window, stride, padding, dilation : (along the height, along the width)
-    where : str
-        What the error names.
+    All pairs are (along the height, along the width), and `sides` are those of the image without
+    padding. `where` names the operation or setting in the message.
 
     Raises
     ------
     ConfigError
-        The window is larger than the padded picture.
+        The window is larger than the padded image.
     """
     padded = [side + 2 * pad for side, pad in zip(sides, padding, strict=True)]
     extent = [d * (k - 1) + 1 for k, d in zip(window, dilation, strict=True)]
     if any(inside > side for inside, side in zip(extent, padded, strict=True)):
-        found = f"pictures of {padded[0]} x {padded[1]} values with their padding"
+        found = f"images of {padded[0]} x {padded[1]} values with their padding"
         expected = f"at least the {extent[0]} x {extent[1]} of a window"
         remedy = "make the window smaller, or the padding wider"
         raise ConfigError(where, found, expected, remedy)
@@ -60,18 +49,13 @@ def window_places(
 
 
 def require_pictures(shape: tuple[int, ...], where: str) -> None:
-    """Check that an array holds a batch of pictures.
-
-    Raises
-    ------
-    ConfigError
-    """
+    """Check that a shape is that of a batch of images; raises `ConfigError`."""
     if len(shape) != 4:
         raise ConfigError(where, f"shape {shape}", "shape (batch, height, width, channels)")
 
 
 def padded_with(x: Array, padding: tuple[int, int], value: float) -> Array:
-    """Pictures with a margin: (n, h, w, c) -> (n, h + 2 p, w + 2 q, c); `x` itself without one."""
+    """Add a margin to images: (n, h, w, c) -> (n, h + 2 p, w + 2 q, c); no copy without one."""
     if padding == (0, 0):
         return x
     (up, left), (batch, height, width, channels) = padding, x.shape
@@ -82,6 +66,6 @@ def padded_with(x: Array, padding: tuple[int, int], value: float) -> Array:
 
 
 def without_padding(x: Array, padding: tuple[int, int]) -> Array:
-    """What `padded_with` was given."""
+    """Remove the margin that `padded_with` added."""
     (up, left), (_, height, width, _) = padding, x.shape
     return namespace_of(x).ascontiguousarray(x[:, up : height - up, left : width - left])

@@ -9,7 +9,7 @@ import numpy as np
 
 from neuralfield.fields import Upscaler, UpscalingNetwork
 from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.images.writing import PngBandWriter
 from neuralfield.rendering import Drawer, make_drawer
 from neuralfield.rendering.host_bands import bands_on_host

@@ -1,1 +1,1 @@
-"""Files, devices, random numbers, interruption and errors: nothing here knows networks."""
+"""Files, devices, random numbers, interruption and errors; independent of networks."""

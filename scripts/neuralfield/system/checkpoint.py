@@ -1,14 +1,13 @@
-"""Files that survive: models, snapshots and the state a run resumes from.
+"""Files of models, snapshots and the state that a training resumes from.
 
-All are safetensors: arrays only, nothing that can run. They appear under their names only when they
-are whole, and each carries a checksum of what it holds.
+All are safetensors, which hold arrays and nothing that can be executed. A file appears under its
+name only when it is whole, and carries a checksum of its content.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -21,34 +20,26 @@ from neuralfield.system.files import read_whole, write_atomically
 from neuralfield.system.provenance import remedy_for, require_same_training
 
 MOST_BYTES = 8 << 30
-"""Of a file that is read: no field comes near it, and what is larger would fill the memory."""
+"""Largest file that is read; networks are far smaller, and a larger file would fill the memory."""
 
 _MOST_HEADER_BYTES = 4 << 20
-"""Parsed JSON takes some thirty times the memory of its text."""
+"""Largest header that is parsed; JSON takes some thirty times the memory of its text."""
 
 _METADATA_KEY = "neuralfield"
-"""One key holding sorted JSON: safetensors writes several keys in an order that varies."""
+"""The only key of the header, with sorted JSON: the order of several keys varies."""
 
 _UNREADABLE = (
     *(OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError),
     *(RecursionError, OverflowError),
 )
-"""What reading a file raises that is damaged, or made to do harm."""
+"""Exceptions on reading a file that is damaged or malicious."""
 
 _SNAPSHOT_NAME = re.compile(r"step_(\d{8})\.(?:safetensors|json)")
-"""A model's own, or a mosaic of such."""
+"""Snapshot of a model (.safetensors) or of a mosaic of models (.json)."""
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
-    """Write arrays and plain metadata as safetensors; the same content gives the same bytes.
-
-    Parameters
-    ----------
-    path : Path
-    arrays : mapping of name to array
-    metadata : mapping
-        Whatever JSON can hold.
-    """
+    """Write arrays and JSON metadata as safetensors; the same content gives the same bytes."""
     ordered = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
     plain = dict(metadata) | {"checksum": _checksum(ordered, metadata)}
     header = {_METADATA_KEY: json.dumps(plain, sort_keys=True)}
@@ -56,17 +47,12 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
 
 
 def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `save_arrays` wrote.
-
-    Returns
-    -------
-    arrays : dict of name to array
-    metadata : dict
+    """Read the arrays and the metadata that `save_arrays` wrote.
 
     Raises
     ------
     CheckpointError
-        The file is missing, cut short, changed, or not one of ours.
+        The file is missing, cut short, changed, or not written by neuralfield.
     """
     try:
         content = read_whole(path, MOST_BYTES)
@@ -92,56 +78,17 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 class _UnknownFormat(ValueError):
-    """A format of a later version."""
+    """The file has the format of a later version."""
 
 
 def require_format(found: Any, known: int) -> None:
-    """Check, within `load_described`, that a file has the format that is read here.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Check a file's format within `load_described`, which turns the ValueError into its own."""
     if found != known:
         raise _UnknownFormat(f"format {found!r}", f"format {known}")
 
 
-@contextmanager
-def _distrusting(path: Path | str, what: str) -> Iterator[None]:
-    """Turn whatever is wrong with a file's own words into an error that names the file.
-
-    Parameters
-    ----------
-    path : Path or str
-    what : str
-        What it should be: "a model".
-
-    Raises
-    ------
-    CheckpointError
-    """
-    expected = f"{what} written by neuralfield"
-    try:
-        yield
-    except _UnknownFormat as error:
-        found, known = error.args
-        raise CheckpointError(str(path), found, known, "update neuralfield") from error
-    except NeuralfieldError as error:
-        expected = f"{what} of a kind known here"
-        raise CheckpointError(str(path), str(error), expected, remedy_for(path)) from error
-    except (KeyError, TypeError, ValueError) as error:
-        found = f"not {what} ({type(error).__name__}: {error})"
-        raise CheckpointError(str(path), found, expected, remedy_for(path)) from error
-
-
 def record_of(description: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says of how its network was made.
-
-    Raises
-    ------
-    KeyError, TypeError
-        There is none.
-    """
+    """Return a file's record of how its network was made; raises KeyError or TypeError."""
     record = description["record"]
     if not isinstance(record, dict):
         raise TypeError(f"a record that is a {type(record).__name__}")
@@ -149,7 +96,7 @@ def record_of(description: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Saved(Protocol):
-    """A network as a file has it."""
+    """A network that was read from a file."""
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -158,7 +105,7 @@ class Saved(Protocol):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What networks of one training have in common, whatever their step; plain values."""
+        """Plain values that are equal for all networks of one training, whatever their step."""
         ...
 
 
@@ -170,16 +117,10 @@ def load_described(
     what: str,
     describe: Callable[[dict[str, np.ndarray], dict[str, Any]], AnySaved],
 ) -> AnySaved:
-    """Read a network that anybody may have written.
+    """Read a network from a file of unknown origin.
 
-    Parameters
-    ----------
-    path : Path or str
-    what : str
-        What it should be: "a model".
-    describe : callable
-        Makes it of a file's arrays and words, and raises an error where they are not to be
-        believed.
+    `what` names the expected content in messages: "a model". `describe` makes the network from the
+    file's arrays and description, and raises an error where they are not valid.
 
     Raises
     ------
@@ -187,28 +128,27 @@ def load_described(
         The file is missing, damaged, of an unknown format, or something else.
     """
     arrays, description = load_arrays(Path(path))
-    with _distrusting(path, what):
+    try:
         return describe(arrays, description)
+    except _UnknownFormat as error:
+        found, known = error.args
+        raise CheckpointError(str(path), found, known, "update neuralfield") from error
+    except NeuralfieldError as error:
+        expected = f"{what} of a kind known here"
+        raise CheckpointError(str(path), str(error), expected, remedy_for(path)) from error
+    except (KeyError, TypeError, ValueError) as error:
+        found = f"not {what} ({type(error).__name__}: {error})"
+        expected = f"{what} written by neuralfield"
+        raise CheckpointError(str(path), found, expected, remedy_for(path)) from error
 
 
 def load_snapshot(
     path: Path, step: int, of: AnySaved, load: Callable[[Path], AnySaved]
 ) -> AnySaved:
-    """Read the snapshot that was taken of a training after some step.
+    """Read the snapshot of a training after a given step.
 
-    Parameters
-    ----------
-    path : Path
-    step : int
-    of : Saved
-        Any network of the same training; its weights are not looked at.
-    load : callable
-        Reads a network of this kind.
-
-    Raises
-    ------
-    CheckpointError
-        As `load`; or the snapshot is of another step or training.
+    `of` is any network of the same training, whose weights are not used; `load` reads a network of
+    its kind. Raises `CheckpointError`, also for a snapshot of another step or training.
     """
     snapshot = load(path)
     found_step = snapshot.metadata.get("step")
@@ -221,12 +161,12 @@ def load_snapshot(
 
 
 def snapshot_path(folder: Path, step: int) -> Path:
-    """Where the snapshot of a step lies."""
+    """Return the path of a step's snapshot."""
     return folder / f"step_{step:08d}.safetensors"
 
 
 def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
-    """(step, path) of every snapshot in a folder, by step."""
+    """Return (step, path) of every snapshot in a folder, in the order of steps."""
     found = []
     for path in Path(folder).glob("step_*"):
         match = _SNAPSHOT_NAME.fullmatch(path.name)
@@ -236,13 +176,13 @@ def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short name for settings and data: 16 hexadecimal digits of SHA-256 over sorted JSON."""
+    """Return 16 hexadecimal digits of the SHA-256 of the parts as sorted JSON."""
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _metadata(content: bytes) -> dict[str, Any]:
-    """Our own part of the header; whether the header fits the data is left to safetensors."""
+    """Return neuralfield's part of the header; safetensors checks the header against the data."""
     header_bytes = int.from_bytes(content[:8], "little")
     if not 0 < header_bytes <= min(len(content) - 8, _MOST_HEADER_BYTES):
         raise ValueError(f"a header of {header_bytes} bytes in a file of {len(content)}")

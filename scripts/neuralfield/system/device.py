@@ -1,4 +1,4 @@
-"""Where arrays live: NumPy on the CPU or CuPy on a GPU, chosen here and nowhere else."""
+"""Devices: NumPy on the CPU or CuPy on a GPU, with their memory and cores."""
 
 import contextlib
 import ctypes
@@ -16,20 +16,20 @@ from neuralfield.system.errors import ConfigError, ResourceError
 from neuralfield.system.kernel_cache import import_cupy
 
 Array = Any
-"""A NumPy or a CuPy array: the two share one interface."""
+"""A NumPy or a CuPy array; the two share one interface."""
 
 DRIVER_FILE = Path("/proc/driver/nvidia/version")
 
 
 @dataclass(frozen=True)
 class Device:
-    """The place where arrays live and are worked on.
+    """A processor or GPU, and the array library for it.
 
     Attributes
     ----------
     kind : {"cpu", "gpu"}
     name : str
-        The model of the processor or card, for the record.
+        The model of the processor or GPU, for the record.
     xp : module
         ``numpy`` or ``cupy``.
     """
@@ -39,39 +39,39 @@ class Device:
     xp: ModuleType
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
-        """Bring `values` to this device."""
+        """Copy `values` to this device, unless they are there already."""
         return self.xp.asarray(values, dtype=dtype)
 
     def synchronize(self) -> None:
-        """Wait until the device has finished what it was given."""
+        """Wait until the device has finished all its work."""
         if self.kind == "gpu":
             self.xp.cuda.get_current_stream().synchronize()
 
 
 HOST = Device("cpu", "host", np)
-"""Where arrays live that no device was chosen for."""
+"""The CPU, for arrays that no device was chosen for."""
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep memory that is given back, for the next array.
+    """Let the C library keep freed memory for the next array.
 
     By default glibc returns large arrays to the kernel at once and asks for zeroed pages again,
-    which costs a training on the CPU about a tenth of its time. Elsewhere this does nothing.
+    which costs a training on the CPU about a tenth of its time. Without glibc this does nothing.
     """
     mmap_threshold, trim_threshold = -3, -1  # of malloc.h
     with contextlib.suppress(OSError, AttributeError):
         c_library = ctypes.CDLL("libc.so.6")
-        c_library.mallopt(mmap_threshold, 1 << 25)  # the most it takes
+        c_library.mallopt(mmap_threshold, 1 << 25)  # the largest value it accepts
         c_library.mallopt(trim_threshold, 1 << 30)
 
 
 def to_host(values: Array) -> np.ndarray:
-    """Bring an array of either library to NumPy."""
+    """Return an array of either library as a NumPy array."""
     return values.get() if hasattr(values, "get") else np.asarray(values)
 
 
 def namespace_of(values: Array) -> ModuleType:
-    """The library (``numpy`` or ``cupy``) whose array `values` is."""
+    """Return the library (``numpy`` or ``cupy``) that an array belongs to."""
     if isinstance(values, np.ndarray | np.generic):
         return np
     import cupy
@@ -80,24 +80,26 @@ def namespace_of(values: Array) -> ModuleType:
 
 
 def gpu_is_present() -> bool:
-    """Whether there is an NVIDIA driver, CuPy, and a GPU that is not hidden; starts neither."""
+    """Whether there are an NVIDIA driver, CuPy and a visible GPU; CUDA is not started."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return False
     return DRIVER_FILE.exists() and importlib.util.find_spec("cupy") is not None
 
 
 def select_device(request: str = "auto") -> Device:
-    """Choose where arrays live.
+    """Choose the device.
 
     Parameters
     ----------
     request : {"auto", "cpu", "gpu"}
-        ``auto`` takes the GPU where an NVIDIA driver answers, CuPy is installed and a card works.
+        ``auto`` takes the GPU where an NVIDIA driver answers, CuPy is installed and a GPU works.
 
     Raises
     ------
+    ConfigError
+        `request` is none of these.
     ResourceError
-        A GPU was asked for and there is none that works.
+        ``gpu`` was requested and no GPU works.
     """
     if request not in ("auto", "cpu", "gpu"):
         raise ConfigError("training.device", repr(request), "auto, cpu or gpu")
@@ -112,29 +114,27 @@ def select_device(request: str = "auto") -> Device:
         raise ResourceError(
             "training.device",
             f"gpu, but CuPy cannot use one ({type(error).__name__}: {error})",
-            "an NVIDIA card with its driver, and CuPy",
+            "an NVIDIA GPU with its driver, and CuPy",
             "set training.device: cpu, or install CuPy for your CUDA version",
         ) from error
     return Device("gpu", name, cupy)
 
 
 def available_cores() -> int:
-    """Processor cores this process may use: a cluster's allotment counts, not the whole node."""
+    """Count the cores that this process may use: a cluster's allotment, not the whole node."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def available_memory_bytes(device: Device) -> int:
-    """Memory that can still be taken on the device, in bytes; a container's limit counts."""
+    """Return the free memory of the device in bytes, within a container's limit."""
     if device.kind == "gpu":
         free_bytes, _ = device.xp.cuda.runtime.memGetInfo()
         return free_bytes + device.xp.get_default_memory_pool().free_bytes()
     available = _meminfo_available_bytes()
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
     statistics = Path("/sys/fs/cgroup/memory.stat")
-    with contextlib.suppress(
-        OSError, ValueError, KeyError
-    ):  # no such file, or the word 'max': no limit
-        # the kernel gives cached files back when memory is asked for
+    with contextlib.suppress(OSError, ValueError, KeyError):  # no such file, or "max": no limit
+        # the kernel frees cached files when memory is needed
         cached = dict(line.split() for line in statistics.read_text().splitlines())["inactive_file"]
         in_use = int(used.read_text()) - int(cached)
         available = min(available, int(limit.read_text()) - in_use)
@@ -142,13 +142,7 @@ def available_memory_bytes(device: Device) -> int:
 
 
 def require_memory(needed_bytes: int, device: Device, where: str, remedy: str) -> None:
-    """Refuse work that would not fit, before it starts.
-
-    Raises
-    ------
-    ResourceError
-        `needed_bytes` is more than the device still has.
-    """
+    """Refuse work that needs more than the device's free memory; raises `ResourceError`."""
     free_bytes = available_memory_bytes(device)
     if needed_bytes > free_bytes:
         raise ResourceError(
@@ -160,12 +154,7 @@ def require_memory(needed_bytes: int, device: Device, where: str, remedy: str) -
 
 
 def require_cores(threads: int, where: str = "training.threads") -> None:
-    """Refuse more threads than this process has cores.
-
-    Raises
-    ------
-    ResourceError
-    """
+    """Refuse more threads than this process has cores; raises `ResourceError`."""
     cores = available_cores()
     if not 1 <= threads <= cores:
         raise ResourceError(

@@ -1,8 +1,8 @@
-"""One job a card: processes on a machine share its NVIDIA cards out among themselves.
+"""Sharing of a machine's NVIDIA GPUs between processes: one job on each GPU.
 
-A job takes the first card that is free, before CUDA starts, and lets CUDA see no other. What says
-that a card is taken is a lock of the operating system, which ends with its process, however that
-ends: after a crash no card stays taken.
+A job takes the first free GPU before CUDA starts, and hides the others from CUDA. A taken GPU is
+marked by a lock of the operating system, which ends with its process, however that ends: no GPU
+stays taken after a crash.
 """
 
 import fcntl
@@ -16,12 +16,12 @@ from typing import IO
 from neuralfield.system.errors import ResourceError
 
 LOCK_FOLDER = Path(tempfile.gettempdir()) / "neuralfield-cards"
-"""Seen by all users of the machine, because all share its cards."""
+"""Folder of the locks; shared by all users of the machine, as its GPUs are."""
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _SECONDS_BETWEEN_TRIES = 0.5
 _held: list[IO[str]] = []
-"""Kept open, and so locked, until the process ends."""
+"""Lock files, which stay open, and so locked, until the process ends."""
 
 
 def claim_card(
@@ -31,31 +31,31 @@ def claim_card(
     cards: Sequence[str] | None = None,
     folder: Path = LOCK_FOLDER,
 ) -> str | None:
-    """Take a card for this process, and wait for one where all are taken.
+    """Take a GPU for this process, and wait for one while all are taken.
 
-    Sets ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts: to be called before that. A
-    process claims once; another call changes nothing.
+    Sets ``CUDA_VISIBLE_DEVICES`` and must be called before CUDA starts, which reads it. A process
+    claims once; another call changes nothing.
 
     Parameters
     ----------
     share : int
-        How many processes may have one card at the same time.
+        How many processes may use one GPU at the same time.
     say : callable
-        Told, in a line, whatever a user should know.
+        Called with a line for the user.
     cards : sequence of str, optional
-        Names of the cards to choose from; those of `visible_cards` by default.
+        Names of the GPUs to choose from; those of `visible_cards` by default.
     folder : Path
-        Where the locks are.
+        Folder of the locks.
 
     Returns
     -------
     str or None
-        The card; None where cards cannot be told apart, and none is claimed.
+        The name of the GPU; None where NVML does not answer, and no GPU is claimed.
 
     Raises
     ------
     ResourceError
-        ``CUDA_VISIBLE_DEVICES`` allows no card, or the folder cannot be written.
+        ``CUDA_VISIBLE_DEVICES`` allows no GPU, or the folder cannot be written.
     """
     if _held:
         return os.environ.get(_VISIBLE)
@@ -66,13 +66,13 @@ def claim_card(
         raise ResourceError(
             _VISIBLE,
             repr(os.environ.get(_VISIBLE)),
-            "at least one card",
+            "at least one GPU",
             "set training.device: cpu",
         )
     _make_shared(folder)
     is_said = False
     while True:
-        # first all cards' first places: jobs share a card only where every card has one
+        # all GPUs' first places come first: jobs share a GPU only when every GPU has a job
         for place in range(share):
             for card in cards:
                 file = _lock(folder / f"{card}.{place}")
@@ -81,25 +81,15 @@ def claim_card(
                     os.environ[_VISIBLE] = card
                     return card
         if not is_said:
-            say(f"all of {len(cards)} cards are taken; waiting for one")
+            say(f"all of {len(cards)} GPUs are taken; waiting for one")
             is_said = True
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 def visible_cards(environment: Mapping[str, str]) -> list[str] | None:
-    """The cards that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them.
+    """Name the GPUs that ``CUDA_VISIBLE_DEVICES`` allows; without it, all; None if NVML fails.
 
-    Whoever started it, such as SLURM, may have named some already; else all of the machine are
-    meant. Numbers become names that every process gives a card, however many it sees.
-
-    Parameters
-    ----------
-    environment : mapping of str to str
-
-    Returns
-    -------
-    list of str, or None
-        None where there is no telling: NVML does not answer.
+    Numbers become unique names, which are the same for every process, however many GPUs it sees.
     """
     all_cards = _cards_of_machine()
     if all_cards is None:
@@ -111,7 +101,7 @@ def visible_cards(environment: Mapping[str, str]) -> list[str] | None:
     for name in (part.strip() for part in given.split(",")):
         if name.isdecimal() and int(name) < len(all_cards):
             found.append(all_cards[int(name)])
-        elif name.startswith("GPU-"):  # the beginning of a name will do
+        elif name.startswith("GPU-"):  # the beginning of a name suffices
             found += [card for card in all_cards if card.startswith(name)][:1]
         elif name.startswith("MIG-"):
             found.append(name)
@@ -121,7 +111,7 @@ def visible_cards(environment: Mapping[str, str]) -> list[str] | None:
 
 
 def _cards_of_machine() -> list[str] | None:
-    """Names of all cards, in the order of their numbers."""
+    """Names of all GPUs, in the order of their numbers; None where NVML does not answer."""
     try:
         import pynvml
     except ImportError:
@@ -141,7 +131,7 @@ def _text(name: str | bytes) -> str:
 
 
 def _make_shared(folder: Path) -> None:
-    """A folder in which every user may make files, and remove only their own."""
+    """Make a folder in which every user may make files, and remove only their own."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if folder.stat().st_uid == os.getuid():
@@ -151,14 +141,14 @@ def _make_shared(folder: Path) -> None:
 
 
 def _lock(path: Path) -> IO[str] | None:
-    """The locked file; None where another process has it."""
+    """Open and lock a file; None where another process has locked it."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         try:
             descriptor = os.open(path, flags & ~os.O_CREAT)
         except FileNotFoundError:
             descriptor = os.open(path, flags, 0o666)
-            os.fchmod(descriptor, 0o666)  # others are to lock it too, whatever this user's mask
+            os.fchmod(descriptor, 0o666)  # other users lock it too, whatever this user's umask
         file = os.fdopen(descriptor, "r+")
     except OSError as error:
         raise _refused(path, error) from error
@@ -172,4 +162,4 @@ def _lock(path: Path) -> IO[str] | None:
 
 def _refused(path: Path, error: OSError) -> ResourceError:
     remedy = "remove it, or set the variable TMPDIR to another folder that all of you share"
-    return ResourceError(str(path), error.strerror, "a place for locks on cards", remedy)
+    return ResourceError(str(path), error.strerror, "a place for locks on GPUs", remedy)

@@ -1,12 +1,25 @@
-"""The errors a user can meet.
+"""The errors that a user can meet, and the exit codes of a job.
 
 Every message has the same four parts, so that it can be acted on without reading any code:
 where it happened, what was found, what was expected, and what to do. It is one line whatever it
 quotes: a file's content may be anything.
+
+=====  ==================================================================================
+code   meaning
+=====  ==================================================================================
+0      done: all outputs are written
+1      failed: a line says where, what was found, what was expected and what to do
+75     nothing is wrong: asked to stop, or out of time; the state is saved, and the same
+       command, Snakemake's ``retries`` or a cluster's requeue goes on from there
+       (EX_TEMPFAIL of sysexits.h)
+130    Ctrl-C in a job that has no state to save
+=====  ==================================================================================
+
+The code of a process that is killed outright (SIGKILL, a power cut) is the operating system's.
 """
 
 _LONGEST_QUOTE = 600
-"""Characters of a part of a message; what is longer loses its middle."""
+"""Characters of a part of a message; a longer part loses its middle."""
 
 
 class NeuralfieldError(Exception):
@@ -15,11 +28,11 @@ class NeuralfieldError(Exception):
     Parameters
     ----------
     where : str
-        The file, the config key or the step the message is about.
+        The file, the config key or the step that the message is about.
     found : object
-        What was there.
+        The wrong value or state.
     expected : str
-        What would have been right.
+        The right one.
     remedy : str, optional
         What to do about it.
 
@@ -43,7 +56,7 @@ class ConfigError(NeuralfieldError):
 
 
 class InputError(NeuralfieldError):
-    """A picture, a table of samples or a weights file cannot be used."""
+    """An image, a table of samples or another input file cannot be used."""
 
 
 class ResourceError(NeuralfieldError):
@@ -63,9 +76,14 @@ class StorageError(NeuralfieldError):
 
 
 def _on_one_line(part: object) -> str:
-    """Text without line ends or other control characters, which could also drive a terminal."""
+    """Return text without line ends and other control characters, which a terminal would obey."""
     text = str(part)
     if len(text) > _LONGEST_QUOTE:
         half = _LONGEST_QUOTE // 2
         text = f"{text[:half]} ... {text[-half:]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+EXIT_CODE_FAILED = 1
+EXIT_CODE_TRY_AGAIN = 75
+EXIT_CODE_CTRL_C = 130

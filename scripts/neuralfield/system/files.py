@@ -1,7 +1,7 @@
-"""Writing files so that they are there whole or not at all, and saying why one could not be.
+"""Writing files so that they are there whole or not at all, with clear errors where that fails.
 
-What is relied on: a rename within a folder is one step, and a synced file survives a crash. Network
-file systems add habits of their own, and each is dealt with where it shows.
+It relies on two facts: a rename within a folder is one step, and a synced file survives a crash.
+Network file systems deviate from this, and comments say where that is handled.
 """
 
 import contextlib
@@ -34,29 +34,21 @@ _REMEDIES = {
     errno.EISDIR: ("a file", "move the folder away that is in its place"),
     errno.EMFILE: ("fewer open files", f"raise the limit (ulimit -n), then {_AGAIN}"),
 }
-"""What was expected and what to do, for the failures that are a machine's and not a program's."""
+"""Expected state and remedy for the failures of a machine rather than of a program."""
 
 _STALE_PAUSES_S = (0.1, 0.5, 2.0)
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EBADF)
-"""How file systems say that they do not sync folders (and EACCES: one that may not be listed)."""
+"""Errors of file systems that do not sync folders (EACCES: the folder may not be listed)."""
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
-    """A temporary name beside `path`, to be written to.
+    """Give a temporary name beside `path` to write to, and rename it at the end of the block.
 
-    When the block ends well, the file is synced and takes its final name, in one step: a crash at
-    any moment leaves the old file or the new one. When the block raises, it is removed. What a
-    killed process has left of an earlier attempt at the same file is removed first.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The final name; its folder is made if it is missing.
-
-    Yields
-    ------
-    Path
+    When the block ends without an error, the file is synced and takes its final name in one step:
+    a crash at any moment leaves the old file or the new one. When the block raises, the temporary
+    file is removed. Temporary files of killed processes are removed first, and a missing folder is
+    made.
 
     Raises
     ------
@@ -82,7 +74,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 def write_atomically(path: str | os.PathLike, content: bytes) -> None:
     """Write a whole file; see `replacing`."""
     with replacing(path) as temporary:
-        # exclusively: nobody's link leads the bytes elsewhere
+        # O_EXCL: a link of this name would lead the bytes elsewhere
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             rest = memoryview(content)
@@ -93,15 +85,16 @@ def write_atomically(path: str | os.PathLike, content: bytes) -> None:
 
 
 def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
-    """Read a file into memory; mapping it would end the process where it shrinks or goes away.
+    """Read a file into memory; a map of it would end the process when the file shrinks.
 
     Raises
     ------
     ValueError
         It is no plain file (a device or pipe may never end), or larger than `most_bytes`.
     OSError
+        It cannot be read.
     """
-    # a pipe that nobody writes to would be waited for
+    # O_NONBLOCK: opening a pipe without a writer would wait
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:  # noqa: PTH123
         status = os.fstat(file.fileno())
@@ -116,14 +109,9 @@ def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
 
 @contextlib.contextmanager
 def storage_errors(path: str | os.PathLike | None = None, what: str = "failed") -> Iterator[None]:
-    """Turn the failures of disks and file systems into a `StorageError` that says what to do.
+    """Turn failures of disks and file systems into a `StorageError` that says what to do.
 
-    Parameters
-    ----------
-    path : str or os.PathLike, optional
-        What was worked on; by default what the error itself names.
-    what : str
-        What went wrong with it, in words.
+    It names `path`, or by default the file that the error names; `what` is the failure in words.
     """
     try:
         yield
@@ -140,7 +128,7 @@ def _remove_leftovers(path: Path) -> None:
     """Remove temporary files of `path` whose process, on this machine, has ended."""
     host = re.escape(socket.gethostname())
     pattern = re.compile(rf"\.{re.escape(path.name)}\.{host}\.(\d+)\.tmp")
-    with contextlib.suppress(OSError):  # they only take space
+    with contextlib.suppress(OSError):  # a leftover does no harm
         for other in path.parent.iterdir():
             match = pattern.fullmatch(other.name)
             if match and not _is_running(int(match[1])):
@@ -149,7 +137,7 @@ def _remove_leftovers(path: Path) -> None:
 
 def _is_running(process: int) -> bool:
     if process == os.getpid():
-        return False  # an earlier process of the same number: this one has just begun to write
+        return False  # left by an earlier process with the same number: this one starts only now
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -160,7 +148,7 @@ def _is_running(process: int) -> bool:
 
 
 def _patiently(call: Callable[..., None], *arguments: Any) -> None:
-    """Call, and again where a network file system has lost its hold of a file (ESTALE)."""
+    """Call, and repeat the call where a network file system reports a stale handle (ESTALE)."""
     for pause_s in _STALE_PAUSES_S:
         try:
             return call(*arguments)
@@ -176,7 +164,7 @@ def _rename(temporary: Path, path: Path) -> None:
     try:
         os.replace(temporary, path)
     except FileNotFoundError:
-        # NFS: the first answer was lost, and the request that was sent again found it done
+        # NFS: the first answer was lost, and the repeated request found no file to rename
         if not os.path.samestat(written, path.stat()):
             raise
 

@@ -1,4 +1,4 @@
-"""A card that gets too hot: the training waits until it is cooler."""
+"""Pausing a training while the GPU is too hot."""
 
 import time
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from neuralfield.system.device import Device
 from neuralfield.system.interruption import StopSignals
 
 HYSTERESIS_CELSIUS = 5.0
-"""So much below the limit a paused training goes on, or it would pause again at once."""
+"""A paused training goes on this far below the limit; otherwise it would pause again at once."""
 
 _SECONDS_BETWEEN_READINGS = 2.0
 _SECONDS_BETWEEN_LOOKS = 0.2
-"""For signals, while paused."""
+"""Time between two checks for signals, while paused."""
 
 
 class SensorError(Exception):
@@ -20,30 +20,17 @@ class SensorError(Exception):
 
 
 class Sensor(Protocol):
-    """Something that knows how hot the device is."""
+    """A temperature sensor of the device."""
 
     def read_celsius(self) -> float:
-        """The temperature now.
-
-        Raises
-        ------
-        SensorError
-        """
+        """Read the temperature; raises `SensorError`."""
         ...
 
 
 class CardSensor:
-    """The temperature of the NVIDIA card that a device computes on.
+    """The temperature sensor of an NVIDIA GPU: of several the one that CuPy works on.
 
-    Parameters
-    ----------
-    device : Device
-        A GPU; of several cards the one that CuPy works on, whatever CUDA_VISIBLE_DEVICES hides.
-
-    Raises
-    ------
-    SensorError
-        No package nvidia-ml-py, no driver, no permission, or no sensor.
+    Raises `SensorError` without the package nvidia-ml-py, a driver, permission or a sensor.
     """
 
     def __init__(self, device: Device) -> None:
@@ -55,7 +42,7 @@ class CardSensor:
         self._nvml = pynvml
         try:
             pynvml.nvmlInit()
-            # CUDA counts the cards it is shown, NVML all there are: the bus tells which is which
+            # CUDA numbers the visible GPUs and NVML all of them: the bus address is the same
             bus = runtime.deviceGetPCIBusId(runtime.getDevice())
             self._card = pynvml.nvmlDeviceGetHandleByPciBusId(bus)
         except pynvml.NVMLError as error:
@@ -63,7 +50,7 @@ class CardSensor:
         self.read_celsius()
 
     def read_celsius(self) -> float:
-        """The temperature of the chip now, in whole degrees."""
+        """Read the temperature of the chip, in whole degrees."""
         nvml = self._nvml
         try:
             return float(nvml.nvmlDeviceGetTemperature(self._card, nvml.NVML_TEMPERATURE_GPU))
@@ -72,15 +59,10 @@ class CardSensor:
 
 
 class HeatGuard:
-    """Says when to pause, and waits until it is cool enough to go on.
+    """Decides when a training pauses, and waits until it may go on.
 
-    Parameters
-    ----------
-    sensor : Sensor
-    max_celsius : float
-        Above it the training pauses; `HYSTERESIS_CELSIUS` below it, it goes on.
-    say : callable
-        Told, in a line, whatever a user should know.
+    It pauses above `max_celsius`, and goes on `HYSTERESIS_CELSIUS` below; `say` is called with
+    lines for the user.
     """
 
     def __init__(self, sensor: Sensor, max_celsius: float, say: Callable[[str], None]) -> None:
@@ -90,17 +72,17 @@ class HeatGuard:
         self._celsius = 0.0
 
     def is_too_hot(self) -> bool:
-        """Whether to pause; looks at the sensor every two seconds at most."""
+        """Whether to pause; reads the sensor every two seconds at most."""
         if self._sensor and time.monotonic() >= self._next_reading_s:
             self._read(self._sensor)
             return self._celsius > self.max_celsius
         return False
 
     def wait_until_cool(self, stop: StopSignals) -> None:
-        """Come back when it is cooler, or when somebody asks to stop."""
+        """Return when the device is cool enough, or a signal asks to stop."""
         goes_on_celsius = self.max_celsius - HYSTERESIS_CELSIUS
         self.say(
-            f"paused: the card has {self._celsius:.0f} °C, above the {self.max_celsius:g} °C of"
+            f"paused: the GPU has {self._celsius:.0f} °C, above the {self.max_celsius:g} °C of"
             f" training.max_temperature_celsius; going on at {goes_on_celsius:g} °C"
         )
         started_s = time.monotonic()
@@ -124,21 +106,12 @@ class HeatGuard:
 def guard_card(
     max_celsius: float | None, device: Device, say: Callable[[str], None]
 ) -> HeatGuard | None:
-    """What watches the device's temperature, if it is to be watched and can be.
-
-    Parameters
-    ----------
-    max_celsius : float, optional
-        None: it is not watched.
-    device : Device
-    say : callable
-        Told, in a line, why it cannot be watched.
-    """
+    """Make a `HeatGuard`; None without a limit, or where the temperature cannot be read."""
     if max_celsius is None:
         return None
     try:
         if device.kind != "gpu":
-            raise SensorError(f"{device.name} is no NVIDIA card")
+            raise SensorError(f"{device.name} is no NVIDIA GPU")
         return HeatGuard(CardSensor(device), max_celsius, say)
     except SensorError as error:
         say(_unwatched(error))

@@ -1,4 +1,4 @@
-"""Opening the files that users bring along, and reading tables out of them."""
+"""Reading the files that users bring along, and the tables and JSON files that rules write."""
 
 import codecs
 import csv
@@ -19,10 +19,16 @@ from neuralfield.system.files import read_whole
 if TYPE_CHECKING:
     import pandas as pd
 
+
+import json
+from collections.abc import Iterable, Mapping
+
+from neuralfield.system.provenance import remedy_for
+
 FETCH_AGAIN = "copy or download it again"
 
 MOST_COLUMNS = 10_000
-"""Columns of a CSV: pandas takes minutes for ten times as many, in a file of some hundred KB."""
+"""Most columns of a CSV; pandas takes minutes for ten times as many."""
 
 _LONGEST_LINE = 1 << 20
 _BLANK = ([], [""])
@@ -30,13 +36,7 @@ _LARGEST_OWN_TABLE_BYTES = 64 << 20
 
 
 def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
-    """Open a file that must be there and not be empty.
-
-    Raises
-    ------
-    InputError
-        There is no such file, it is a folder, empty, or may not be read.
-    """
+    """Open a file; raises `InputError` if it is missing, a folder, empty, or may not be read."""
     where = str(path)
     try:
         if Path(path).is_dir():
@@ -53,10 +53,9 @@ def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
 
 
 class _BoundedFile(io.BufferedReader):
-    """A file of which no more is asked than it holds.
+    """A file whose reads are limited to its size.
 
-    Decoders ask for as many bytes as the file says that a part of it has, and Python takes memory
-    for all of them first.
+    Decoders request as many bytes as a file's header claims, and Python allocates them all first.
     """
 
     def __init__(self, path: str) -> None:
@@ -69,24 +68,17 @@ class _BoundedFile(io.BufferedReader):
 
 
 def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list[str]:
-    """Read the names in the first line of a CSV.
+    """Read the names in the first line of a CSV, without spaces around them.
 
-    What pandas needs in time and memory beyond the size of a file follows the number of values in
-    its first two lines, so both are checked here, before pandas sees the file.
+    The time and memory that pandas needs beyond the size of a file depend on the first two lines,
+    so both are checked here, before pandas reads the file.
 
     Parameters
     ----------
-    where : str
-        The file's name, for messages.
+    where, expected, remedy : str
+        For messages: the file's name, the right content, and what to do about a wrong one.
     file : file
-        Read from its beginning.
-    expected, remedy : str
-        For messages: what the file should be, and what to do about one that is not.
-
-    Returns
-    -------
-    list of str
-        Without spaces around them; a name may be there more than once.
+        It is read from its beginning.
 
     Raises
     ------
@@ -119,25 +111,20 @@ def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list
 
 
 def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: Any) -> Any:
-    """Read a CSV; a cell that is not of its `dtype` is left to the caller.
+    """Read a CSV with options of `pandas.read_csv`; with `names`, those in the file are ignored.
 
     Parameters
     ----------
     where, file, expected, remedy
         See `column_names`.
-    **options
-        Options of `pandas.read_csv`. With `names`, the names in the file are left unread.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Or what else `pandas.read_csv` gives with these options.
 
     Raises
     ------
     InputError
-        It is no table: not text, or with lines of different lengths. Two columns have one name,
-        and there are no `names`. Its first lines are too long, see `column_names`.
+        The file is not text, its lines have different lengths, two columns have one name (without
+        `names`), or its first lines are too long, see `column_names`.
+    ValueError, OverflowError
+        A cell is not of its `dtype`.
     """
     import pandas as pd
 
@@ -146,7 +133,7 @@ def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: 
         again = [name for name, times in Counter(names).items() if times > 1]
         if again:
             found = f"has several columns of the name {again[0]}"
-            raise InputError(where, found, "a name for each column of its own", remedy)
+            raise InputError(where, found, "a different name for each column", remedy)
         options["names"] = names
     file.seek(0)
     options |= {"index_col": False, "skipinitialspace": True, "encoding": "utf-8-sig"}
@@ -155,13 +142,7 @@ def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: 
 
 
 def read_own_csv(path: Path, expected: str, remedy: str, **options: Any) -> "pd.DataFrame":
-    """Read a CSV that a rule has written; see `read_csv`.
-
-    Raises
-    ------
-    InputError
-        The file is missing, damaged or larger than any that is written.
-    """
+    """Read a CSV that a rule has written; raises `InputError` if it is missing or damaged."""
     try:
         file = io.BytesIO(read_whole(path, _LARGEST_OWN_TABLE_BYTES))
         return read_csv(str(path), file, expected, remedy, **options)
@@ -173,7 +154,7 @@ def read_own_csv(path: Path, expected: str, remedy: str, **options: Any) -> "pd.
 def read_csv_in_parts(
     where: str, file: BinaryIO, expected: str, remedy: str, *, rows: int, **options: Any
 ) -> Iterator["pd.DataFrame"]:
-    """As `read_csv`, but some rows after the others; memory follows their number."""
+    """Read a CSV as `read_csv` does, in parts of so many rows."""
     parts = read_csv(where, file, expected, remedy, chunksize=rows, **options)
     while True:
         with _table_errors(where, expected, remedy):
@@ -185,6 +166,7 @@ def read_csv_in_parts(
 
 @contextmanager
 def _table_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
+    """Turn errors of the CSV parsers into an `InputError`."""
     import pandas as pd
 
     try:
@@ -203,22 +185,48 @@ def _table_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
 def wrong_cell(
     where: str, name: str, wrong: np.ndarray, cells: np.ndarray, expected: str, first_line: int = 2
 ) -> InputError:
-    """The error that names the first wrong cell of a column.
+    """Make the error that names the first wrong cell of a column.
 
-    Parameters
-    ----------
-    where, name : str
-        The file and the column.
-    wrong : ndarray of bool, shape (n,)
-        At least one of them is.
-    cells : ndarray, shape (n,)
-        What stands there.
-    expected : str
-    first_line : int
-        Line of the first cell; the names are in line 1.
+    `wrong` says for each of `cells` whether it is wrong, and at least one is; the first cell is in
+    line `first_line` of the file.
     """
     row = int(np.argmax(wrong))
     cell = str(cells[row]).removesuffix(".0")[:40] or "empty"
     found = f"{name} in line {row + first_line} is {cell}"
     others = f"; {np.count_nonzero(wrong) - 1:,} more like it" if wrong.sum() > 1 else ""
     return InputError(where, found + others, expected, "mend the table")
+
+
+_LARGEST_BYTES = 16 << 20
+
+
+def read_json(
+    path: Path, keys: Iterable[str] = (), own: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Read an object from a JSON file that a rule has written.
+
+    It must have the `keys`, and the values `own` that make it belong to its folder, such as
+    ``{"image": "cub"}``.
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged, lacks a key, or belongs elsewhere.
+    """
+    expected = "a JSON file written by neuralfield"
+    try:
+        content = json.loads(read_whole(path, _LARGEST_BYTES))
+    except (OSError, ValueError, RecursionError) as error:
+        found = f"is damaged ({type(error).__name__}: {error})"
+        if isinstance(error, OSError):
+            found = f"cannot be read ({error.strerror})"
+        raise InputError(str(path), found, expected, remedy_for(path)) from error
+    needed = [*keys, *(own or ())]
+    missing = [key for key in needed if not isinstance(content, dict) or key not in content]
+    if missing or not isinstance(content, dict):
+        raise InputError(str(path), f"lacks {', '.join(missing)}", expected, remedy_for(path))
+    for key, value in (own or {}).items():
+        if content[key] != value:
+            found, expected = f"has the {key} {content[key]!r}", f"the {key} {value!r}"
+            raise InputError(str(path), found, expected, remedy_for(path))
+    return content

@@ -1,9 +1,12 @@
-"""Being asked to stop: a signal or the clock; the training loop stops where it is safe."""
+"""When a training stops early: on a signal, or before its time limit; its state is saved first."""
 
 import math
+import re
 import signal
+import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from types import TracebackType
 
 
@@ -12,14 +15,10 @@ class Interrupted(Exception):
 
 
 class StopSignals:
-    """Within this context SIGTERM, SIGINT and SIGUSR1 set a flag and do nothing else.
+    """A context in which SIGTERM, SIGINT and SIGUSR1 set a flag and do nothing else.
 
-    Handlers that raise could strike in the middle of an update or a write.
-
-    Parameters
-    ----------
-    leave_at_s : float, optional
-        The moment from which on the time limit asks to stop too, as `time.monotonic` has it.
+    A handler that raises could interrupt an update or a write. From `leave_at_s` on, a time of
+    `time.monotonic`, the time limit asks to stop, too.
     """
 
     _WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
@@ -31,18 +30,13 @@ class StopSignals:
 
     @property
     def received(self) -> str:
-        """What asks to stop: the name of a signal, "time limit", or an empty string."""
+        """The reason to stop: the name of a signal, "time limit", or an empty string."""
         if self._received:
             return self._received.name
         return "time limit" if time.monotonic() >= self.leave_at_s else ""
 
     def raise_if_received(self, saved: str) -> None:
-        """Leave, saying what has been saved.
-
-        Raises
-        ------
-        Interrupted
-        """
+        """Raise `Interrupted` if there is a reason to stop; `saved` is a part of its message."""
         if reason := self.received:
             raise Interrupted(f"{reason}: {saved}; the same command goes on from there")
 
@@ -63,3 +57,72 @@ class StopSignals:
 
     def _note(self, number: int, frame: object) -> None:
         self._received = signal.Signals(number)
+
+
+SLURM_JOB = "SLURM_JOB_ID"
+SLURM_END = "SLURM_JOB_END_TIME"
+"""Variable of newer SLURMs with the time at which the job ends, in seconds of the Unix epoch."""
+
+_LONGEST_MARGIN = 0.5
+"""Longest margin as a share of the time left, so that some work is done before any limit."""
+
+_SQUEUE_PATIENCE_S = 20
+_TIME_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
+"""The format of squeue: [[days-]hours:]minutes:seconds."""
+
+
+def leaving_time_s(
+    limit_s: float | None, margin_s: float, environment: Mapping[str, str], *, started_s: float
+) -> float:
+    """Return the time to leave at: a margin before the job's or the cluster's limit.
+
+    All times are those of `time.monotonic`; the result is infinity where there is no limit.
+
+    Parameters
+    ----------
+    limit_s : float, optional
+        Seconds that the job may take.
+    margin_s : float
+        Seconds to leave before a limit; at most half of the time up to it is taken.
+    environment : mapping
+        ``os.environ``; in a SLURM job, SLURM is asked for the job's end.
+    started_s : float
+        Time at which the job began.
+    """
+    now_s = time.monotonic()
+    limits = [(now_s, slurm_time_left_s(environment))]
+    if limit_s is not None:
+        limits.append((started_s, limit_s))
+    return min(
+        since_s + left_s - min(margin_s, _LONGEST_MARGIN * max(left_s, 0.0))
+        for since_s, left_s in limits
+    )
+
+
+def slurm_time_left_s(environment: Mapping[str, str]) -> float:
+    """Return the seconds until SLURM ends this job; infinity where it is no job of SLURM's.
+
+    Where the environment does not have the end (few versions of SLURM set it, and a job step may
+    not inherit it), ``squeue`` is called; infinity, too, where that fails.
+    """
+    if environment.get(SLURM_END, "").isdecimal():
+        return int(environment[SLURM_END]) - time.time()
+    if SLURM_JOB not in environment:
+        return math.inf
+    command = ["squeue", "--noheader", "--jobs", environment[SLURM_JOB], "--format", "%L"]
+    try:
+        said = subprocess.run(
+            command,
+            env=dict(environment),
+            capture_output=True,
+            text=True,
+            timeout=_SQUEUE_PATIENCE_S,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return math.inf
+    found = _TIME_LEFT.fullmatch(said)  # or UNLIMITED, NOT_SET, INVALID
+    if not found:
+        return math.inf
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

@@ -1,9 +1,9 @@
-"""Results of finished trainings, kept beside the outputs, so that deleted outputs come back.
+"""Results of finished trainings, kept beside the outputs, so that deleted outputs can be restored.
 
-A workflow manager deletes the outputs of a job before the job starts, and again when it fails. What
-a training has published therefore stays in a hidden folder too, named by SHA-256, with a JSON file
-that lists it: single files as copies, which no damage in place reaches, and folders as hard links.
-A later training with the same fingerprint publishes these bytes again instead of taking its steps.
+A workflow manager deletes the outputs of a job before the job starts, and again when it fails.
+Published results therefore stay in a hidden folder, too, under their SHA-256, with a JSON file that
+lists them: single files as copies, which are safe from damage to the outputs, and folders as hard
+links. A later training with the same fingerprint publishes these bytes again and takes no steps.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ class KeptResults:
     ----------
     folder : Path
         Shared by all segments of a training.
-    run : str
+    fingerprint : str
         Fingerprint of settings and data.
     until_step : int
         The step at which the training, or the segment, ends.
@@ -41,22 +41,17 @@ class KeptResults:
         Called with a line for the user.
     """
 
-    def __init__(self, folder: Path, run: str, until_step: int, say: Callable[[str], None]) -> None:
-        self.folder, self.run, self.say = folder, run, say
-        self._list = folder / f"{run}_{until_step:08d}.json"
+    def __init__(
+        self, folder: Path, fingerprint: str, until_step: int, say: Callable[[str], None]
+    ) -> None:
+        self.folder, self.fingerprint, self.say = folder, fingerprint, say
+        self._list = folder / f"{fingerprint}_{until_step:08d}.json"
 
     def restore(self, outputs: Mapping[str, Path]) -> bool:
-        """Publish the kept results again, if they are whole and nobody asked to train anew.
+        """Publish the kept results again, if they are whole and training anew is not requested.
 
-        Parameters
-        ----------
-        outputs : mapping of str to Path
-            The files and folders that the training publishes, by name.
-
-        Returns
-        -------
-        bool
-            Whether they are published.
+        `outputs` has the files and folders that the training publishes, by name. Returns whether
+        they are published; raises `StorageError` where one cannot be written.
         """
         if not self._list.exists() or (self.folder / _TRAIN_ANEW).exists():
             return False
@@ -82,16 +77,10 @@ class KeptResults:
         return True
 
     def keep(self, outputs: Mapping[str, Path], *, is_last: bool) -> None:
-        """Keep what has just been published; without room for it, say so and go on.
+        """Keep published results; where that fails, log it and go on.
 
-        What was kept before is given up only when everything new is in place.
-
-        Parameters
-        ----------
-        outputs : mapping of str to Path
-            As for `restore`.
-        is_last : bool
-            Whether the training ends here: then results of other settings are given up.
+        Earlier results are removed only when all new ones are in place; those of other settings
+        only if `is_last`, where the training ends.
         """
         try:
             digests = {}
@@ -100,9 +89,9 @@ class KeptResults:
                     digest = _sha256(file)
                     _put(file, self.folder / digest, as_link=path.is_dir())
                     digests["/".join((name, *file.relative_to(path).parts))] = digest
-            content = json.dumps({"run": self.run, "files": digests}, indent=1)
+            content = json.dumps({"run": self.fingerprint, "files": digests}, indent=1)
             write_atomically(self._list, f"{content}\n".encode())
-            self._give_up_others(is_last)
+            self._remove_others(is_last)
         except (OSError, StorageError, ValueError) as error:
             self.say(f"{self.folder}: results are not kept for a later restore ({error})")
 
@@ -116,13 +105,13 @@ class KeptResults:
             raise ValueError("it lists other results")
         return digests
 
-    def _give_up_others(self, is_last: bool) -> None:
-        """Remove what no list names, and lists of other settings where the training has ended."""
+    def _remove_others(self, is_last: bool) -> None:
+        """Remove unlisted files, and lists of other settings where the training has ended."""
         if is_last:
             (self.folder / _TRAIN_ANEW).unlink(missing_ok=True)
         needed = {_TRAIN_ANEW}
         for path in self.folder.glob("*.json"):
-            if is_last and not path.name.startswith(f"{self.run}_"):
+            if is_last and not path.name.startswith(f"{self.fingerprint}_"):
                 path.unlink(missing_ok=True)
                 continue
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
@@ -139,14 +128,7 @@ def has_kept_results(folder: Path) -> bool:
 
 
 def mark_to_train_anew(folder: Path, is_wanted: bool) -> None:
-    """Say whether the next training takes its steps even if its results are kept.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the kept results.
-    is_wanted : bool
-    """
+    """Set or clear the mark that the next training takes its steps even if results are kept."""
     mark = folder / _TRAIN_ANEW
     with contextlib.suppress(OSError):  # nothing is kept, or nothing can be written there
         if is_wanted:
@@ -161,7 +143,7 @@ def _target(outputs: Mapping[str, Path], name: str) -> Path:
 
 
 def _visible_files(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder, without temporary ones and those of the workflow manager."""
+    """Yield the files below a folder, without temporary files and those of the workflow manager."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.name.startswith("."):
             yield path
@@ -172,16 +154,16 @@ def _sha256(path: Path) -> str:
 
 
 def _put(source: Path, target: Path, *, as_link: bool) -> None:
-    """Put a file in a second place: as a hard link, or as a copy where there can be none."""
+    """Give a file a second path: by a hard link, or by a copy where links are not possible."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if as_link:
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             if target.exists() and target.samefile(source):
                 return
-            temporary.unlink(missing_ok=True)  # of a killed process with the same number
+            temporary.unlink(missing_ok=True)  # left by a killed process with the same number
             os.link(source, temporary)
-            temporary.replace(target)  # without a sync: what a power cut undoes is noticed and made
+            temporary.replace(target)  # not synced: a link lost in a power cut is made again
             return
         except OSError:
             with contextlib.suppress(OSError):

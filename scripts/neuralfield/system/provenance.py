@@ -1,7 +1,7 @@
-"""Checks that a file belongs to the training whose folder it lies in, and says what to do if not.
+"""Checks that a file belongs to the training whose folder it lies in.
 
-Whatever the workflow has made, it can make again; a message therefore names the file that is wrong,
-and the one file or folder whose removal lets the next run replace it.
+The workflow can make each of its files again. An error therefore names the wrong file, and the one
+file or folder whose removal lets the next run replace it.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ _DIGEST_CHARACTERS = 64
 
 
 def remedy_for(path: str | os.PathLike, *, is_missing: bool = False) -> str:
-    """What to do about a damaged or missing file of the workflow.
+    """Return what to do about a damaged or missing file of the workflow, for a message.
 
-    Snakemake does not notice that a file is missing inside a folder that a job makes as a whole:
-    there the folder has to be removed.
+    Snakemake does not notice that a file is missing in a folder that is one output of a job: such a
+    folder has to be removed.
     """
     for folder in Path(path).parents:
         if folder.name in _FOLDERS_MADE_AS_A_WHOLE or folder.parent.name == "segments":
@@ -37,7 +37,7 @@ def remedy_for(path: str | os.PathLike, *, is_missing: bool = False) -> str:
 
 @contextmanager
 def made_by_the_workflow(path: str | os.PathLike) -> Iterator[None]:
-    """Give errors about a file that the workflow made the remedy that suits such files."""
+    """Give an `InputError` about a file of the workflow the remedy of `remedy_for`."""
     try:
         yield
     except InputError as error:
@@ -47,20 +47,9 @@ def made_by_the_workflow(path: str | os.PathLike) -> Iterator[None]:
 def require_same_training(
     path: str | os.PathLike, found: Mapping[str, Any], expected: Mapping[str, Any], whose: str
 ) -> None:
-    """Refuse the network of another training.
+    """Refuse a network whose ``provenance`` is not the expected one; raises `CheckpointError`.
 
-    Parameters
-    ----------
-    path : Path or str
-        The network's file.
-    found, expected : mapping
-        The ``provenance`` of a network.
-    whose : str
-        The network that should be there, for the message.
-
-    Raises
-    ------
-    CheckpointError
+    `whose` describes the expected network in the message.
     """
     differences = list(_differences(found, expected))
     if differences:
@@ -70,19 +59,9 @@ def require_same_training(
 
 
 def require_finished(path: str | os.PathLike, metadata: Mapping[str, Any], steps: int) -> None:
-    """Refuse a snapshot in the place of the finished network.
+    """Refuse a snapshot in the place of the finished network; raises `CheckpointError`.
 
-    Parameters
-    ----------
-    path : Path or str
-    metadata : mapping
-        The network's; with `keep_best` the network that is saved is of an earlier step.
-    steps : int
-        Those of the whole training.
-
-    Raises
-    ------
-    CheckpointError
+    With `keep_best`, the finished network is of an earlier step than the last of `steps`.
     """
     taken = metadata.get("best_of_steps", metadata.get("step"))
     if taken != steps:
@@ -92,12 +71,7 @@ def require_finished(path: str | os.PathLike, metadata: Mapping[str, Any], steps
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """SHA-256 of a file, in hexadecimal.
-
-    Raises
-    ------
-    OSError
-    """
+    """Return the SHA-256 of a file, in hexadecimal; raises `OSError`."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -105,25 +79,21 @@ def sha256_of(path: str | os.PathLike) -> str:
 def require_recorded(
     path: Path, record: Mapping[str, Any], where: Path, *, wrong: Path | None = None
 ) -> None:
-    """Refuse a file that is not the one that a record was written with.
+    """Refuse a file that does not match the checksum in a record; raises `InputError`.
 
-    The file is blamed, unless the other record beside it agrees with it: then the record is.
+    The error names the file, or the record if the other record beside it has the file's checksum.
 
     Parameters
     ----------
     path : Path
         The file.
     record : mapping
-        With checksums of files by their names, under ``sha256``; one that an earlier version wrote
-        has none, and is accepted.
+        Checksums of files by their names, under ``sha256``; a record of an earlier version has
+        none, and is accepted.
     where : Path
         The file that the record is in.
     wrong : Path, optional
-        The file to blame, where that is known.
-
-    Raises
-    ------
-    InputError
+        The file that the error names, where that is known.
     """
     noted = _noted(record, path)
     if noted is None or noted == (sha256 := sha256_of(path)):
@@ -137,12 +107,13 @@ def require_recorded(
 
 
 def _noted(record: Any, path: Path) -> str | None:
-    """The checksum of a file in a record, if it has one."""
+    """Return the checksum of a file in a record, if it has one."""
     checksums = record.get("sha256") if isinstance(record, Mapping) else None
     return checksums.get(path.name) if isinstance(checksums, Mapping) else None
 
 
 def _content(path: Path) -> Any:
+    """Parse a JSON file; None where that fails."""
     try:
         return json.loads(read_whole(path, _LARGEST_RECORD_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -150,6 +121,7 @@ def _content(path: Path) -> Any:
 
 
 def _differences(found: Any, expected: Any, name: str = "") -> Iterator[str]:
+    """Describe each value of nested mappings that differs."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping):
         for key in {**expected, **found}:
             yield from _differences(found.get(key), expected.get(key), key)

@@ -1,8 +1,8 @@
 """Counter-based random numbers: the n-th number is a function of (seed, n), with no state to save.
 
 Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), in plain
-array arithmetic, so that NumPy, CuPy and a CUDA kernel all draw the same numbers and a resumed
-run draws what the run left alone would have drawn.
+array arithmetic. NumPy, CuPy and the CUDA kernels give the same numbers, and a resumed training
+gets the numbers that it would have got without the interruption.
 """
 
 from types import ModuleType
@@ -18,14 +18,14 @@ _WORD = 0xFFFFFFFF
 _MIX = (0x9E3779B1, 0x85EBCA6B)
 
 STREAM_ORDER, STREAM_JITTER, STREAM_DENSITY, STREAM_DROPOUT, STREAM_CROP, STREAM_HELD_OUT = range(6)
-"""The last word of a counter: draws for different purposes never share one."""
+"""The last word of a counter, which separates the random numbers of different purposes."""
 
 FEISTEL_ROUNDS = 8
-"""Of `permuted`: with random halves of few bits, fewer rounds would be heard."""
+"""Rounds of `permuted`. Fewer rounds give visibly non-random orders of few elements."""
 
 
 def philox(xp: ModuleType, counter: tuple[Array | int, ...], seed: int) -> tuple[Array, ...]:
-    """Four random 32-bit words for every counter.
+    """Return four random 32-bit words for every counter.
 
     Parameters
     ----------
@@ -53,27 +53,27 @@ def philox(xp: ModuleType, counter: tuple[Array | int, ...], seed: int) -> tuple
 
 
 def uniform(words: Array) -> Array:
-    """float32 in [0, 1) from 32-bit words: their upper 24 bits, exactly."""
+    """Return float32 numbers in [0, 1): the upper 24 bits of 32-bit words, exactly."""
     return (words >> 8).astype("float32") * 2.0**-24
 
 
 def permuted(xp: ModuleType, places: Array, size: int, seed: int, order: tuple[int, int]) -> Array:
-    """What stands at the given places of a random order of ``range(size)``.
+    """Return the elements at the given places of a random order of ``range(size)``.
 
-    A keyed bijection, computed for each place by itself: no sort, no memory, no state. It is a
-    balanced Feistel network over the smallest power of 4 that holds `size`, walked on until it is
-    back below `size` (Black & Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+    This keyed bijection is computed for each place alone: no sort, no memory, no state. It is a
+    balanced Feistel network over the smallest power of 4 that holds `size`, applied again until the
+    number is below `size` (Black & Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
 
     Parameters
     ----------
     xp : module
     places : array of int64, shape (n,)
-        In ``range(size)``.
+        Places in ``range(size)``.
     size : int
         At most 2 ** 32.
     seed : int
     order : tuple of two int
-        Which of the orders of this seed: the last two words of a Philox counter.
+        Number of the order: the last two words of a Philox counter.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def permuted(xp: ModuleType, places: Array, size: int, seed: int, order: tuple[i
 
 
 def half_bits_of(size: int) -> int:
-    """Half the bits of the smallest power of 4 that holds `size`."""
+    """Return half the bits of the smallest power of 4 that holds `size`."""
     return ((size - 1).bit_length() + 1) // 2
 
 

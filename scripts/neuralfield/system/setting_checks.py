@@ -1,20 +1,15 @@
-"""Checks of numbers that the settings of all networks share."""
+"""Checks of numbers in settings, shared by all networks."""
 
 from typing import Any
 
 from neuralfield.system.errors import ConfigError
 
 _LARGEST_NUMBER = 1e30
-"""Still finite in float32, with some room for what it is multiplied by."""
+"""Largest allowed number; it stays finite in float32 after a multiplication."""
 
 
 def require_positive(settings: Any, *names: str) -> None:
-    """Check that some of a network's settings are finite numbers above 0.
-
-    Raises
-    ------
-    ConfigError
-    """
+    """Check that the named settings are finite numbers above 0; raises `ConfigError`."""
     for name in names:
         value = getattr(settings, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -29,11 +24,12 @@ def require_whole(
     at_most: float = _LARGEST_NUMBER,
     section: str = "fields",
 ) -> None:
-    """Check that some of a network's settings, or all numbers of a tuple, are whole numbers.
+    """Check that the named settings, numbers or tuples of them, are whole numbers in a range.
 
     Raises
     ------
     ConfigError
+        A number is not whole, below `at_least` or above `at_most`.
     """
     for name in names:
         value = getattr(settings, name)

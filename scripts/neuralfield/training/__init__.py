@@ -1,1 +1,1 @@
-"""The training loop, its state on disk, and its history."""
+"""The training loop, the state on disk that it resumes from, and the files that it leaves."""

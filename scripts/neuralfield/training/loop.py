@@ -1,160 +1,275 @@
-"""The training loop: trainings that go on side by side, step for step; often it is one alone."""
+"""The training loop: a single training, or several that take their steps together."""
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
 
 from neuralfield.engines.batch import EngineBatch
+from neuralfield.system.checkpoint import list_snapshots, load_arrays
+from neuralfield.system.device import Device
 from neuralfield.system.errors import DivergenceError
+from neuralfield.system.heat import HeatGuard
 from neuralfield.system.interruption import StopSignals
-from neuralfield.training.divergence import go_back
-from neuralfield.training.run import Run
-from neuralfield.training.snapshots import save_snapshot
+from neuralfield.tasks.task import Task
 from neuralfield.training.state import StateFolder
-from neuralfield.training.trainer import Trainer
+from neuralfield.training.trainer import Rollback, Trainer
+
+LEARNING_RATE_FACTOR = 0.1
+"""Factor on the learning rate after a divergence. Adam's first steps with an empty memory are
+about three times as long as later ones; this factor keeps them below the rate that was too high."""
 
 _CALL_S = 0.2
-"""Steps are asked for in calls of about this length, so that a signal is soon answered."""
+"""Duration of one call to an engine, in seconds, so that a signal is answered soon."""
+
+Publish = Callable[[Trainer, StateFolder], None]
+"""Writes the outputs; no other process works on the same training meanwhile."""
 
 
 @dataclass
-class Member:
-    """One of the trainings that go on side by side.
+class Execution:
+    """Where and how a task is trained. None of this changes the result.
 
     Attributes
     ----------
-    trainer : Trainer
-    folder : StateFolder
-        Its own, as if it were alone.
-    run : Run
-    until_step : int
-        Where it ends.
-    failure : DivergenceError or None
-        Why it went no further: it has diverged for the second time.
-    new_row : dict or None
-        Of the history; not told yet.
+    device : Device
+    state_folder : Path
+        Beside the outputs, not one of them; kept for the next attempt.
+    engine : str
+        ``auto`` or an engine's name.
+    threads : int
+        CPU cores to use.
+    checkpoint_interval_s : float
+        Longest time between two saved states.
+    progress : callable
+        Called with each new row of the history, as a mapping of its columns.
+    say : callable
+        Called with a line for the user.
+    leave_at_s : float
+        Time of `time.monotonic` at which to save and leave.
+    heat : HeatGuard, optional
+        Pauses the training while the GPU is too hot.
+    kept_folder : Path, optional
+        Where published results are kept; see `neuralfield.system.kept`.
+    notes : list of str
+        Lines for the record of the training.
     """
 
+    device: Device
+    state_folder: Path
+    engine: str = "auto"
+    threads: int = 1
+    checkpoint_interval_s: float = 30.0
+    progress: Callable[[dict[str, float]], None] = lambda row: None
+    say: Callable[[str], None] = print
+    leave_at_s: float = math.inf
+    heat: HeatGuard | None = None
+    kept_folder: Path | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, line: str) -> None:
+        """Log a line and keep it for the record."""
+        self.notes.append(line)
+        self.say(line)
+
+
+@dataclass(frozen=True)
+class Training:
+    """A task to be trained, where and how, and what is written at the end.
+
+    Attributes
+    ----------
+    task : Task
+    execution : Execution
+    publish : callable
+    until_step : int, optional
+        The step to stop at; by default the last one.
+    earlier_segment : Path, optional
+        Folder written by `publish_segment`, to start from.
+    name : str
+        Names the training in errors, where it is one of several.
+    outputs : mapping of str to Path, optional
+        The files and folders that `publish` writes, by name. They are kept in
+        ``execution.kept_folder`` and published from there at once where the same training has
+        ended before.
+    """
+
+    task: Task
+    execution: Execution
+    publish: Publish
+    until_step: int | None = None
+    earlier_segment: Path | None = None
+    name: str = ""
+    outputs: Mapping[str, Path] | None = None
+
+    @property
+    def last_step(self) -> int:
+        """The step to stop at."""
+        return self.task.training.steps if self.until_step is None else self.until_step
+
+
+@dataclass
+class ActiveTraining:
+    """A training in progress.
+
+    Attributes
+    ----------
+    failure : DivergenceError or None
+        Set when the training diverges for the second time; it takes no further step.
+    new_row : dict or None
+        A completed row of the history that is not reported yet.
+    """
+
+    training: Training
     trainer: Trainer
     folder: StateFolder
-    run: Run
-    until_step: int
     failure: DivergenceError | None = None
     new_row: dict[str, float] | None = None
 
     @property
-    def is_at_work(self) -> bool:
-        """Whether there are steps that it will take."""
-        return self.failure is None and self.trainer.steps_taken < self.until_step
+    def is_unfinished(self) -> bool:
+        """Whether there are steps left that it will take."""
+        return self.failure is None and self.trainer.steps_taken < self.training.last_step
 
     def account(self, count: int, seconds: float) -> None:
-        """Do what is due after steps: rows of the history, snapshots, the state at its end.
-
-        Parameters
-        ----------
-        count : int
-            Steps that its engine has taken.
-        seconds : float
-            What they took.
-        """
-        with self._going_back():
+        """Record steps that the engine has taken: history rows, snapshots, the last state."""
+        with self._rolling_back():
             trainer = self.trainer
             if trainer.count_steps(count, seconds):
                 self.new_row = trainer.add_history_row()
             if trainer.steps_taken in trainer.snapshot_steps:
-                save_snapshot(trainer, self.folder)
-            if trainer.steps_taken == self.until_step:
+                trainer.save_snapshot(self.folder.snapshots)
+            if trainer.steps_taken == self.training.last_step:
                 self.folder.save(trainer.steps_taken, *trainer.state())
 
     def report(self) -> None:
-        """Tell of the row of the history that the last steps have completed, if they have."""
+        """Report a new row of the history, if there is one."""
         row, self.new_row = self.new_row, None
         if row is not None:
-            self.run.progress(row)
+            self.training.execution.progress(row)
 
     def save(self) -> None:
-        """Save the state, to go on from in another process."""
-        with self._going_back():
+        """Save the state, for another process to resume from."""
+        with self._rolling_back():
             self.folder.save(self.trainer.steps_taken, *self.trainer.state())
 
     @contextmanager
-    def _going_back(self) -> Iterator[None]:
-        """Go back where it has diverged, and give up the second time; no other member knows."""
+    def _rolling_back(self) -> Iterator[None]:
+        """Go back after a divergence; after the second one, stop this training alone."""
         try:
             yield
         except DivergenceError as error:
             try:
-                self.run.note(go_back(self.trainer, self.folder, error))
+                self.training.execution.note(go_back(self.trainer, self.folder, error))
             except DivergenceError as second:
                 self.failure = second
 
 
-def advance_all(
-    members: Sequence[Member], run: Run, engines: EngineBatch, stop: StopSignals
+def train_all(
+    trainings: Sequence[ActiveTraining],
+    execution: Execution,
+    engines: EngineBatch,
+    stop: StopSignals,
 ) -> None:
-    """Take all members to their ends, except those that fail.
+    """Take all trainings to their last step, except those that fail.
 
-    Those with the fewest steps go on together, until they meet those that are ahead: after an
-    interruption members may have been saved after different steps, and one that diverges goes back
-    by itself. What a member computes does not depend on who goes with it.
-
-    Parameters
-    ----------
-    members : sequence of Member
-    run : Run
-        Its device, interval and limits hold for all.
-    engines : EngineBatch
-    stop : StopSignals
-
-    Raises
-    ------
-    Interrupted
-        All states are saved.
+    Those with the fewest steps go first, until they meet those ahead: after an interruption the
+    saved states may be of different steps, and a training that diverges goes back alone. The
+    result of a training does not depend on the others. The device, the interval and the limits of
+    `execution` hold for all. Raises `Interrupted` after all states are saved.
     """
     last_saved_s = time.perf_counter()
-    steps_per_s = 0.0  # of all members together
-    while at_work := [member for member in members if member.is_at_work]:
-        group, count = _those_behind(at_work)
+    steps_per_s = 0.0  # of all trainings together
+    while unfinished := [training for training in trainings if training.is_unfinished]:
+        group, count = _those_behind(unfinished)
         count = max(1, min(count, int(_CALL_S * steps_per_s / len(group))))
-        steps_per_s = count * len(group) / _advance(group, count, engines)
-        for member in group:
-            member.report()
-        is_late = time.perf_counter() - last_saved_s >= run.checkpoint_interval_s
-        is_hot = run.heat is not None and run.heat.is_too_hot()
+        steps_per_s = count * len(group) / _take_steps(group, count, engines)
+        for training in group:
+            training.report()
+        is_late = time.perf_counter() - last_saved_s >= execution.checkpoint_interval_s
+        is_hot = execution.heat is not None and execution.heat.is_too_hot()
         asked_to_stop = bool(stop.received)
         if not (is_late or is_hot or asked_to_stop):
             continue
-        still_at_work = [member for member in members if member.is_at_work]
-        engines.each(lambda place, them=still_at_work: them[place].save(), len(still_at_work))
+        unfinished = [training for training in trainings if training.is_unfinished]
+        engines.each(lambda place, them=unfinished: them[place].save(), len(unfinished))
         last_saved_s = time.perf_counter()
-        if run.heat and is_hot and still_at_work:
-            run.heat.wait_until_cool(stop)
-        if still_at_work:
-            fewest = min(member.trainer.steps_taken for member in still_at_work)
+        if execution.heat and is_hot and unfinished:
+            execution.heat.wait_until_cool(stop)
+        if unfinished:
+            fewest = min(training.trainer.steps_taken for training in unfinished)
             stop.raise_if_received(f"saved after step {fewest:,}")
 
 
-def _those_behind(at_work: Sequence[Member]) -> tuple[list[Member], int]:
-    """The members with the fewest steps, and how many they can take before something is due."""
-    steps = {member.trainer.steps_taken for member in at_work}
+def _those_behind(unfinished: Sequence[ActiveTraining]) -> tuple[list[ActiveTraining], int]:
+    """The trainings with the fewest steps, and how many to take before something is due."""
+    steps = {training.trainer.steps_taken for training in unfinished}
     fewest = min(steps)
-    group = [member for member in at_work if member.trainer.steps_taken == fewest]
-    those_ahead = min(steps - {fewest}, default=math.inf)
-    counts = [
-        member.trainer.steps_ahead(int(min(member.until_step, those_ahead))) for member in group
-    ]
-    return group, min(*counts, *(member.trainer.engine.most_steps for member in group))
+    group = [training for training in unfinished if training.trainer.steps_taken == fewest]
+    ahead = min(steps - {fewest}, default=math.inf)
+    counts = [one.trainer.steps_ahead(int(min(one.training.last_step, ahead))) for one in group]
+    return group, min(*counts, *(training.trainer.engine.most_steps for training in group))
 
 
-def _advance(group: Sequence[Member], count: int, engines: EngineBatch) -> float:
-    """Take steps with all of a group, and do what is due; the seconds that it took."""
+def _take_steps(group: Sequence[ActiveTraining], count: int, engines: EngineBatch) -> float:
+    """Take steps with a group of trainings and record them; return the duration in seconds."""
     started_s = time.perf_counter()
     engines.run(
-        [member.trainer.engine for member in group],
+        [training.trainer.engine for training in group],
         group[0].trainer.steps_taken,
         count,
         lambda place, seconds: group[place].account(count, seconds),
     )
     return time.perf_counter() - started_s
+
+
+def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> str:
+    """Go back to the last good snapshot and lower the learning rate, once.
+
+    The step to go back to depends on snapshots alone, which are taken after the same steps in
+    every attempt, and never on states, which are saved by the clock. So a training that diverged
+    ends with the same bytes, wherever it was killed and resumed.
+
+    The trainer is changed in place and its new state saved; the returned line tells the user.
+    Raises `DivergenceError` the second time, and `CheckpointError` for a damaged snapshot.
+    """
+    path, to_step, arrays = _last_good_snapshot(trainer, folder.snapshots)
+    if trainer.rollback:
+        found = (
+            f"{error.found}, although the training went back to step {trainer.rollback.to_step:,}"
+            f" and on with {LEARNING_RATE_FACTOR:g} times the learning rate"
+        )
+        remedy = f"{error.remedy}; the last good snapshot is {path}"
+        raise DivergenceError(error.where, found, error.expected, remedy)
+    rollback = Rollback(to_step, trainer.steps_taken, str(error.found), LEARNING_RATE_FACTOR)
+    trainer.roll_back(arrays, rollback)
+    folder.save(trainer.steps_taken, *trainer.state())
+    return (
+        f"{error.where}: {error.found}; going back to step {to_step:,} and on with"
+        f" {LEARNING_RATE_FACTOR:g} times the learning rate"
+    )
+
+
+def _last_good_snapshot(trainer: Trainer, folder: Path) -> tuple[Path, int, dict[str, np.ndarray]]:
+    """The newest snapshot with an error no larger than the untrained network's.
+
+    Finite weights do not suffice: a loss grows for many steps before it overflows.
+    """
+    # later snapshots are left from an earlier attempt
+    taken = [(step, path) for step, path in list_snapshots(folder) if step < trainer.steps_taken]
+    untrained = _squared_error(trainer, load_arrays(taken[0][1])[0])
+    for step, path in reversed(taken):
+        arrays = load_arrays(path)[0]
+        if _squared_error(trainer, arrays) <= untrained:
+            return path, step, arrays
+    raise AssertionError("the untrained network is no worse than itself")
+
+
+def _squared_error(trainer: Trainer, arrays: dict[str, np.ndarray]) -> float:
+    """The task's squared error of a snapshot; may be infinite or NaN."""
+    trainer.network.load(arrays, "snapshot")
+    return trainer.task.squared_error(trainer.network, trainer.device, trainer.problem.dtype)

@@ -1,8 +1,8 @@
-"""The state a training resumes from: a folder beside the outputs, never one of them.
+"""The state that a training resumes from: a folder beside the outputs, never one of them.
 
-A workflow manager deletes a failed job's outputs, so what must outlive a crash lives here. Files
-are named by a fingerprint of settings and data: another run's are left out. The last two states
-are kept, so that a damaged one costs the steps since the one before it and nothing more.
+A workflow manager deletes a failed job's outputs, so what must survive a crash lies here. Names of
+files contain a fingerprint of settings and data, so that states of other trainings are ignored.
+The last two states are kept: a damaged one costs only the steps since the one before.
 """
 
 import contextlib
@@ -24,54 +24,44 @@ from neuralfield.system.files import storage_errors, write_atomically
 from neuralfield.system.interruption import StopSignals
 
 SnapshotReader = Callable[[Path, int], object]
-"""Reads the snapshot of a step; `CheckpointError` unless it is whole and this training's."""
+"""Reads the snapshot of a step; raises `CheckpointError` unless it is whole and this training's."""
 
 _STATE_NAME = re.compile(r"state_([0-9a-f]{16})_(\d{8})\.safetensors")
 _KEPT = 2
-
 _SECONDS_BETWEEN_TRIES = 0.2
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""What file systems without locks say of `flock`."""
+"""Errors of `flock` on file systems without locks."""
 
 
 class StateFolder:
-    """States of one training run in a folder.
+    """States and snapshots of one training in a folder.
 
-    Parameters
-    ----------
-    folder : Path
-    run : str
-        Fingerprint of settings and data, 16 hexadecimal digits.
-    say : callable
-        Told, in a line, whatever a user should know.
+    `fingerprint` is that of settings and data, 16 hexadecimal digits; `say` is called with lines
+    for the user. Raises `StorageError` where the folder cannot be made.
     """
 
-    def __init__(self, folder: Path, run: str, say: Callable[[str], None]) -> None:
-        self.folder, self.run, self.say = folder, run, say
+    def __init__(self, folder: Path, fingerprint: str, say: Callable[[str], None]) -> None:
+        self.folder, self.fingerprint, self.say = folder, fingerprint, say
         with storage_errors(folder, "cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
 
     @property
     def snapshots(self) -> Path:
-        """Folder of the snapshots this run has taken so far."""
-        return self.folder / f"snapshots_{self.run}"
+        """Folder of the snapshots that this training has taken so far."""
+        return self.folder / f"snapshots_{self.fingerprint}"
 
     @contextlib.contextmanager
     def locked(self, stop: StopSignals) -> Iterator[None]:
-        """Hold the folder alone; wait where another process of the same training still runs.
+        """Lock the folder; wait while another process works on the same training.
 
         The lock is the operating system's and ends with its process, however that ends. Some
-        network file systems have none: there it is said, and the training goes on without.
-
-        Raises
-        ------
-        Interrupted
-            Asked to stop while waiting.
+        network file systems have no locks: that is logged, and the training goes on without. Raises
+        `Interrupted` when asked to stop while waiting.
         """
         with contextlib.ExitStack() as stack:
             path, file = self.folder / "lock", None
-            # whoever held it may have removed the whole folder: then it is begun anew
+            # its holder may have removed the whole folder: then it is made again
             while file is None or not _is_file_at(file, path):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 file = stack.enter_context(path.open("w"))
@@ -88,7 +78,7 @@ class StateFolder:
             is_held = self._try_lock(file)
 
     def _try_lock(self, file: IO[str]) -> bool:
-        """Whether there is nobody to wait for."""
+        """Whether the lock was taken, or the file system has none."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -103,11 +93,11 @@ class StateFolder:
         return True
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], metadata: dict[str, Any]) -> None:
-        """Write the state after `step` steps, then let go of all but the last two up to there.
+        """Write the state after `step` steps, then remove all but the last two up to that step.
 
-        States of later steps are damaged, or from before a training went back.
+        States of later steps are damaged, or from before a rollback.
         """
-        save_arrays(self._path(step), arrays, metadata | {"run": self.run, "step": step})
+        save_arrays(self._path(step), arrays, metadata | {"run": self.fingerprint, "step": step})
         states = self._states()
         up_to_here = [path for taken, path in states if taken <= step]
         for _, path in states:
@@ -117,22 +107,16 @@ class StateFolder:
                 path.unlink(missing_ok=True)
 
     def load_latest(self, usable: Callable[[int], bool]) -> tuple[int, dict, dict] | None:
-        """The newest state of this run that is whole.
+        """Read step, arrays and metadata of the newest whole state; None where there is none.
 
-        Parameters
-        ----------
-        usable : callable
-            Asked with the step; may turn a state down.
-
-        Returns
-        -------
-        (step, arrays, metadata), or None where the run has to start afresh
+        `usable` says for a step whether its state may be used.
         """
         for step, path in reversed(self._states()):
             try:
                 arrays, metadata = load_arrays(path)
-                if (metadata.get("run"), metadata.get("step")) != (self.run, step):
-                    raise CheckpointError(str(path), "the state of another run", f"run {self.run}")
+                if (metadata.get("run"), metadata.get("step")) != (self.fingerprint, step):
+                    expected = f"run {self.fingerprint}"
+                    raise CheckpointError(str(path), "the state of another run", expected)
             except CheckpointError as error:
                 self.say(f"{error}; using the one before it")
                 continue
@@ -141,12 +125,7 @@ class StateFolder:
         return None
 
     def whole_snapshots(self, read: SnapshotReader) -> set[int]:
-        """Steps of the snapshots that can be relied on; others are named and removed.
-
-        Parameters
-        ----------
-        read : SnapshotReader
-        """
+        """Return the steps of the whole snapshots; others are logged and removed."""
         whole = set()
         for step, path in list_snapshots(self.snapshots):
             try:
@@ -159,7 +138,7 @@ class StateFolder:
         return whole
 
     def forget_other_runs(self) -> None:
-        """Remove what other settings or data have left here, and say so."""
+        """Remove files of other settings or data, and log it."""
         ours = {path for _, path in self._states()} | {self.snapshots, self.folder / "lock"}
         others = [path for path in self.folder.iterdir() if path not in ours]
         if any(_STATE_NAME.fullmatch(path.name) for path in others):
@@ -172,11 +151,11 @@ class StateFolder:
                     path.unlink(missing_ok=True)
 
     def _path(self, step: int) -> Path:
-        return self.folder / f"state_{self.run}_{step:08d}.safetensors"
+        return self.folder / f"state_{self.fingerprint}_{step:08d}.safetensors"
 
     def _states(self) -> list[tuple[int, Path]]:
         matches = [(_STATE_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
-        return sorted((int(m[2]), path) for m, path in matches if m and m[1] == self.run)
+        return sorted((int(m[2]), path) for m, path in matches if m and m[1] == self.fingerprint)
 
 
 def _is_file_at(file: IO[str], path: Path) -> bool:
@@ -188,14 +167,9 @@ def _is_file_at(file: IO[str], path: Path) -> bool:
 
 
 def copy_snapshots(source: Path, target: Path, steps: Iterable[int], read: SnapshotReader) -> None:
-    """Copy the snapshots of some steps, each of which must be there and whole.
+    """Copy the snapshots of the given steps; raises `CheckpointError` if one is missing or damaged.
 
-    The steps are given, and not listed: a network file system may list a folder as it was.
-
-    Raises
-    ------
-    CheckpointError
-        One is missing, damaged or another training's.
+    The folder is not listed: a network file system may list its earlier content.
     """
     for step in sorted(steps):
         path = snapshot_path(source, step)

@@ -1,10 +1,11 @@
-"""A training in progress: network, optimizer, engine and history, to be saved and restored."""
+"""Network, optimizer, engine and history of one training, which can be saved and restored."""
 
 import math
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ import numpy as np
 from neuralfield.engines import Engine, make_engine
 from neuralfield.nn.optimizers import make_optimizer
 from neuralfield.nn.schedules import Schedule
-from neuralfield.system.checkpoint import fingerprint
+from neuralfield.system.checkpoint import fingerprint, snapshot_path
 from neuralfield.system.device import Device, to_host
 from neuralfield.system.errors import DivergenceError
 from neuralfield.tasks.task import Task
 from neuralfield.tasks.training_settings import log_spaced_steps
+from neuralfield.training.state import SnapshotReader
 from neuralfield.version import ENGINE_VERSION
 
 _HISTORY_ROWS = 200
@@ -24,18 +26,18 @@ _HISTORY_ROWS = 200
 
 @dataclass(frozen=True)
 class Best:
-    """The best of the networks that were looked at: those before the last step of each row.
+    """The best of the candidates, which are the networks before the last step of each history row.
 
     Attributes
     ----------
     step : int
-        The steps that it had taken.
+        Steps that the network had taken.
     loss : float
-        Of the row's last step, where steps look at all samples: that is this network's own (but for
-        what a step draws), however much the loss jumps. Else the mean of the row's steps, as each
+        Loss of the row's last step where a step looks at all samples: that is the candidate's own
+        loss, apart from what a step samples. Otherwise the mean loss of the row's steps, as each
         batch has a loss of its own.
     arrays : dict of name to ndarray
-        The network's.
+        Parameters and buffers of the network.
     """
 
     step: int
@@ -50,13 +52,13 @@ class Rollback:
     Attributes
     ----------
     to_step : int
-        Of the snapshot that it went back to.
+        Step of the snapshot that it went back to.
     noticed_at_step : int
-        When it was looked at and found; a card is not looked at after each step.
+        The step at which it was found; the loss on a GPU is not read after each step.
     found : str
-        What was not finite.
+        The value that was not finite.
     learning_rate_factor : float
-        What the learning rate is multiplied by since then.
+        Factor on the learning rate since then.
     """
 
     to_step: int
@@ -66,7 +68,7 @@ class Rollback:
 
 
 def training_fingerprint(task: Task, engine: Engine, device_kind: str) -> str:
-    """A name for everything that the result of a training depends on."""
+    """Fingerprint of everything that the result of a training depends on."""
     return fingerprint(
         ENGINE_VERSION,
         task.identity(),
@@ -78,24 +80,10 @@ def training_fingerprint(task: Task, engine: Engine, device_kind: str) -> str:
 
 
 class Trainer:
-    """Takes steps, keeps the history, and turns itself into arrays and back.
+    """Counts steps, keeps the history, and turns itself into arrays and back.
 
-    Parameters
-    ----------
-    task : Task
-    device : Device
-    engine : str
-        See `neuralfield.engines.make_engine`.
-    threads : int
-    note : callable
-        Told, in a line, whatever a user should know.
-
-    Raises
-    ------
-    ConfigError
-        Settings that do not go together.
-    ResourceError
-        Too little memory.
+    `note` is called with lines for the user. Raises `ConfigError` for settings that do not go
+    together, and `ResourceError` for too little memory.
     """
 
     def __init__(
@@ -148,55 +136,46 @@ class Trainer:
         self._note_candidate()
 
     @property
+    def taken_snapshot_steps(self) -> list[int]:
+        """Steps, up to the present one, after which a snapshot is taken."""
+        return sorted(step for step in self.snapshot_steps if step <= self.steps_taken)
+
+    @property
     def schedule(self) -> Schedule:
         """The learning rate at every step."""
         return self.problem.schedule
 
     @property
     def history_columns(self) -> tuple[str, ...]:
-        """What each row of the history says."""
+        """Names of the columns of the history."""
         return ("step", "seconds", "loss", self.task.measure.name, "learning_rate")
 
     def close(self) -> None:
-        """Give back threads and memory."""
+        """Release threads and memory."""
         self.engine.close()
 
     def steps_ahead(self, limit: int) -> int:
-        """Steps up to the next row or snapshot, or to `limit`."""
+        """Count the steps up to the next row or snapshot, or to the step `limit`."""
         next_stop = self._stops[bisect_right(self._stops, self.steps_taken)]
         return min(next_stop, limit) - self.steps_taken
 
     def count_steps(self, count: int, seconds: float) -> bool:
-        """Take note of steps that the engine has been told to take.
+        """Record `count` steps (at most `steps_ahead`) that the engine took in `seconds`.
 
-        Parameters
-        ----------
-        count : int
-            At most `steps_ahead`.
-        seconds : float
-            What they took.
-
-        Returns
-        -------
-        bool
-            Whether the last one completed a row of the history.
-
-        Raises
-        ------
-        DivergenceError
-            The loss is not a finite number any more.
+        Returns whether the last one completed a row of the history. Raises `DivergenceError` if the
+        loss is not finite.
         """
         self.steps_taken += count
         self.seconds += seconds
         self._steps_since_row += count
         self._require_finite()
         is_row = self.steps_taken in self._row_steps
-        if not is_row:  # else the row before has to be closed first
+        if not is_row:  # otherwise the row has to be closed first
             self._note_candidate()
         return is_row
 
     def add_history_row(self) -> dict[str, float]:
-        """Close the stretch since the row before, and say how it went."""
+        """Close the stretch since the last row, and return the new row by column."""
         total, _ = totals = to_host(self.engine.totals)
         loss, error = (totals / self._steps_since_row).tolist()
         measured = self.task.measure.of_mean_error(error)
@@ -213,12 +192,9 @@ class Trainer:
         return dict(zip(self.history_columns, self.history[-1], strict=True))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Everything to go on from here, as arrays and plain metadata.
+        """Return everything needed to resume, as arrays and plain metadata.
 
-        Raises
-        ------
-        DivergenceError
-            A weight is not a finite number: such a state is not worth keeping.
+        Raises `DivergenceError` if the loss or a weight is not finite.
         """
         self._require_finite()
         arrays = {f"network.{n}": to_host(a) for n, a in self.network.arrays.items()}
@@ -241,7 +217,7 @@ class Trainer:
         return arrays | {"history": rows}, metadata
 
     def restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
-        """Go back to what `state` gave."""
+        """Return to a state that `state` gave."""
         if metadata.get("rollback"):
             self._lower_learning_rate(Rollback(**metadata["rollback"]))
         self.network.load(_with_prefix(arrays, "network."), "saved state")
@@ -257,35 +233,56 @@ class Trainer:
         self._note_candidate()
 
     def roll_back(self, arrays: dict[str, np.ndarray], rollback: Rollback) -> None:
-        """Go on from a snapshot, with a lower learning rate and an optimizer without memory.
+        """Go on from a snapshot with a lower learning rate and the optimizer's memory cleared.
 
-        What is counted and averaged since the last row begins anew, and so does the search for
-        the best network; the seconds go on.
-
-        Parameters
-        ----------
-        arrays : dict of name to array
-            The network's, after ``rollback.to_step`` steps.
-        rollback : Rollback
+        Sums since the last row are dropped, and the search for the best network starts again; the
+        seconds go on.
         """
         self._lower_learning_rate(rollback)
         self.network.load(arrays, "snapshot")
         for array in self.optimizer.state.values():
             array.fill(0)
         self.steps_taken, self._steps_since_row = rollback.to_step, 0
-        self.best = None  # whether it is of before depends on when the divergence was noticed
+        self.best = None  # which network it is depends on when the divergence was noticed
         self.history = [row for row in self.history if row[0] <= rollback.to_step]
         self._note_candidate()
 
+    def save_snapshot(self, folder: Path) -> None:
+        """Write the present network as a snapshot into a folder; raises `DivergenceError`."""
+        self.state()  # raises where a weight is not finite
+        self.save_network(snapshot_path(folder, self.steps_taken))
+
+    def save_network(self, path: Path, **changes: int) -> None:
+        """Write the present network; `changes` replace entries of its record."""
+        self.task.save_network(path, self.network, self._network_record() | changes)
+
+    def snapshot_reader(self) -> SnapshotReader:
+        """Return what reads this training's snapshots and refuses those of others."""
+        return partial(self.task.load_snapshot, record=self._network_record())
+
+    def _network_record(self) -> dict[str, Any]:
+        """How the network was made, for its file."""
+        record = self.task.record() | {
+            "step": self.steps_taken,
+            "training": self.task.training.described(),
+            "engine": self.engine.name,
+            "device": self.device.kind,
+            "precision": self.engine.precision,
+        }
+        if self.rollback:
+            record["rolled_back_to_step"] = self.rollback.to_step
+            record["learning_rate_factor"] = self.rollback.learning_rate_factor
+        return record
+
     def _note_candidate(self) -> None:
-        """Before the last step of a row, keep the network and the row's sum of losses so far."""
+        """Keep the network and the row's sum of losses, if the next step is the last of a row."""
         self._candidate = None
         if self.task.training.keep_best and self.steps_taken + 1 in self._row_steps:
             arrays = {n: to_host(a).copy() for n, a in self.network.arrays.items()}
             self._candidate = Best(self.steps_taken, float(self.engine.totals[0]), arrays)
 
     def _lower_learning_rate(self, rollback: Rollback) -> None:
-        """Make the engine anew: it keeps to the schedule that it was made with."""
+        """Make a new engine: an engine keeps the schedule that it was made with."""
         factor, full = rollback.learning_rate_factor, self.schedule
         lowered = replace(
             full,

@@ -69,7 +69,7 @@ def test_a_classifier_is_read_off_its_stages():
 )
 def test_another_row_of_stages_is_named_and_goes_to_the_tape(where, stage, named):
     problem = problem_of()
-    problem.network.stages[where] = stage
+    problem.network.operations[where] = stage
     assert classifier_plan(problem) == named
     engine, said = engine_for(problem)
     assert engine.name == "tape"

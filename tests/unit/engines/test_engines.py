@@ -26,8 +26,7 @@ from neuralfield.system.device import Device, select_device
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.interruption import StopSignals
 from neuralfield.tasks.image.image_model import load_model
-from neuralfield.training.loop import Member, advance_all
-from neuralfield.training.run import Run
+from neuralfield.training.loop import ActiveTraining, Execution, Training, train_all
 from neuralfield.training.state import StateFolder
 from neuralfield.training.trainer import Trainer, training_fingerprint
 
@@ -279,9 +278,10 @@ def make_trainer(engine, **training):
 def advance(trainer, folder, until_step):
     """Train alone; returns the rows of the history."""
     rows = []
-    run = Run(CPU, folder, progress=rows.append, checkpoint_interval_s=math.inf)
-    member = Member(trainer, StateFolder(folder, "0" * 16, print), run, until_step)
-    advance_all([member], run, EngineBatch(CPU, 1), StopSignals())
+    execution = Execution(CPU, folder, progress=rows.append, checkpoint_interval_s=math.inf)
+    training = Training(trainer.task, execution, lambda *_: None, until_step)
+    active = ActiveTraining(training, trainer, StateFolder(folder, "0" * 16, print))
+    train_all([active], execution, EngineBatch(CPU, 1), StopSignals())
     return rows
 
 

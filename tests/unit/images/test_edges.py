@@ -137,6 +137,6 @@ def test_facts_are_of_the_picture(tmp_path):
         main(*(tmp_path / name for name in names), sigma=1.4)
     facts.write_text(own)
     write_picture(resized, noise("grey", 8, seed=1))
-    with pytest.raises(InputError, match=r"resized\.png: .* belongs to another picture"):
+    with pytest.raises(InputError, match=r"resized\.png: .* belongs to another image"):
         main(*(tmp_path / name for name in names), sigma=1.4)
     assert (tmp_path / "edges.npy").read_bytes() == before

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from neuralfield.images import Picture, read_facts, write_facts
-from neuralfield.images.kind import is_line_art
+from neuralfield.images.facts import is_line_art
 from neuralfield.images.reading import read_picture
 from neuralfield.images.resizing import resize_picture
 from unpack import main as unpack

@@ -56,13 +56,13 @@ def test_missing_folder_empty_and_unreadable(tmp_path):
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        (b"hello, I am not a picture", "not a picture"),
+        (b"hello, I am not a picture", "not an image"),
         (b'<?xml version="1.0"?>\n<!-- a cat -->\n<svg xmlns="x"></svg>', "SVG"),
         (b"  <svg></svg>", "SVG"),
         (b"%PDF-1.7 ...", "PDF"),
         (b"<!DOCTYPE html><html><body><svg/>", "web page"),
         (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC"),
-        (b"\0\0\0\x18ftypisom\0\0\0\0", "film"),
+        (b"\0\0\0\x18ftypisom\0\0\0\0", "video"),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 5\n%%EndComments\n", "drawing"),
         (b"\x89PNG\r\n\x1a\n", "damaged"),
         (b"\xff\xd8\xff\xe0", "damaged"),
@@ -153,7 +153,7 @@ def test_rare_formats_are_not_even_tried(tmp_path):
     """Each is a decoder that could be at fault; two of them may hold another picture inside."""
     for format in ("ICO", "JPEG2000", "TGA", "PCX", "SGI"):
         (tmp_path / "a").write_bytes(encoded(Image.fromarray(PHOTO), format))
-        with pytest.raises(InputError, match=r"not a picture that can be read|JPEG 2000"):
+        with pytest.raises(InputError, match=r"not an image that can be read|JPEG 2000"):
             read_picture(tmp_path / "a")
 
 
@@ -169,7 +169,7 @@ def test_a_size_is_read_without_decoding(tmp_path):
     (tmp_path / "a.png").write_bytes(png_bytes(50_000, 40_000, 8, b""))
     assert picture_size(tmp_path / "a.png") == (50_000, 40_000)
     (tmp_path / "a.png").write_bytes(b"nothing")
-    with pytest.raises(InputError, match="not a picture"):
+    with pytest.raises(InputError, match="not an image"):
         picture_size(tmp_path / "a.png")
 
 

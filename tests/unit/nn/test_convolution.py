@@ -155,7 +155,7 @@ def test_one_batch_gives_the_same_bytes_each_time():
         ((2, 5, 5, 1), (3, 3, 2), {}, r"weight of shape \(3, 3, 2\); expected shape \(kernel"),
         ((2, 5, 5, 3), (3, 3, 1, 2), {}, r"weight of shape .* expected 3 channels in a group"),
         ((2, 5, 5, 3), (3, 3, 1, 2), {"groups": 2}, r"groups 2 with 3 channels in and 2 out"),
-        ((2, 5, 4, 1), (3, 5, 1, 2), {}, r"pictures of 5 x 4 .* expected at least the 3 x 5"),
+        ((2, 5, 4, 1), (3, 5, 1, 2), {}, r"images of 5 x 4 .* expected at least the 3 x 5"),
         ((2, 5, 5, 1), (3, 3, 1, 2), {"dilation": 3}, r"expected at least the 7 x 7"),
         ((2, 5, 5, 1), (3, 3, 1, 2), {"stride": 0}, r"stride 0; expected a whole number from 1"),
         ((2, 5, 5, 1), (3, 3, 1, 2), {"padding": (1, -1)}, r"padding \(1, -1\); expected"),

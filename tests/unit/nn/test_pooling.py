@@ -88,7 +88,7 @@ def test_max_pooling_is_that_of_torch_with_many_ties(name):
 
 @pytest.mark.parametrize("pool", [max_pool2d, average_pool2d])
 def test_windows_that_do_not_fit_are_named(pool):
-    with pytest.raises(ConfigError, match=r"pictures of 4 x 6 .* expected at least the 5 x 5"):
+    with pytest.raises(ConfigError, match=r"images of 4 x 6 .* expected at least the 5 x 5"):
         pool(Tensor(np.ones((1, 4, 6, 1))), 5)
     with pytest.raises(ConfigError, match=r"window 0; expected a whole number from 1 up"):
         pool(Tensor(np.ones((1, 4, 6, 1))), 0)

@@ -44,7 +44,7 @@ def test_it_pauses_above_and_goes_on_well_below(quick):
     assert sensor.count == 6, "76 is not yet 5 degrees cooler"
     assert not guard.is_too_hot()
     assert said == [
-        "paused: the card has 81 °C, above the 80 °C of training.max_temperature_celsius;"
+        "paused: the GPU has 81 °C, above the 80 °C of training.max_temperature_celsius;"
         " going on at 75 °C",
         "going on at 75 °C, after 0 s of pause",
     ]
@@ -81,7 +81,7 @@ def test_a_signal_is_answered_during_a_pause_and_the_state_is_saved(tmp_path):
     with pytest.raises(Interrupted, match="SIGTERM: saved after step 1;"):
         train(task, tmp_path, heat=guard)
     timer.join()
-    assert len(said) == 1 and said[0].startswith("paused: the card has 90 °C")
+    assert len(said) == 1 and said[0].startswith("paused: the GPU has 90 °C")
     said = train(task, tmp_path)
     assert said == ["going on from the state saved after step 1"]
 

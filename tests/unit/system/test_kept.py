@@ -20,13 +20,9 @@ from test_fit import CPU, make_task
 
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.kept import KeptResults, mark_to_train_anew
-from neuralfield.training.fit import (
-    Run,
-    Training,
-    fit_batch,
-    publish_results,
-    publish_segment,
-)
+from neuralfield.training.fit import fit_batch
+from neuralfield.training.loop import Execution, Training
+from neuralfield.training.results import publish_results, publish_segment
 
 ONE = {"result": "one", "more/step_1": "1"}
 TWO = {"result": "two", "more/step_1": "1"}
@@ -38,7 +34,7 @@ class Trained:
     def __init__(self, folder, task=None, **training):
         self.folder, self.task = folder, task or make_task(**training)
         self.steps, self.said = [], []
-        self.run = Run(
+        self.run = Execution(
             CPU,
             folder / ".state/segment_1",
             progress=lambda row: self.steps.append(row["step"]),
@@ -58,7 +54,7 @@ class Trained:
 
     @property
     def training(self):
-        publish = partial(publish_results, run=self.run, **self.outputs)
+        publish = partial(publish_results, execution=self.run, **self.outputs)
         return Training(self.task, self.run, publish, outputs=self.outputs)
 
     def fit(self, **options):

@@ -133,7 +133,7 @@ NETWORK_READERS = ("evaluate", "render", "film")
         (MODEL, "one/seed/model.safetensors", NETWORK_READERS, "random_seed 1, not 0"),
         (MODEL, "one/wide/model.safetensors", NETWORK_READERS, "width 7, not 6"),
         (MODEL, "one/short/model.safetensors", NETWORK_READERS, "steps 6, not 8"),
-        (MODEL, "two/own/model.safetensors", NETWORK_READERS, "belongs to another picture"),
+        (MODEL, "two/own/model.safetensors", NETWORK_READERS, "belongs to another image"),
         (MODEL, f"one/own/{SNAPSHOT}", NETWORK_READERS, "the network of step 2"),
         ("one/own/training.json", "one/seed/training.json", ("evaluate", "film"), "random_seed 1"),
         ("one/own/training.json", "one/wide/training.json", ("evaluate",), "parameters"),
@@ -144,9 +144,9 @@ NETWORK_READERS = ("evaluate", "render", "film")
         ("one/own/metrics.json", "two/own/metrics.json", ("film", "summarize"), "image 'two'"),
         (f"one/own/{SNAPSHOT}", f"one/seed/{SNAPSHOT}", ("film",), "random_seed 1, not 0"),
         (f"one/own/{SNAPSHOT}", MODEL, ("film",), "the network of step 8"),
-        ("one/picture.json", "two/picture.json", NETWORK_READERS, "belongs to another picture"),
-        ("one/resized.png", "two/resized.png", ("evaluate",), "belongs to another picture"),
-        ("one/pixels.csv", "two/pixels.csv", ("train",), "belongs to another picture"),
+        ("one/picture.json", "two/picture.json", NETWORK_READERS, "belongs to another image"),
+        ("one/resized.png", "two/resized.png", ("evaluate",), "belongs to another image"),
+        ("one/pixels.csv", "two/pixels.csv", ("train",), "belongs to another image"),
     ],
 )
 def test_a_swapped_file_is_named(finished, swapped, with_, readers, complaint):
@@ -185,7 +185,7 @@ def test_facts_of_another_image_are_named_before_the_table_is_there(finished):
     own, rows = path.read_bytes(), table.read_bytes()
     shutil.copyfile(finished.path("two/picture.json"), path)
     table.unlink()
-    with pytest.raises(NeuralfieldError, match=r"one/picture\.json: .* another picture"):
+    with pytest.raises(NeuralfieldError, match=r"one/picture\.json: .* another image"):
         encode.main(*(finished.path(f"one/{n}") for n in ("resized.png", path.name, table.name)))
     path.write_bytes(own)
     table.write_bytes(rows)
@@ -263,7 +263,7 @@ def test_a_network_of_every_kind_is_accepted_in_its_own_folder(
     training = TRAINING | {"supervision": supervision}
     expected = ExpectedNetwork(finished.path("one/picture.json"), field, training)
     settings, how = expected.settings
-    values = read_pixel_csv(finished.path("one/pixels.csv")).values
+    values = read_pixel_csv(finished.path("one/pixels.csv"))
     task = picture_task(values, "rgb", settings, how)
     record = task.record() | {"step": how.steps, "training": how.described()}
     model = tmp_path / "model.safetensors"

@@ -6,8 +6,12 @@ import time
 import pytest
 from test_fit import make_task, sha256, train
 
-from neuralfield.system.interruption import Interrupted, StopSignals
-from neuralfield.system.time_limit import leaving_time_s, slurm_time_left_s
+from neuralfield.system.interruption import (
+    Interrupted,
+    StopSignals,
+    leaving_time_s,
+    slurm_time_left_s,
+)
 
 
 def test_the_earlier_of_two_limits_counts():

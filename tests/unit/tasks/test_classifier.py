@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from finite_differences import numerical_gradient
 
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn.dropout import TrainingCall
 from neuralfield.nn.losses import softmax_cross_entropy
 from neuralfield.nn.optimizers import make_optimizer
@@ -151,7 +151,5 @@ def test_settings_out_of_range_are_refused(settings, message):
 
 
 def test_a_kernel_too_large_for_what_is_left_of_a_picture_is_named():
-    with pytest.raises(
-        ConfigError, match=r"convolution 2: pictures of 2 x 2 .* at least the 5 x 5"
-    ):
+    with pytest.raises(ConfigError, match=r"convolution 2: images of 2 x 2 .* at least the 5 x 5"):
         build(ConvolutionalClassifier(), SMALL)

@@ -88,7 +88,7 @@ def test_a_block_at_a_time_it_is_the_gradient_of_the_whole_batch(monkeypatch, dt
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"network": {"kernel": 9}}, "classifier: convolution 1: pictures of 7 x 8 values"),
+        ({"network": {"kernel": 9}}, "classifier: convolution 1: images of 7 x 8 values"),
         ({"network": {"pool": 6}}, "classifier: pooling 1"),
         ({"network": {"padding": 3}}, "classifier: padding: 3; expected whole numbers from 0 to 2"),
         ({"network": {"dropout": 1.0}}, r"dropout: rate 1\.0; expected a number in \[0, 1\)"),

@@ -22,7 +22,9 @@ from neuralfield.images import (
 from neuralfield.system.checkpoint import load_snapshot, snapshot_path
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
 from neuralfield.tasks.image.image_model import Model, load_model
-from neuralfield.training.fit import Run, fit, publish_segment
+from neuralfield.training.fit import fit
+from neuralfield.training.loop import Execution
+from neuralfield.training.results import publish_segment
 from neuralfield.training.state import StateFolder
 from timelapse import main as film
 
@@ -150,12 +152,12 @@ def test_a_table_is_named(tmp_path, mode):
     for content in damages(tables[0], others, 150, seed=6):
         path.write_bytes(content)
         try:
-            table = read_pixel_csv(path)
-            require_picture(path, picture_digest(table.values), facts)
+            values = read_pixel_csv(path)
+            require_picture(path, picture_digest(values), facts)
         except NeuralfieldError as error:
             assert str(error).startswith(str(path)) and "\n" not in str(error)
         else:
-            np.testing.assert_array_equal(table.values, pictures[0].values())
+            np.testing.assert_array_equal(values, pictures[0].values())
 
 
 def test_a_table_of_a_users_own_has_no_record_and_is_taken(tmp_path):
@@ -176,7 +178,7 @@ def damage_in_a_segment(folder: Path, name: str, trained: Path) -> Iterator[byte
 def test_a_segments_folder_is_named(trained, tmp_path, name):
     task = small_task()
     first = tmp_path / "first"
-    run = partial(Run, CPU, say=lambda line: None)
+    run = partial(Execution, CPU, say=lambda line: None)
     publish: Callable = partial(publish_segment, segment_folder=first)
     fit(task, run(tmp_path / "state_1"), publish, until_step=3)
     publish = partial(publish_segment, segment_folder=tmp_path / "second")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from little_memory import little_memory
 
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.system.errors import InputError
 from neuralfield.tasks.classifier.idx import read_idx, read_idx_shape, write_idx
 from neuralfield.tasks.classifier.labelled import (

@@ -7,8 +7,7 @@ import pytest
 
 from gather_tiles import joint_history
 from neuralfield.fields import PictureShape, build_field, field_settings
-from neuralfield.images.metrics import psnr_db, ssim
-from neuralfield.images.running_metrics import RunningMetrics
+from neuralfield.images.metrics import RunningMetrics, psnr_db, ssim
 from neuralfield.images.tiling import Tiling
 from neuralfield.rendering.render import render, render_to_png
 from neuralfield.system.device import select_device

@@ -18,7 +18,9 @@ from neuralfield.system.device import available_cores
 from neuralfield.system.errors import DivergenceError, ResourceError
 from neuralfield.system.heat import HeatGuard
 from neuralfield.system.interruption import Interrupted
-from neuralfield.training.fit import Run, Training, fit_batch, publish_results
+from neuralfield.training.fit import fit_batch
+from neuralfield.training.loop import Execution, Training
+from neuralfield.training.results import publish_results
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 
@@ -42,14 +44,14 @@ def train_together(tasks, folder, names=None, side_by_side=SIDE_BY_SIDE, **run_s
     said = {name: [] for name in names or tasks}
     trainings = []
     for name, lines in said.items():
-        run = Run(CPU, folder / name / "state", say=lines.append, **run_settings)
+        run = Execution(CPU, folder / name / "state", say=lines.append, **run_settings)
         outputs = {
             "model": folder / name / "model.safetensors",
             "history": folder / name / "history.csv",
             "checkpoints": folder / name / "checkpoints",
             "record": folder / name / "training.json",
         }
-        publish = partial(publish_results, run=run, **outputs)
+        publish = partial(publish_results, execution=run, **outputs)
         trainings.append(Training(tasks[name], run, publish, name=name))
     fit_batch(trainings, side_by_side)
     return said

@@ -20,10 +20,11 @@ from neuralfield.system.errors import DivergenceError
 from neuralfield.tasks.image import image_task
 from neuralfield.tasks.image.image_model import load_model
 from neuralfield.tasks.training_settings import log_spaced_steps
-from neuralfield.training import divergence
 from neuralfield.training import loop as training_loop
 from neuralfield.training import state as state_module
-from neuralfield.training.fit import Run, fit, publish_results, publish_segment
+from neuralfield.training.fit import fit
+from neuralfield.training.loop import Execution, go_back
+from neuralfield.training.results import publish_results, publish_segment
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 
@@ -149,12 +150,12 @@ def test_killed_at_each_moment_of_going_back(tmp_path, left_alone, rollback, mon
         folder = tmp_path / str(moment)
         shutil.copytree(tmp_path / "before", folder)
 
-        def go_back(*arguments, moment=moment):
+        def dying_go_back(*arguments, moment=moment):
             with dying_at(moment, monkeypatch):
-                return divergence.go_back(*arguments)
+                return go_back(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(training_loop, "go_back", go_back)
+            patch.setattr(training_loop, "go_back", dying_go_back)
             try:
                 train(task, folder, checkpoint_interval_s=0)
                 break
@@ -194,16 +195,16 @@ def test_a_segment_goes_back_into_the_one_before(tmp_path, left_alone):
     task, earlier = diverging_task(), None
     for number, until in enumerate((40, 110, 160), start=1):
         segment = tmp_path / f"segment_{number}"
-        run = Run(CPU, tmp_path / f"state_{number}", "tape", say=lambda line: None)
+        run = Execution(CPU, tmp_path / f"state_{number}", "tape", say=lambda line: None)
         publish = partial(publish_segment, segment_folder=segment)
         fit(task, run, publish, until_step=until, earlier_segment=earlier)
         earlier = segment
-    run = Run(CPU, tmp_path / "state_4", "tape", say=lambda line: None)
+    run = Execution(CPU, tmp_path / "state_4", "tape", say=lambda line: None)
     names = {"model": "model.safetensors", "history": "history.csv", "record": "training.json"}
     outputs = {
         key: tmp_path / name for key, name in (names | {"checkpoints": "checkpoints"}).items()
     }
-    fit(task, run, partial(publish_results, run=run, **outputs), earlier_segment=earlier)
+    fit(task, run, partial(publish_results, execution=run, **outputs), earlier_segment=earlier)
     assert content(tmp_path) == content(left_alone[0])
 
 

@@ -19,12 +19,13 @@ from neuralfield.images.metrics import psnr_db
 from neuralfield.rendering.render import render
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import available_cores, select_device
-from neuralfield.system.errors import ResourceError
-from neuralfield.system.exit_codes import EXIT_CODE_TRY_AGAIN
+from neuralfield.system.errors import EXIT_CODE_TRY_AGAIN, ResourceError
 from neuralfield.tasks.image.image_model import load_model
 from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.training_settings import PictureTraining
-from neuralfield.training.fit import Run, fit, publish_results, publish_segment
+from neuralfield.training.fit import fit
+from neuralfield.training.loop import Execution
+from neuralfield.training.results import publish_results, publish_segment
 
 CPU = select_device("cpu")
 SMALL = {
@@ -53,14 +54,14 @@ def make_task(field=None, **training):
 def train(task, folder, say=None, device=None, **run_settings):
     """Train to the end; returns what was said, unless somebody else is told."""
     said = []
-    run = Run(device or CPU, folder / "state", say=say or said.append, **run_settings)
+    run = Execution(device or CPU, folder / "state", say=say or said.append, **run_settings)
     outputs = {
         "model": folder / "model.safetensors",
         "history": folder / "history.csv",
         "checkpoints": folder / "checkpoints",
         "record": folder / "training.json",
     }
-    fit(task, run, partial(publish_results, run=run, **outputs))
+    fit(task, run, partial(publish_results, execution=run, **outputs))
     return said
 
 
@@ -236,14 +237,14 @@ def test_segments_end_with_the_same_bytes_as_one_piece(tmp_path):
     earlier = None
     for number, until in enumerate((13, 27), start=1):
         segment = tmp_path / f"segment_{number}"
-        run = Run(CPU, tmp_path / f"state_{number}", say=lambda line: None)
+        run = Execution(CPU, tmp_path / f"state_{number}", say=lambda line: None)
         publish = partial(publish_segment, segment_folder=segment)
         fit(task, run, publish, until_step=until, earlier_segment=earlier)
         earlier = segment
-    run = Run(CPU, tmp_path / "state_3", say=lambda line: None)
+    run = Execution(CPU, tmp_path / "state_3", say=lambda line: None)
     names = ("model", "history", "checkpoints", "record")
     outputs = {name: tmp_path / "pieces" / name for name in names}
-    fit(task, run, partial(publish_results, run=run, **outputs), earlier_segment=earlier)
+    fit(task, run, partial(publish_results, execution=run, **outputs), earlier_segment=earlier)
     assert sha256(outputs["model"]) == sha256(tmp_path / "whole/model.safetensors")
     pd.testing.assert_frame_equal(
         pd.read_csv(outputs["history"]).drop(columns="seconds"),

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn.losses import softmax
-from neuralfield.nn.network import Sequential
+from neuralfield.nn.network import Sequential, require_enough, require_numbers
 from neuralfield.nn.scaling import Scaling
-from neuralfield.nn.weight_claims import require_enough, require_numbers
 from neuralfield.system.checkpoint import load_described, record_of, require_format, save_arrays
 from neuralfield.system.device import HOST, Device, to_host
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier

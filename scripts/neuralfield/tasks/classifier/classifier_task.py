@@ -9,11 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from neuralfield.nn.losses import softmax
-from neuralfield.nn.network import Sequential
+from neuralfield.nn.network import Sequential, require_memory_for
 from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
 from neuralfield.nn.schedules import Schedule
-from neuralfield.nn.weight_claims import require_memory_for
 from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.device import Device, to_host
 from neuralfield.system.errors import InputError

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.dropout import Dropout
 from neuralfield.nn.layers import he_weights, make_conv2d, make_linear, plain_weights
-from neuralfield.nn.network import Sequential, Stage
+from neuralfield.nn.network import Operation, Sequential
 from neuralfield.nn.pooling import max_pool2d
 from neuralfield.nn.windows import window_places
 from neuralfield.system.setting_checks import require_whole
@@ -86,7 +86,7 @@ class ConvolutionalClassifier:
         return height * width * (shape.channels, *self.channels)[-1]
 
     def working_values(self, shape: PictureShape) -> int:
-        """Numbers that the stages give for each picture, all together."""
+        """Numbers that the operations give for each picture, all together."""
         values = shape.width * shape.height * shape.channels + sum(self.hidden)
         pairs = zip(self._sides(shape)[1:], self.channels, strict=True)
         return values + sum(
@@ -116,23 +116,23 @@ class ConvolutionalClassifier:
         """
         kernel = (self.kernel, self.kernel)
         sizes = [self.flat_values(shape), *self.hidden]
-        stages: list[Stage] = []
+        operations: list[Operation] = []
         for channels_in, channels_out in pairwise((shape.channels, *self.channels)):
-            stages += [
+            operations += [
                 make_conv2d(
                     kernel, channels_in, channels_out, he_weights, generator, padding=self.padding
                 ),
                 partial(max_pool2d, window=self.pool),
                 ops.relu,
             ]
-        stages.append(ops.flatten)
+        operations.append(ops.flatten)
         for fan_in, fan_out in pairwise(sizes):
-            stages += [
+            operations += [
                 make_linear(fan_in, fan_out, he_weights, generator),
                 ops.relu,
                 Dropout(self.dropout),
             ]
-        return Sequential([*stages, make_linear(sizes[-1], classes, plain_weights, generator)])
+        return Sequential([*operations, make_linear(sizes[-1], classes, plain_weights, generator)])
 
     def _sides(self, shape: PictureShape) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """Height and width after each convolution and its pooling; first those of the picture."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralfield.images.shape import PictureShape
+from neuralfield.images.image import PictureShape
 from neuralfield.nn.scaling import Scaling
 from neuralfield.system.device import Array
 from neuralfield.system.errors import InputError

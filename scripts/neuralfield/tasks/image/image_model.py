@@ -18,8 +18,7 @@ from neuralfield.fields import (
     network_settings,
 )
 from neuralfield.images.image import CHANNELS
-from neuralfield.nn.network import Network
-from neuralfield.nn.weight_claims import require_enough, require_numbers
+from neuralfield.nn.network import Network, require_enough, require_numbers
 from neuralfield.system.checkpoint import load_described, record_of, require_format, save_arrays
 from neuralfield.system.device import Device, to_host
 

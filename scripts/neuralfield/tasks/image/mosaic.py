@@ -10,7 +10,7 @@ from neuralfield.images.tiling import Tile, Tiling
 from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
 from neuralfield.system.files import write_atomically
-from neuralfield.system.json_files import read_json
+from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import remedy_for, sha256_of
 from neuralfield.tasks.image.image_model import Model, load_model
 

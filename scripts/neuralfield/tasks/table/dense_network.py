@@ -8,7 +8,7 @@ import numpy as np
 
 from neuralfield.nn import ops
 from neuralfield.nn.layers import ACTIVATIONS, INITIALIZERS, make_linear
-from neuralfield.nn.network import Sequential, Stage
+from neuralfield.nn.network import Operation, Sequential
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.setting_checks import require_whole
 
@@ -61,9 +61,9 @@ class Dense:
     def build(self, inputs: int, outputs: int, generator: np.random.Generator) -> Sequential:
         """A network with fresh weights, in float64 on the CPU."""
         initializer, activation = INITIALIZERS[self.activation], ACTIVATIONS[self.activation]
-        stages: list[Stage] = []
+        operations: list[Operation] = []
         for fan_in, fan_out in self.weight_shapes(inputs, outputs):
             layer = make_linear(fan_in, fan_out, initializer, generator, bias=self.bias)
-            stages += [layer, activation]
+            operations += [layer, activation]
         last = [ops.sigmoid] if self.output == "sigmoid" else []
-        return Sequential([*stages[:-1], *last])
+        return Sequential([*operations[:-1], *last])

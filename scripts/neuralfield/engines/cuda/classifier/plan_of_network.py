@@ -9,7 +9,7 @@ from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
 from neuralfield.nn import ops
 from neuralfield.nn.dropout import Dropout
 from neuralfield.nn.layers import Conv2d, Linear
-from neuralfield.nn.network import Stage
+from neuralfield.nn.network import Operation
 from neuralfield.nn.pooling import max_pool2d
 from neuralfield.tasks.classifier.classifier_objective import ClassifierProblem
 
@@ -20,7 +20,7 @@ def classifier_plan(problem: ClassifierProblem) -> ClassifierPlan | str:
     It is read off the network's stages: convolutions, each with max pooling and relu, then
     linear layers, each but the last with relu and dropout.
     """
-    stages = iter(problem.network.stages)
+    stages = iter(problem.network.operations)
     shape = problem.labelled.shape
     sides = (shape.channels, shape.height, shape.width)
     convolutions: list[ConvolutionShape] = []
@@ -39,7 +39,7 @@ def classifier_plan(problem: ClassifierProblem) -> ClassifierPlan | str:
 
 
 def _convolution(
-    layer: Conv2d, pooling: Stage | None, sides: tuple[int, int, int]
+    layer: Conv2d, pooling: Operation | None, sides: tuple[int, int, int]
 ) -> ConvolutionShape | str:
     """A convolution and its pooling, or what is unknown of it."""
     channels, height, width = sides
@@ -58,7 +58,7 @@ def _convolution(
 
 
 def _with_linear_layers(
-    problem: ClassifierProblem, convolutions: list[ConvolutionShape], stages: Iterator[Stage]
+    problem: ClassifierProblem, convolutions: list[ConvolutionShape], stages: Iterator[Operation]
 ) -> ClassifierPlan | str:
     """The rest of the stages."""
     sizes: list[int] = []

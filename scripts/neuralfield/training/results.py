@@ -1,0 +1,157 @@
+"""The files that a training leaves: network, history, snapshots and record; reading a history."""
+
+import csv
+import importlib.metadata
+import io
+import json
+import math
+import platform
+import statistics
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neuralfield import __version__
+from neuralfield.system.checkpoint import save_arrays, snapshot_path
+from neuralfield.system.device import to_host
+from neuralfield.system.errors import InputError
+from neuralfield.system.files import write_atomically
+from neuralfield.system.input_files import read_own_csv
+from neuralfield.system.provenance import remedy_for, sha256_of
+from neuralfield.training.loop import Execution
+from neuralfield.training.state import StateFolder, copy_snapshots
+from neuralfield.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Path) -> None:
+    """Write the state and all snapshots so far, for the next segment to start from."""
+    arrays, metadata = trainer.state()
+    _publish_snapshots(trainer, folder, segment_folder / "snapshots")
+    metadata |= {"run": folder.fingerprint}
+    save_arrays(segment_folder / "state.safetensors", arrays, metadata)
+
+
+def publish_results(
+    trainer: Trainer,
+    folder: StateFolder,
+    *,
+    model: Path,
+    history: Path,
+    checkpoints: Path,
+    record: Path,
+    execution: Execution,
+) -> None:
+    """Write the network, the history, the snapshots and a record of how they were made."""
+    _publish_snapshots(trainer, folder, checkpoints)
+    _save_best_network(trainer, model, execution)
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow([*trainer.history_columns, "rollbacks"])
+    last_step_before = trainer.rollback.to_step if trainer.rollback else math.inf
+    for step, *numbers in trainer.history:
+        rollbacks = int(step > last_step_before)
+        writer.writerow([int(step), *(f"{number:.9g}" for number in numbers), rollbacks])
+    write_atomically(history, table.getvalue().encode())
+    written = _record(trainer, execution)
+    written["sha256"] = {path.name: sha256_of(path) for path in (model, history)}
+    write_atomically(record, (json.dumps(written, indent=2) + "\n").encode())
+
+
+def read_history(
+    path: Path, measure: str = "psnr_db", *, steps: int | None = None
+) -> "pd.DataFrame":
+    """Read ``history.csv``: how a training went, one row for each stretch of it.
+
+    Parameters
+    ----------
+    path : Path
+    measure : str
+        See `neuralfield.tasks.task.Measure`.
+    steps : int, optional
+        Steps of the whole training: the last row has to be of this step.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With at least the columns ``step`` and `measure`, as float64.
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged, or of a training of other steps.
+    """
+    expected = "a history written by neuralfield"
+    remedy = remedy_for(path)
+    table = read_own_csv(path, expected, remedy)
+    try:
+        for name in {"step", measure, *({"seconds"} & {*table.columns})}:
+            table[name] = table[name].astype(np.float64)
+        if not len(table) or not np.isfinite(table["step"]).all():
+            raise ValueError("steps are missing")
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        found = f"is damaged ({type(error).__name__}: {error})"
+        raise InputError(str(path), found, expected, remedy) from error
+    last_step = table["step"].iloc[-1]
+    if steps is not None and last_step != steps:
+        found, expected = f"ends with step {last_step:g}", f"step {steps}, the training's last"
+        raise InputError(str(path), found, expected, remedy)
+    return table
+
+
+def _save_best_network(trainer: Trainer, path: Path, execution: Execution) -> None:
+    """Write the last network, or the best one where that is asked for."""
+    if trainer.best is None:
+        trainer.save_network(path)
+        return
+    last = {name: to_host(array).copy() for name, array in trainer.network.arrays.items()}
+    step, loss = trainer.best.step, trainer.best.loss
+    execution.note(
+        f"saving the best network, of step {step:,} of {trainer.steps_taken:,}: loss {loss:g}"
+    )
+    trainer.network.load(trainer.best.arrays, "best network")
+    trainer.save_network(path, step=step, best_of_steps=trainer.steps_taken)
+    trainer.network.load(last, "last network")
+
+
+def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> None:
+    """Leave only this training's snapshots in `target`, file by file: another job may read them."""
+    steps = trainer.taken_snapshot_steps
+    target.mkdir(parents=True, exist_ok=True)
+    for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
+        path.unlink(missing_ok=True)
+    copy_snapshots(folder.snapshots, target, steps, trainer.snapshot_reader())
+
+
+def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
+    """The content of ``training.json``, less the checksums."""
+    rows = np.array([(0, 0.0), *((row[0], row[1]) for row in trainer.history)])
+    steps, seconds = np.diff(rows, axis=0).T
+    versions = {"neuralfield": __version__, "python": platform.python_version()}
+    versions |= {"numpy": np.__version__}
+    if execution.device.kind == "gpu":
+        versions["cupy"] = execution.device.xp.__version__
+    if trainer.engine.name == "cpu":
+        versions["numba"] = importlib.metadata.version("numba")
+    return {
+        "device": execution.device.name,
+        "engine": trainer.engine.name,
+        "engine_variant": trainer.engine.variant,
+        "precision": trainer.engine.precision,
+        "random_seed": trainer.task.training.random_seed,
+        "steps": trainer.steps_taken,
+        "train_seconds": round(trainer.seconds, 3),
+        "step_microseconds": round(statistics.median(1e6 * seconds / steps), 1),
+        "threads": execution.threads,
+        "parameters": trainer.network.parameter_count,
+        "memory_bytes": trainer.engine.memory_report(),
+        "final_loss": trainer.history[-1][2],
+        "best_step": trainer.best.step if trainer.best else None,
+        "rollback": asdict(trainer.rollback) if trainer.rollback else None,
+        "versions": versions,
+        "notes": execution.notes,
+    }
