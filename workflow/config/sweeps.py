@@ -6,24 +6,20 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from config.configuration import (
-    AUTO,
-    Run,
-    read_schema,
-    suggested_learning_rate,
-    trained_fields,
-    training_disagreements,
-)
+from config.configuration import Run, suggested_learning_rate, trained_fields
+from config.schema import read_schema
+from config.training_limits import outside_their_limits
 from config.wording import (
     Place,
     Problems,
     did_you_mean,
+    errors_in,
     in_words,
     name_place,
-    validator,
     without_repetition,
 )
 from neuralfield.system.errors import ConfigError
+from neuralfield.system.settings import AUTO
 
 SEPARATOR = "+"
 """Between a field's name and its settings. Shells, URLs, file systems and Snakemake's targets take
@@ -116,13 +112,12 @@ def expand(settings: Mapping[str, Any], name_source: NameSource) -> list[Sweep]:
     ------
     Problems
     """
-    schema = read_schema()
     sweeps, errors = [], []
     for name, sweep in settings["sweeps"].items():
-        found = without_repetition(list(_mistakes(name, sweep, settings, schema, name_source)))
+        found = without_repetition(list(_mistakes(name, sweep, settings, name_source)))
         if not found:
             sweeps.append(_expanded(name, sweep, settings))
-            found = list(_refusals(sweeps[-1], settings, schema, name_source))
+            found = list(_refusals(sweeps[-1], settings, name_source))
         errors += found
     if errors:
         raise Problems(errors)
@@ -136,17 +131,14 @@ def all_runs(sweeps: Iterable[Sweep]) -> list[Run]:
 
 def all_fields(sweeps: Iterable[Sweep], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The settings of all networks of sweeps, by name."""
-    schema = read_schema()
     networks = {name: network for sweep in sweeps for name, network in sweep.networks.items()}
-    return {name: field_settings(network, settings, schema) for name, network in networks.items()}
+    return {name: field_settings(network, settings) for name, network in networks.items()}
 
 
-def field_settings(
-    network: Network, settings: Mapping[str, Any], schema: Mapping[str, Any]
-) -> dict[str, Any]:
-    """All settings of a network and of its training, in the schema's order."""
-    base = settings["fields"][network.base]
-    training_keys = schema["$defs"]["training"]["properties"]
+def field_settings(network: Network, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings of a network and of its training, in the schema's order."""
+    base, rules = settings["fields"][network.base], read_schema()["$defs"]
+    training_keys = rules["training"]["properties"]
     own = {key: value for key, value in network.values if key not in training_keys}
     training = base["training"] | {k: v for k, v in network.values if k in training_keys}
     field = base | own
@@ -156,7 +148,7 @@ def field_settings(
         training |= {"learning_rate": suggested_learning_rate(field)}
     training = {key: training[key] for key in training_keys if key in training}
     field |= {"training": training}
-    known = schema["$defs"][base["type"]]["properties"]
+    known = rules[base["type"]]["properties"]
     return {key: field[key] for key in known if key in field}
 
 
@@ -256,7 +248,6 @@ def _mistakes(
     name: str,
     sweep: Mapping[str, Any],
     settings: Mapping[str, Any],
-    schema: Mapping[str, Any],
     name_source: NameSource,
 ) -> Iterator[ConfigError]:
     """Names and values that cannot be, one line each; the lists have their shapes already."""
@@ -285,9 +276,7 @@ def _mistakes(
             where = name_place(at, name_source)
             yield ConfigError(where, f"the same as {_setting(key)}", "each setting once")
         for index, value in enumerate(values):
-            yield from _value_mistakes(
-                key, value, bases, (*at, index), settings, schema, name_source
-            )
+            yield from _value_mistakes(key, value, bases, (*at, index), settings, name_source)
     varied = {"image", "field", *map(_setting, sweep["vary"])}
     for index, entry in enumerate(sweep["exclude"]):
         for key in entry:
@@ -302,7 +291,7 @@ def _mistakes(
             else:
                 at = (*place, "include", index, key)
                 own = [entry["field"]] if entry.get("field") in known["field"] else bases
-                yield from _value_mistakes(key, value, own, at, settings, schema, name_source)
+                yield from _value_mistakes(key, value, own, at, settings, name_source)
 
 
 def _value_mistakes(
@@ -311,17 +300,17 @@ def _value_mistakes(
     bases: Sequence[str],
     place: Place,
     settings: Mapping[str, Any],
-    schema: Mapping[str, Any],
     name_source: NameSource,
 ) -> Iterator[ConfigError]:
     """A setting that a network does not have, or a value that is not for it; once for all fields.
 
     `place` ends in the key, or in the key and the number of the value in its list.
     """
-    training = schema["$defs"]["training"]["properties"]
+    known = read_schema()["$defs"]
+    training = known["training"]["properties"]
     for base in bases:
         kind = settings["fields"][base]["type"]
-        own = {} if key.startswith("training.") else schema["$defs"][kind]["properties"]
+        own = {} if key.startswith("training.") else known[kind]["properties"]
         rules = {k: rule for k, rule in (training | own).items() if k not in FIXED}
         if _setting(key) not in rules:
             named = place[:-1] if isinstance(place[-1], int) else place
@@ -332,15 +321,14 @@ def _value_mistakes(
             )
             yield ConfigError(name_place(named, name_source), "unknown", expected, remedy)
             return
-        rule = {"$defs": schema["$defs"], **rules[_setting(key)]}
-        error = next(validator(rule).iter_errors(value), None)
-        if error:
-            yield from in_words(error, schema, name_source, place)
+        errors = errors_in(value, rules[_setting(key)])
+        if errors:
+            yield from in_words(errors[0], name_source, place)
             return
 
 
 def _refusals(
-    sweep: Sweep, settings: Mapping[str, Any], schema: Mapping[str, Any], name_source: NameSource
+    sweep: Sweep, settings: Mapping[str, Any], name_source: NameSource
 ) -> Iterator[ConfigError]:
     """Combinations that cannot be, though each of their values can; one line for each reason."""
     place: Place = ("sweeps", sweep.name)
@@ -360,10 +348,9 @@ def _refusals(
             expected = f"at most {LONGEST_NAME} characters, as it becomes the name of a folder"
             yield ConfigError(where, f"the name {name}", expected, "vary fewer settings at once")
             return
-        fields = {name: field_settings(network, settings, schema)}
-        for error in training_disagreements(name, {**settings, "fields": fields}, name_source):
-            key = error.where.rpartition(".")[2]
-            reasons.setdefault((key, error.expected), (name, error))
+        training = field_settings(network, settings)["training"]
+        for error in outside_their_limits(training, lambda key, _: key):
+            reasons.setdefault((error.where, error.expected), (name, error))
     for (key, expected), (name, error) in reasons.items():
         remedy = "exclude such combinations, or change the lists"
         yield ConfigError(where, f"{key} of {name}: {error.found}", expected, remedy)

@@ -1,6 +1,5 @@
-"""Tables of samples in the config: what can be wrong with them, and the names of their sizes."""
+"""Checks of tables in the config, and the names of their sizes."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,21 +10,19 @@ from neuralfield.system.errors import ConfigError
 
 
 def size_name(widths: Sequence[int]) -> str:
-    """The folder of a further network of a table: ``[16, 8]`` is ``16x8``."""
+    """Return the folder of a further network of a table: ``16x8`` for ``[16, 8]``."""
     return "x".join(map(str, widths)) or "none"
 
 
 def complaints(
     name: str, settings: Mapping[str, Any], where_is: Callable[[tuple[str, ...]], str]
 ) -> Iterator[ConfigError]:
-    """What is wrong between the settings of one table; fills in where its file was found.
-
-    Its columns are looked at by its jobs.
+    """Yield what is wrong between the settings of one table; its jobs read the columns.
 
     Parameters
     ----------
     name : str
-        Of the table.
+        The name of the table.
     settings : mapping
         All settings.
     where_is : callable
@@ -37,7 +34,7 @@ def complaints(
         return where_is(("tables", name, *keys))
 
     try:
-        table["path"] = os.fspath(require_file(table["path"], where("path"), "a CSV"))
+        require_file(table["path"], where("path"), "a CSV")
     except ConfigError as error:
         yield error
     both = [column for column in table["targets"] if column in table["inputs"]]

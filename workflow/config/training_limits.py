@@ -1,4 +1,4 @@
-"""Settings of a training that others of them limit."""
+"""Checks of training settings that limit each other."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -19,14 +19,14 @@ _LIMITS = (
 def outside_their_limits(
     training: Mapping[str, Any], where: Callable[[str, str], str]
 ) -> Iterator[ConfigError]:
-    """What is wrong between the settings of a training.
+    """Yield what is wrong between the settings of a training.
 
     Parameters
     ----------
     training : mapping
         All its settings.
     where : callable
-        Given the names of a setting and of that which limits it, says where the first stands.
+        Says where a setting stands, given its name and that of the setting that limits it.
     """
     for key, limit_key in _LIMITS:
         if training.get(key, 0) > training.get(limit_key, math.inf):

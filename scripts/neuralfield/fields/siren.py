@@ -4,50 +4,39 @@ activation functions", NeurIPS 2020)."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 
-from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity, Output
+from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
+from neuralfield.fields.settings import FieldSettings, layer_count, layer_width
 from neuralfield.images.shape import PictureShape
 from neuralfield.nn.layers import Activation, Linear, make_linear, siren_weights
-from neuralfield.system.setting_checks import require_positive, require_whole
+from neuralfield.system.settings import setting
 
 
 @dataclass(frozen=True)
-class Siren:
+class Siren(FieldSettings):
     """sin(omega_0 (W x + b)) in every layer but the last, which is linear.
 
-    Attributes
-    ----------
-    hidden_layers : int
-        Layers between the first and the last.
-    width : int
-        Values in each.
-    first_omega_0 : float
-        Frequency of the first layer: it starts with at most about first_omega_0 / (4 pi) cycles a
-        unit, where the finest pattern of N pixels has N / 4. Higher: finer detail, more specks.
-    omega_0 : float
-        Frequency of the other sines.
-    weight_scale : float
-        Factor on the initial weights of all layers but the last. 1 is the paper's; 1.5 to 2 reach a
-        given error in fewer steps, at some cost between the pixels.
-    output, steepness
-        See `neuralfield.fields.coordinate_network.Output`.
+    A unit of position holds at most N / 4 cycles of the finest pattern of N pixels.
     """
 
-    hidden_layers: int = 3
-    width: int = 128
-    first_omega_0: float = 30.0
-    omega_0: float = 30.0
-    weight_scale: float = 1.0
-    output: str = "linear"
-    steepness: float = 4.0
-
-    def __post_init__(self) -> None:
-        require_positive(self, "first_omega_0", "omega_0", "weight_scale", "steepness")
-        require_whole(self, "width", at_least=1)
-        require_whole(self, "hidden_layers", at_least=0)
+    hidden_layers: int = layer_count(3, "layers between the first and the last")
+    width: int = layer_width(128)
+    first_omega_0: float = setting(
+        30.0,
+        "frequency of the first layer: it starts with up to about first_omega_0 / (4 pi) cycles a"
+        " unit; higher gives finer detail, and specks",
+        unit="radians a unit",
+        above=0,
+    )
+    omega_0: float = setting(30.0, "frequency of the other sines", above=0)
+    weight_scale: float = setting(
+        1.0,
+        "factor on the initial weights of all layers but the last; 1 is the paper's, 1.5 to 2 reach"
+        " a given error in fewer steps, at some cost between the pixels",
+        above=0,
+    )
 
     @property
     def suggested_learning_rate(self) -> float:
@@ -59,9 +48,10 @@ class Siren:
         depth = max(self.hidden_layers, 1)
         return float(f"{6 / (self.width * depth * self.omega_0 * self.weight_scale):.2g}")
 
-    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
-        """Shape of each layer's matrix."""
-        return list(pairwise((2, *[self.width] * (1 + self.hidden_layers), shape.channels)))
+    @property
+    def sizes(self) -> list[int]:
+        """Values into the first layer, and out of each layer but the last."""
+        return [2, *[self.width] * (1 + self.hidden_layers)]
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
@@ -73,7 +63,7 @@ class Siren:
         )
         sines = [Activation("sine", self.first_omega_0)]
         sines += [Activation("sine", self.omega_0)] * self.hidden_layers
-        return CoordinateNetwork(Identity(), layers, sines, Output(self.output, self.steepness))
+        return self.network(Identity(), layers, sines)
 
 
 def make_sine_layers(
