@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
-from neuralfield.fields.settings import FieldSettings, layer_count, layer_width
-from neuralfield.fields.siren import make_sine_layers
+from neuralfield.fields.siren import SineField
 from neuralfield.images.shape import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Layer
@@ -28,25 +27,17 @@ class VariableSine:
 
 
 @dataclass(frozen=True)
-class Finer(FieldSettings):
+class Finer(SineField):
     """sin(omega (|z| + 1) z) with z = W x + b in every layer but the last, which is linear.
 
     The weights start as SIREN's; biases of the first layer are uniform in [-first_bias,
     first_bias]: where |z| is large a sine is fast, so that they choose how fine the detail is that
     the network starts with. The derivative is the exact one, 2 |z| + 1 where the authors' program
     takes |z| + 1.
-
-    A unit of position holds at most N / 4 cycles of the finest pattern of N pixels.
     """
 
     usual_learning_rate = 3e-4
 
-    hidden_layers: int = layer_count(3, "layers between the first and the last")
-    width: int = layer_width(128)
-    first_omega_0: float = setting(
-        30.0, "frequency of the first layer", unit="radians a unit", above=0
-    )
-    omega_0: float = setting(30.0, "frequency of the other sines", above=0)
     first_bias: float = setting(
         2.0,
         "largest initial bias of the first layer, k in the paper: it starts with up to about"
@@ -58,19 +49,9 @@ class Finer(FieldSettings):
         1.0, "factor on the initial weights of all layers but the last", above=0
     )
 
-    @property
-    def sizes(self) -> list[int]:
-        """Values into the first layer, and out of each layer but the last."""
-        return [2, *[self.width] * (1 + self.hidden_layers)]
-
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
-        layers = make_sine_layers(
-            self.weight_shapes(shape),
-            (self.first_omega_0, self.omega_0),
-            self.weight_scale,
-            generator,
-        )
+        layers = self.sine_layers(shape, self.weight_scale, generator)
         bias = layers[0].bias
         assert bias is not None
         bias.data[...] = generator.uniform(-self.first_bias, self.first_bias, size=bias.shape)

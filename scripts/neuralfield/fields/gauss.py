@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
-from neuralfield.fields.settings import FieldSettings, layer_count, layer_width
+from neuralfield.fields.settings import DirectField
 from neuralfield.images.shape import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Layer, make_linear, plain_weights
@@ -27,7 +27,7 @@ class Bell:
 
 
 @dataclass(frozen=True)
-class Gauss(FieldSettings):
+class Gauss(DirectField):
     """exp(-(scale z) ** 2) with z = W x + b in every layer but the last, which is linear.
 
     In the paper's letters scale = 1 / (sqrt(2) sigma). Weights and biases start uniform in
@@ -36,19 +36,12 @@ class Gauss(FieldSettings):
 
     usual_learning_rate = 1e-3
 
-    hidden_layers: int = layer_count(3, "layers between the first and the last")
-    width: int = layer_width(128)
     scale: float = setting(
         10.0,
         "how narrow the bells are; higher gives finer detail, and a pixel determines less of its"
         " neighbours",
         above=0,
     )
-
-    @property
-    def sizes(self) -> list[int]:
-        """Values into the first layer, and out of each layer but the last."""
-        return [2, *[self.width] * (1 + self.hidden_layers)]
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""

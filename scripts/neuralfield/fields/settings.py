@@ -14,6 +14,31 @@ from neuralfield.nn.layers import ACTIVATIONS, Layer, Nonlinearity
 from neuralfield.system.settings import Settings, setting
 
 
+def layer_count(default: int, help: str, minimum: int = 0) -> Any:
+    """Declare the setting `hidden_layers`."""
+    return setting(default, help, unit="layers", minimum=minimum, maximum=1000)
+
+
+def layer_width(default: int, unit: str = "values") -> Any:
+    """Declare the setting `width`."""
+    return setting(default, "values in each layer", unit=unit, minimum=1)
+
+
+def activation_choice(default: str) -> Any:
+    """Declare the setting `activation`."""
+    return setting(default, "the function after each hidden layer", choices=tuple(ACTIVATIONS))
+
+
+def frequency_count(default: int) -> Any:
+    """Declare the setting `frequencies`."""
+    return setting(default, "rows of B, sampled once", unit="frequencies", minimum=1)
+
+
+def frequency_scale(default: float) -> Any:
+    """Declare the setting `scale` of random frequencies."""
+    return setting(default, "standard deviation of the frequencies", unit="cycles a unit", above=0)
+
+
 @dataclass(frozen=True)
 class NetworkSettings(Settings, ABC):
     """Settings of a network that is fitted to an image."""
@@ -72,26 +97,14 @@ class FieldSettings(NetworkSettings):
         return CoordinateNetwork(encoding, layers, activations, output)
 
 
-def layer_count(default: int, help: str, minimum: int = 0) -> Any:
-    """Declare the setting `hidden_layers`."""
-    return setting(default, help, unit="layers", minimum=minimum, maximum=1000)
+@dataclass(frozen=True)
+class DirectField(FieldSettings):
+    """Settings of a field whose first layer is given the coordinates themselves."""
 
+    hidden_layers: int = layer_count(3, "layers between the first and the last")
+    width: int = layer_width(128)
 
-def layer_width(default: int, unit: str = "values") -> Any:
-    """Declare the setting `width`."""
-    return setting(default, "values in each layer", unit=unit, minimum=1)
-
-
-def activation_choice(default: str) -> Any:
-    """Declare the setting `activation`."""
-    return setting(default, "the function after each hidden layer", choices=tuple(ACTIVATIONS))
-
-
-def frequency_count(default: int) -> Any:
-    """Declare the setting `frequencies`."""
-    return setting(default, "rows of B, sampled once", unit="frequencies", minimum=1)
-
-
-def frequency_scale(default: float) -> Any:
-    """Declare the setting `scale` of random frequencies."""
-    return setting(default, "standard deviation of the frequencies", unit="cycles a unit", above=0)
+    @property
+    def sizes(self) -> list[int]:
+        """Values into the first layer, and out of each layer but the last."""
+        return [2, *[self.width] * (1 + self.hidden_layers)]

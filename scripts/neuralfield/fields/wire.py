@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
-from neuralfield.fields.settings import FieldSettings, layer_count, layer_width
+from neuralfield.fields.settings import DirectField, layer_width
 from neuralfield.images.shape import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Initializer, Layer, make_linear, siren_weights
@@ -82,7 +82,7 @@ class Gabor:
 
 
 @dataclass(frozen=True)
-class Wire(FieldSettings):
+class Wire(DirectField):
     """exp(i omega_0 z - |scale z| ** 2) with z = W x + b in every layer but the last.
 
     The first layer's weights are real, the others' complex, and the real part of the last one's
@@ -93,17 +93,11 @@ class Wire(FieldSettings):
 
     usual_learning_rate = 1e-3
 
-    hidden_layers: int = layer_count(3, "layers between the first and the last")
     width: int = layer_width(90, unit="complex values")
     omega_0: float = setting(20.0, "frequency of the wavelets", above=0)
     scale: float = setting(
         20.0, "how narrow the wavelets are; higher gives finer detail, and specks", above=0
     )
-
-    @property
-    def sizes(self) -> list[int]:
-        """Values into the first layer, and out of each layer but the last."""
-        return [2, *[self.width] * (1 + self.hidden_layers)]
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix of numbers, real and imaginary parts side by side."""

@@ -4,7 +4,6 @@ Checks, the rules for config files and the tables of the documentation are made 
 """
 
 import dataclasses
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -120,20 +119,17 @@ def setting(default: Any, help: str, **declared: Any) -> Any:
 
 @cache
 def settings_of(cls: type) -> dict[str, Setting]:
-    """The settings of a class by name, its own before those that it inherits."""
-    fields = {field.name: field for field in dataclasses.fields(cls)}
-    names = (name for ancestor in cls.__mro__ for name in inspect.get_annotations(ancestor))
+    """The settings of a class by name, those that are given by keyword alone after the others."""
     found = {}
-    for name in dict.fromkeys(name for name in names if name in fields):
-        declared: Setting = fields[name].metadata["setting"]
-        is_list = get_origin(fields[name].type) is tuple
-        kind = next(iter(get_args(fields[name].type)), fields[name].type)
+    for field in sorted(dataclasses.fields(cls), key=lambda field: bool(field.kw_only)):
+        declared: Setting = field.metadata["setting"]
+        kind: Any = next(iter(get_args(field.type)), field.type)
         is_unbounded = declared.maximum is None and declared.below is None
-        found[name] = dataclasses.replace(
+        found[field.name] = dataclasses.replace(
             declared,
             kind=kind,
-            is_list=is_list,
-            default=fields[name].default,
+            is_list=get_origin(field.type) is tuple,
+            default=field.default,
             maximum=_LARGEST.get(kind) if is_unbounded else declared.maximum,
         )
     return found
