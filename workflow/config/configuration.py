@@ -98,14 +98,14 @@ def read_settings(
     if own_image:
         name_source = name_source_beside_image(name_source)
     let_later_layers_win(written, layers)
+    where_is = partial(name_place, name_source=name_source)
     for error in errors_in(written, read_schema()):
-        errors += in_words(error, name_source, whole=written)
+        errors += in_words(error, where_is, whole=written)
     if errors:
         raise Problems(without_repetition(errors))
     settings = with_defaults(written, read_schema())
     own_keys = {name: set(field.get("training", ())) for name, field in settings["fields"].items()}
     _resolve(settings)
-    where_is = partial(name_place, name_source=name_source)
     errors = list(_disagreements(settings, own_keys, where_is))
     if errors:
         raise Problems(errors)

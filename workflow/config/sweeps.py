@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -38,7 +39,7 @@ LONGEST_NAME = 180
 MOST_RUNS = 10_000
 """Of a sweep: Snakemake plans this many in a minute or two, with 0.6 GB of memory."""
 
-NameSource = Callable[[Place], str]
+WhereIs = Callable[[Place], str]
 Values = tuple[tuple[str, Any], ...]
 """Settings and their values, by name, with the seed last."""
 
@@ -95,7 +96,7 @@ class Sweep:
     batch: int
 
 
-def expand(settings: Mapping[str, Any], name_source: NameSource) -> list[Sweep]:
+def expand(settings: Mapping[str, Any], name_source: Callable[[Place], str]) -> list[Sweep]:
     """Every sweep's networks and runs.
 
     The same combination has the same name wherever it is asked for: in two sweeps it is one
@@ -112,12 +113,13 @@ def expand(settings: Mapping[str, Any], name_source: NameSource) -> list[Sweep]:
     ------
     Problems
     """
+    where_is = partial(name_place, name_source=name_source)
     sweeps, errors = [], []
     for name, sweep in settings["sweeps"].items():
-        found = without_repetition(list(_mistakes(name, sweep, settings, name_source)))
+        found = without_repetition(list(_mistakes(name, sweep, settings, where_is)))
         if not found:
             sweeps.append(_expanded(name, sweep, settings))
-            found = list(_refusals(sweeps[-1], settings, name_source))
+            found = list(_refusals(sweeps[-1], settings, where_is))
         errors += found
     if errors:
         raise Problems(errors)
@@ -248,7 +250,7 @@ def _mistakes(
     name: str,
     sweep: Mapping[str, Any],
     settings: Mapping[str, Any],
-    name_source: NameSource,
+    where_is: WhereIs,
 ) -> Iterator[ConfigError]:
     """Names and values that cannot be, one line each; the lists have their shapes already."""
     place: Place = ("sweeps", name)
@@ -256,14 +258,14 @@ def _mistakes(
 
     def unknown_name(kind: str, value: Any, *steps: str | int) -> Iterator[ConfigError]:
         if value not in known[kind]:
-            where = name_place((*place, *steps), name_source)
+            where = where_is((*place, *steps))
             expected = f"one of the {kind}s to teach: {', '.join(known[kind])}"
             yield ConfigError(where, repr(value), expected, did_you_mean(value, known[kind]))
 
     images = sweep.get("images", known["image"])
     count = len(images) * len(sweep["fields"]) * math.prod(map(len, sweep["vary"].values()))
     if count > MOST_RUNS:
-        where = name_place(place, name_source)
+        where = where_is(place)
         yield ConfigError(where, f"{count:,} runs", f"at most {MOST_RUNS:,}", "shorten its lists")
         return
     for kind in known:
@@ -273,15 +275,15 @@ def _mistakes(
     for key, values in sweep["vary"].items():
         at: Place = (*place, "vary", key)
         if key != _setting(key) and _setting(key) in sweep["vary"]:
-            where = name_place(at, name_source)
+            where = where_is(at)
             yield ConfigError(where, f"the same as {_setting(key)}", "each setting once")
         for index, value in enumerate(values):
-            yield from _value_mistakes(key, value, bases, (*at, index), settings, name_source)
+            yield from _value_mistakes(key, value, bases, (*at, index), settings, where_is)
     varied = {"image", "field", *map(_setting, sweep["vary"])}
     for index, entry in enumerate(sweep["exclude"]):
         for key in entry:
             if _setting(key) not in varied:
-                where = name_place((*place, "exclude", index, key), name_source)
+                where = where_is((*place, "exclude", index, key))
                 expected = f"one of {', '.join(sorted(varied))}"
                 yield ConfigError(where, "not varied", expected, did_you_mean(key, varied))
     for index, entry in enumerate(sweep["include"]):
@@ -291,7 +293,7 @@ def _mistakes(
             else:
                 at = (*place, "include", index, key)
                 own = [entry["field"]] if entry.get("field") in known["field"] else bases
-                yield from _value_mistakes(key, value, own, at, settings, name_source)
+                yield from _value_mistakes(key, value, own, at, settings, where_is)
 
 
 def _value_mistakes(
@@ -300,7 +302,7 @@ def _value_mistakes(
     bases: Sequence[str],
     place: Place,
     settings: Mapping[str, Any],
-    name_source: NameSource,
+    where_is: WhereIs,
 ) -> Iterator[ConfigError]:
     """A setting that a network does not have, or a value that is not for it; once for all fields.
 
@@ -319,20 +321,20 @@ def _value_mistakes(
             remedy = (
                 guess or "remove it, or put the networks that have it into a sweep of their own"
             )
-            yield ConfigError(name_place(named, name_source), "unknown", expected, remedy)
+            yield ConfigError(where_is(named), "unknown", expected, remedy)
             return
         errors = errors_in(value, rules[_setting(key)])
         if errors:
-            yield from in_words(errors[0], name_source, place)
+            yield from in_words(errors[0], where_is, place)
             return
 
 
 def _refusals(
-    sweep: Sweep, settings: Mapping[str, Any], name_source: NameSource
+    sweep: Sweep, settings: Mapping[str, Any], where_is: WhereIs
 ) -> Iterator[ConfigError]:
     """Combinations that cannot be, though each of their values can; one line for each reason."""
     place: Place = ("sweeps", sweep.name)
-    where = name_place(place, name_source)
+    where = where_is(place)
     if not sweep.runs:
         yield ConfigError(where, "nothing left", "a combination that no exclude matches")
     written = settings["sweeps"][sweep.name]
@@ -340,7 +342,7 @@ def _refusals(
     everything = list(_combinations(written, images, {}))
     for index, entry in enumerate(written["exclude"]):
         if not any(_matches(image, network, entry) for image, network in everything):
-            at = name_place((*place, "exclude", index), name_source)
+            at = where_is((*place, "exclude", index))
             yield ConfigError(at, "matches nothing", "values that are in the lists", "remove it")
     reasons: dict[tuple[str, str], tuple[str, ConfigError]] = {}
     for name, network in sweep.networks.items():

@@ -54,7 +54,7 @@ def errors_in(value: Any, rule: Mapping[str, Any]) -> list[ValidationError]:
 
 def in_words(
     error: ValidationError,
-    name_source: Callable[[Place], str],
+    where_is: Callable[[Place], str],
     above: Place = (),
     whole: Mapping[str, Any] | None = None,
 ) -> Iterator[ConfigError]:
@@ -63,8 +63,8 @@ def in_words(
     Parameters
     ----------
     error : ValidationError
-    name_source : callable
-        Says where the setting at a place was written.
+    where_is : callable
+        Says in words where a setting stands, see `name_place`.
     above : tuple
         The place of the value that was checked.
     whole : mapping, optional
@@ -78,19 +78,17 @@ def in_words(
         for key in value:
             if key not in known:
                 home = _home(place, key, whole or {})
-                yield _unknown_key((*place, key), value[key], known, name_source, home)
+                yield _unknown_key(key, value[key], known, where_is((*place, key)), home)
     elif error.validator == "required":
         assert isinstance(error.validator_value, list)
         for key in error.validator_value:
             if key not in value:
                 missing = resolved(rule["properties"][key])
-                where = name_place((*place, key), name_source)
                 remedy = missing.get("x-remedy", rule.get("x-remedy", ""))
-                yield ConfigError(where, "missing", expectation(missing), remedy)
+                yield ConfigError(where_is((*place, key)), "missing", expectation(missing), remedy)
     elif "propertyNames" in error.absolute_schema_path:
-        where = name_place(place, name_source)
         found = f"the name {as_written(value)}"
-        yield ConfigError(where, found, rule["x-expected"], rule["x-remedy"])
+        yield ConfigError(where_is(place), found, rule["x-expected"], rule["x-remedy"])
     else:
         remedy = rule.get("x-remedy", "")
         if error.validator == "enum" and isinstance(value, str):
@@ -98,23 +96,16 @@ def in_words(
         is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
         if is_whole and "whole number" in expectation(rule):
             remedy = f"write {value:.0f}"
-        yield ConfigError(
-            name_place(place, name_source), as_written(value), expectation(rule), remedy
-        )
+        yield ConfigError(where_is(place), as_written(value), expectation(rule), remedy)
 
 
-def _unknown_key(
-    place: Place, value: Any, known: list[str], name_source: Callable[[Place], str], home: Place
-) -> ConfigError:
-    guess = did_you_mean(place[-1], known)
+def _unknown_key(key: str, value: Any, known: list[str], where: str, home: Place) -> ConfigError:
+    guess = did_you_mean(key, known)
     expected = "a key that config.yaml explains" if guess else f"one of {', '.join(known)}"
-    source = name_source(place)
     if home:
         expected = f"this key in {'.'.join(map(str, home[:-1]))}"
-        guess = f"write {_nested(home, value, on_command_line=source.startswith('--'))}"
-    return ConfigError(
-        name_place(place, name_source), "unknown key", expected, guess or "remove it"
-    )
+        guess = f"write {_nested(home, value, on_command_line=where.startswith('--'))}"
+    return ConfigError(where, "unknown key", expected, guess or "remove it")
 
 
 def _home(place: Place, key: str, whole: Mapping[str, Any]) -> Place:

@@ -50,6 +50,10 @@ class Setting:
         when there were such records.
     changes_result : bool
         Whether the result of a training depends on it.
+    only_with : dict of str to tuple of str
+        Another setting, and those of its values beside which this one has an effect; empty: all.
+    limited_by : str
+        Another setting that this one may not exceed.
     kind : type
         bool, int, float or str: of the value, or of each value of a list.
     is_list : bool
@@ -72,6 +76,8 @@ class Setting:
     in_config: bool = True
     omit_when_off: bool = False
     changes_result: bool = True
+    only_with: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    limited_by: str = ""
     kind: type = str
     is_list: bool = False
     default: Any = None

@@ -7,6 +7,9 @@ from typing import Any, ClassVar
 from neuralfield.nn.schedules import SCHEDULES
 from neuralfield.system.settings import Settings, setting, settings_of
 
+_ADAM = {"optimizer": ("adam", "muon")}
+_FALLING = {"schedule": ("cosine", "exponential")}
+
 
 @dataclass(frozen=True)
 class TrainingSettings(Settings):
@@ -25,7 +28,10 @@ class TrainingSettings(Settings):
         "mse", "what is minimized", choices=("mse", "binary_cross_entropy", "huber")
     )
     huber_delta: float = setting(
-        0.1, "for huber: the error from which on the loss grows in proportion", above=0
+        0.1,
+        "for huber: the error from which on the loss grows in proportion",
+        above=0,
+        only_with={"loss": ("huber",)},
     )
     optimizer: str = setting(
         "adam",
@@ -34,9 +40,13 @@ class TrainingSettings(Settings):
         choices=("adam", "muon", "sgd"),
     )
     learning_rate: float = setting(1e-3, "the largest step size", above=0)
-    momentum: float = setting(0.0, "for sgd", minimum=0, below=1)
-    beta1: float = setting(0.9, "for adam, and for muon's adam", minimum=0, below=1)
-    beta2: float = setting(0.999, "for adam, and for muon's adam", minimum=0, below=1)
+    momentum: float = setting(0.0, "for sgd", minimum=0, below=1, only_with={"optimizer": ("sgd",)})
+    beta1: float = setting(
+        0.9, "for adam, and for muon's adam", minimum=0, below=1, only_with=_ADAM
+    )
+    beta2: float = setting(
+        0.999, "for adam, and for muon's adam", minimum=0, below=1, only_with=_ADAM
+    )
     gradient_clip_norm: float | None = setting(
         None,
         "all gradients of a step are shortened to this norm together, where they are longer",
@@ -53,15 +63,23 @@ class TrainingSettings(Settings):
         choices=SCHEDULES,
     )
     minimum_learning_rate: float = setting(
-        0.0, "where the schedule ends; above 0 for exponential", minimum=0
+        0.0,
+        "where the schedule ends; above 0 for exponential",
+        minimum=0,
+        only_with=_FALLING,
+        limited_by="learning_rate",
     )
     epoch_offset: int = setting(
         0,
         "steps by which the schedule is stretched beyond the last one",
         minimum=0,
+        only_with=_FALLING,
     )
     warmup_steps: int = setting(
-        0, "steps in which the learning rate rises from 0 to its largest", minimum=0
+        0,
+        "steps in which the learning rate rises from 0 to its largest",
+        minimum=0,
+        limited_by="steps",
     )
     random_seed: int = setting(
         0,
@@ -89,7 +107,11 @@ class PictureTraining(TrainingSettings):
         choices=("point", "footprint"),
     )
     footprint_points: int = setting(
-        4, "points of each pixel and step under footprint supervision", minimum=2, maximum=64
+        4,
+        "points of each pixel and step under footprint supervision",
+        minimum=2,
+        maximum=64,
+        only_with={"supervision": ("footprint",)},
     )
     detail_share: float = setting(
         0.5,
@@ -166,6 +188,7 @@ class Execution(Settings):
         "by which a training leaves before a limit",
         unit="seconds",
         minimum=0,
+        limited_by="time_limit_s",
         changes_result=False,
     )
     max_temperature_celsius: float | None = setting(
@@ -200,6 +223,7 @@ class PictureExecution(Execution):
         "jobs that a training is cut into, for queues that allow only short ones",
         minimum=1,
         maximum=1000,
+        limited_by="steps",
     )
 
 
