@@ -43,7 +43,7 @@ NAMING_KEYS = ("images", "fields", "crops", "sweeps", "tables", "classifiers")
 
 
 class Run(NamedTuple):
-    """One network taught one picture."""
+    """A network that is fitted to an image."""
 
     image: str
     field: str
@@ -137,13 +137,13 @@ def _resolve(settings: dict[str, Any]) -> None:
 
 
 def suggested_learning_rate(field: Mapping[str, Any]) -> float:
-    """What suits a network: it may depend on all of its settings."""
+    """Return the learning rate that suits a network; it may depend on all of its settings."""
     description = {key: value for key, value in field.items() if key not in ("training", "output")}
     return network_settings(description).suggested_learning_rate
 
 
 def runs(settings: Mapping[str, Any]) -> list[Run]:
-    """Every network of every picture, in the order of the config's names, without sweeps."""
+    """Return every network of every image, in the order of the config's names, without sweeps."""
     return [
         Run(name, field)
         for name, image in settings["images"].items()
@@ -152,12 +152,12 @@ def runs(settings: Mapping[str, Any]) -> list[Run]:
 
 
 def trained_fields(settings: Mapping[str, Any]) -> list[str]:
-    """Names of the networks that are taught here, not brought along."""
+    """Return the names of the networks that are trained here, not imported."""
     return [name for name, field in settings["fields"].items() if field["type"] != "imported"]
 
 
 def source_namer(given: Any) -> Callable[[Place], str]:
-    """A function that says where a setting was written, for messages.
+    """Return a function that says where a setting was written, for messages.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def _holds(content: Any, place: Place) -> bool:
 
 
 def _tidied(value: Any, key: str = "") -> Any:
-    """The same without empty keys, with text keys, and with numbers where text spells one.
+    """Return a value without empty keys, with text keys, and with numbers for text that spells one.
 
     YAML reads 1e-4 as text, and Snakemake's --config reads everything inside braces as text.
     """
@@ -229,7 +229,7 @@ def _disagreements(
             expected = f"another name: results/{name.lower()} is for {name.lower()}"
             yield ConfigError(where_is(("images",)), f"the name {name!r}", expected, "rename it")
         try:
-            require_file(image["path"], where_is(("images", name, "path")), "a picture")
+            require_file(image["path"], where_is(("images", name, "path")), "an image")
             yield from large_images.complaints(name, settings, where_is)
         except ConfigError as error:
             yield error
@@ -240,7 +240,7 @@ def _disagreements(
                 where = where_is(("images", name, "fields", index))
                 yield ConfigError(where, repr(field), expected, guess)
     if not runs(settings) and not settings["sweeps"]:
-        expected = "a picture that a network is taught"
+        expected = "an image that a network is fitted to"
         yield ConfigError(where_is(("images",)), "all fields: []", expected)
     for name, field in settings["fields"].items():
         if field["type"] == "imported":

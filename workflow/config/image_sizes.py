@@ -7,13 +7,13 @@ from neuralfield.images.shape import PictureShape
 from neuralfield.system.errors import ConfigError, NeuralfieldError
 
 LONGER_SIDE_PX = 256
-"""To which the longer side of an image is reduced, if it is larger and nobody gave a size."""
+"""The longer side of an image is reduced to this, if it is larger and nobody gave a size."""
 
 LEAST_SHORTER_SIDE_PX = 64
-"""Of which less would be left of a panorama: its longer side stays longer instead."""
+"""The shorter side of a panorama keeps this much; its longer side stays longer instead."""
 
 LONGEST_SIDE_PX = 4096
-"""Of a panorama."""
+"""The limit of the longer side of a panorama."""
 
 
 def usual_size_px(width: int, height: int) -> int | None:

@@ -43,13 +43,13 @@ def complaints(
     if "tiles" not in image:
         return
     if "size" in image:
-        remedy = "remove one of the two; tiles are taught at the picture's own size"
+        remedy = "remove one of the two; tiles are trained at the image's own size"
         yield ConfigError(where("size"), image["size"], "no size beside tiles", remedy)
     for field in image.get("fields", settings["fields"]):
         kind = settings["fields"].get(field, {}).get("type")
         if kind in WHOLE_PICTURES_ONLY:
             expected = "networks that are trained here, one for each tile, and are fields"
-            remedy = "name the others under `fields` of this picture"
+            remedy = "name the others under `fields` of this image"
             found = f"{field!r} is {WHOLE_PICTURES_ONLY[kind]}"
             yield ConfigError(where("fields"), found, expected, remedy)
     size = image["tiles"]["size"]
@@ -75,7 +75,7 @@ def _sizes(
     """Yield an error for each size that does not suit the image."""
     size, longer = image["tiles"]["size"], max(header.width, header.height)
     if size >= longer:
-        expected = f"less than the picture's longer side, {longer} pixels"
+        expected = f"less than the image's longer side, {longer} pixels"
         yield ConfigError(where("tiles", "size"), size, expected, "remove tiles: it is small")
         return
     if header.width * header.height > 1e6 * max_megapixels:

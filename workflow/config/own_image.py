@@ -63,7 +63,7 @@ def adopt_own_image(
     where = name_place(("image",), name_source)
     shape = None
     try:
-        shape = _size_px(require_file(path, where, "a picture"), where)
+        shape = _size_px(require_file(path, where, "an image"), where)
     except ConfigError as error:
         yield error
     usual = usual_size_px(*shape) if shape and not {"size", "tiles"} & set(image) else None

@@ -28,16 +28,16 @@ it as it is (a comma ends a wildcard on Snakemake's own command lines), and no n
 it."""
 
 SEED = "random_seed"
-"""What is varied to see how far chance goes; it stands last in names."""
+"""The setting that is varied to measure chance; it stands last in names."""
 
 FIXED = ("type", "preset", "training")
 """Keys of a field that make another kind of network of it, not another setting."""
 
 LONGEST_NAME = 180
-"""Of a folder, in characters: file systems take 255, and logs are named by picture and field."""
+"""The limit for a folder's name: file systems take 255, and logs are named by image and field."""
 
 MOST_RUNS = 10_000
-"""Of a sweep: Snakemake plans this many in a minute or two, with 0.6 GB of memory."""
+"""The limit for a sweep: Snakemake plans these in a minute or two, with 0.6 GB of memory."""
 
 WhereIs = Callable[[Place], str]
 Values = tuple[tuple[str, Any], ...]
@@ -61,7 +61,7 @@ class Network:
 
     @property
     def name(self) -> str:
-        """What it is, and its folder: ``siren+width=64+random_seed=1``."""
+        """The name of the network and of its folder: ``siren+width=64+random_seed=1``."""
         return SEPARATOR.join([self.base, *(f"{key}={spelled(v)}" for key, v in self.values)])
 
     @property
@@ -81,9 +81,9 @@ class Sweep:
     networks : dict of str to Network
         By their names.
     runs : list of Run
-        Which of them is taught which picture.
+        Each with the image that a network is fitted to.
     render, timelapse : bool
-        Whether redraws and films are made of them.
+        Whether renders and time-lapses of them are made.
     batch : int
         How many of its runs may be trained in one job.
     """
@@ -97,7 +97,7 @@ class Sweep:
 
 
 def expand(settings: Mapping[str, Any], name_source: Callable[[Place], str]) -> list[Sweep]:
-    """Every sweep's networks and runs.
+    """Return the networks and runs of every sweep.
 
     The same combination has the same name wherever it is asked for: in two sweeps it is one
     network. Adding a value to a list changes nothing about the combinations that were there.
@@ -127,12 +127,12 @@ def expand(settings: Mapping[str, Any], name_source: Callable[[Place], str]) -> 
 
 
 def all_runs(sweeps: Iterable[Sweep]) -> list[Run]:
-    """The runs of sweeps, each once."""
+    """Return the runs of sweeps, each once."""
     return list(dict.fromkeys(run for sweep in sweeps for run in sweep.runs))
 
 
 def all_fields(sweeps: Iterable[Sweep], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The settings of all networks of sweeps, by name."""
+    """Return the settings of all networks of sweeps, by name."""
     networks = {name: network for sweep in sweeps for name, network in sweep.networks.items()}
     return {name: field_settings(network, settings) for name, network in networks.items()}
 
@@ -157,7 +157,7 @@ def field_settings(network: Network, settings: Mapping[str, Any]) -> dict[str, A
 def labels(
     runs: Iterable[Run], sweeps: Sequence[Sweep], fields: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, str]]:
-    """What each run is grouped by in tables: sweeps, network without the seed, and settings.
+    """Return what each run is grouped by in tables: sweeps, network without the seed, settings.
 
     Every setting that any sweep varies is there for every run whose network has it; empty where
     there are no sweeps.
@@ -188,7 +188,7 @@ def labels(
 
 
 def spelled(value: Any) -> str:
-    """A value as it stands in names, each in one way only: 1e-05 as 1e-5, [64, 64] as 64x64."""
+    """Return a value as names have it, in one way only: 1e-5 for 1e-05, 64x64 for [64, 64]."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
@@ -200,12 +200,12 @@ def spelled(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same number in one way only: 30.0 as 30."""
+    """Return a number in one way only: 30 for 30.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _setting(key: str) -> str:
-    """``training.steps`` and ``steps`` are the same: no network has a setting of that name."""
+    """Return ``steps`` for ``training.steps``, too: no network has a setting of that name."""
     return key.removeprefix("training.")
 
 
@@ -217,7 +217,7 @@ def _canonical(values: Mapping[str, Any]) -> Values:
 def _combinations(
     sweep: Mapping[str, Any], images: Sequence[str], fixed: Mapping[str, Any]
 ) -> Iterator[tuple[str, Network]]:
-    """Pictures and networks: what `fixed` names, times the lists of all else."""
+    """Yield images and networks: what `fixed` names, times the lists of all else."""
     fixed = dict(fixed)
     images = [fixed.pop("image")] if "image" in fixed else images
     fields = [fixed.pop("field")] if "field" in fixed else sweep["fields"]
@@ -252,14 +252,14 @@ def _mistakes(
     settings: Mapping[str, Any],
     where_is: WhereIs,
 ) -> Iterator[ConfigError]:
-    """Names and values that cannot be, one line each; the lists have their shapes already."""
+    """Yield names and values that cannot be; the shapes of the lists are checked already."""
     place: Place = ("sweeps", name)
     known = {"image": list(settings["images"]), "field": trained_fields(settings)}
 
     def unknown_name(kind: str, value: Any, *steps: str | int) -> Iterator[ConfigError]:
         if value not in known[kind]:
             where = where_is((*place, *steps))
-            expected = f"one of the {kind}s to teach: {', '.join(known[kind])}"
+            expected = f"one of the {kind}s to fit: {', '.join(known[kind])}"
             yield ConfigError(where, repr(value), expected, did_you_mean(value, known[kind]))
 
     images = sweep.get("images", known["image"])
@@ -304,7 +304,7 @@ def _value_mistakes(
     settings: Mapping[str, Any],
     where_is: WhereIs,
 ) -> Iterator[ConfigError]:
-    """A setting that a network does not have, or a value that is not for it; once for all fields.
+    """Yield a setting that a network lacks, or a value that is not for it; once for all fields.
 
     `place` ends in the key, or in the key and the number of the value in its list.
     """
@@ -332,7 +332,7 @@ def _value_mistakes(
 def _refusals(
     sweep: Sweep, settings: Mapping[str, Any], where_is: WhereIs
 ) -> Iterator[ConfigError]:
-    """Combinations that cannot be, though each of their values can; one line for each reason."""
+    """Yield combinations that cannot be, though each of their values can, once for each reason."""
     place: Place = ("sweeps", sweep.name)
     where = where_is(place)
     if not sweep.runs:

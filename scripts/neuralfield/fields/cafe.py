@@ -88,7 +88,7 @@ class Cafe(FieldSettings):
     """(W_1 f + b_1) * ... * (W_N f + b_N) of features f, then a small relu network.
 
     f holds sin and cos of 2 pi B p and the polynomials T_0 ... T_K of x and of y. A product of
-    waves is a sum of waves of the summed and subtracted frequencies, so that few features reach
+    sines is a sum of sines of the summed and subtracted frequencies, so that few features reach
     many frequencies, and the weights choose which. Weights and biases start uniform in
     [-1, 1] / sqrt(fan_in).
 

@@ -18,8 +18,8 @@ from neuralfield.images.shape import PictureShape
 from neuralfield.nn.layers import INITIALIZERS, Activation, make_linear, plain_weights
 
 _INITIALIZERS = INITIALIZERS | {"relu": plain_weights}
-"""For relu smaller ones than elsewhere: with He's, what a network starts with, made of many waves,
-stands in the way of what it learns."""
+"""For relu smaller weights than elsewhere: with He's, the initial function, a sum of many
+frequencies, hinders the fit."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.settings import setting
 
 _PRIME = 2654435761
-"""Of the spatial hash; the other axis has the factor 1."""
+"""The factor of one axis in the spatial hash; that of the other axis is 1."""
 
 _INITIAL_BOUND = 1e-4
 
@@ -29,7 +29,7 @@ class Level:
     Attributes
     ----------
     resolution : int
-        Cells along the longer side of the picture.
+        Cells along the longer side of the image.
     start : int
         Its first row in the table.
     rows : int
@@ -73,7 +73,7 @@ class HashEncoding:
 
     @property
     def working_values(self) -> int:
-        """Rows (twice as wide as numbers), weights, and features with their slopes."""
+        """Rows (twice as wide as numbers), weights, and features with their gradients."""
         return 4 * len(self.levels) * (3 + 2 * self.table.shape[1])
 
     @property
@@ -91,7 +91,7 @@ class HashEncoding:
         return ops.weighted_rows(self.table, rows, weights)
 
     def corners(self, coordinates: Array) -> tuple[Array, Array]:
-        """What each point is interpolated from.
+        """Rows of the table that each point is interpolated from, and their weights.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class Hashgrid(FieldSettings):
     width: int = layer_width(64)
 
     def grids(self, shape: PictureShape) -> tuple[Level, ...]:
-        """The grids for a picture."""
+        """The grids for an image."""
         finest = self.finest_resolution or max(shape.width, shape.height)
         # of one level there is the coarsest
         growth = max(1.0, finest / self.base_resolution) ** (1 / max(1, self.levels - 1))

@@ -1,4 +1,4 @@
-"""Settings that several fields share."""
+"""The base classes of the settings of fields, and settings that several fields share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Zero-shot upscaling: a network that learns, from a picture alone, how that picture is enlarged
+"""Zero-shot upscaling: a network that learns, from an image alone, how that image is enlarged
 (Shocher, Cohen & Irani, "Zero-shot super-resolution using deep internal learning", CVPR 2018)."""
 
 from collections.abc import Sequence
@@ -47,13 +47,13 @@ class Upscaler(NetworkSettings):
         return (self.hidden_layers + 1) * (KERNEL_PX // 2)
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
-        """Values in and out of each convolution's windows, and the picture that is enlarged."""
+        """Values in and out of each convolution's windows, and the image that is enlarged."""
         channels = [shape.channels, *[self.channels] * self.hidden_layers, shape.channels]
         layers = [(KERNEL_PX**2 * into, out) for into, out in pairwise(channels)]
         return [*layers, (shape.width * shape.height, shape.channels)]
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> "UpscalingNetwork":
-        """A network with fresh weights that adds nothing yet, and without its picture."""
+        """A network with fresh weights that adds nothing yet, and without its image."""
         kernel = (KERNEL_PX, KERNEL_PX)
         sizes = [shape.channels, *[self.channels] * self.hidden_layers, shape.channels]
         layers = [
@@ -66,7 +66,7 @@ class Upscaler(NetworkSettings):
 
 
 class UpscalingNetwork(Network[Conv2d]):
-    """What enlarged pictures lack, and the picture that it was taught.
+    """The detail that enlarged images lack, and the image that it was fitted to.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class UpscalingNetwork(Network[Conv2d]):
         self.picture = picture
 
     def __call__(self, enlarged: Array) -> Tensor:
-        """Pictures with what the enlarging left out.
+        """Enlarged images with the detail that enlarging left out.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class UpscalingNetwork(Network[Conv2d]):
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """The picture: there is nothing to enlarge without it."""
+        """The image: there is nothing to enlarge without it."""
         return {"picture": self.picture}
 
     def to(self, device: Device, dtype: str) -> Self:

@@ -48,7 +48,7 @@ class ComplexLinear:
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
-        """What is trained, by name."""
+        """The tensors that are trained, by name."""
         return {"real": self.real, "imaginary": self.imaginary, "bias": self.bias}
 
     @property

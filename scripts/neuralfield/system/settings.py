@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, get_args, get_origin
 from neuralfield.system.errors import ConfigError
 
 AUTO = "auto"
-"""What a config file says where a value is to be chosen for it."""
+"""The word of config files for a value that is chosen later."""
 
 _LARGEST = {int: 10**9, float: 1e30}
 """The maximum where none is declared; for float still finite in float32, with some room."""
@@ -205,8 +205,8 @@ def number_in_words(
     else:
         largest = "" if maximum is None else f" and at most {maximum}"
     bounds = ((">=", minimum), (">", above), ("below", below))
-    said = " and ".join(f"{sign} {bound}" for sign, bound in bounds if bound is not None)
-    return f"{words} {said}{largest}"
+    limits = " and ".join(f"{sign} {bound}" for sign, bound in bounds if bound is not None)
+    return f"{words} {limits}{largest}"
 
 
 def any_of(choices: tuple[str, ...]) -> str:
