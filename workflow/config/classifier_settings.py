@@ -6,24 +6,13 @@ from typing import Any
 
 from config.named_files import find_folder
 from config.training_limits import outside_their_limits
+from config.wording import WhereIs
 from neuralfield.system.errors import ConfigError, InputError
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT, find_files
 
 
-def complaints(
-    name: str, settings: Mapping[str, Any], where_is: Callable[[tuple[str, ...]], str]
-) -> Iterator[ConfigError]:
-    """Yield what is wrong between the settings of one classifier; its jobs read the files.
-
-    Parameters
-    ----------
-    name : str
-        The name of the classifier.
-    settings : mapping
-        All settings.
-    where_is : callable
-        Says in words where a setting stands.
-    """
+def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
+    """Yield what is wrong between the settings of one classifier; its jobs read the files."""
     classifier = settings["classifiers"][name]
     network, training = classifier["network"], classifier["training"]
 

@@ -20,6 +20,7 @@ from config.training_limits import outside_their_limits
 from config.wording import (
     Place,
     Problems,
+    WhereIs,
     as_written,
     did_you_mean,
     errors_in,
@@ -218,7 +219,7 @@ def _tidied(value: Any, key: str = "") -> Any:
 def _disagreements(
     settings: Mapping[str, Any],
     own_keys: Mapping[str, Collection[str]],
-    where_is: Callable[[Place], str],
+    where_is: WhereIs,
 ) -> Iterator[ConfigError]:
     """Yield what no single key is to blame for, and files that are not there.
 
@@ -268,7 +269,7 @@ def _disagreements(
 def _training_place(
     name: str,
     own_keys: Collection[str],
-    where_is: Callable[[Place], str],
+    where_is: WhereIs,
     key: str,
     limit_key: str,
 ) -> str:

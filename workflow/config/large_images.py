@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from config.wording import WhereIs
 from neuralfield.images.bands import Header, read_header
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import ConfigError, NeuralfieldError
@@ -21,20 +22,8 @@ def usual_overlap_px(size_px: int) -> int:
     return min(USUAL_OVERLAP_PX, size_px // 8)
 
 
-def complaints(
-    name: str, settings: Mapping[str, Any], where_is: Callable[[tuple[str, ...]], str]
-) -> Iterator[ConfigError]:
-    """Yield what is wrong with the tiles of an image whose file is there.
-
-    Parameters
-    ----------
-    name : str
-        The name of the image.
-    settings : mapping
-        All settings.
-    where_is : callable
-        Says in words where a setting stands.
-    """
+def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
+    """Yield what is wrong with the tiles of an image whose file is there."""
 
     def where(*keys: str) -> str:
         return where_is(("images", name, *keys))

@@ -89,6 +89,7 @@ def _rule(setting: Setting) -> dict[str, Any]:
     if setting.is_list:
         rule = {"type": "array", "items": rule, "x-expected": setting.expectation}
         rule |= {"minItems": setting.shortest, "maxItems": setting.longest}
+    rule["description"] = setting.help
     default = setting.default if setting.config_default is None else setting.config_default
     if default is not None and not setting.omit_when_off:
         rule["default"] = list(default) if isinstance(default, tuple) else default

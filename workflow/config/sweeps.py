@@ -13,6 +13,7 @@ from config.training_limits import outside_their_limits
 from config.wording import (
     Place,
     Problems,
+    WhereIs,
     did_you_mean,
     errors_in,
     in_words,
@@ -39,7 +40,6 @@ LONGEST_NAME = 180
 MOST_RUNS = 10_000
 """The limit for a sweep: Snakemake plans these in a minute or two, with 0.6 GB of memory."""
 
-WhereIs = Callable[[Place], str]
 Values = tuple[tuple[str, Any], ...]
 """Settings and their values, by name, with the seed last."""
 

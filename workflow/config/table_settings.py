@@ -1,11 +1,11 @@
 """Checks of tables in the config, and the names of their sizes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from config.named_files import require_file
 from config.training_limits import outside_their_limits
-from config.wording import as_written
+from config.wording import WhereIs, as_written
 from neuralfield.system.errors import ConfigError
 
 
@@ -14,20 +14,8 @@ def size_name(widths: Sequence[int]) -> str:
     return "x".join(map(str, widths)) or "none"
 
 
-def complaints(
-    name: str, settings: Mapping[str, Any], where_is: Callable[[tuple[str, ...]], str]
-) -> Iterator[ConfigError]:
-    """Yield what is wrong between the settings of one table; its jobs read the columns.
-
-    Parameters
-    ----------
-    name : str
-        The name of the table.
-    settings : mapping
-        All settings.
-    where_is : callable
-        Says in words where a setting stands.
-    """
+def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
+    """Yield what is wrong between the settings of one table; its jobs read the columns."""
     table = settings["tables"][name]
 
     def where(*keys: str) -> str:

@@ -17,6 +17,9 @@ from neuralfield.system.settings import any_of, number_in_words
 Place = tuple[str | int, ...]
 """Keys and positions from the top to a value."""
 
+WhereIs = Callable[[Place], str]
+"""Says in words where a setting stands, as messages begin: see `name_place`."""
+
 
 class Problems(Exception):
     """All mistakes in the settings, one line each.
@@ -54,7 +57,7 @@ def errors_in(value: Any, rule: Mapping[str, Any]) -> list[ValidationError]:
 
 def in_words(
     error: ValidationError,
-    where_is: Callable[[Place], str],
+    where_is: WhereIs,
     above: Place = (),
     whole: Mapping[str, Any] | None = None,
 ) -> Iterator[ConfigError]:
@@ -63,8 +66,7 @@ def in_words(
     Parameters
     ----------
     error : ValidationError
-    where_is : callable
-        Says in words where a setting stands, see `name_place`.
+    where_is : WhereIs
     above : tuple
         The place of the value that was checked.
     whole : mapping, optional

@@ -13,6 +13,9 @@ Loss = Callable[[Tensor, Array, int], Tensor]
 `count` is the number of values in the whole batch, of which `values` may be one block.
 """
 
+LOSSES = ("mse", "binary_cross_entropy", "huber")
+"""The names of losses of values; that of classes is `softmax_cross_entropy`."""
+
 PROBABILITY_MARGIN = 1e-7
 """How near to 0 and 1 a probability may come before its logarithm is taken."""
 

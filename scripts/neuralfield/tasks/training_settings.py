@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from neuralfield.nn.losses import LOSSES
+from neuralfield.nn.optimizers import OPTIMIZERS
 from neuralfield.nn.schedules import SCHEDULES
 from neuralfield.system.settings import Settings, setting, settings_of
 
@@ -24,9 +26,7 @@ class TrainingSettings(Settings):
         choices=("auto", "mixed", "float32", "float64"),
     )
     steps: int = setting(2000, "updates of the weights", minimum=1)
-    loss: str = setting(
-        "mse", "what is minimized", choices=("mse", "binary_cross_entropy", "huber")
-    )
+    loss: str = setting("mse", "what is minimized", choices=LOSSES)
     huber_delta: float = setting(
         0.1,
         "for huber: the error from which on the loss grows in proportion",
@@ -37,7 +37,7 @@ class TrainingSettings(Settings):
         "adam",
         "adam, muon (orthogonalised momentum for the matrices between hidden layers, adam for the"
         " rest) or sgd",
-        choices=("adam", "muon", "sgd"),
+        choices=OPTIMIZERS,
     )
     learning_rate: float = setting(1e-3, "the largest step size", above=0)
     momentum: float = setting(0.0, "for sgd", minimum=0, below=1, only_with={"optimizer": ("sgd",)})
