@@ -73,7 +73,7 @@ def network_settings(description: Mapping[str, Any]) -> FieldSettings | Upscaler
 
 def describe_field(settings: FieldSettings | Upscaler) -> dict[str, Any]:
     """The settings as plain values, all defaults written out: the inverse of `network_settings`."""
-    kind = next(name for name, cls in NETWORKS.items() if isinstance(settings, cls))
+    kind = next(name for name, cls in NETWORKS.items() if type(settings) is cls)
     return {"type": kind} | settings.described()
 
 
