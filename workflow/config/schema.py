@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from config.presets import PRESETS
 from neuralfield.fields import NETWORKS
 from neuralfield.system.settings import AUTO, Setting, settings_of
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
@@ -39,6 +40,7 @@ def read_schema() -> dict[str, Any]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
     schema = yaml.load(SCHEMA_PATH.read_text(encoding="utf-8"), loader)
     rules = schema["$defs"]
+    schema["properties"]["preset"] = {"enum": [*PRESETS]}
     for name, classes in _SECTIONS.items():
         rules[name]["properties"] = _properties(*classes)
     for kind, network in NETWORKS.items():

@@ -39,7 +39,13 @@ class TrainingSettings(Settings):
         " rest) or sgd",
         choices=OPTIMIZERS,
     )
-    learning_rate: float = setting(1e-3, "the largest step size", above=0)
+    learning_rate: float = setting(
+        1e-3,
+        "the largest step size; auto: what suits the field with adam or muon",
+        above=0,
+        auto=True,
+        config_default="auto",
+    )
     momentum: float = setting(0.0, "for sgd", minimum=0, below=1, only_with={"optimizer": ("sgd",)})
     beta1: float = setting(
         0.9, "for adam, and for muon's adam", minimum=0, below=1, only_with=_ADAM
@@ -121,13 +127,6 @@ class PictureTraining(TrainingSettings):
         maximum=1,
         auto=True,
         config_default=0.5,
-    )
-    learning_rate: float = setting(
-        1e-3,
-        "the largest step size; auto: what suits the field with adam or muon",
-        above=0,
-        auto=True,
-        config_default="auto",
     )
 
 
