@@ -8,11 +8,12 @@ import textwrap
 import yaml
 from workspace import ROOT
 
+from config.schema import read_schema
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT
 
 PAGE = (ROOT / "docs/classifier.md").read_text()
-SCHEMA = yaml.safe_load((ROOT / "workflow/config/config.schema.yaml").read_text())["$defs"]
+SCHEMA = read_schema()["$defs"]
 
 
 def rows(heading: str) -> dict[str, str]:

@@ -10,8 +10,10 @@ import pytest
 import yaml
 from workspace import ROOT, Workspace, clean_environment
 
+from config.schema import read_schema
+
 PAGE = (ROOT / "docs/tables.md").read_text()
-SCHEMA = yaml.safe_load((ROOT / "workflow/config/config.schema.yaml").read_text())["$defs"]
+SCHEMA = read_schema()["$defs"]
 EXAMPLE = PAGE.split("## A table of your own in one minute")[1].split("\n## ")[0]
 
 

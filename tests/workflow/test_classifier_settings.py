@@ -27,7 +27,7 @@ def settings(written, tmp_path):
         ("path", "mine/train-images-idx3-ubyte.gz", "no such folder"),
         ("path", "some", "some has no file train-images-idx3-ubyte; expected train-images-idx3"),
         ("network.channels", [0], "classifiers.mine.network.channels.0: 0; expected a whole"),
-        ("network.kernel", 0, "classifiers.mine.network.kernel: 0; expected a whole number >= 1"),
+        ("network.kernel", 0, "mine.network.kernel: 0; expected a whole number of pixels >= 1"),
         ("network.padding", 5, "mine.network.padding: 5; expected less than kernel, which is 5"),
         ("network.dropout", 1, "mine.network.dropout: 1; expected a number >= 0 and below 1"),
         ("network.widths", [3], "classifiers.mine.network.widths: unknown key"),

@@ -182,7 +182,7 @@ def test_pictures_are_found_beside_the_snakefile(written):
             "images.tiny.size",
             0,
             "config.yaml: images.tiny.size: 0; expected a whole number of pixels >= 1;"
-            " remove the key to keep the picture's own size,"
+            " remove the key to keep the image's own size,"
             " or write [width, height] for both sides",
         ),
         ("images.tiny.size", "big", "images.tiny.size: 'big'; expected a whole number of pixels"),
@@ -207,9 +207,9 @@ def test_pictures_are_found_beside_the_snakefile(written):
         ("images.a/b", {"path": "tiny.png"}, "images: the name 'a/b'; expected a name of 1 to 64"),
         ("images.-x", {"path": "tiny.png"}, "images: the name '-x'; expected a name of 1 to 64"),
         ("images." + "x" * 65, {"path": "tiny.png"}, "expected a name of 1 to 64 letters"),
-        ("images", {}, "images: {}; expected at least one picture"),
-        ("images", None, "images: missing; expected at least one picture"),
-        ("images.tiny", "tiny.png", "images.tiny: 'tiny.png'; expected settings of a picture"),
+        ("images", {}, "images: {}; expected at least one image"),
+        ("images", None, "images: missing; expected at least one image"),
+        ("images.tiny", "tiny.png", "images.tiny: 'tiny.png'; expected settings of an image"),
         (
             "fields.siren.type",
             "sirn",
@@ -293,7 +293,7 @@ def test_pictures_are_found_beside_the_snakefile(written):
         (
             "image",
             "nowhere.png",
-            "image: nowhere.png: no such file; expected the path of a picture",
+            "image: nowhere.png: no such file; expected the path of an image",
         ),
         (
             "image",

@@ -29,7 +29,7 @@ def test_in_the_config(workspace):
 def test_on_the_command_line(workspace):
     fails_saying(
         workspace,
-        "--config: image: nowhere.jpg: no such file; expected the path of a picture; write it"
+        "--config: image: nowhere.jpg: no such file; expected the path of an image; write it"
         f" relative to the working directory, {workspace.folder}",
         "--config: training.steps: 'many'; expected a whole number >= 1",
         arguments=("--config", "image=nowhere.jpg", "training={steps: many}"),

@@ -170,7 +170,7 @@ def test_a_picture_may_be_left_to_sweeps(written):
         image["fields"] = []
     assert names(written)
     del written["sweeps"]
-    assert "config.yaml: images: all fields: []; expected a picture that" in complaints(written)[0]
+    assert "config.yaml: images: all fields: []; expected an image that" in complaints(written)[0]
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_a_picture_may_be_left_to_sweeps(written):
             {"fields": ["siren", "plain"]},
             "sweeps.s.vary.width: unknown; expected a setting of plain, which is a mlp network,",
         ),
-        ({"fields": ["sirn"]}, "sweeps.s.fields.0: 'sirn'; expected one of the fields to teach:"),
+        ({"fields": ["sirn"]}, "sweeps.s.fields.0: 'sirn'; expected one of the fields to fit:"),
         ({"fields": []}, "sweeps.s.fields: []; expected a list of one or more different names"),
-        ({"images": ["tyni"]}, "sweeps.s.images.0: 'tyni'; expected one of the images to teach:"),
+        ({"images": ["tyni"]}, "sweeps.s.images.0: 'tyni'; expected one of the images to fit:"),
         ({"exclude": [{"steps": 4}]}, "exclude.0.steps: not varied; expected one of field, image"),
         ({"exclude": [{"width": 5}]}, "sweeps.s.exclude.0: matches nothing; expected values that"),
         ({"exclude": [{"image": "tiny"}]}, "sweeps.s: nothing left; expected a combination that"),

@@ -183,7 +183,7 @@ def test_segments_and_black_and_white(workspace: Workspace):
     ("image", "complaint"),
     [
         ({"tiles": {"size": 36, "overlap": 13}}, "tiles.overlap: 13; expected at most 12 pixels"),
-        ({"tiles": {"size": 64}}, "tiles.size: 64; expected less than the picture's longer side"),
+        ({"tiles": {"size": 64}}, "tiles.size: 64; expected less than the image's longer side"),
         ({"tiles": {"size": 16, "overlap": 0}}, "tiles.overlap: 0; expected a whole number"),
         ({"tiles": {"size": 8}}, "tiles.size: 8; expected a whole number of pixels from 16"),
         ({"tiles": {}}, "tiles.size: missing; expected a whole number of pixels"),

@@ -1,32 +1,18 @@
-"""Pictures to tell apart in the config: what can be wrong with them."""
+"""Checks of classifiers in the config."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from config.named_files import find_folder
 from config.training_limits import outside_their_limits
+from config.wording import WhereIs
 from neuralfield.system.errors import ConfigError, InputError
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT, find_files
 
 
-def complaints(
-    name: str, settings: Mapping[str, Any], where_is: Callable[[tuple[str, ...]], str]
-) -> Iterator[ConfigError]:
-    """What is wrong between the settings of one classifier; fills in where its folder was found.
-
-    What is in the files is looked at by its jobs.
-
-    Parameters
-    ----------
-    name : str
-        Of the classifier.
-    settings : mapping
-        All settings.
-    where_is : callable
-        Says in words where a setting stands.
-    """
+def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
+    """Yield what is wrong between the settings of one classifier; its jobs read the files."""
     classifier = settings["classifiers"][name]
     network, training = classifier["network"], classifier["training"]
 
@@ -39,18 +25,17 @@ def complaints(
         remedy = f"write it relative to the working directory, {Path.cwd()}"
         yield ConfigError(where("path"), f"{classifier['path']}: no such folder", expected, remedy)
     else:
-        classifier["path"] = os.fspath(folder)
-        yield from _of_the_files(folder, classifier["checksums"], where)
+        yield from _files(folder, classifier["checksums"], where)
     if network["padding"] >= network["kernel"]:
         expected = f"less than kernel, which is {network['kernel']}"
         yield ConfigError(where("network", "padding"), network["padding"], expected)
     yield from outside_their_limits(training, lambda key, _: where("training", key))
 
 
-def _of_the_files(
+def _files(
     folder: Path, checksums: Mapping[str, str], where: Callable[..., str]
 ) -> Iterator[ConfigError]:
-    """Files that are missing, and checksums of others."""
+    """Yield an error for files that are missing, and for checksums of others."""
     try:
         names = [file.name for own in (TAUGHT, HELD_OUT) for file in find_files(folder, own)]
     except InputError as error:

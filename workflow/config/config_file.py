@@ -1,4 +1,4 @@
-"""Looking at settings before Snakemake reads them, so that a file from anywhere can do no harm.
+"""Checks of config files before Snakemake reads them, so that a file from anywhere does no harm.
 
 Snakemake would run the Python expressions of a file with ``__use_yte__``, and follow aliases of
 aliases until the memory is full. Files named by ``--configfile`` it reads before any of this is
@@ -136,7 +136,7 @@ def require_given_once(arguments: Sequence[str]) -> None:
 
 
 class _Harmful(Exception):
-    """What no settings need."""
+    """Content that no settings need."""
 
 
 class _Repeated(Exception):

@@ -1,9 +1,8 @@
-"""From what config.yaml and the command line say to settings that the rules can rely on."""
+"""From config.yaml and the command line to settings that the rules can rely on."""
 
-import copy
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,27 +11,27 @@ import yaml
 from config import classifier_settings, large_images, table_settings
 from config.config_file import require_keys_once
 from config.image_sizes import too_large_renders
-from config.named_files import require_file
+from config.named_files import find_file, find_folder, require_file
 from config.own_image import TAKEN_NAMES, adopt_own_image, name_source_beside_image
 from config.precedence import COMMAND_LINE, Layer, let_later_layers_win, settings_without_effect
 from config.presets import adopt_preset
+from config.schema import read_schema, with_defaults
 from config.training_limits import outside_their_limits
 from config.wording import (
     Place,
     Problems,
+    WhereIs,
     as_written,
-    by_place,
     did_you_mean,
+    errors_in,
     in_words,
     name_place,
-    resolved,
-    validator,
     without_repetition,
 )
 from neuralfield.fields import network_settings
 from neuralfield.system.errors import ConfigError
-
-SCHEMA_PATH = Path(__file__).with_name("config.schema.yaml")
+from neuralfield.system.settings import AUTO
+from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE as MAKES_NO_DIFFERENCE
 
 TEXT_KEYS = (
     *("image", "images", "name", "path", "field", "fields"),
@@ -40,21 +39,12 @@ TEXT_KEYS = (
 )
 """Keys whose text stays text even where it looks like a number: '2024' is a file's name."""
 
-AUTO = "auto"
-"""A learning rate that nobody chose."""
-
 NAMING_KEYS = ("images", "fields", "crops", "sweeps", "tables", "classifiers")
 """Keys whose own keys are names: one without settings lacks something, and is not left out."""
 
-MAKES_NO_DIFFERENCE = (
-    *("threads", "checkpoint_interval_s"),
-    *("time_limit_s", "time_margin_s", "max_temperature_celsius"),
-)
-"""Settings of a training that its result does not depend on."""
-
 
 class Run(NamedTuple):
-    """One network taught one picture."""
+    """A network that is fitted to an image."""
 
     image: str
     field: str
@@ -93,7 +83,6 @@ def read_settings(
     ------
     Problems
     """
-    schema = read_schema()
     written = _tidied(config)
     assert isinstance(written, dict)
     errors = [
@@ -110,53 +99,52 @@ def read_settings(
     if own_image:
         name_source = name_source_beside_image(name_source)
     let_later_layers_win(written, layers)
-    for error in sorted(validator(schema).iter_errors(written), key=by_place):
-        errors += in_words(error, schema, name_source, whole=written)
+    where_is = partial(name_place, name_source=name_source)
+    for error in errors_in(written, read_schema()):
+        errors += in_words(error, where_is, whole=written)
     if errors:
         raise Problems(without_repetition(errors))
-    settings = _with_defaults(written, schema, schema)
-    errors = list(_disagreements(settings, name_source))
+    settings = with_defaults(written, read_schema())
+    own_keys = {name: set(field.get("training", ())) for name, field in settings["fields"].items()}
+    _resolve(settings)
+    errors = list(_disagreements(settings, own_keys, where_is))
     if errors:
         raise Problems(errors)
-    own_keys = {name: set(field.get("training", ())) for name, field in settings["fields"].items()}
-    settings["automatic_learning_rates"] = []
-    for name in trained_fields(settings):
-        field = settings["fields"][name]
-        if _written_training(name, settings)["learning_rate"] == AUTO:
-            settings["automatic_learning_rates"].append(name)
-        field["training"] = _training_of(name, settings)
     notes += settings_without_effect(written, layers, settings, own_keys, name_source)
     return settings | {"notes": notes, "own_image": own_image and next(iter(settings["images"]))}
 
 
-@cache
-def read_schema() -> dict[str, Any]:
-    """Return what config.yaml may hold; nobody changes it."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
-    return yaml.load(SCHEMA_PATH.read_text(encoding="utf-8"), loader)
+def _resolve(settings: dict[str, Any]) -> None:
+    """Replace what stands for something else: paths, overlaps of tiles, and trainings of networks.
 
-
-def _written_training(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The section `training` with a network's own changes."""
-    return settings["training"] | settings["fields"][name].get("training", {})
-
-
-def _training_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """How a network is trained, with a learning rate that is a number."""
-    training = _written_training(name, settings)
-    if training["learning_rate"] == AUTO:
-        training["learning_rate"] = suggested_learning_rate(settings["fields"][name])
-    return training
+    Nothing is checked; a path where there is nothing stays as it is written.
+    """
+    for section in ("images", "tables", "classifiers", "fields"):
+        find = find_folder if section == "classifiers" else find_file
+        for thing in settings[section].values():
+            if "path" in thing:
+                thing["path"] = os.fspath(find(thing["path"]) or thing["path"])
+    for image in settings["images"].values():
+        if "tiles" in image:
+            size_px = image["tiles"]["size"]
+            image["tiles"].setdefault("overlap", large_images.usual_overlap_px(size_px))
+    settings["automatic_learning_rates"] = []
+    for name in trained_fields(settings):
+        field = settings["fields"][name]
+        field["training"] = settings["training"] | field.get("training", {})
+        if field["training"]["learning_rate"] == AUTO:
+            field["training"]["learning_rate"] = suggested_learning_rate(field)
+            settings["automatic_learning_rates"].append(name)
 
 
 def suggested_learning_rate(field: Mapping[str, Any]) -> float:
-    """What suits a network: it may depend on all of its settings."""
+    """Return the learning rate that suits a network; it may depend on all of its settings."""
     description = {key: value for key, value in field.items() if key not in ("training", "output")}
     return network_settings(description).suggested_learning_rate
 
 
 def runs(settings: Mapping[str, Any]) -> list[Run]:
-    """Every network of every picture, in the order of the config's names, without sweeps."""
+    """Return every network of every image, in the order of the config's names, without sweeps."""
     return [
         Run(name, field)
         for name, image in settings["images"].items()
@@ -165,12 +153,12 @@ def runs(settings: Mapping[str, Any]) -> list[Run]:
 
 
 def trained_fields(settings: Mapping[str, Any]) -> list[str]:
-    """Names of the networks that are taught here, not brought along."""
+    """Return the names of the networks that are trained here, not imported."""
     return [name for name, field in settings["fields"].items() if field["type"] != "imported"]
 
 
 def source_namer(given: Any) -> Callable[[Place], str]:
-    """A function that says where a setting was written, for messages.
+    """Return a function that says where a setting was written, for messages.
 
     Parameters
     ----------
@@ -204,7 +192,7 @@ def _holds(content: Any, place: Place) -> bool:
 
 
 def _tidied(value: Any, key: str = "") -> Any:
-    """The same without empty keys, with text keys, and with numbers where text spells one.
+    """Return a value without empty keys, with text keys, and with numbers for text that spells one.
 
     YAML reads 1e-4 as text, and Snakemake's --config reads everything inside braces as text.
     """
@@ -228,45 +216,21 @@ def _tidied(value: Any, key: str = "") -> Any:
     return value
 
 
-def _with_defaults(value: Any, rule: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
-    """A copy of a valid value in which every key that has a default is there."""
-    if not isinstance(value, Mapping):
-        return copy.deepcopy(value)
-    rule = resolved(rule, schema)
-    if "allOf" in rule:  # a network: its rules are those of its type
-        rule = schema["$defs"][value["type"]]
-        if "preset" in value:  # a preset has defaults of its own
-            return {key: copy.deepcopy(value[key]) for key in rule["properties"] if key in value}
-    filled = {}
-    properties, others = rule.get("properties", {}), rule.get("additionalProperties")
-    for key in [*properties, *(key for key in value if key not in properties)]:
-        own = resolved(properties.get(key, others), schema)
-        if key == "training" and rule is not schema and "default" not in properties[key]:
-            # changes of one network, not a section
-            filled |= {key: copy.deepcopy(value[key])} if key in value else {}
-        elif key in value:
-            filled[key] = _with_defaults(value[key], own, schema)
-        elif "default" in own:
-            filled[key] = _with_defaults(own["default"], own, schema)
-    return filled
-
-
 def _disagreements(
-    settings: Mapping[str, Any], name_source: Callable[[Place], str]
+    settings: Mapping[str, Any],
+    own_keys: Mapping[str, Collection[str]],
+    where_is: WhereIs,
 ) -> Iterator[ConfigError]:
-    """What no single key is to blame for, and files that are not there."""
+    """Yield what no single key is to blame for, and files that are not there.
+
+    `own_keys` are the settings of its training that each network sets itself.
+    """
     for name, image in settings["images"].items():
-        place: Place = ("images", name)
         if name.lower() in TAKEN_NAMES:
             expected = f"another name: results/{name.lower()} is for {name.lower()}"
-            where = name_place(("images",), name_source)
-            yield ConfigError(where, f"the name {name!r}", expected, "rename it")
+            yield ConfigError(where_is(("images",)), f"the name {name!r}", expected, "rename it")
         try:
-            found = require_file(
-                image["path"], name_place((*place, "path"), name_source), "a picture"
-            )
-            image["path"] = os.fspath(found)
-            where_is = partial(name_place, name_source=name_source)
+            require_file(image["path"], where_is(("images", name, "path")), "an image")
             yield from large_images.complaints(name, settings, where_is)
         except ConfigError as error:
             yield error
@@ -274,48 +238,41 @@ def _disagreements(
             if field not in settings["fields"]:
                 guess = did_you_mean(field, settings["fields"])
                 expected = f"one of the fields: {', '.join(settings['fields'])}"
-                where = name_place((*place, "fields", index), name_source)
+                where = where_is(("images", name, "fields", index))
                 yield ConfigError(where, repr(field), expected, guess)
     if not runs(settings) and not settings["sweeps"]:
-        expected = "a picture that a network is taught"
-        yield ConfigError(name_place(("images",), name_source), "all fields: []", expected)
+        expected = "an image that a network is fitted to"
+        yield ConfigError(where_is(("images",)), "all fields: []", expected)
     for name, field in settings["fields"].items():
         if field["type"] == "imported":
-            where = name_place(("fields", name, "path"), name_source)
             try:
-                field["path"] = os.fspath(require_file(field["path"], where, "a model.json"))
+                require_file(field["path"], where_is(("fields", name, "path")), "a model.json")
             except ConfigError as error:
                 yield error
         else:
-            yield from training_disagreements(name, settings, name_source)
+            where = partial(_training_place, name, own_keys[name], where_is)
+            yield from outside_their_limits(field["training"], where)
     for name in settings["tables"]:
-        yield from table_settings.complaints(
-            name, settings, partial(name_place, name_source=name_source)
-        )
+        yield from table_settings.complaints(name, settings, where_is)
     for name in settings["classifiers"]:
-        yield from classifier_settings.complaints(
-            name, settings, partial(name_place, name_source=name_source)
-        )
+        yield from classifier_settings.complaints(name, settings, where_is)
     for name, crop in settings["render"]["crops"].items():
         left, top, right, bottom = crop["box"]
         if not (left < right and top < bottom):
-            where = name_place(("render", "crops", name, "box"), name_source)
+            where = where_is(("render", "crops", name, "box"))
             expected = "[left, top, right, bottom] with left < right and top < bottom"
             yield ConfigError(where, as_written(crop["box"]), expected)
             return
-    yield from too_large_renders(settings, partial(name_place, name_source=name_source))
+    yield from too_large_renders(settings, where_is)
 
 
-def training_disagreements(
-    name: str, settings: Mapping[str, Any], name_source: Callable[[Place], str]
-) -> Iterator[ConfigError]:
-    """What is wrong between the settings of one network's training."""
-    own = settings["fields"][name].get("training", {})
-    training = _training_of(name, settings)
-
-    def where(key: str, limit_key: str) -> str:
-        changed = key in own or limit_key in own
-        place: Place = ("fields", name, "training", key) if changed else ("training", key)
-        return name_place(place, name_source)
-
-    yield from outside_their_limits(training, where)
+def _training_place(
+    name: str,
+    own_keys: Collection[str],
+    where_is: WhereIs,
+    key: str,
+    limit_key: str,
+) -> str:
+    """Return where a setting of a network's training stands: below the network, or for all."""
+    is_own = key in own_keys or limit_key in own_keys
+    return where_is(("fields", name, "training", key) if is_own else ("training", key))

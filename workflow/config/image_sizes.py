@@ -1,19 +1,20 @@
 """Sizes in pixels: that an image is trained at, and renders that would be too large."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from config.wording import Place, WhereIs
 from neuralfield.images.image import PictureShape
 from neuralfield.system.errors import ConfigError, NeuralfieldError
 
 LONGER_SIDE_PX = 256
-"""To which the longer side of an image is reduced, if it is larger and nobody gave a size."""
+"""The longer side of an image is reduced to this, if it is larger and nobody gave a size."""
 
 LEAST_SHORTER_SIDE_PX = 64
-"""Of which less would be left of a panorama: its longer side stays longer instead."""
+"""The shorter side of a panorama keeps this much; its longer side stays longer instead."""
 
 LONGEST_SIDE_PX = 4096
-"""Of a panorama."""
+"""The limit of the longer side of a panorama."""
 
 
 def usual_size_px(width: int, height: int) -> int | None:
@@ -39,16 +40,14 @@ def size_in_training(own: tuple[int, int], size: Any) -> tuple[int, int]:
     return width, height
 
 
-def too_large_renders(
-    settings: Mapping[str, Any], where_is: Callable[[tuple[str | int, ...]], str]
-) -> Iterator[ConfigError]:
+def too_large_renders(settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
     """Yield an error for each render that its job would refuse, after all of the training.
 
     Images are opened only for sizes at which a square would be too large.
     """
     render = settings["render"]
     limit = render["max_megapixels"]
-    wanted: list[tuple[tuple[str | int, ...], int, Sequence[float]]] = [
+    wanted: list[tuple[Place, int, Sequence[float]]] = [
         (("render", "sizes", number), size, (0, 0, 1, 1))
         for number, size in enumerate(render["sizes"])
     ]

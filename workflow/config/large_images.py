@@ -1,36 +1,29 @@
-"""Pictures that are taught in tiles: what can be wrong with them, and where their tiles are."""
+"""Images that are trained in tiles: their checks, and where their tiles are."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from config.wording import WhereIs
 from neuralfield.images.bands import Header, read_header
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import ConfigError, NeuralfieldError
 
 USUAL_OVERLAP_PX = 32
-"""Less in tiles of which it would be more than an eighth."""
 
 MOST_TILES = 10_000
-"""More of them, and Snakemake is longer at planning than the tiles take."""
+"""With more of them Snakemake takes longer to plan than the tiles take."""
 
 WHOLE_PICTURES_ONLY = {"imported": "imported", "upscaler": "an upscaler"}
 """Types of networks that tiles cannot have, in words."""
 
 
-def complaints(
-    name: str, settings: Mapping[str, Any], where_is: Callable[[tuple[str, ...]], str]
-) -> Iterator[ConfigError]:
-    """What is wrong with the tiles of a picture, if it has any; fills in their overlap.
+def usual_overlap_px(size_px: int) -> int:
+    """Return the overlap of tiles for which nobody gave one: less than usual in small tiles."""
+    return min(USUAL_OVERLAP_PX, size_px // 8)
 
-    Parameters
-    ----------
-    name : str
-        Of the picture.
-    settings : mapping
-        All settings; the picture's file is there.
-    where_is : callable
-        Says in words where a setting stands.
-    """
+
+def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
+    """Yield what is wrong with the tiles of an image whose file is there."""
 
     def where(*keys: str) -> str:
         return where_is(("images", name, *keys))
@@ -39,17 +32,17 @@ def complaints(
     if "tiles" not in image:
         return
     if "size" in image:
-        remedy = "remove one of the two; tiles are taught at the picture's own size"
+        remedy = "remove one of the two; tiles are trained at the image's own size"
         yield ConfigError(where("size"), image["size"], "no size beside tiles", remedy)
     for field in image.get("fields", settings["fields"]):
         kind = settings["fields"].get(field, {}).get("type")
         if kind in WHOLE_PICTURES_ONLY:
             expected = "networks that are trained here, one for each tile, and are fields"
-            remedy = "name the others under `fields` of this picture"
+            remedy = "name the others under `fields` of this image"
             found = f"{field!r} is {WHOLE_PICTURES_ONLY[kind]}"
             yield ConfigError(where("fields"), found, expected, remedy)
     size = image["tiles"]["size"]
-    overlap = image["tiles"].setdefault("overlap", min(USUAL_OVERLAP_PX, size // 8))
+    overlap = image["tiles"]["overlap"]
     if overlap > size // 3:
         expected = f"at most {size // 3} pixels, a third of a tile"
         remedy = "make it smaller, or tiles.size larger"
@@ -68,9 +61,10 @@ def complaints(
 def _sizes(
     image: Mapping[str, Any], header: Header, max_megapixels: float, where: Callable[..., str]
 ) -> Iterator[ConfigError]:
+    """Yield an error for each size that does not suit the image."""
     size, longer = image["tiles"]["size"], max(header.width, header.height)
     if size >= longer:
-        expected = f"less than the picture's longer side, {longer} pixels"
+        expected = f"less than the image's longer side, {longer} pixels"
         yield ConfigError(where("tiles", "size"), size, expected, "remove tiles: it is small")
         return
     if header.width * header.height > 1e6 * max_megapixels:
@@ -84,7 +78,7 @@ def _sizes(
 
 
 def headers_and_tilings(images: Mapping[str, Any]) -> dict[str, tuple[Header, Tiling]]:
-    """Of each picture that has tiles, by its name."""
+    """Return header and tiling of each image that has tiles, by its name."""
     found = {}
     for name, image in images.items():
         if "tiles" in image:

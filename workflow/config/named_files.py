@@ -10,12 +10,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def find_file(path: str) -> Path | None:
-    """A file as the user wrote it, or else beside the Snakefile; None where there is none."""
+    """Return a file as the user wrote it, or else beside the Snakefile; None for no file."""
     return _find(path, Path.is_file)
 
 
 def find_folder(path: str) -> Path | None:
-    """The same for a folder."""
+    """Return a folder as `find_file` does."""
     return _find(path, Path.is_dir)
 
 
@@ -28,14 +28,14 @@ def _find(path: str, is_right: Callable[[Path], bool]) -> Path | None:
 
 
 def require_file(path: str, where: str, what: str) -> Path:
-    """A file that has to be there.
+    """Return a file that has to be there.
 
     Parameters
     ----------
     path : str
         As the user wrote it.
     where, what : str
-        Where that stands, and what it should be the path of, for the message.
+        The place of that setting, and what it is the path of, for the message.
 
     Raises
     ------

@@ -11,6 +11,8 @@ from config.named_files import require_file
 from config.precedence import Layer
 from config.wording import Place, as_written, name_place
 from neuralfield.system.errors import ConfigError, InputError
+from neuralfield.system.settings import AUTO, settings_of
+from neuralfield.tasks.training_settings import PictureTraining
 
 TAKEN_NAMES = ("tables", "classifiers")
 """Folders in results/ that belong to no image."""
@@ -18,8 +20,7 @@ TAKEN_NAMES = ("tables", "classifiers")
 KEYS = ("size", "mode", "threshold", "filter", "tiles")
 """Settings of an image that may stand beside ``image``, as may its ``name``."""
 
-USUAL = 0.5
-"""The `detail_share` of config.yaml."""
+_USUAL = settings_of(PictureTraining)["detail_share"].default
 
 _SUITED = (
     "{path}: settings are chosen by what the image is: line art gets a sigmoid output and"
@@ -62,7 +63,7 @@ def adopt_own_image(
     where = name_place(("image",), name_source)
     shape = None
     try:
-        shape = _size_px(require_file(path, where, "a picture"), where)
+        shape = _size_px(require_file(path, where, "an image"), where)
     except ConfigError as error:
         yield error
     usual = usual_size_px(*shape) if shape and not {"size", "tiles"} & set(image) else None
@@ -149,12 +150,12 @@ def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> s
 def _let_detail_share_suit(written: dict[str, Any], layers: Sequence[Layer]) -> bool:
     """Let the resized image decide on `detail_share`; returns whether nobody else has."""
     training = written.get("training", {})
-    if not isinstance(training, dict) or training.get("detail_share", USUAL) != USUAL:
+    if not isinstance(training, dict) or training.get("detail_share", _USUAL) != _USUAL:
         return False
     sections = [layer.content.get("training") for layer in layers]
     if any(isinstance(section, Mapping) and "detail_share" in section for section in sections):
         return False
-    written["training"] = training | {"detail_share": "auto"}
+    written["training"] = training | {"detail_share": AUTO}
     return True
 
 

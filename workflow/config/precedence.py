@@ -14,6 +14,8 @@ import yaml
 
 from config.named_files import ROOT
 from config.wording import Place, as_written, name_place
+from neuralfield.system.settings import settings_of
+from neuralfield.tasks.training_settings import PictureTraining
 
 
 class Layer(NamedTuple):
@@ -24,17 +26,6 @@ class Layer(NamedTuple):
 
 
 COMMAND_LINE = "--config"
-
-_CONDITIONS = {
-    "huber_delta": ("loss", ("huber",)),
-    "momentum": ("optimizer", ("sgd",)),
-    "beta1": ("optimizer", ("adam", "muon")),
-    "beta2": ("optimizer", ("adam", "muon")),
-    "footprint_points": ("supervision", ("footprint",)),
-    "minimum_learning_rate": ("schedule", ("cosine", "exponential")),
-    "epoch_offset": ("schedule", ("cosine", "exponential")),
-}
-"""Settings of a training that matter only beside certain values of another one."""
 
 
 def read_layers(given: Any) -> list[Layer]:
@@ -160,15 +151,16 @@ def _users(
 def _unmet_condition(
     key: str, trainings: Sequence[Mapping[str, Any]]
 ) -> tuple[str, tuple[str, ...]] | None:
-    """The setting, and its values, without which another one has no effect; None if it has one."""
-    if key not in _CONDITIONS:
-        return None
-    other, wanted = _CONDITIONS[key]
-    return None if any(training[other] in wanted for training in trainings) else (other, wanted)
+    """Return the setting, and its values, without which another one has no effect, or None."""
+    declared = settings_of(PictureTraining).get(key)
+    for other, wanted in declared.only_with.items() if declared else ():
+        if not any(training[other] in wanted for training in trainings):
+            return other, wanted
+    return None
 
 
 def _last(layers: Sequence[Layer], place: Place) -> int:
-    """The number of the last layer that sets a value; -1 for none."""
+    """Return the number of the last layer that sets a value; -1 for none."""
     for number in range(len(layers) - 1, -1, -1):
         content: Any = layers[number].content
         for step in place:

@@ -14,7 +14,7 @@ PRESETS = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 def adopt_preset(written: dict[str, Any]) -> bool:
     """Put the network that ``preset`` names in place of those listed under ``fields``.
 
-    It is taught every picture, and alone: sweeps, which start from those fields, are left out. A
+    It is fitted to every image, and alone: sweeps, which start from those fields, are left out. A
     name that is none of `PRESETS` is left for the schema to refuse. Returns whether there is one.
     """
     name = written.get("preset")

@@ -3,27 +3,25 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
-from config.configuration import (
-    AUTO,
-    Run,
-    read_schema,
-    suggested_learning_rate,
-    trained_fields,
-    training_disagreements,
-)
+from config.configuration import Run, suggested_learning_rate, trained_fields
+from config.schema import read_schema
+from config.training_limits import outside_their_limits
 from config.wording import (
     Place,
     Problems,
+    WhereIs,
     did_you_mean,
+    errors_in,
     in_words,
     name_place,
-    validator,
     without_repetition,
 )
 from neuralfield.system.errors import ConfigError
+from neuralfield.system.settings import AUTO
 
 SEPARATOR = "+"
 """Between a field's name and its settings. Shells, URLs, file systems and Snakemake's targets take
@@ -31,18 +29,17 @@ it as it is (a comma ends a wildcard on Snakemake's own command lines), and no n
 it."""
 
 SEED = "random_seed"
-"""What is varied to see how far chance goes; it stands last in names."""
+"""The setting that is varied to measure chance; it stands last in names."""
 
 FIXED = ("type", "preset", "training")
 """Keys of a field that make another kind of network of it, not another setting."""
 
 LONGEST_NAME = 180
-"""Of a folder, in characters: file systems take 255, and logs are named by picture and field."""
+"""The limit for a folder's name: file systems take 255, and logs are named by image and field."""
 
 MOST_RUNS = 10_000
-"""Of a sweep: Snakemake plans this many in a minute or two, with 0.6 GB of memory."""
+"""The limit for a sweep: Snakemake plans these in a minute or two, with 0.6 GB of memory."""
 
-NameSource = Callable[[Place], str]
 Values = tuple[tuple[str, Any], ...]
 """Settings and their values, by name, with the seed last."""
 
@@ -64,7 +61,7 @@ class Network:
 
     @property
     def name(self) -> str:
-        """What it is, and its folder: ``siren+width=64+random_seed=1``."""
+        """The name of the network and of its folder: ``siren+width=64+random_seed=1``."""
         return SEPARATOR.join([self.base, *(f"{key}={spelled(v)}" for key, v in self.values)])
 
     @property
@@ -84,9 +81,9 @@ class Sweep:
     networks : dict of str to Network
         By their names.
     runs : list of Run
-        Which of them is taught which picture.
+        Each with the image that a network is fitted to.
     render, timelapse : bool
-        Whether redraws and films are made of them.
+        Whether renders and time-lapses of them are made.
     batch : int
         How many of its runs may be trained in one job.
     """
@@ -99,8 +96,8 @@ class Sweep:
     batch: int
 
 
-def expand(settings: Mapping[str, Any], name_source: NameSource) -> list[Sweep]:
-    """Every sweep's networks and runs.
+def expand(settings: Mapping[str, Any], name_source: Callable[[Place], str]) -> list[Sweep]:
+    """Return the networks and runs of every sweep.
 
     The same combination has the same name wherever it is asked for: in two sweeps it is one
     network. Adding a value to a list changes nothing about the combinations that were there.
@@ -116,13 +113,13 @@ def expand(settings: Mapping[str, Any], name_source: NameSource) -> list[Sweep]:
     ------
     Problems
     """
-    schema = read_schema()
+    where_is = partial(name_place, name_source=name_source)
     sweeps, errors = [], []
     for name, sweep in settings["sweeps"].items():
-        found = without_repetition(list(_mistakes(name, sweep, settings, schema, name_source)))
+        found = without_repetition(list(_mistakes(name, sweep, settings, where_is)))
         if not found:
             sweeps.append(_expanded(name, sweep, settings))
-            found = list(_refusals(sweeps[-1], settings, schema, name_source))
+            found = list(_refusals(sweeps[-1], settings, where_is))
         errors += found
     if errors:
         raise Problems(errors)
@@ -130,23 +127,20 @@ def expand(settings: Mapping[str, Any], name_source: NameSource) -> list[Sweep]:
 
 
 def all_runs(sweeps: Iterable[Sweep]) -> list[Run]:
-    """The runs of sweeps, each once."""
+    """Return the runs of sweeps, each once."""
     return list(dict.fromkeys(run for sweep in sweeps for run in sweep.runs))
 
 
 def all_fields(sweeps: Iterable[Sweep], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The settings of all networks of sweeps, by name."""
-    schema = read_schema()
+    """Return the settings of all networks of sweeps, by name."""
     networks = {name: network for sweep in sweeps for name, network in sweep.networks.items()}
-    return {name: field_settings(network, settings, schema) for name, network in networks.items()}
+    return {name: field_settings(network, settings) for name, network in networks.items()}
 
 
-def field_settings(
-    network: Network, settings: Mapping[str, Any], schema: Mapping[str, Any]
-) -> dict[str, Any]:
-    """All settings of a network and of its training, in the schema's order."""
-    base = settings["fields"][network.base]
-    training_keys = schema["$defs"]["training"]["properties"]
+def field_settings(network: Network, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings of a network and of its training, in the schema's order."""
+    base, rules = settings["fields"][network.base], read_schema()["$defs"]
+    training_keys = rules["training"]["properties"]
     own = {key: value for key, value in network.values if key not in training_keys}
     training = base["training"] | {k: v for k, v in network.values if k in training_keys}
     field = base | own
@@ -156,14 +150,14 @@ def field_settings(
         training |= {"learning_rate": suggested_learning_rate(field)}
     training = {key: training[key] for key in training_keys if key in training}
     field |= {"training": training}
-    known = schema["$defs"][base["type"]]["properties"]
+    known = rules[base["type"]]["properties"]
     return {key: field[key] for key in known if key in field}
 
 
 def labels(
     runs: Iterable[Run], sweeps: Sequence[Sweep], fields: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, str]]:
-    """What each run is grouped by in tables: sweeps, network without the seed, and settings.
+    """Return what each run is grouped by in tables: sweeps, network without the seed, settings.
 
     Every setting that any sweep varies is there for every run whose network has it; empty where
     there are no sweeps.
@@ -194,7 +188,7 @@ def labels(
 
 
 def spelled(value: Any) -> str:
-    """A value as it stands in names, each in one way only: 1e-05 as 1e-5, [64, 64] as 64x64."""
+    """Return a value as names have it, in one way only: 1e-5 for 1e-05, 64x64 for [64, 64]."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
@@ -206,12 +200,12 @@ def spelled(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same number in one way only: 30.0 as 30."""
+    """Return a number in one way only: 30 for 30.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _setting(key: str) -> str:
-    """``training.steps`` and ``steps`` are the same: no network has a setting of that name."""
+    """Return ``steps`` for ``training.steps``, too: no network has a setting of that name."""
     return key.removeprefix("training.")
 
 
@@ -223,7 +217,7 @@ def _canonical(values: Mapping[str, Any]) -> Values:
 def _combinations(
     sweep: Mapping[str, Any], images: Sequence[str], fixed: Mapping[str, Any]
 ) -> Iterator[tuple[str, Network]]:
-    """Pictures and networks: what `fixed` names, times the lists of all else."""
+    """Yield images and networks: what `fixed` names, times the lists of all else."""
     fixed = dict(fixed)
     images = [fixed.pop("image")] if "image" in fixed else images
     fields = [fixed.pop("field")] if "field" in fixed else sweep["fields"]
@@ -256,23 +250,22 @@ def _mistakes(
     name: str,
     sweep: Mapping[str, Any],
     settings: Mapping[str, Any],
-    schema: Mapping[str, Any],
-    name_source: NameSource,
+    where_is: WhereIs,
 ) -> Iterator[ConfigError]:
-    """Names and values that cannot be, one line each; the lists have their shapes already."""
+    """Yield names and values that cannot be; the shapes of the lists are checked already."""
     place: Place = ("sweeps", name)
     known = {"image": list(settings["images"]), "field": trained_fields(settings)}
 
     def unknown_name(kind: str, value: Any, *steps: str | int) -> Iterator[ConfigError]:
         if value not in known[kind]:
-            where = name_place((*place, *steps), name_source)
-            expected = f"one of the {kind}s to teach: {', '.join(known[kind])}"
+            where = where_is((*place, *steps))
+            expected = f"one of the {kind}s to fit: {', '.join(known[kind])}"
             yield ConfigError(where, repr(value), expected, did_you_mean(value, known[kind]))
 
     images = sweep.get("images", known["image"])
     count = len(images) * len(sweep["fields"]) * math.prod(map(len, sweep["vary"].values()))
     if count > MOST_RUNS:
-        where = name_place(place, name_source)
+        where = where_is(place)
         yield ConfigError(where, f"{count:,} runs", f"at most {MOST_RUNS:,}", "shorten its lists")
         return
     for kind in known:
@@ -282,17 +275,15 @@ def _mistakes(
     for key, values in sweep["vary"].items():
         at: Place = (*place, "vary", key)
         if key != _setting(key) and _setting(key) in sweep["vary"]:
-            where = name_place(at, name_source)
+            where = where_is(at)
             yield ConfigError(where, f"the same as {_setting(key)}", "each setting once")
         for index, value in enumerate(values):
-            yield from _value_mistakes(
-                key, value, bases, (*at, index), settings, schema, name_source
-            )
+            yield from _value_mistakes(key, value, bases, (*at, index), settings, where_is)
     varied = {"image", "field", *map(_setting, sweep["vary"])}
     for index, entry in enumerate(sweep["exclude"]):
         for key in entry:
             if _setting(key) not in varied:
-                where = name_place((*place, "exclude", index, key), name_source)
+                where = where_is((*place, "exclude", index, key))
                 expected = f"one of {', '.join(sorted(varied))}"
                 yield ConfigError(where, "not varied", expected, did_you_mean(key, varied))
     for index, entry in enumerate(sweep["include"]):
@@ -302,7 +293,7 @@ def _mistakes(
             else:
                 at = (*place, "include", index, key)
                 own = [entry["field"]] if entry.get("field") in known["field"] else bases
-                yield from _value_mistakes(key, value, own, at, settings, schema, name_source)
+                yield from _value_mistakes(key, value, own, at, settings, where_is)
 
 
 def _value_mistakes(
@@ -311,17 +302,17 @@ def _value_mistakes(
     bases: Sequence[str],
     place: Place,
     settings: Mapping[str, Any],
-    schema: Mapping[str, Any],
-    name_source: NameSource,
+    where_is: WhereIs,
 ) -> Iterator[ConfigError]:
-    """A setting that a network does not have, or a value that is not for it; once for all fields.
+    """Yield a setting that a network lacks, or a value that is not for it; once for all fields.
 
     `place` ends in the key, or in the key and the number of the value in its list.
     """
-    training = schema["$defs"]["training"]["properties"]
+    known = read_schema()["$defs"]
+    training = known["training"]["properties"]
     for base in bases:
         kind = settings["fields"][base]["type"]
-        own = {} if key.startswith("training.") else schema["$defs"][kind]["properties"]
+        own = {} if key.startswith("training.") else known[kind]["properties"]
         rules = {k: rule for k, rule in (training | own).items() if k not in FIXED}
         if _setting(key) not in rules:
             named = place[:-1] if isinstance(place[-1], int) else place
@@ -330,21 +321,20 @@ def _value_mistakes(
             remedy = (
                 guess or "remove it, or put the networks that have it into a sweep of their own"
             )
-            yield ConfigError(name_place(named, name_source), "unknown", expected, remedy)
+            yield ConfigError(where_is(named), "unknown", expected, remedy)
             return
-        rule = {"$defs": schema["$defs"], **rules[_setting(key)]}
-        error = next(validator(rule).iter_errors(value), None)
-        if error:
-            yield from in_words(error, schema, name_source, place)
+        errors = errors_in(value, rules[_setting(key)])
+        if errors:
+            yield from in_words(errors[0], where_is, place)
             return
 
 
 def _refusals(
-    sweep: Sweep, settings: Mapping[str, Any], schema: Mapping[str, Any], name_source: NameSource
+    sweep: Sweep, settings: Mapping[str, Any], where_is: WhereIs
 ) -> Iterator[ConfigError]:
-    """Combinations that cannot be, though each of their values can; one line for each reason."""
+    """Yield combinations that cannot be, though each of their values can, once for each reason."""
     place: Place = ("sweeps", sweep.name)
-    where = name_place(place, name_source)
+    where = where_is(place)
     if not sweep.runs:
         yield ConfigError(where, "nothing left", "a combination that no exclude matches")
     written = settings["sweeps"][sweep.name]
@@ -352,7 +342,7 @@ def _refusals(
     everything = list(_combinations(written, images, {}))
     for index, entry in enumerate(written["exclude"]):
         if not any(_matches(image, network, entry) for image, network in everything):
-            at = name_place((*place, "exclude", index), name_source)
+            at = where_is((*place, "exclude", index))
             yield ConfigError(at, "matches nothing", "values that are in the lists", "remove it")
     reasons: dict[tuple[str, str], tuple[str, ConfigError]] = {}
     for name, network in sweep.networks.items():
@@ -360,10 +350,9 @@ def _refusals(
             expected = f"at most {LONGEST_NAME} characters, as it becomes the name of a folder"
             yield ConfigError(where, f"the name {name}", expected, "vary fewer settings at once")
             return
-        fields = {name: field_settings(network, settings, schema)}
-        for error in training_disagreements(name, {**settings, "fields": fields}, name_source):
-            key = error.where.rpartition(".")[2]
-            reasons.setdefault((key, error.expected), (name, error))
+        training = field_settings(network, settings)["training"]
+        for error in outside_their_limits(training, lambda key, _: key):
+            reasons.setdefault((error.where, error.expected), (name, error))
     for (key, expected), (name, error) in reasons.items():
         remedy = "exclude such combinations, or change the lists"
         yield ConfigError(where, f"{key} of {name}: {error.found}", expected, remedy)

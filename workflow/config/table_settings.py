@@ -1,43 +1,28 @@
-"""Tables of samples in the config: what can be wrong with them, and the names of their sizes."""
+"""Checks of tables in the config, and the names of their sizes."""
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from config.named_files import require_file
 from config.training_limits import outside_their_limits
-from config.wording import as_written
+from config.wording import WhereIs, as_written
 from neuralfield.system.errors import ConfigError
 
 
 def size_name(widths: Sequence[int]) -> str:
-    """The folder of a further network of a table: ``[16, 8]`` is ``16x8``."""
+    """Return the folder of a further network of a table: ``16x8`` for ``[16, 8]``."""
     return "x".join(map(str, widths)) or "none"
 
 
-def complaints(
-    name: str, settings: Mapping[str, Any], where_is: Callable[[tuple[str, ...]], str]
-) -> Iterator[ConfigError]:
-    """What is wrong between the settings of one table; fills in where its file was found.
-
-    Its columns are looked at by its jobs.
-
-    Parameters
-    ----------
-    name : str
-        Of the table.
-    settings : mapping
-        All settings.
-    where_is : callable
-        Says in words where a setting stands.
-    """
+def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
+    """Yield what is wrong between the settings of one table; its jobs read the columns."""
     table = settings["tables"][name]
 
     def where(*keys: str) -> str:
         return where_is(("tables", name, *keys))
 
     try:
-        table["path"] = os.fspath(require_file(table["path"], where("path"), "a CSV"))
+        require_file(table["path"], where("path"), "a CSV")
     except ConfigError as error:
         yield error
     both = [column for column in table["targets"] if column in table["inputs"]]

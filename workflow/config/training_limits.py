@@ -1,4 +1,4 @@
-"""Settings of a training that others of them limit."""
+"""Checks of training settings that limit each other."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -6,29 +6,25 @@ from typing import Any
 
 from config.wording import as_written
 from neuralfield.system.errors import ConfigError
+from neuralfield.system.settings import settings_of
+from neuralfield.tasks.training_settings import PictureExecution, PictureTraining
 
-_LIMITS = (
-    ("minimum_learning_rate", "learning_rate"),
-    ("segments", "steps"),
-    ("warmup_steps", "steps"),
-    ("time_margin_s", "time_limit_s"),
-)
-"""Settings that may be no larger than another one."""
+_LIMITS = {
+    key: declared.limited_by
+    for cls in (PictureTraining, PictureExecution)
+    for key, declared in settings_of(cls).items()
+    if declared.limited_by
+}
 
 
 def outside_their_limits(
     training: Mapping[str, Any], where: Callable[[str, str], str]
 ) -> Iterator[ConfigError]:
-    """What is wrong between the settings of a training.
+    """Yield what is wrong between the settings of a training of any kind.
 
-    Parameters
-    ----------
-    training : mapping
-        All its settings.
-    where : callable
-        Given the names of a setting and of that which limits it, says where the first stands.
+    `where` says where a setting stands, given its name and that of the setting that limits it.
     """
-    for key, limit_key in _LIMITS:
+    for key, limit_key in _LIMITS.items():
         if training.get(key, 0) > training.get(limit_key, math.inf):
             expected = f"at most {limit_key}, which is {training[limit_key]:g}"
             yield ConfigError(where(key, limit_key), as_written(training[key]), expected)

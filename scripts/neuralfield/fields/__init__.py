@@ -1,6 +1,5 @@
 """Coordinate networks, by name. A new one is a file beside these and a line in `FIELDS`."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, cast, overload
 
@@ -12,7 +11,7 @@ from neuralfield.fields.finer import Finer
 from neuralfield.fields.fourier import Fourier
 from neuralfield.fields.gauss import Gauss
 from neuralfield.fields.hashgrid import Hashgrid
-from neuralfield.fields.mlp import PRESETS, Mlp
+from neuralfield.fields.mlp import Mlp
 from neuralfield.fields.settings import FieldSettings
 from neuralfield.fields.siren import Siren
 from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork
@@ -33,7 +32,7 @@ FIELDS: dict[str, type[FieldSettings]] = {
 }
 
 NETWORKS: dict[str, type[FieldSettings] | type[Upscaler]] = FIELDS | {"upscaler": Upscaler}
-"""All that can be taught a picture: fields, and what enlarges pictures in another way."""
+"""All that can be fitted to an image: fields, and networks that enlarge images in another way."""
 
 
 def field_settings(description: Mapping[str, Any]) -> FieldSettings:
@@ -62,28 +61,20 @@ def network_settings(description: Mapping[str, Any]) -> FieldSettings | Upscaler
     kind, preset = given.pop("type", None), given.pop("preset", None)
     if kind not in NETWORKS:
         raise ConfigError("fields: type", repr(kind), f"one of {', '.join(NETWORKS)}")
+    network = NETWORKS[kind]
     if preset is not None:
-        if kind != "mlp" or preset not in PRESETS:
-            expected = f"type mlp and one of {', '.join(PRESETS)}"
-            raise ConfigError("fields: preset", repr(preset), expected)
-        given = PRESETS[preset] | given
-    known = [field.name for field in dataclasses.fields(NETWORKS[kind])]
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise ConfigError(f"fields: {kind}", f"unknown {unknown}", f"some of {', '.join(known)}")
-    if "widths" in given:
-        given["widths"] = tuple(given["widths"])
-    return NETWORKS[kind](**given)
+        if preset not in network.presets:
+            known = {name: cls.presets for name, cls in NETWORKS.items() if cls.presets}
+            expected = (f"type {name} and one of {', '.join(own)}" for name, own in known.items())
+            raise ConfigError("fields: preset", repr(preset), ", or ".join(expected))
+        given = {**network.presets[preset], **given}
+    return network.from_mapping(given)
 
 
 def describe_field(settings: FieldSettings | Upscaler) -> dict[str, Any]:
     """The settings as plain values, all defaults written out: the inverse of `network_settings`."""
-    kind = next(name for name, cls in NETWORKS.items() if isinstance(settings, cls))
-    plain = {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in dataclasses.asdict(settings).items()
-    }
-    return {"type": kind} | plain
+    kind = next(name for name, cls in NETWORKS.items() if type(settings) is cls)
+    return {"type": kind} | settings.described()
 
 
 @overload

@@ -3,7 +3,6 @@ frequency encoding for implicit neural representations with Fourier-Chebyshev fe
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -12,17 +11,20 @@ from neuralfield.fields.coordinate_network import (
     Encoding,
     Fixed,
     FourierFeatures,
-    Output,
+)
+from neuralfield.fields.settings import (
+    FieldSettings,
+    frequency_count,
+    frequency_scale,
+    layer_count,
+    layer_width,
 )
 from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Activation, Layer, Nonlinearity, make_linear, plain_weights
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, namespace_of
-from neuralfield.system.setting_checks import require_positive, require_whole
-
-_MOST_FACTORS = 8
-_HIGHEST_DEGREE = 1000
+from neuralfield.system.settings import setting
 
 
 @dataclass
@@ -82,60 +84,43 @@ def feature_count(frequencies: int, chebyshev_degree: int) -> int:
 
 
 @dataclass(frozen=True)
-class Cafe:
+class Cafe(FieldSettings):
     """(W_1 f + b_1) * ... * (W_N f + b_N) of features f, then a small relu network.
 
     f holds sin and cos of 2 pi B p and the polynomials T_0 ... T_K of x and of y. A product of
-    waves is a sum of waves of the summed and subtracted frequencies, so that few features reach
+    sines is a sum of sines of the summed and subtracted frequencies, so that few features reach
     many frequencies, and the weights choose which. Weights and biases start uniform in
     [-1, 1] / sqrt(fan_in).
 
-    Attributes
-    ----------
-    frequencies : int
-        Rows of B, drawn once from N(0, scale ** 2).
-    scale : float
-        Their spread in cycles a unit; the finest pattern of N pixels has N / 4, and products reach
-        N times as high as their factors.
-    chebyshev_degree : int
-        K, the highest degree of the polynomials T_0 = 1 to T_K, K + 1 for x and as many for y; 0:
-        none, but Fourier features alone, which is CAFE.
-    factors : int
-        N, linear maps that are multiplied, at most 8.
-    hidden_layers : int
-        relu layers after the product.
-    width : int
-        Values in each, and in the product.
-    output, steepness
-        See `neuralfield.fields.coordinate_network.Output`.
+    B is that of `neuralfield.fields.fourier.Fourier`; products reach `factors` times as high as
+    its frequencies.
     """
 
-    frequencies: int = 48
-    scale: float = 10.0
-    chebyshev_degree: int = 15
-    factors: int = 3
-    hidden_layers: int = 1
-    width: int = 96
-    output: str = "linear"
-    steepness: float = 4.0
+    usual_learning_rate = 3e-3
 
-    def __post_init__(self) -> None:
-        require_positive(self, "scale", "steepness")
-        require_whole(self, "frequencies", "width", at_least=1)
-        require_whole(self, "hidden_layers", at_least=0)
-        require_whole(self, "factors", at_least=1, at_most=_MOST_FACTORS)
-        require_whole(self, "chebyshev_degree", at_least=0, at_most=_HIGHEST_DEGREE)
+    frequencies: int = frequency_count(48)
+    scale: float = frequency_scale(10.0)
+    chebyshev_degree: int = setting(
+        15,
+        "K, the highest degree: K + 1 polynomials of x and as many of y; 0: none, Fourier features"
+        " alone, which is CAFE",
+        minimum=0,
+        maximum=1000,
+    )
+    factors: int = setting(3, "N, linear maps that are multiplied", minimum=1, maximum=8)
+    hidden_layers: int = layer_count(1, "relu layers after the product")
+    width: int = layer_width(96)
 
     @property
-    def suggested_learning_rate(self) -> float:
-        """Of Adam and Muon."""
-        return 3e-3
+    def sizes(self) -> list[int]:
+        """Values into the first layer, and out of each layer but the last."""
+        features = feature_count(self.frequencies, self.chebyshev_degree)
+        return [features, *[self.width] * (1 + self.hidden_layers)]
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix; those that are multiplied lie side by side in one."""
-        features = feature_count(self.frequencies, self.chebyshev_degree)
-        after = pairwise((*[self.width] * (1 + self.hidden_layers), shape.channels))
-        return [(features, self.factors * self.width), *after]
+        (features, width), *others = super().weight_shapes(shape)
+        return [(features, self.factors * width), *others]
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
@@ -149,5 +134,4 @@ class Cafe:
         ]
         activations: list[Nonlinearity] = [Product(self.factors)]
         activations += [Activation("relu")] * self.hidden_layers
-        output = Output(self.output, self.steepness)
-        return CoordinateNetwork(encoding, layers, activations, output)
+        return self.network(encoding, layers, activations)

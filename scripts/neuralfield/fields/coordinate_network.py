@@ -1,4 +1,4 @@
-"""What all coordinate networks share: coordinates -> encoding -> layers -> a value in [0, 1]."""
+"""The parts of coordinate networks: coordinates -> encoding -> layers -> a value in [0, 1]."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,12 +32,12 @@ class Encoding(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
-        """What of it is trained."""
+        """The tensors of it that are trained."""
         ...
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """What is drawn once and not trained, by the names of its attributes."""
+        """Arrays that are sampled once and not trained, by the names of its attributes."""
         ...
 
     def __call__(self, coordinates: Array) -> Array | Tensor:
@@ -46,7 +46,7 @@ class Encoding(Protocol):
 
 
 class Fixed:
-    """An encoding of which nothing is trained; what has to be saved is for those that draw it."""
+    """An encoding without trained parts; those that sample arrays have to save them."""
 
     working_values: int = 0
 
@@ -73,7 +73,7 @@ class Identity(Fixed):
 
 @dataclass
 class CornerBias(Fixed):
-    """[1, u, v] with u = column / (width - 1), v = row / (height - 1) of the training picture.
+    """[1, u, v] with u = column / (width - 1), v = row / (height - 1) of the training image.
 
     The inputs of the original lion-cub network: corners instead of centres, and a column of ones
     in place of a bias. Tied to the training size, so that it is one function of position too.
@@ -120,7 +120,7 @@ class FourierFeatures(Fixed):
 
     def __call__(self, coordinates: Array) -> Array:
         xp = namespace_of(coordinates)
-        # the phase is the one place where rounding would be heard: sums of large products
+        # only in the phase does rounding matter: it sums large products
         phase = coordinates.dtype.type(2 * math.pi) * (coordinates @ self.frequencies)
         return xp.concatenate([xp.sin(phase), xp.cos(phase)], axis=1)
 
@@ -159,7 +159,7 @@ class Output:
 
 
 class CoordinateNetwork(Network[Layer]):
-    """A picture as a function: positions in, values out.
+    """An image as a function: positions in, values out.
 
     Parameters
     ----------
@@ -203,13 +203,13 @@ class CoordinateNetwork(Network[Layer]):
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """What is trained, under names that are unique and stable."""
+        """The tensors that are trained, under names that are unique and stable."""
         named = {f"encoding.{name}": value for name, value in self.encoding.parameters.items()}
         return named | super().parameters
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """What is drawn once and not trained, but needed to draw."""
+        """Arrays that are sampled once and not trained, but needed to render."""
         return {f"encoding.{name}": array for name, array in self.encoding.buffers.items()}
 
     def make_constant(self, values: np.ndarray) -> bool:

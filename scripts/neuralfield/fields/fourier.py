@@ -2,64 +2,46 @@
 learn high frequency functions in low dimensional domains", NeurIPS 2020)."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from neuralfield.fields.coordinate_network import CoordinateNetwork, FourierFeatures, Output
+from neuralfield.fields.coordinate_network import CoordinateNetwork, FourierFeatures
+from neuralfield.fields.settings import (
+    FieldSettings,
+    activation_choice,
+    frequency_count,
+    frequency_scale,
+    layer_count,
+    layer_width,
+)
 from neuralfield.images.image import PictureShape
-from neuralfield.nn.layers import ACTIVATIONS, INITIALIZERS, Activation, make_linear, plain_weights
-from neuralfield.system.errors import ConfigError
-from neuralfield.system.setting_checks import require_positive, require_whole
+from neuralfield.nn.layers import INITIALIZERS, Activation, make_linear, plain_weights
 
 _INITIALIZERS = INITIALIZERS | {"relu": plain_weights}
-"""For relu smaller ones than elsewhere: with He's, what a network starts with, made of many waves,
-stands in the way of what it learns."""
+"""For relu smaller weights than elsewhere: with He's, the initial function, a sum of many
+frequencies, hinders the fit."""
 
 
 @dataclass(frozen=True)
-class Fourier:
+class Fourier(FieldSettings):
     """[sin(2 pi B p), cos(2 pi B p)], then layers with one activation.
 
-    Under relu, weights and biases start uniform in [-1, 1] / sqrt(fan_in).
-
-    Attributes
-    ----------
-    frequencies : int
-        Rows of B, drawn once from N(0, scale ** 2).
-    scale : float
-        Their spread in cycles a unit; the finest pattern of N pixels has N / 4.
-    hidden_layers, width : int
-    activation : {"relu", "tanh", "sigmoid", "sine"}
-    output, steepness
-        See `neuralfield.fields.coordinate_network.Output`.
+    Rows of B come from N(0, scale ** 2). Under relu, weights and biases start uniform in
+    [-1, 1] / sqrt(fan_in).
     """
 
-    frequencies: int = 128
-    scale: float = 10.0
-    hidden_layers: int = 3
-    width: int = 128
-    activation: str = "relu"
-    output: str = "linear"
-    steepness: float = 4.0
+    usual_learning_rate = 3e-3
 
-    def __post_init__(self) -> None:
-        require_positive(self, "scale", "steepness")
-        require_whole(self, "frequencies", "width", "hidden_layers", at_least=1)
-        if self.activation not in ACTIVATIONS:
-            expected = f"one of {', '.join(ACTIVATIONS)}"
-            raise ConfigError("fields: activation", repr(self.activation), expected)
+    frequencies: int = frequency_count(128)
+    scale: float = frequency_scale(10.0)
+    hidden_layers: int = layer_count(3, "layers after the Fourier features", minimum=1)
+    width: int = layer_width(128)
+    activation: str = activation_choice("relu")
 
     @property
-    def suggested_learning_rate(self) -> float:
-        """Of Adam and Muon."""
-        return 3e-3
-
-    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
-        """Shape of each layer's matrix."""
-        return list(
-            pairwise((2 * self.frequencies, *[self.width] * self.hidden_layers, shape.channels))
-        )
+    def sizes(self) -> list[int]:
+        """Values into the first layer, and out of each layer but the last."""
+        return [2 * self.frequencies, *[self.width] * self.hidden_layers]
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
@@ -70,4 +52,4 @@ class Fourier:
             for fan_in, fan_out in self.weight_shapes(shape)
         ]
         activations = [Activation(self.activation)] * self.hidden_layers
-        return CoordinateNetwork(encoding, layers, activations, Output(self.output, self.steepness))
+        return self.network(encoding, layers, activations)

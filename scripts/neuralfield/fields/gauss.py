@@ -2,16 +2,16 @@
 framework for activations in coordinate-MLPs", ECCV 2022)."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity, Output
+from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
+from neuralfield.fields.settings import DirectField
 from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Layer, make_linear, plain_weights
 from neuralfield.nn.tensor import Tensor
-from neuralfield.system.setting_checks import require_positive, require_whole
+from neuralfield.system.settings import setting
 
 
 @dataclass(frozen=True)
@@ -27,44 +27,21 @@ class Bell:
 
 
 @dataclass(frozen=True)
-class Gauss:
+class Gauss(DirectField):
     """exp(-(scale z) ** 2) with z = W x + b in every layer but the last, which is linear.
 
     In the paper's letters scale = 1 / (sqrt(2) sigma). Weights and biases start uniform in
     [-1, 1] / sqrt(fan_in).
-
-    Attributes
-    ----------
-    hidden_layers : int
-        Layers between the first and the last.
-    width : int
-        Values in each.
-    scale : float
-        How narrow the bells are. Higher: finer detail, and what is learned at a pixel says less
-        of its neighbours.
-    output, steepness
-        See `neuralfield.fields.coordinate_network.Output`.
     """
 
-    hidden_layers: int = 3
-    width: int = 128
-    scale: float = 10.0
-    output: str = "linear"
-    steepness: float = 4.0
+    usual_learning_rate = 1e-3
 
-    def __post_init__(self) -> None:
-        require_positive(self, "scale", "steepness")
-        require_whole(self, "width", at_least=1)
-        require_whole(self, "hidden_layers", at_least=0)
-
-    @property
-    def suggested_learning_rate(self) -> float:
-        """Of Adam and Muon."""
-        return 1e-3
-
-    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
-        """Shape of each layer's matrix."""
-        return list(pairwise((2, *[self.width] * (1 + self.hidden_layers), shape.channels)))
+    scale: float = setting(
+        10.0,
+        "how narrow the bells are; higher gives finer detail, and a pixel determines less of its"
+        " neighbours",
+        above=0,
+    )
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
@@ -73,4 +50,4 @@ class Gauss:
             for fan_in, fan_out in self.weight_shapes(shape)
         ]
         bells = [Bell(self.scale)] * (1 + self.hidden_layers)
-        return CoordinateNetwork(Identity(), layers, bells, Output(self.output, self.steepness))
+        return self.network(Identity(), layers, bells)

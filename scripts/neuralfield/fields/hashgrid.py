@@ -4,24 +4,22 @@ primitives with a multiresolution hash encoding", ACM Transactions on Graphics, 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from neuralfield.fields.coordinate_network import CoordinateNetwork, Output
+from neuralfield.fields.coordinate_network import CoordinateNetwork
+from neuralfield.fields.settings import FieldSettings, layer_count, layer_width
 from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Activation, he_weights, make_linear
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, namespace_of
-from neuralfield.system.setting_checks import require_positive, require_whole
+from neuralfield.system.settings import setting
 
 _PRIME = 2654435761
-"""Of the spatial hash; the other axis has the factor 1."""
+"""The factor of one axis in the spatial hash; that of the other axis is 1."""
 
 _INITIAL_BOUND = 1e-4
-_MOST_LEVELS, _MOST_FEATURES, _LARGEST_LOG2_TABLE = 32, 8, 24
-_LARGEST_RESOLUTION = 100_000
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Level:
     Attributes
     ----------
     resolution : int
-        Cells along the longer side of the picture.
+        Cells along the longer side of the image.
     start : int
         Its first row in the table.
     rows : int
@@ -75,7 +73,7 @@ class HashEncoding:
 
     @property
     def working_values(self) -> int:
-        """Rows (twice as wide as numbers), weights, and features with their slopes."""
+        """Rows (twice as wide as numbers), weights, and features with their gradients."""
         return 4 * len(self.levels) * (3 + 2 * self.table.shape[1])
 
     @property
@@ -93,7 +91,7 @@ class HashEncoding:
         return ops.weighted_rows(self.table, rows, weights)
 
     def corners(self, coordinates: Array) -> tuple[Array, Array]:
-        """What each point is interpolated from.
+        """Rows of the table that each point is interpolated from, and their weights.
 
         Parameters
         ----------
@@ -130,54 +128,45 @@ class HashEncoding:
 
 
 @dataclass(frozen=True)
-class Hashgrid:
+class Hashgrid(FieldSettings):
     """Trained features on grids of several resolutions, then a small relu network.
 
     Grid l has N_l = floor(N_min b ** l) cells along the longer side, with b such that the last has
     N_max. Corner (i, j) has its own row of features where the grid has at most T corners, and row
     (i xor 2654435761 j) mod T otherwise. Features start uniform in [-1e-4, 1e-4].
-
-    Attributes
-    ----------
-    levels : int
-        Grids, at most 32.
-    features : int
-        Numbers at each corner, at most 8.
-    log2_table_size : int
-        T = 2 ** this is the most rows that a grid has, from 4 to 24. Smaller: fewer numbers, and
-        specks where corners share a row.
-    base_resolution : int
-        N_min, cells of the coarsest grid.
-    finest_resolution : int
-        N_max, cells of the finest; 0: the pixels of the picture's longer side. Above that nothing
-        but the training points says what is between the pixels.
-    hidden_layers, width : int
-        Of the network.
-    output, steepness
-        See `neuralfield.fields.coordinate_network.Output`.
     """
 
-    levels: int = 8
-    features: int = 2
-    log2_table_size: int = 12
-    base_resolution: int = 16
-    finest_resolution: int = 0
-    hidden_layers: int = 2
-    width: int = 64
-    output: str = "linear"
-    steepness: float = 4.0
+    usual_learning_rate = 1e-2
 
-    def __post_init__(self) -> None:
-        require_positive(self, "steepness")
-        require_whole(self, "width", "hidden_layers", at_least=1)
-        require_whole(self, "levels", at_least=1, at_most=_MOST_LEVELS)
-        require_whole(self, "features", at_least=1, at_most=_MOST_FEATURES)
-        require_whole(self, "log2_table_size", at_least=4, at_most=_LARGEST_LOG2_TABLE)
-        require_whole(self, "base_resolution", at_least=1, at_most=_LARGEST_RESOLUTION)
-        require_whole(self, "finest_resolution", at_least=0, at_most=_LARGEST_RESOLUTION)
+    levels: int = setting(8, "grids", minimum=1, maximum=32)
+    features: int = setting(2, "numbers at each corner", minimum=1, maximum=8)
+    log2_table_size: int = setting(
+        12,
+        "a grid keeps at most 2 to the power of this corners; smaller gives fewer numbers, and"
+        " specks where corners share a row",
+        minimum=4,
+        maximum=24,
+    )
+    base_resolution: int = setting(
+        16,
+        "N_min, cells of the coarsest grid along the longer side",
+        unit="cells",
+        minimum=1,
+        maximum=100_000,
+    )
+    finest_resolution: int = setting(
+        0,
+        "N_max, cells of the finest; 0: the pixels of the longer side, above which nothing but the"
+        " training points determines what is between the pixels",
+        unit="cells",
+        minimum=0,
+        maximum=100_000,
+    )
+    hidden_layers: int = layer_count(2, "layers of the network after the grids", minimum=1)
+    width: int = layer_width(64)
 
     def grids(self, shape: PictureShape) -> tuple[Level, ...]:
-        """The grids for a picture."""
+        """The grids for an image."""
         finest = self.finest_resolution or max(shape.width, shape.height)
         # of one level there is the coarsest
         growth = max(1.0, finest / self.base_resolution) ** (1 / max(1, self.levels - 1))
@@ -191,16 +180,14 @@ class Hashgrid:
         return tuple(found)
 
     @property
-    def suggested_learning_rate(self) -> float:
-        """Of Adam and Muon."""
-        return 1e-2
+    def sizes(self) -> list[int]:
+        """Values into the first layer, and out of each layer but the last."""
+        return [self.levels * self.features, *[self.width] * self.hidden_layers]
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of the table, and of each layer's matrix."""
         last = self.grids(shape)[-1]
-        inputs = self.levels * self.features
-        layers = pairwise((inputs, *[self.width] * self.hidden_layers, shape.channels))
-        return [(last.start + last.rows, self.features), *layers]
+        return [(last.start + last.rows, self.features), *super().weight_shapes(shape)]
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
@@ -209,9 +196,5 @@ class Hashgrid:
         layers = [
             make_linear(fan_in, fan_out, he_weights, generator) for fan_in, fan_out in layer_shapes
         ]
-        return CoordinateNetwork(
-            HashEncoding(Tensor(table, differentiable=True), self.grids(shape)),
-            layers,
-            [Activation("relu")] * self.hidden_layers,
-            Output(self.output, self.steepness),
-        )
+        encoding = HashEncoding(Tensor(table, differentiable=True), self.grids(shape))
+        return self.network(encoding, layers, [Activation("relu")] * self.hidden_layers)

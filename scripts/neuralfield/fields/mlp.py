@@ -1,60 +1,58 @@
 """The plain multilayer perceptron, and the original network of the lion cub as a preset."""
 
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
-from neuralfield.fields.coordinate_network import CoordinateNetwork, CornerBias, Identity, Output
+from neuralfield.fields.coordinate_network import CoordinateNetwork, CornerBias, Identity
+from neuralfield.fields.settings import FieldSettings, activation_choice
 from neuralfield.images.image import PictureShape
-from neuralfield.nn.layers import ACTIVATIONS, INITIALIZERS, Activation, make_linear
-from neuralfield.system.errors import ConfigError
-from neuralfield.system.setting_checks import require_positive, require_whole
+from neuralfield.nn.layers import INITIALIZERS, Activation, make_linear
+from neuralfield.system.settings import setting
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "original": {
+        "widths": (128, 128, 256, 128, 64, 64, 64),
+        "activation": "tanh",
+        "bias": False,
+        "coordinates": "corners",
+        "output": "sigmoid",
+        "steepness": 1.0,
+    }
+}
+"""``original``: the 98,752 weights that were first fitted to the lion cub."""
 
 
 @dataclass(frozen=True)
-class Mlp:
-    """Layers of any widths with one activation.
+class Mlp(FieldSettings):
+    """Layers of any widths with one activation."""
 
-    Attributes
-    ----------
-    widths : tuple of int
-        Values after each layer but the last.
-    activation : {"tanh", "relu", "sigmoid", "sine"}
-    bias : bool
-        Whether layers have biases.
-    coordinates : {"centres", "corners"}
-        ``centres``: this project's (see `images.coordinates`). ``corners``: the inputs of the
-        original network (see `CornerBias`).
-    output, steepness
-        See `neuralfield.fields.coordinate_network.Output`.
-    """
+    usual_learning_rate = 1e-3
+    presets: ClassVar = PRESETS
 
-    widths: tuple[int, ...] = (128, 128, 128)
-    activation: str = "tanh"
-    bias: bool = True
-    coordinates: str = "centres"
-    output: str = "linear"
-    steepness: float = 4.0
-
-    def __post_init__(self) -> None:
-        require_positive(self, "steepness")
-        require_whole(self, "widths", at_least=1)
-        if self.activation not in ACTIVATIONS:
-            expected = f"one of {', '.join(ACTIVATIONS)}"
-            raise ConfigError("fields: activation", repr(self.activation), expected)
-        if self.coordinates not in ("centres", "corners"):
-            raise ConfigError("fields: coordinates", repr(self.coordinates), "centres or corners")
+    widths: tuple[int, ...] = setting(
+        (128, 128, 128),
+        "values in each layer but the last",
+        unit="values",
+        minimum=1,
+        shortest=1,
+        expected="a list of one or more widths, whole numbers >= 1",
+    )
+    activation: str = activation_choice("tanh")
+    bias: bool = setting(True, "whether layers have biases")
+    coordinates: str = setting(
+        "centres",
+        "centres of pixels, or corners of the image with a column of ones, the inputs of the"
+        " original network (see `CornerBias`)",
+        choices=("centres", "corners"),
+    )
 
     @property
-    def suggested_learning_rate(self) -> float:
-        """Of Adam and Muon."""
-        return 1e-3
-
-    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
-        """Shape of each layer's matrix."""
+    def sizes(self) -> list[int]:
+        """Values into the first layer, and out of each layer but the last."""
         inputs = CornerBias.size if self.coordinates == "corners" else Identity.size
-        return list(pairwise((inputs, *self.widths, shape.channels)))
+        return [inputs, *self.widths]
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
@@ -66,17 +64,4 @@ class Mlp:
             for fan_in, fan_out in self.weight_shapes(shape)
         ]
         activations = [Activation(self.activation)] * len(self.widths)
-        return CoordinateNetwork(encoding, layers, activations, Output(self.output, self.steepness))
-
-
-PRESETS: dict[str, dict] = {
-    "original": {
-        "widths": (128, 128, 256, 128, 64, 64, 64),
-        "activation": "tanh",
-        "bias": False,
-        "coordinates": "corners",
-        "output": "sigmoid",
-        "steepness": 1.0,
-    }
-}
-"""``original``: the 98,752 weights that were first taught the lion cub."""
+        return self.network(encoding, layers, activations)

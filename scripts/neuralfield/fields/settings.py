@@ -1,37 +1,110 @@
-"""What the settings of every field have in common."""
+"""The base classes of the settings of fields, and settings that several fields share."""
 
-from typing import Any, ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
-from neuralfield.fields.coordinate_network import CoordinateNetwork
+from neuralfield.fields.coordinate_network import CoordinateNetwork, Encoding, Output
 from neuralfield.images.image import PictureShape
+from neuralfield.nn.layers import ACTIVATIONS, Layer, Nonlinearity
+from neuralfield.system.settings import Settings, setting
 
 
-class FieldSettings(Protocol):
-    """Settings of one kind of network: a frozen dataclass, checked when it is made."""
+def layer_count(default: int, help: str, minimum: int = 0) -> Any:
+    """Declare the setting `hidden_layers`."""
+    return setting(default, help, unit="layers", minimum=minimum, maximum=1000)
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
 
-    @property
-    def output(self) -> str:
-        """See `neuralfield.fields.coordinate_network.Output`."""
-        ...
+def layer_width(default: int, unit: str = "values") -> Any:
+    """Declare the setting `width`."""
+    return setting(default, "values in each layer", unit=unit, minimum=1)
 
-    @property
-    def steepness(self) -> float:
-        """See `neuralfield.fields.coordinate_network.Output`."""
-        ...
+
+def activation_choice(default: str) -> Any:
+    """Declare the setting `activation`."""
+    return setting(default, "the function after each hidden layer", choices=tuple(ACTIVATIONS))
+
+
+def frequency_count(default: int) -> Any:
+    """Declare the setting `frequencies`."""
+    return setting(default, "rows of B, sampled once", unit="frequencies", minimum=1)
+
+
+def frequency_scale(default: float) -> Any:
+    """Declare the setting `scale` of random frequencies."""
+    return setting(default, "standard deviation of the frequencies", unit="cycles a unit", above=0)
+
+
+@dataclass(frozen=True)
+class NetworkSettings(Settings, ABC):
+    """Settings of a network that is fitted to an image."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Ready-made settings, by the names that the key ``preset`` may have."""
+
+    usual_learning_rate: ClassVar[float]
+    """For Adam and Muon, where the user gives none: found by ``benchmarks/field_rates.py``."""
 
     @property
     def suggested_learning_rate(self) -> float:
-        """Of Adam and Muon, where the user says none: found by ``benchmarks/field_rates.py``."""
-        ...
+        """The learning rate for Adam and Muon, where the user gives none."""
+        return self.usual_learning_rate
+
+    @abstractmethod
+    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+        """Shape of each matrix, at least one, from which the memory is known in advance."""
+
+    @abstractmethod
+    def build(self, shape: PictureShape, generator: np.random.Generator) -> Any:
+        """A network with fresh weights, in float64 on the CPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldSettings(NetworkSettings):
+    """Settings of one kind of coordinate network."""
+
+    output: str = setting(
+        "linear",
+        "how a value is made of z: linear (1 + z) / 2, sigmoid 1 / (1 + exp(-steepness z))",
+        choices=("linear", "sigmoid"),
+        auto=True,
+        config_default="auto",
+    )
+    steepness: float = setting(4.0, "of the sigmoid", above=0)
+
+    @property
+    @abstractmethod
+    def sizes(self) -> Sequence[int]:
+        """Values into the first layer, and out of each layer but the last."""
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
-        """Shape of each matrix, at least one: what is needed of memory, before it is taken."""
-        ...
+        """Shape of each layer's matrix."""
+        return list(pairwise((*self.sizes, shape.channels)))
 
+    @abstractmethod
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights, in float64 on the CPU."""
-        ...
+
+    def network(
+        self, encoding: Encoding, layers: Sequence[Layer], activations: Sequence[Nonlinearity]
+    ) -> CoordinateNetwork:
+        """The network of these parts, with the output that is set."""
+        output = Output(self.output, self.steepness)
+        return CoordinateNetwork(encoding, layers, activations, output)
+
+
+@dataclass(frozen=True)
+class DirectField(FieldSettings):
+    """Settings of a field whose first layer is given the coordinates themselves."""
+
+    hidden_layers: int = layer_count(3, "layers between the first and the last")
+    width: int = layer_width(128)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Values into the first layer, and out of each layer but the last."""
+        return [2, *[self.width] * (1 + self.hidden_layers)]

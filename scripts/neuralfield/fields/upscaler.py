@@ -1,57 +1,45 @@
-"""Zero-shot upscaling: a network that learns, from a picture alone, how that picture is enlarged
+"""Zero-shot upscaling: a network that learns, from an image alone, how that image is enlarged
 (Shocher, Cohen & Irani, "Zero-shot super-resolution using deep internal learning", CVPR 2018)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
+from neuralfield.fields.settings import NetworkSettings, layer_count
 from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Conv2d, he_weights, make_conv2d
 from neuralfield.nn.network import Network
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, Device
-from neuralfield.system.errors import ConfigError
-from neuralfield.system.setting_checks import require_whole
+from neuralfield.system.settings import setting
 
 KERNEL_PX = 3
 
 
 @dataclass(frozen=True)
-class Upscaler:
-    """Convolutions of 3 x 3 with relu, the last one without, added to an enlarged picture.
+class Upscaler(NetworkSettings):
+    """Convolutions of 3 x 3 with relu, the last one without, added to an enlarged image."""
 
-    Attributes
-    ----------
-    factor : int
-        By which the picture is reduced to learn from, and enlarged at a time.
-    hidden_layers : int
-        Convolutions before the last one.
-    channels : int
-        Of each of them.
-    crop : int
-        Side of the squares that are looked at in a step, in px.
-    ensemble : bool
-        Whether what is drawn is the mean over the eight ways to flip and turn the picture.
-    """
+    usual_learning_rate = 1e-3
 
-    suggested_learning_rate: ClassVar[float] = 1e-3
-
-    factor: int = 2
-    hidden_layers: int = 4
-    channels: int = 32
-    crop: int = 32
-    ensemble: bool = False
-
-    def __post_init__(self) -> None:
-        require_whole(self, "factor", at_least=2, at_most=4)
-        require_whole(self, "hidden_layers", at_least=0)
-        require_whole(self, "channels", "crop", at_least=1)
-        if not isinstance(self.ensemble, bool):
-            raise ConfigError("fields: ensemble", repr(self.ensemble), "true or false")
+    factor: int = setting(
+        2,
+        "by which the image is reduced to learn from, and enlarged at a time",
+        minimum=2,
+        maximum=4,
+    )
+    hidden_layers: int = layer_count(4, "convolutions of 3 x 3 with relu before the last one")
+    channels: int = setting(32, "values of a pixel in each of them", unit="values", minimum=1)
+    crop: int = setting(
+        32, "side of the squares that a step looks at", unit="pixels", minimum=1, maximum=1024
+    )
+    ensemble: bool = setting(
+        False, "whether a render is the mean over the eight ways to flip and turn the image"
+    )
 
     @property
     def reach_px(self) -> int:
@@ -59,13 +47,13 @@ class Upscaler:
         return (self.hidden_layers + 1) * (KERNEL_PX // 2)
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
-        """Values in and out of each convolution's windows, and the picture that is enlarged."""
+        """Values in and out of each convolution's windows, and the image that is enlarged."""
         channels = [shape.channels, *[self.channels] * self.hidden_layers, shape.channels]
         layers = [(KERNEL_PX**2 * into, out) for into, out in pairwise(channels)]
         return [*layers, (shape.width * shape.height, shape.channels)]
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> "UpscalingNetwork":
-        """A network with fresh weights that adds nothing yet, and without its picture."""
+        """A network with fresh weights that adds nothing yet, and without its image."""
         kernel = (KERNEL_PX, KERNEL_PX)
         sizes = [shape.channels, *[self.channels] * self.hidden_layers, shape.channels]
         layers = [
@@ -78,7 +66,7 @@ class Upscaler:
 
 
 class UpscalingNetwork(Network[Conv2d]):
-    """What enlarged pictures lack, and the picture that it was taught.
+    """The detail that enlarged images lack, and the image that it was fitted to.
 
     Parameters
     ----------
@@ -93,7 +81,7 @@ class UpscalingNetwork(Network[Conv2d]):
         self.picture = picture
 
     def __call__(self, enlarged: Array) -> Tensor:
-        """Pictures with what the enlarging left out.
+        """Enlarged images with the detail that enlarging left out.
 
         Parameters
         ----------
@@ -112,7 +100,7 @@ class UpscalingNetwork(Network[Conv2d]):
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """The picture: there is nothing to enlarge without it."""
+        """The image: there is nothing to enlarge without it."""
         return {"picture": self.picture}
 
     def to(self, device: Device, dtype: str) -> Self:

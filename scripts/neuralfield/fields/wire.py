@@ -5,16 +5,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 
-from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity, Output
+from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
+from neuralfield.fields.settings import DirectField, layer_width
 from neuralfield.images.image import PictureShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Initializer, Layer, make_linear, siren_weights
 from neuralfield.nn.tensor import Tensor
-from neuralfield.system.setting_checks import require_positive, require_whole
+from neuralfield.system.settings import setting
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ComplexLinear:
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
-        """What is trained, by name."""
+        """The tensors that are trained, by name."""
         return {"real": self.real, "imaginary": self.imaginary, "bias": self.bias}
 
     @property
@@ -82,49 +82,27 @@ class Gabor:
 
 
 @dataclass(frozen=True)
-class Wire:
+class Wire(DirectField):
     """exp(i omega_0 z - |scale z| ** 2) with z = W x + b in every layer but the last.
 
     The first layer's weights are real, the others' complex, and the real part of the last one's
     output counts. Complex numbers are pairs of real ones here. Weights start as SIREN's, real and
     imaginary parts alike: with larger ones most wavelets are too far away to be seen, and nothing
     is learned.
-
-    Attributes
-    ----------
-    hidden_layers : int
-        Layers between the first and the last.
-    width : int
-        Complex values in each: a layer has twice the numbers of a real one as wide.
-    omega_0 : float
-        Frequency of the waves.
-    scale : float
-        How narrow the wavelets are. Higher: finer detail, and more specks.
-    output, steepness
-        See `neuralfield.fields.coordinate_network.Output`.
     """
 
-    hidden_layers: int = 3
-    width: int = 90
-    omega_0: float = 20.0
-    scale: float = 20.0
-    output: str = "linear"
-    steepness: float = 4.0
+    usual_learning_rate = 1e-3
 
-    def __post_init__(self) -> None:
-        require_positive(self, "omega_0", "scale", "steepness")
-        require_whole(self, "width", at_least=1)
-        require_whole(self, "hidden_layers", at_least=0)
-
-    @property
-    def suggested_learning_rate(self) -> float:
-        """Of Adam and Muon."""
-        return 1e-3
+    width: int = layer_width(90, unit="complex values")
+    omega_0: float = setting(20.0, "frequency of the wavelets", above=0)
+    scale: float = setting(
+        20.0, "how narrow the wavelets are; higher gives finer detail, and specks", above=0
+    )
 
     def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix of numbers, real and imaginary parts side by side."""
-        sizes = (*[self.width] * (1 + self.hidden_layers), shape.channels)
-        return [(2, self.width), *((into, 2 * out) for into, out in pairwise(sizes))]
+        first, *others = super().weight_shapes(shape)
+        return [first, *((into, 2 * out) for into, out in others)]
 
     def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
@@ -141,7 +119,7 @@ class Wire:
             Gabor(self.omega_0, self.scale, is_complex=index > 0)
             for index in range(1 + self.hidden_layers)
         ]
-        return CoordinateNetwork(Identity(), layers, wavelets, Output(self.output, self.steepness))
+        return self.network(Identity(), layers, wavelets)
 
 
 def _complex_linear(

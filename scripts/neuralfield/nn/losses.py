@@ -13,6 +13,9 @@ Loss = Callable[[Tensor, Array, int], Tensor]
 `count` is the number of values in the whole batch; `values` may be one block of it.
 """
 
+LOSSES = ("mse", "binary_cross_entropy", "huber")
+"""The names of losses of values; that of classes is `softmax_cross_entropy`."""
+
 PROBABILITY_MARGIN = 1e-7
 """Probabilities are clipped this far from 0 and 1, before their logarithm is taken."""
 

@@ -7,6 +7,9 @@ from typing import Protocol
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.errors import ConfigError
+from neuralfield.system.settings import any_of
+
+OPTIMIZERS = ("adam", "muon", "sgd")
 
 
 class Optimizer(Protocol):
@@ -231,5 +234,5 @@ def make_optimizer(
     elif name == "sgd":
         optimizer = Sgd(parameters, momentum)
     else:
-        raise ConfigError("training.optimizer", repr(name), "adam, muon or sgd")
+        raise ConfigError("training.optimizer", repr(name), any_of(OPTIMIZERS))
     return ClippedGradients(optimizer, gradient_clip_norm) if gradient_clip_norm else optimizer

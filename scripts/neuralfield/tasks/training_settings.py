@@ -1,181 +1,248 @@
-"""The settings of a training run, checked, with their defaults."""
+"""The settings of a training, of its result and of how and where it is run."""
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar
 
-from neuralfield.system.errors import ConfigError
+from neuralfield.nn.losses import LOSSES
+from neuralfield.nn.optimizers import OPTIMIZERS
+from neuralfield.nn.schedules import SCHEDULES
+from neuralfield.system.settings import Settings, setting, settings_of
 
-HOW_AND_WHERE = (
-    *("device", "engine", "threads", "checkpoint_interval_s", "segments"),
-    *("time_limit_s", "time_margin_s", "max_temperature_celsius"),
-)
-"""Settings of the section `training` of a config that are not of the training itself."""
-
-_LEFT_OUT_WHERE_OFF = ("gradient_clip_norm", "keep_best")
+_ADAM = {"optimizer": ("adam", "muon")}
+_FALLING = {"schedule": ("cosine", "exponential")}
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
-    """How a network is taught, whatever it is taught. The keys are those of the config.
+class TrainingSettings(Settings):
+    """How a network is trained, whatever it is fitted to. The keys are those of the config."""
 
-    Attributes
-    ----------
-    steps : int
-        Updates of the weights.
-    loss : {"mse", "binary_cross_entropy", "huber"}
-    huber_delta : float
-    optimizer : {"adam", "muon", "sgd"}
-    learning_rate, minimum_learning_rate : float
-    momentum, beta1, beta2 : float
-    schedule : {"cosine", "exponential", "constant"}
-    epoch_offset, warmup_steps : int
-        See `neuralfield.nn.schedules.Schedule`.
-    gradient_clip_norm : float, optional
-        The largest norm of all gradients together; None: whatever it is.
-    keep_best : bool
-        Whether the network that is saved is the best one seen, and not the last; see
-        `neuralfield.training.trainer.Best`.
-    precision : {"auto", "mixed", "float32", "float64"}
-        Of the numbers. ``mixed``: products of 16-bit numbers, added up in float32, on the cuda
-        engine; ``auto``: that where it can be had, and float32 elsewhere.
-    random_seed : int
-    snapshots : int
-        Snapshots kept for the film, log-spaced over the steps.
-    """
+    place: ClassVar[str] = "training.{}"
 
-    steps: int = 2000
-    loss: str = "mse"
-    huber_delta: float = 0.1
-    optimizer: str = "adam"
-    learning_rate: float = 1e-3
-    minimum_learning_rate: float = 0.0
-    momentum: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    schedule: str = "cosine"
-    epoch_offset: int = 0
-    warmup_steps: int = 0
-    gradient_clip_norm: float | None = None
-    keep_best: bool = False
-    precision: str = "auto"
-    random_seed: int = 0
-    snapshots: int = 60
-
-    def __post_init__(self) -> None:
-        self._require("steps", 1)
-        self._require("snapshots", 2)
-        self._require("random_seed", 0)
-        self._require("epoch_offset", 0)
-        self._require("warmup_steps", 0)
-        if not self.learning_rate > 0:
-            raise ConfigError("training.learning_rate", self.learning_rate, "a number above 0")
-        if self.gradient_clip_norm is not None and not self.gradient_clip_norm > 0:
-            found = self.gradient_clip_norm
-            raise ConfigError("training.gradient_clip_norm", found, "a number above 0")
-        self._require_one_of("precision", "auto", "mixed", "float32", "float64")
-
-    @classmethod
-    def from_mapping(cls, given: Mapping[str, Any]) -> Self:
-        """Read settings; unknown keys are errors.
-
-        Raises
-        ------
-        ConfigError
-        """
-        known = [field.name for field in dataclasses.fields(cls)]
-        unknown = sorted(set(given) - set(known))
-        if unknown:
-            raise ConfigError("training", f"unknown {unknown}", f"some of {', '.join(known)}")
-        return cls(**given)
-
-    def described(self) -> dict[str, Any]:
-        """The settings as plain values, for names and records of a training.
-
-        Without what came later and is not in use, so that older trainings keep their names.
-        """
-        plain = dataclasses.asdict(self)
-        return {n: v for n, v in plain.items() if n not in _LEFT_OUT_WHERE_OFF or v}
-
-    def _require(self, name: str, at_least: int) -> None:
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
-            expected = f"a whole number from {at_least} up"
-            raise ConfigError(f"training.{name}", repr(value), expected)
-
-    def _require_one_of(self, name: str, *choices: str) -> None:
-        value = getattr(self, name)
-        if value not in choices:
-            raise ConfigError(f"training.{name}", repr(value), " or ".join(choices))
+    precision: str = setting(
+        "auto",
+        "of the numbers; mixed: products of 16-bit numbers, added up in float32, on the cuda"
+        " engine; auto: mixed where it can be had, and float32 elsewhere",
+        choices=("auto", "mixed", "float32", "float64"),
+    )
+    steps: int = setting(2000, "updates of the weights", minimum=1)
+    loss: str = setting("mse", "what is minimized", choices=LOSSES)
+    huber_delta: float = setting(
+        0.1,
+        "for huber: the error from which on the loss grows in proportion",
+        above=0,
+        only_with={"loss": ("huber",)},
+    )
+    optimizer: str = setting(
+        "adam",
+        "adam, muon (orthogonalised momentum for the matrices between hidden layers, adam for the"
+        " rest) or sgd",
+        choices=OPTIMIZERS,
+    )
+    learning_rate: float = setting(
+        1e-3,
+        "the largest step size; auto: what suits the field with adam or muon",
+        above=0,
+        auto=True,
+        config_default="auto",
+    )
+    momentum: float = setting(0.0, "for sgd", minimum=0, below=1, only_with={"optimizer": ("sgd",)})
+    beta1: float = setting(
+        0.9, "for adam, and for muon's adam", minimum=0, below=1, only_with=_ADAM
+    )
+    beta2: float = setting(
+        0.999, "for adam, and for muon's adam", minimum=0, below=1, only_with=_ADAM
+    )
+    gradient_clip_norm: float | None = setting(
+        None,
+        "all gradients of a step are shortened to this norm together, where they are longer",
+        above=0,
+        omit_when_off=True,
+        remedy="remove the key to leave gradients as they are",
+    )
+    keep_best: bool = setting(
+        False, "whether the best network seen is saved, and not the last one", omit_when_off=True
+    )
+    schedule: str = setting(
+        "cosine",
+        "of the learning rate; cosine and exponential fall to minimum_learning_rate",
+        choices=SCHEDULES,
+    )
+    minimum_learning_rate: float = setting(
+        0.0,
+        "where the schedule ends; above 0 for exponential",
+        minimum=0,
+        only_with=_FALLING,
+        limited_by="learning_rate",
+    )
+    epoch_offset: int = setting(
+        0,
+        "steps by which the schedule is stretched beyond the last one",
+        minimum=0,
+        only_with=_FALLING,
+    )
+    warmup_steps: int = setting(
+        0,
+        "steps in which the learning rate rises from 0 to its largest",
+        minimum=0,
+        limited_by="steps",
+    )
+    random_seed: int = setting(
+        0,
+        "another number gives another network; the same one gives the same, bit for bit",
+        minimum=0,
+        maximum=2**32 - 1,
+    )
+    snapshots: int = setting(
+        60,
+        "networks to keep for the time-lapse, log-spaced over the steps",
+        minimum=2,
+        maximum=10_000,
+    )
 
 
 @dataclass(frozen=True)
 class PictureTraining(TrainingSettings):
-    """How a field is taught a picture.
+    """How a network is fitted to an image."""
 
-    Attributes
-    ----------
-    batch_pixels : int
-        Pixels looked at in each step; 0: all.
-    detail_share : float
-        Part of each batch chosen by contrast; see `neuralfield.nn.sampling.detail_density`. Without
-        effect where a batch is the whole picture.
-    supervision : {"point", "footprint"}
-        Fit the value at a pixel's centre, or the mean over its square.
-    footprint_points : int
-        Points a pixel and step under footprint supervision, from 2 to 64.
-    """
-
-    batch_pixels: int = 2048
-    detail_share: float = 0.5
-    supervision: str = "footprint"
-    footprint_points: int = 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("batch_pixels", 0)
-        self._require("footprint_points", 1)
-        if not 0 <= self.detail_share <= 1:
-            raise ConfigError("training.detail_share", self.detail_share, "a number from 0 to 1")
-        self._require_one_of("supervision", "point", "footprint")
+    batch_pixels: int = setting(2048, "pixels of each step; 0: all", unit="pixels", minimum=0)
+    supervision: str = setting(
+        "footprint",
+        "what is fitted to a pixel: the value at its centre (point), or the mean over its square"
+        " (footprint)",
+        choices=("point", "footprint"),
+    )
+    footprint_points: int = setting(
+        4,
+        "points of each pixel and step under footprint supervision",
+        minimum=2,
+        maximum=64,
+        only_with={"supervision": ("footprint",)},
+    )
+    detail_share: float = setting(
+        0.5,
+        "share of each batch that is chosen by contrast, without effect where a batch is the whole"
+        " image; auto: 0.5 for line art, 0 for other images",
+        minimum=0,
+        maximum=1,
+        auto=True,
+        config_default=0.5,
+    )
 
 
 @dataclass(frozen=True)
 class SampleTraining(TrainingSettings):
-    """How a network is taught samples: the rows of a table, or pictures with labels.
+    """How a network is fitted to samples: the rows of a table, or images with labels."""
 
-    Attributes
-    ----------
-    batch_samples : int
-        Those looked at in each step; 0: all.
-    """
-
-    learning_rate: float = 1e-2
-    snapshots: int = 12
-    batch_samples: int = 256
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("batch_samples", 0)
+    precision: str = setting(
+        "auto", "of the numbers; auto: float32", choices=("auto", "float32", "float64")
+    )
+    batch_samples: int = setting(256, "samples of each step; 0: all", minimum=0)
+    learning_rate: float = setting(1e-2, "the largest step size", above=0)
+    snapshots: int = setting(
+        12, "networks to keep, log-spaced over the steps", minimum=2, maximum=10_000
+    )
 
 
 @dataclass(frozen=True)
 class ClassifierTraining(SampleTraining):
-    """How a network is taught to tell pictures apart.
+    """How a network is trained to classify images."""
 
-    Attributes
-    ----------
-    loss : {"cross_entropy"}
-        See `neuralfield.nn.losses.softmax_cross_entropy`.
-    """
+    learning_rate: float = setting(1e-3, "the largest step size", above=0)
+    loss: str = setting(
+        "cross_entropy",
+        "see `neuralfield.nn.losses.softmax_cross_entropy`",
+        choices=("cross_entropy",),
+        in_config=False,
+    )
+    huber_delta: float = setting(0.1, "without effect", above=0, in_config=False)
 
-    learning_rate: float = 1e-3
-    loss: str = "cross_entropy"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require_one_of("loss", "cross_entropy")
+@dataclass(frozen=True)
+class Execution(Settings):
+    """How and where a training is run: settings of its section of a config, not of the training."""
+
+    place: ClassVar[str] = "training.{}"
+
+    device: str = setting(
+        "auto", "auto: a GPU, if there is one that works", choices=("auto", "cpu", "gpu")
+    )
+    checkpoint_interval_s: float = setting(
+        30,
+        "between two saved states: at most what is lost when a training is killed",
+        unit="seconds",
+        above=0,
+        changes_result=False,
+    )
+    time_limit_s: float | None = setting(
+        None,
+        "that a job may take: a training that is not done by then saves its state and leaves",
+        unit="seconds",
+        above=0,
+        changes_result=False,
+        remedy="remove the key for no limit",
+    )
+    time_margin_s: float = setting(
+        60,
+        "by which a training leaves before a limit",
+        unit="seconds",
+        minimum=0,
+        limited_by="time_limit_s",
+        changes_result=False,
+    )
+    max_temperature_celsius: float | None = setting(
+        None,
+        "a hotter GPU pauses, and goes on when it is 5 degrees cooler",
+        unit="degrees Celsius",
+        above=0,
+        changes_result=False,
+        remedy="remove the key to leave the heat to the GPU",
+    )
+    threads: int | None = setting(
+        None,
+        "processor cores for each training; an equal share of all cores where none are given",
+        minimum=1,
+        changes_result=False,
+        remedy="remove the key to share the cores fairly among the trainings",
+    )
+
+
+@dataclass(frozen=True)
+class PictureExecution(Execution):
+    """How and where the training of a field is run."""
+
+    engine: str = setting(
+        "auto",
+        "how a step is computed: auto (the fastest that can do it), cpu, cuda, or tape (the"
+        " reference)",
+        choices=("auto", "cpu", "cuda", "tape"),
+    )
+    segments: int = setting(
+        1,
+        "jobs that a training is cut into, for queues that allow only short ones",
+        minimum=1,
+        maximum=1000,
+        limited_by="steps",
+    )
+
+
+@dataclass(frozen=True)
+class TableExecution(Execution):
+    """How and where the training of a table is run: it is small, and many run side by side."""
+
+    device: str = setting(
+        "cpu", "small networks are no work for a GPU", choices=("auto", "cpu", "gpu")
+    )
+    threads: int = setting(1, "processor cores for each table", minimum=1, changes_result=False)
+
+
+HOW_AND_WHERE = tuple(settings_of(PictureExecution))
+"""Settings of the section `training` of a config that are not of the training itself."""
+
+MAKES_NO_DIFFERENCE = tuple(
+    name for name, declared in settings_of(PictureExecution).items() if not declared.changes_result
+)
+"""Those of them that the result of a training does not depend on."""
 
 
 def of_the_training(training: Mapping[str, Any]) -> dict[str, Any]:

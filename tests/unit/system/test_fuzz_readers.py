@@ -243,12 +243,18 @@ def test_every_kind_is_among_the_networks():
 
 def test_a_small_file_that_claims_a_huge_network(tmp_path):
     path = tmp_path / "model.safetensors"
-    for claim in ({"width": 10**5}, {"width": 10**9}, {"hidden_layers": 10**9}):
+    too_few, unknown = "are too few for", "expected a whole number"
+    for key, value, message in (
+        ("width", 10**5, too_few),
+        ("width", 10**9, too_few),
+        ("hidden_layers", 1000, too_few),
+        ("hidden_layers", 10**9, unknown),
+    ):
         save_network(path, FIELD_SETTINGS[0])
         arrays, description = load_arrays(path)
-        description["field"] |= claim
+        description["field"][key] = value
         save_arrays(path, arrays, description)
-        with little_memory(), pytest.raises(NeuralfieldError, match="are too few for"):
+        with little_memory(), pytest.raises(NeuralfieldError, match=message):
             load_model(path)
 
 

@@ -9,50 +9,35 @@ import numpy as np
 from neuralfield.nn import ops
 from neuralfield.nn.layers import ACTIVATIONS, INITIALIZERS, make_linear
 from neuralfield.nn.network import Operation, Sequential
-from neuralfield.system.errors import ConfigError
-from neuralfield.system.setting_checks import require_whole
-
-_SECTION = "network"
-_MOST_LAYERS = 1000
-
-OUTPUTS = ("linear", "sigmoid")
+from neuralfield.system.settings import Settings, setting
 
 
 @dataclass(frozen=True)
-class Dense:
+class Dense(Settings):
     """Linear maps with an activation between each two.
 
-    Attributes
-    ----------
-    widths : tuple of int
-        Values after each hidden layer. None at all: a linear regression, or with the output
-        ``sigmoid`` a logistic regression.
-    activation : {"tanh", "relu", "sigmoid", "sine"}
-        After each hidden layer.
-    bias : bool
-        Whether layers have biases.
-    output : {"linear", "sigmoid"}
-        ``linear``: what the last layer gives, z; ``sigmoid``: 1 / (1 + exp(-z)), a probability.
+    The output ``linear`` is z, what the last layer gives; ``sigmoid`` is 1 / (1 + exp(-z)), a
+    probability.
     """
 
+    place: ClassVar[str] = "network: {}"
     suggested_learning_rate: ClassVar[float] = 1e-2
 
-    widths: tuple[int, ...] = (32, 32)
-    activation: str = "tanh"
-    bias: bool = True
-    output: str = "linear"
-
-    def __post_init__(self) -> None:
-        require_whole(self, "widths", at_least=1, section=_SECTION)
-        if len(self.widths) > _MOST_LAYERS:
-            expected = f"at most {_MOST_LAYERS} hidden layers"
-            raise ConfigError(f"{_SECTION}: widths", f"{len(self.widths)} widths", expected)
-        for name, known in (("activation", tuple(ACTIVATIONS)), ("output", OUTPUTS)):
-            if getattr(self, name) not in known:
-                expected = f"one of {', '.join(known)}"
-                raise ConfigError(f"{_SECTION}: {name}", repr(getattr(self, name)), expected)
-        if not isinstance(self.bias, bool):
-            raise ConfigError(f"{_SECTION}: bias", repr(self.bias), "true or false")
+    widths: tuple[int, ...] = setting(
+        (32, 32),
+        "values after each hidden layer; []: none, a linear regression, or with the output sigmoid"
+        " a logistic one",
+        unit="values",
+        minimum=1,
+        expected="a list of widths, whole numbers >= 1; [] for none",
+    )
+    activation: str = setting(
+        "tanh", "the function after each hidden layer", choices=tuple(ACTIVATIONS)
+    )
+    bias: bool = setting(True, "whether layers have biases")
+    output: str = setting(
+        "linear", "linear, or sigmoid for probabilities", choices=("linear", "sigmoid")
+    )
 
     def weight_shapes(self, inputs: int, outputs: int) -> list[tuple[int, int]]:
         """Shape of each layer's matrix: what is needed of memory, before it is taken."""

@@ -1,0 +1,131 @@
+"""The rules for config.yaml: config.schema.yaml, and what dataclasses of settings declare."""
+
+import copy
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from config.presets import PRESETS
+from neuralfield.fields import NETWORKS
+from neuralfield.system.settings import AUTO, Setting, settings_of
+from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.table.dense_network import Dense
+from neuralfield.tasks.training_settings import (
+    ClassifierTraining,
+    Execution,
+    PictureExecution,
+    PictureTraining,
+    SampleTraining,
+    TableExecution,
+)
+
+SCHEMA_PATH = Path(__file__).with_name("config.schema.yaml")
+
+_SECTIONS = {
+    "training": (PictureExecution, PictureTraining),
+    "dense": (Dense,),
+    "table_training": (TableExecution, SampleTraining),
+    "convolutional": (ConvolutionalClassifier,),
+    "classifier_training": (Execution, ClassifierTraining),
+}
+"""The classes whose settings are the keys of a section."""
+
+
+@cache
+def read_schema() -> dict[str, Any]:
+    """Return the rules for config.yaml as a JSON schema; nobody changes it."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
+    schema = yaml.load(SCHEMA_PATH.read_text(encoding="utf-8"), loader)
+    rules = schema["$defs"]
+    schema["properties"]["preset"] = {"enum": [*PRESETS]}
+    for name, classes in _SECTIONS.items():
+        rules[name]["properties"] = _properties(*classes)
+    for kind, network in NETWORKS.items():
+        presets = {"preset": {"enum": [*network.presets]}} if network.presets else {}
+        own = {"type": {"const": kind}, **presets, **_properties(network)}
+        rules[kind] = {"properties": own | {"training": {"$ref": "#/$defs/training"}}}
+    for rule in (schema, *rules.values()):
+        if "properties" in rule:
+            rule |= {"type": "object", "additionalProperties": False}
+    kinds = [*NETWORKS, "imported"]
+    rules["field"] |= {
+        "properties": {"type": {"enum": kinds}},
+        "allOf": [
+            {
+                "if": {"required": ["type"], "properties": {"type": {"const": kind}}},
+                "then": {"$ref": f"#/$defs/{kind}"},
+            }
+            for kind in kinds
+        ],
+    }
+    return schema
+
+
+def _properties(*classes: type) -> dict[str, Any]:
+    """The rules for the settings of some classes, by key."""
+    declared = {key: setting for cls in classes for key, setting in settings_of(cls).items()}
+    return {key: _rule(setting) for key, setting in declared.items() if setting.in_config}
+
+
+def _rule(setting: Setting) -> dict[str, Any]:
+    """The rule for one setting."""
+    if setting.kind is bool:
+        rule: dict[str, Any] = {"type": "boolean"}
+    elif setting.choices:
+        rule = {"enum": [*([AUTO] if setting.auto else []), *setting.choices]}
+    else:
+        bounds = {
+            "minimum": setting.minimum,
+            "exclusiveMinimum": setting.above,
+            "maximum": setting.maximum,
+            "exclusiveMaximum": setting.below,
+            "x-unit": setting.unit or None,
+        }
+        rule = {"type": "integer" if setting.kind is int else "number"}
+        rule |= {key: bound for key, bound in bounds.items() if bound is not None}
+        if setting.auto:
+            rule = {"anyOf": [{"const": AUTO}, rule]}
+    if setting.is_list:
+        rule = {"type": "array", "items": rule, "x-expected": setting.expectation}
+        rule |= {"minItems": setting.shortest, "maxItems": setting.longest}
+    rule["description"] = setting.help
+    default = setting.default if setting.config_default is None else setting.config_default
+    if default is not None and not setting.omit_when_off:
+        rule["default"] = list(default) if isinstance(default, tuple) else default
+    return rule | ({"x-remedy": setting.remedy} if setting.remedy else {})
+
+
+def resolved(rule: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a rule with what its ``$ref`` points to; what stands beside the ``$ref`` wins."""
+    if "$ref" not in rule:
+        return rule
+    target: Any = read_schema()
+    for step in rule["$ref"].removeprefix("#/").split("/"):
+        target = target[step]
+    return {**resolved(target), **rule}
+
+
+def with_defaults(value: Any, rule: Mapping[str, Any]) -> Any:
+    """Return a copy of a valid value in which every key that has a default is there."""
+    if not isinstance(value, Mapping):
+        return copy.deepcopy(value)
+    schema, rule = read_schema(), resolved(rule)
+    if "allOf" in rule:  # a network: its rules are those of its type
+        rule = schema["$defs"][value["type"]]
+        if "preset" in value:  # a preset has defaults of its own
+            return {key: copy.deepcopy(value[key]) for key in rule["properties"] if key in value}
+    filled = {}
+    properties, others = rule.get("properties", {}), rule.get("additionalProperties")
+    for key in [*properties, *(key for key in value if key not in properties)]:
+        own = resolved(properties.get(key, others))
+        if key == "training" and rule is not schema and "default" not in properties[key]:
+            # changes of one network, not a section
+            filled |= {key: copy.deepcopy(value[key])} if key in value else {}
+        elif key in value:
+            filled[key] = with_defaults(value[key], own)
+        elif "default" in own:
+            filled[key] = with_defaults(own["default"], own)
+    return filled
