@@ -27,11 +27,10 @@ from pathlib import Path
 import batch_steps
 import numpy as np
 import yaml
+from measuring import ROOT
 from PIL import Image
 
 from neuralfield.system.errors import NeuralfieldError
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def prepare(folder: Path, options: argparse.Namespace, batch: int) -> list[str]:

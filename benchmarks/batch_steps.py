@@ -11,14 +11,9 @@ matrix product (see docs/gpu.md), and their sines and cosines, two for each valu
 in each multiprocessor's cycle.
 """
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-
 from measuring.environment import describe, measure_ceilings
 from measuring.measure import Effort, Timing, markdown_table, number_text, time_calls
 from measuring.rows import Row, random_values, training_multiply_adds

@@ -13,8 +13,6 @@ from statistics import median
 from typing import Any
 from unittest.mock import patch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-
 import numpy as np
 from cpu_speed import Sample, in_turns
 from measuring.environment import describe, reason_against_torch

@@ -14,8 +14,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-
 import numpy as np
 from measuring.environment import describe, reason_against_torch
 from measuring.measure import Report, markdown_table, number_text

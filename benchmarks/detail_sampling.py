@@ -14,12 +14,12 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import yaml
+from measuring import ROOT
 from measuring.ours import TrainingSteps, fit_db
 from threadpoolctl import threadpool_limits
 
@@ -35,8 +35,6 @@ from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_objective import PictureProblem
 from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.training_settings import PictureTraining
-
-ROOT = Path(__file__).resolve().parents[1]
 
 SIGMAS_PX = (0.7, 1.4)
 

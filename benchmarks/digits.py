@@ -6,17 +6,14 @@ python benchmarks/digits.py --held-out --seeds 5  # what was chosen, over severa
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
-
 import numpy as np
 import yaml
+from measuring import ROOT
 from measuring.measure import markdown_table
 from measuring.ours import TrainingSteps
 from threadpoolctl import threadpool_limits
@@ -33,7 +30,6 @@ from neuralfield.tasks.classifier.labelled import (
     read_labelled,
 )
 
-ROOT = Path(__file__).resolve().parents[1]
 FOLDS = 5
 
 CANDIDATES: dict[str, dict[str, dict[str, Any]]] = {

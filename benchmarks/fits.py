@@ -28,7 +28,7 @@ from neuralfield.system.device import Device, available_cores, select_device
 from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.training_settings import PictureTraining
 
-CONFIG = Path(__file__).with_name("photographs.yaml")
+CONFIG = Path(__file__).parent / "configs" / "photographs.yaml"
 LOOKS = 10
 """In the last tenth of a training."""
 

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-
 from measuring import images
 from measuring.context import Context
 from measuring.environment import describe, measure_ceilings, reason_against_torch

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from measuring import ROOT
 from measuring.artefacts import Artefacts
 from measuring.config_networks import ConfigNetworks
 from measuring.field_runs import Lesson, Taught, teach
@@ -26,7 +27,7 @@ from neuralfield.images.resizing import resize_picture
 from neuralfield.images.writing import write_picture
 from neuralfield.system.device import available_cores, select_device
 
-CONFIG = Path(__file__).resolve().parents[1] / "config.yaml"
+CONFIG = ROOT / "config.yaml"
 
 
 def main() -> None:

@@ -18,12 +18,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import yaml
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+from measuring import ROOT
 
 from neuralfield.images import PngBandWriter
 
-ROOT = Path(__file__).resolve().parents[1]
 SCALES_PX = (192, 48, 12)
 """Sides of the cells of the noise, each half as strong as the one before."""
 

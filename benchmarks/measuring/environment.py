@@ -5,16 +5,14 @@ import importlib.metadata
 import importlib.util
 import platform
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from measuring import ROOT
 from measuring.measure import Effort, time_calls
 from measuring.rows import Ceilings
 from neuralfield.system.device import Device
-
-_ROOT = Path(__file__).resolve().parents[2]
 
 
 def reason_against_torch() -> str | None:
@@ -29,7 +27,7 @@ def describe(device: Device) -> dict[str, Any]:
     found: dict[str, Any] = {
         "date (UTC)": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
         "device": device.name,
-        "commit": _output_of("git", "-C", str(_ROOT), "describe", "--always", "--dirty"),
+        "commit": _output_of("git", "-C", str(ROOT), "describe", "--always", "--dirty"),
         "Python": platform.python_version(),
         "NumPy": np.__version__,
     }

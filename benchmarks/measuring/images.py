@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
+from measuring import ROOT
 from neuralfield.images.reading import read_picture
 from neuralfield.images.resizing import resize_picture
 
-_RESOURCES = Path(__file__).resolve().parents[2] / "workflow" / "resources"
+_RESOURCES = ROOT / "workflow" / "resources"
 PHOTO = _RESOURCES / "savannah.png"
 DRAWING = _RESOURCES / "lion_cub.png"
 DRAWING_SIDE_PX = 200
