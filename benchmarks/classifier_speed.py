@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__, "threads", "output", "peers", "compiled", "quick")
     add = parser.add_argument
     add("--parts", default="epoch", help=f"some of {', '.join(MEASURES)}, separated by commas")
-    add("--device", choices=("gpu", "cpu"), default="cpu")
+    add("--device", choices=("gpu", "cpu"), default="cpu", help="device to measure")
     add("--rounds", type=int, default=5, help="samples of each system; medians are reported")
     add("--pictures", type=int, default=60_000, help="images of an epoch")
     add("--batch", type=int, default=512, help="images of a step")

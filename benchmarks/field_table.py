@@ -44,9 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--fields", nargs="+", choices=FIELDS, default=list(FIELDS))
     add("--side", type=int, default=96, help="longer side of the training images in pixels")
-    add("--steps", type=int, default=400)
-    add("--batch-pixels", type=int, default=256)
-    add("--optimizer", choices=("adam", "muon"), default="adam")
+    add("--steps", type=int, default=400, help="steps of each training")
+    add("--batch-pixels", type=int, default=256, help="pixels of a step")
+    add("--optimizer", choices=("adam", "muon"), default="adam", help="how steps are taken")
     return parser
 
 

@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--parts", type=_parts, default=",".join(ALWAYS), help="all, or names separated by commas")
     add("--fidelity", action="store_true", help="add the part fidelity")
-    add("--device", choices=("gpu", "cpu"), default="gpu")
+    add("--device", choices=("gpu", "cpu"), default="gpu", help="device to measure")
     add("--rows", default="", help="part steps: only rows whose names contain this")
     add("--part-limit-s", type=float, default=300.0, help="about how long a part may take")
     add("--photo", type=Path, default=images.PHOTO, help="colour image of part fidelity")

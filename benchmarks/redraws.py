@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     ConfigNetworks.add_options(parser, ROOT / "config.yaml")
     add("--pictures", nargs="+", type=Path, default=[], help="image files; drawings if not given")
-    add("--drawings", nargs="+", choices=DRAWINGS, default=list(DRAWINGS))
+    add("--drawings", nargs="+", choices=DRAWINGS, default=list(DRAWINGS), help="line drawings")
     add("--side", type=int, default=200, help="longer side of the training images in pixels")
     add("--factor", type=int, default=5, help="how many times larger the redraws are")
     add("--save", type=Path, metavar="FOLDER", help="where redraws are kept")

@@ -15,7 +15,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "output": {"type": Path, "help": "Markdown file to write; a JSON file is put beside it"},
     "quick": {"action": "store_true", "help": "tiny sizes, to see that everything runs"},
     "threads": {"type": int, "default": available_cores(), "help": "CPU cores to use"},
-    "device": {"choices": ("auto", "cpu", "gpu"), "default": "auto"},
+    "device": {"choices": ("auto", "cpu", "gpu"), "default": "auto", "help": "device to use"},
     "peers": {
         "action": argparse.BooleanOptionalAction,
         "default": True,
@@ -30,7 +30,7 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """The description as it is written, and the default of each option that has one."""
+    """The description as it is written, and the defaults of options beside their help."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
         default = action.default
