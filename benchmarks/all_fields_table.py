@@ -1,44 +1,41 @@
-"""A table of all fields, from results that the workflow has made; see all_fields.yaml.
+"""A table of all fields, from the workflow's results with configs/all_fields.yaml.
 
-    PYTHONPATH=scripts python benchmarks/all_fields_table.py FOLDER/results
+    python benchmarks/all_fields_table.py FOLDER/results
 
-A row for each kind of picture and field, with means over the pictures of that kind. "lost at the
-end" is how far the dB of the history's rows falls below the best so far in the last tenth of the
-steps, at the most and in the worst picture.
+It has a row for each kind of image and field, with means over the images of that kind. "lost at
+the end" is how far the dB of the history's rows falls below the best so far in the last tenth of
+the steps, at the most and in the worst image.
 """
 
 import argparse
 from pathlib import Path
 
 import pandas as pd
+from measuring.command_line import new_parser, start
+from measuring.measure import print_header, print_row
 from measuring.ours import lost_db
 
 from neuralfield.images.facts import is_line_art
 from neuralfield.images.reading import read_picture
 
 COLUMNS = {
-    "kind": "{}",
-    "field": "`{}`",
-    "parameters": "{:,.0f}",
-    "psnr_db": "{:.1f}",
-    "upscale_psnr_db": "{:.2f}",
-    "over_lanczos_db": "{:+.2f}",
-    "worst_over_lanczos_db": "{:+.2f}",
-    "over_bicubic_db": "{:+.2f}",
-    "train_seconds": "{:.1f}",
-    "lost_db": "{:.2f}",
+    "kind": ("images", "{}"),
+    "field": ("field", "`{}`"),
+    "parameters": ("parameters", "{:,.0f}"),
+    "psnr_db": ("fit, dB", "{:.1f}"),
+    "upscale_psnr_db": ("redraw, dB", "{:.2f}"),
+    "over_lanczos_db": ("over Lanczos, dB", "{:+.2f}"),
+    "worst_over_lanczos_db": ("in the worst", "{:+.2f}"),
+    "over_bicubic_db": ("over bicubic, dB", "{:+.2f}"),
+    "train_seconds": ("seconds", "{:.1f}"),
+    "lost_db": ("lost at the end, dB", "{:.2f}"),
 }
-NAMES = (
-    *("pictures", "field", "parameters", "fit, dB", "redraw, dB", "over Lanczos, dB"),
-    *("in the worst", "over bicubic, dB", "seconds", "lost at the end, dB"),
-)
+"""The heading of each column, and the format of its cells."""
 
 
-def main() -> None:
+def main(arguments: argparse.Namespace) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
-    folder = parser.parse_args().results
+    folder = arguments.results
     runs = pd.read_csv(folder / "summary.csv")
     kinds = {image: _kind(folder / image / "resized.png") for image in runs.image.unique()}
     runs["kind"] = runs.image.map(kinds)
@@ -51,11 +48,9 @@ def main() -> None:
     how = dict.fromkeys(list(COLUMNS)[2:], "mean")
     how |= {"worst_over_lanczos_db": "min", "lost_db": "max"}
     table = runs.groupby(["kind", "field"], sort=False).agg(how).reset_index()
-    print("| " + " | ".join(NAMES) + " |")
-    print("|---" * len(NAMES) + "|")
+    print_header(*(name for name, _ in COLUMNS.values()))
     for _, row in table.iterrows():
-        cells = [text.format(row[key]) for key, text in COLUMNS.items()]
-        print("| " + " | ".join(cells) + " |")
+        print_row(*(cell.format(row[key]) for key, (_, cell) in COLUMNS.items()))
 
 
 def _end_db(history: pd.DataFrame) -> list[float]:
@@ -67,5 +62,11 @@ def _kind(path: Path) -> str:
     return "line art" if is_line_art(read_picture(path)) else "photographs"
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__)
+    parser.add_argument("results", type=Path, help="the workflow's folder of results")
+    return parser
+
+
 if __name__ == "__main__":
-    main()
+    start(main, _parser())

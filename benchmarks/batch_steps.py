@@ -1,24 +1,20 @@
-"""Steps of many small networks on a card: batched, and one after another, in one process.
+"""Steps of many small networks on a GPU: batched, and one after another, in one process.
 
     python benchmarks/batch_speed.py --device gpu
 
-prints, for two kinds of batches on pictures of 128x128, what a step of one network takes alone,
-what all take one after another and in one launch, and the floors of both. Before anything is timed,
-all networks are trained for some steps in both ways, and every byte has to be the same.
+prints, for two kinds of batches on images of 128x128, how long a step of one network takes alone,
+how long those of all take one after another and in one launch, and the floor of all. Before
+anything is timed, all networks are trained for some steps in both ways, and every byte has to be
+the same.
 
 The floor of all is the larger of two times: their multiply-adds at the rate of a large 16-bit
 matrix product (see docs/gpu.md), and their sines and cosines, two for each value of a layer, at 16
 in each multiprocessor's cycle.
 """
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-
 from measuring.environment import describe, measure_ceilings
 from measuring.measure import Effort, Timing, markdown_table, number_text, time_calls
 from measuring.rows import Row, random_values, training_multiply_adds
@@ -51,9 +47,9 @@ def main(networks: int, width: int, layers: int, size: int) -> int:
     ----------
     networks : int
     width, layers : int
-        Of a siren.
+        Width and hidden layers of each network, a siren.
     size : int
-        Side of the pictures, in pixels.
+        Side of the images in pixels.
     """
     device = select_device("gpu")
     ceilings = measure_ceilings(device, EFFORT, quick=False, with_peers=False)
@@ -75,14 +71,14 @@ def main(networks: int, width: int, layers: int, size: int) -> int:
             trainer.close()
     for name, value in describe(device).items():
         print(f"- {name}: {value}")
-    print(f"- networks: {networks} of siren {layers}x{width}, on pictures of {size}x{size}\n")
+    print(f"- networks: {networks} of siren {layers}x{width}, on images of {size}x{size}\n")
     header = ["microseconds a step", "bytes", "one alone", "all in turns", "all in a batch"]
     print(markdown_table([*header, "floor of all", "times as fast"], lines))
     return 0 if all_equal else 1
 
 
 class _Steps:
-    """Steps of all trainers' engines, in a batch or one after another; call it with how many."""
+    """Steps of all trainers' engines, in a batch or one after another."""
 
     def __init__(self, trainers: list[Trainer], batch: EngineBatch | None = None) -> None:
         self._engines = [trainer.engine for trainer in trainers]

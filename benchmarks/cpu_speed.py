@@ -1,25 +1,17 @@
-"""How fast this package trains and draws on this machine's cores, beside PyTorch on the same cores.
+"""How fast this package trains and renders on this machine's cores, beside PyTorch on them.
 
-What is compared is measured in turns, so that whatever else the machine does meets all alike;
-README.md says what each number means.
+The systems are measured in turns, so that whatever else the machine does slows all of them alike.
+README.md explains each number.
 """
 
 import argparse
-import math
-import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-
 import numpy as np
-from measuring.environment import describe, reason_against_torch
+from measuring.command_line import new_parser, start
+from measuring.environment import available_peers, describe, describe_options
 from measuring.measure import Report, markdown_table, number_text
-from measuring.ours import CPU, TAPE, Ours, TrainingSteps, first_gradient, relative_error
+from measuring.ours import CPU, TAPE, TrainingSteps, checked_error, first_gradient
 from measuring.rendering_speed import DeviceDrawing
 from measuring.rows import (
     HASHGRID,
@@ -31,15 +23,12 @@ from measuring.rows import (
     reduced_field,
     training_multiply_adds,
 )
+from measuring.turns import Sample, Work, in_turns, medians, ratios, with_one_core_blas
 from threadpoolctl import threadpool_limits
 
 from neuralfield.fields import PictureShape, build_field, field_settings
-from neuralfield.system.device import available_cores, require_cores, select_device
-from neuralfield.system.errors import NeuralfieldError
+from neuralfield.system.device import require_cores, select_device
 from neuralfield.tasks.image.image_model import Model
-
-Work = Callable[[int], Any]
-"""Does something as often as it is told."""
 
 DEVICE = select_device("cpu")
 PRODUCT = "matrix product"
@@ -56,46 +45,30 @@ ROWS = (
     Row("hashgrid 8 x 2^12 + relu 2x64, 200x200 grey", HASHGRID, 200, 200, "grey"),
     Row("hashgrid 16 x 2^15 + relu 2x64, 200x200 grey", HASHGRID_16, 200, 200, "grey"),
 )
+COLUMNS = {
+    "milliseconds": "ms",
+    "times_ours": "times ours",
+    "share_of_peak": "share of peak",
+    "core_milliseconds": "ms of all cores",
+    "cores_times_ours": "times ours",
+    "cores_share_of_peak": "share of peak",
+    "million_pixels_per_s": "million pixels a second",
+}
 
 
 class Product:
-    """A large float32 matrix product, by NumPy's BLAS on all cores: what cores can do at most."""
+    """A large float32 matrix product by NumPy's BLAS on all cores: the most that cores can do."""
 
-    def __init__(self, side: int, threads: int) -> None:
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        side = _QUICK_SIDE if arguments.quick else _PRODUCT_SIDE
         factors = np.random.default_rng(0).normal(size=(2, side, side)).astype(np.float32)
         self._factors, self._product = factors, np.empty((side, side), np.float32)
-        self.threads, self.multiply_adds = threads, side**3
+        self._threads, self.multiply_adds = arguments.threads, side**3
 
     def __call__(self, calls: int) -> None:
-        with threadpool_limits(self.threads):
+        with threadpool_limits(self._threads):
             for _ in range(calls):
                 np.matmul(*self._factors, out=self._product)
-
-
-@dataclass
-class Sample:
-    """Seconds of one call on the clock, and of all cores together."""
-
-    clock_s: float
-    cores_s: float
-
-
-def in_turns(works: dict[str, Work], rounds: int, sample_s: float) -> dict[str, list[Sample]]:
-    """`rounds` samples of each, taken in turns after one to warm up."""
-    calls = {}
-    for name, work in works.items():
-        work(1)
-        start_s = time.perf_counter()
-        work(1)
-        calls[name] = max(1, math.ceil(sample_s / (time.perf_counter() - start_s)))
-    found: dict[str, list[Sample]] = {name: [] for name in works}
-    for _ in range(rounds):
-        for name, work in works.items():
-            start_s, start_cores_s = time.perf_counter(), time.process_time()
-            work(calls[name])
-            clock_s, cores_s = time.perf_counter() - start_s, time.process_time() - start_cores_s
-            found[name].append(Sample(clock_s / calls[name], cores_s / calls[name]))
-    return found
 
 
 def add_entries(
@@ -107,173 +80,107 @@ def add_entries(
     multiply_adds: int,
     pixels: int | None = None,
 ) -> None:
-    """Medians of times, and of ratios of times that were taken in the same turn."""
-    ours, peak = samples[CPU.name], samples[PRODUCT]
+    """Report medians of times, and of ratios of times that were taken in the same turn."""
+    floor = multiply_adds / product.multiply_adds
     for name, found in samples.items():
-        clock_s = [sample.clock_s for sample in found]
-        cores_s = median(sample.cores_s for sample in found)
+        middle = medians(found)
         if name == PRODUCT:
             work = 2e-9 * product.multiply_adds
-            rates = {"gigaflop_per_s": work / median(clock_s), "each_core": work / cores_s}
+            rates = {"gigaflop_per_s": work / middle.clock_s, "each_core": work / middle.cores_s}
             report.add(part, row, name, **rates)
             continue
-        numbers: dict[str, float] = {"milliseconds": 1e3 * median(clock_s)}
+        times, peak = ratios(found, samples[CPU.name]), ratios(samples[PRODUCT], found)
+        numbers: dict[str, float] = {"milliseconds": 1e3 * middle.clock_s}
         if pixels is not None:
-            numbers["million_pixels_per_s"] = 1e-6 * pixels / median(clock_s)
-        floor = multiply_adds / product.multiply_adds
+            numbers["million_pixels_per_s"] = 1e-6 * pixels / middle.clock_s
         numbers |= {
-            "core_milliseconds": 1e3 * cores_s,
-            "times_ours": median(_ratios(found, ours, "clock_s")),
-            "cores_times_ours": median(_ratios(found, ours, "cores_s")),
-            "share_of_peak": floor * median(_ratios(peak, found, "clock_s")),
-            "cores_share_of_peak": floor * median(_ratios(peak, found, "cores_s")),
-            "lowest_ms": 1e3 * min(clock_s),
-            "highest_ms": 1e3 * max(clock_s),
+            "core_milliseconds": 1e3 * middle.cores_s,
+            "times_ours": times.clock_s,
+            "cores_times_ours": times.cores_s,
+            "share_of_peak": floor * peak.clock_s,
+            "cores_share_of_peak": floor * peak.cores_s,
+            "lowest_ms": 1e3 * min(sample.clock_s for sample in found),
+            "highest_ms": 1e3 * max(sample.clock_s for sample in found),
         }
         report.add(part, row, name, **numbers)
 
 
-def _ratios(numerators: list[Sample], denominators: list[Sample], what: str) -> list[float]:
-    """Of samples that were taken in the same turn."""
-    pairs = zip(numerators, denominators, strict=True)
-    return [getattr(above, what) / getattr(below, what) for above, below in pairs]
-
-
 def measure_steps(report: Report, arguments: argparse.Namespace, peers: tuple[Any, ...]) -> None:
-    """A full-batch training step of each row, by each system."""
-    threads, product = arguments.threads, make_product(arguments)
+    """Measure a full-batch training step of each row, by each system."""
+    threads, product = arguments.threads, Product(arguments)
     chosen = [row for row in ROWS if arguments.rows in row.name]
     for row in (row.reduced() if arguments.quick else row for row in chosen):
         reference = first_gradient(row.task("float64", "adam"), DEVICE, "tape")
         works: dict[str, Work] = {PRODUCT: product}
         for ours in (CPU, TAPE):
             gradient = first_gradient(row.task("float32", "adam"), DEVICE, ours.engine)
-            require_gradient(report, row, ours, relative_error(gradient, reference))
-            # the engines hold BLAS to one core for each thread, as `fit` does
-            works[ours.name] = _with_one_core_blas(
-                TrainingSteps(row.task("float32"), DEVICE, ours.engine, threads)
-            )
+            checked_error(report, row.name, ours, gradient, reference)
+            steps = TrainingSteps(row.task("float32"), DEVICE, ours.engine, threads)
+            works[ours.name] = with_one_core_blas(steps)
         for peer in peers:
             from torch_peers.fields import TorchSteps
 
             steps = TorchSteps(row.task("float32"), DEVICE, peer)
-            error = relative_error(steps.first_gradient(), reference)
-            require_gradient(report, row, peer, error)
+            checked_error(report, row.name, peer, steps.first_gradient(), reference)
             works[peer.name] = steps
-        seconds = in_turns(works, arguments.rounds, arguments.sample_s)
-        add_entries(report, "steps", row.name, seconds, product, training_multiply_adds(row))
-
-
-def require_gradient(report: Report, row: Row, system: Ours | Any, error: float) -> None:
-    """Nothing wrong is timed."""
-    what = f"{row.name}, {system.name}: gradient is off by {error:.2g}"
-    report.require(error <= system.gradient_limit, what)
+        samples = in_turns(works, arguments.rounds, arguments.sample_s)
+        add_entries(report, "steps", row.name, samples, product, training_multiply_adds(row))
 
 
 def measure_drawing(report: Report, arguments: argparse.Namespace, peers: tuple[Any, ...]) -> None:
-    """Pixels a second of a redraw by a siren of 3x256."""
+    """Measure how many pixels a second a siren of 3x256 renders."""
     settings = field_settings(reduced_field(SIREN) if arguments.quick else SIREN)
     side = 64 if arguments.quick else arguments.drawing_side
     network = build_field(settings, _SHAPE)
     model = Model(settings, _SHAPE, "rgb", network.arrays, {"precision": "float32"})
-    product, size = make_product(arguments), (side, side)
+    product, size = Product(arguments), (side, side)
     works: dict[str, Work] = {PRODUCT: product}
     works[CPU.name] = DeviceDrawing(model, size, DEVICE, arguments.threads)
     for peer in peers:
         from torch_peers.fields import TorchDrawing
 
         works[peer.name] = TorchDrawing(network, _SHAPE, size, _ROWS_PER_BLOCK, DEVICE, peer)
-    seconds = in_turns(works, arguments.rounds, arguments.sample_s)
+    samples = in_turns(works, arguments.rounds, arguments.sample_s)
     row = f"siren 3x256, rgb, {side}x{side}"
     multiply_adds = side**2 * drawing_multiply_adds(network)
-    add_entries(report, "drawing", row, seconds, product, multiply_adds, side**2)
-
-
-def make_product(arguments: argparse.Namespace) -> Product:
-    """The ceiling of this run."""
-    return Product(_QUICK_SIDE if arguments.quick else _PRODUCT_SIDE, arguments.threads)
-
-
-def _with_one_core_blas(steps: Work) -> Work:
-    def run(calls: int) -> None:
-        with threadpool_limits(1):
-            steps(calls)
-
-    return run
+    add_entries(report, "drawing", row, samples, product, multiply_adds, side**2)
 
 
 def add_tables(report: Report) -> None:
-    """Everything that was measured, as Markdown."""
-    columns = {
-        "milliseconds": "ms",
-        "times_ours": "times ours",
-        "share_of_peak": "share of peak",
-        "core_milliseconds": "ms of all cores",
-        "cores_times_ours": "times ours",
-        "cores_share_of_peak": "share of peak",
-        "million_pixels_per_s": "million pixels a second",
-    }
-    for part, title in (("steps", "one full-batch step"), ("drawing", "drawing a picture")):
-        entries = [e for e in report.entries if e["part"] == part and "milliseconds" in e]
-        shown = {key: name for key, name in columns.items() if any(key in e for e in entries)}
-        lines = [
-            [e["row"], e["system"], *(number_text(e[key]) if key in e else "-" for key in shown)]
-            for e in entries
-        ]
-        if lines:
-            report.tables.append(markdown_table([title, "system", *shown.values()], lines))
-    products = [e for e in report.entries if "gigaflop_per_s" in e]
+    """Add a table of each part, and one of the matrix products beside them."""
+    report.add_columns("steps", "one full-batch step", COLUMNS)
+    report.add_columns("drawing", "rendering an image", COLUMNS)
     lines = [
         [e["part"], e["row"], number_text(e["gigaflop_per_s"]), number_text(e["each_core"])]
-        for e in products
+        for e in report.entries
+        if "gigaflop_per_s" in e
     ]
     header = ["matrix product beside", "row", "GFLOP/s", "GFLOP/s and core"]
     report.tables.append(markdown_table(header, lines))
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Measure; 1 where a check of correctness was not passed."""
+    """Measure the chosen parts; 1 where a check of correctness failed."""
     require_cores(arguments.threads, "--threads")
-    report, found = Report(), describe(DEVICE)
-    found |= {"threads": arguments.threads, "rounds": arguments.rounds}
-    reason = reason_against_torch() if arguments.peers else "--no-peers"
-    peers: tuple[Any, ...] = ()
-    if reason:
-        found["peers"] = f"left out: {reason}"
-    else:
-        from torch_peers.fields import CPU_PEERS, use_cores
-
-        use_cores(arguments.threads)
-        peers = CPU_PEERS if arguments.compiled else CPU_PEERS[:1]
-    if arguments.quick:
-        found["sizes"] = "tiny (--quick): these numbers say nothing of speed"
+    report, peers = Report(), available_peers(DEVICE, arguments)
     parts = {"steps": measure_steps, "drawing": measure_drawing}
     for part in arguments.parts.split(","):
         parts[part](report, arguments, peers)
     add_tables(report)
+    found = describe(DEVICE) | describe_options(arguments, "threads", "rounds")
     return report.publish(found, arguments.output)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = new_parser(__doc__, "threads", "output", "peers", "compiled", "quick")
     add = parser.add_argument
-    add("--parts", default="steps,drawing", help="names with a comma")
+    add("--parts", default="steps,drawing", help="names, separated by commas")
     add("--rows", default="", help="part steps: only rows whose names contain this")
-    add("--threads", type=int, default=available_cores(), help="cores to use, by all systems")
-    add("--output", type=Path, help="Markdown file to write; a JSON file is put beside it")
     add("--rounds", type=int, default=9, help="samples of each system; medians are reported")
-    add("--sample-s", type=float, default=0.5, help="seconds that a sample takes at least")
-    add("--drawing-side", type=int, default=512, help="pixels")
-    add("--peers", action=argparse.BooleanOptionalAction, default=True, help="PyTorch too")
-    add("--compiled", action=argparse.BooleanOptionalAction, default=True, help="torch.compile too")
-    add("--quick", action="store_true", help="tiny sizes: to see that everything runs")
+    add("--sample-s", type=float, default=0.5, help="least seconds of a sample")
+    add("--drawing-side", type=int, default=512, help="part drawing: the image's sides in pixels")
     return parser
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(_parser().parse_args()))
-    except NeuralfieldError as error:
-        sys.exit(str(error))
+    start(main, _parser())

@@ -1,12 +1,12 @@
-"""Which pixels to look at more often: steps until line art is learned to 0 wrong pixels.
+"""Which pixels to sample more often: steps until line art is fitted with 0 wrong pixels.
 
-    PYTHONPATH=scripts:workflow python benchmarks/detail_sampling.py
-    PYTHONPATH=scripts:workflow python benchmarks/detail_sampling.py --device gpu --by contrast
+    python benchmarks/detail_sampling.py
+    python benchmarks/detail_sampling.py --device gpu --by contrast
 
-The shipped lion cub (200 x 200, black and white) is taught to the network `siren`, both as
-config.yaml has them; only the choice of the pixels in the batches is different: all alike, half of
-them by contrast (what `detail_share: 0.5` does), or half of them by the strength of edges (the
-absolute value of a Laplacian of a Gaussian, see `neuralfield.images.edges`).
+The network `siren` is trained on the shipped lion cub (200 x 200, black and white), both as
+config.yaml has them; only the choice of the pixels in the batches differs: all alike, half of them
+by contrast (as `detail_share: 0.5` does), or half of them by the strength of edges (the absolute
+value of a Laplacian of a Gaussian, see `neuralfield.images.edges`).
 """
 
 import argparse
@@ -14,14 +14,15 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import yaml
+from measuring import ROOT
+from measuring.command_line import new_parser, start
+from measuring.measure import print_header, print_row
 from measuring.ours import TrainingSteps, fit_db
-from threadpoolctl import threadpool_limits
 
 from config.configuration import read_settings
 from neuralfield.fields import field_settings
@@ -30,25 +31,23 @@ from neuralfield.images.edges import EdgeFilter
 from neuralfield.images.metrics import as_seen, wrong_pixels
 from neuralfield.nn.sampling import detail_density
 from neuralfield.rendering.render import render
-from neuralfield.system.device import Device, available_cores, select_device
+from neuralfield.system.device import Device, select_device
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_objective import PictureProblem
 from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.training_settings import PictureTraining
-
-ROOT = Path(__file__).resolve().parents[1]
 
 SIGMAS_PX = (0.7, 1.4)
 
 
 @dataclass(frozen=True)
 class DensityTask(PictureTask):
-    """A picture of which each pixel is looked at as often as `density` says; float64, (pixels,)."""
+    """An image task that samples pixels by a density; float64, shape (pixels,)."""
 
     density: np.ndarray
 
     def problem(self, *arguments: Any, **named: Any) -> PictureProblem:
-        """As ever, with other batches."""
+        """The usual problem, with batches by the density."""
         problem = super().problem(*arguments, **named)
         cumulative = problem.batches.xp.asarray(np.cumsum(self.density))
         batches = dataclasses.replace(problem.batches, cumulative_density=cumulative)
@@ -56,12 +55,12 @@ class DensityTask(PictureTask):
 
 
 def even(values: np.ndarray, share: float) -> np.ndarray:
-    """All pixels alike, but drawn as the others are."""
+    """The same density for all pixels."""
     return np.full(values[..., 0].size, 1 / values[..., 0].size)
 
 
 def by_edges(values: np.ndarray, share: float, *, sigma_px: float) -> np.ndarray:
-    """As `detail_density`, with the strength of edges in place of contrast."""
+    """A density like `detail_density`, by the strength of edges in place of contrast."""
     grey = values[..., 0]
     found = EdgeFilter(sigma_px).bands(lambda top, bottom: grey[top:bottom], *grey.shape)
     strength = np.abs(np.concatenate(list(found)).astype(np.float64)).reshape(-1)
@@ -76,59 +75,44 @@ DENSITIES: dict[str, Callable[[np.ndarray, float], np.ndarray] | None] = {
 }
 
 
-def main() -> None:
+def main(arguments: argparse.Namespace) -> None:
     """Print a row for each way to choose pixels."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--image", default="lion_cub", help="of config.yaml")
-    parser.add_argument("--field", default="siren", help="of config.yaml")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--share", type=float, default=0.5, help="of the batches, by detail")
-    parser.add_argument("--steps", type=int, help="default: config.yaml's")
-    parser.add_argument("--look-every", type=int, default=25, help="steps")
-    parser.add_argument("--by", nargs="+", choices=DENSITIES, default=list(DENSITIES))
-    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
-    parser.add_argument("--threads", type=int, default=available_cores())
-    arguments = parser.parse_args()
-    task = lesson(arguments.image, arguments.field, arguments.steps)
+    task = config_task(arguments.image, arguments.field, arguments.steps)
     device = select_device(arguments.device)
     print(f"{arguments.image}, {arguments.field}, {task.training.steps:,} steps\n")
-    print(
-        "| by | 0 wrong pixels after steps, by seed | median | seconds, median | wrong at the end"
-        " | fit, dB |"
+    print_header(
+        *("by", "0 wrong pixels after steps, by seed", "median", "seconds, median"),
+        *("wrong at the end", "fit, dB"),
     )
-    print("|---" * 6 + "|", flush=True)
     for name in arguments.by:
-        found = [
-            learn(
-                of_seed(task, DENSITIES[name], arguments.share, seed),
-                device,
-                arguments.look_every,
-                arguments.threads,
-            )
+        tasks = [
+            with_seed(task, DENSITIES[name], arguments.share, seed)
             for seed in range(arguments.seeds)
         ]
+        found = [train(one, device, arguments.look_every, arguments.threads) for one in tasks]
         firsts, seconds, wrongs, fits = zip(*found, strict=True)
         middle = median(first or float("inf") for first in firsts)
-        cells = [", ".join(str(first or "-") for first in firsts), f"{middle:g}"]
-        cells.append(f"{median(seconds):.2g}")
-        cells += [", ".join(map(str, wrongs)), f"{np.mean(fits):.2f}"]
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+        print_row(
+            *(name, ", ".join(str(first or "-") for first in firsts), f"{middle:g}"),
+            *(f"{median(seconds):.2g}", ", ".join(map(str, wrongs)), f"{np.mean(fits):.2f}"),
+        )
 
 
-def lesson(image: str, field: str, steps: int | None) -> PictureTask:
-    """A run of config.yaml."""
+def config_task(image: str, field: str, steps: int | None) -> PictureTask:
+    """The training of an image and a field of config.yaml."""
     settings = read_settings(yaml.safe_load((ROOT / "config.yaml").read_text()), lambda _: "")
     about, network = settings["images"][image], dict(settings["fields"][field])
     training = network.pop("training") | ({"steps": steps} if steps else {})
     keys = [key.name for key in dataclasses.fields(PictureTraining)]
-    picture = read_picture(about["path"], mode=about["mode"], threshold=about["threshold"])
+    path = ROOT / about["path"]
+    picture = read_picture(path, mode=about["mode"], threshold=about["threshold"])
     picture = resize_picture(picture, about.get("size"), about["filter"], mode=about["mode"])
     network["output"] = "sigmoid" if picture.mode == "bilevel" else "linear"
-    taught = PictureTraining(**{key: training[key] for key in keys if key in training})
-    return PictureTask(picture.values(), picture.mode, field_settings(network), taught)
+    used = PictureTraining(**{key: training[key] for key in keys if key in training})
+    return PictureTask(picture.values(), picture.mode, field_settings(network), used)
 
 
-def of_seed(
+def with_seed(
     task: PictureTask,
     density: Callable[[np.ndarray, float], np.ndarray] | None,
     share: float,
@@ -136,14 +120,14 @@ def of_seed(
 ) -> PictureTask:
     """The task with another random seed and choice of pixels."""
     training = dataclasses.replace(task.training, random_seed=seed, detail_share=0.0)
-    what = (task.values, task.mode, task.field, training)
-    return DensityTask(*what, density(task.values, share)) if density else PictureTask(*what)
+    own = (task.values, task.mode, task.field, training)
+    return DensityTask(*own, density(task.values, share)) if density else PictureTask(*own)
 
 
-def learn(
+def train(
     task: PictureTask, device: Device, look_every: int, threads: int
 ) -> tuple[int | None, float, int, float]:
-    """When there was no wrong pixel first, in steps and seconds; the wrong at the end; the fit."""
+    """Train; return the steps and seconds to 0 wrong pixels, the wrong at the end, and the fit."""
     first, seconds, until_first_s, wrong = None, 0.0, float("inf"), 0
     with TrainingSteps(task, device, "auto", threads) as steps:
         while steps.taken < task.training.steps:
@@ -158,6 +142,19 @@ def learn(
         return first, until_first_s, wrong, fit_db(steps.arrays(), task, device)
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__, "threads")
+    add = parser.add_argument
+    add("--image", default="lion_cub", help="an image of config.yaml")
+    add("--field", default="siren", help="a field of config.yaml")
+    add("--seeds", type=int, default=5, help="how many random seeds, from 0")
+    add("--share", type=float, default=0.5, help="part of each batch that is chosen by detail")
+    add("--steps", type=int, help="steps of each training; config.yaml's if not given")
+    add("--look-every", type=int, default=25, help="steps between two counts of wrong pixels")
+    add("--by", nargs="+", choices=DENSITIES, default=list(DENSITIES))
+    add("--device", choices=("cpu", "gpu"), default="cpu", help="device to use")
+    return parser
+
+
 if __name__ == "__main__":
-    with threadpool_limits(limits=1):
-        main()
+    start(main, _parser(), blas_threads=1)

@@ -1,28 +1,25 @@
-"""How well settings learn the digits that are shipped: by cross-validation, and at last held out.
+"""How well settings classify the shipped digits: by cross-validation, and at last held out.
 
-python benchmarks/digits.py                       # choose, without a look at what is held out
-python benchmarks/digits.py --held-out --seeds 5  # what was chosen, over several random seeds
+python benchmarks/digits.py                       # choose, without the held-out digits
+python benchmarks/digits.py --held-out --seeds 5  # measure the choice with several seeds
 """
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
 import numpy as np
 import yaml
+from measuring import ROOT
+from measuring.command_line import new_parser, start
 from measuring.measure import markdown_table
 from measuring.ours import TrainingSteps
 from threadpoolctl import threadpool_limits
 
 from config import configuration
-from neuralfield.system.device import HOST, available_cores, keep_freed_memory
+from neuralfield.system.device import HOST, keep_freed_memory
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.labelled import (
@@ -33,7 +30,6 @@ from neuralfield.tasks.classifier.labelled import (
     read_labelled,
 )
 
-ROOT = Path(__file__).resolve().parents[1]
 FOLDS = 5
 
 CANDIDATES: dict[str, dict[str, dict[str, Any]]] = {
@@ -44,34 +40,35 @@ CANDIDATES: dict[str, dict[str, dict[str, Any]]] = {
     "twice the learning rate": {"training": {"learning_rate": 4e-3}},
     "half the steps": {"training": {"steps": 500}},
 }
-"""Changes of the shipped settings."""
+"""Changes to the shipped settings, by name."""
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Print a table."""
+    """Print a table of the candidates, or of the held-out digits."""
     keep_freed_memory()
     shipped = _shipped()
-    taught = read_labelled(*find_files(Path(shipped["path"]), TAUGHT))
+    training_set = read_labelled(*find_files(ROOT / shipped["path"], TAUGHT))
     if arguments.held_out:
-        held_out = read_labelled(*find_files(Path(shipped["path"]), HELD_OUT))
-        _print_held_out(shipped, taught, held_out, arguments)
+        held_out = read_labelled(*find_files(ROOT / shipped["path"], HELD_OUT))
+        _print_held_out(shipped, training_set, held_out, arguments)
         return
     lines = []
     for name, change in CANDIDATES.items():
         if arguments.only and arguments.only not in name:
             continue
         wrong = [
-            _folds_wrong(_changed(shipped, change, s), taught, arguments) for s in _seeds(arguments)
+            _folds_wrong(_changed(shipped, change, seed), training_set, arguments.threads)
+            for seed in range(arguments.seeds)
         ]
-        mean = statistics.mean(wrong)
-        lines.append([name, ", ".join(map(str, wrong)), f"{100 - 100 * mean / taught.count:.2f}%"])
+        right = _right(statistics.mean(wrong), training_set)
+        lines.append([name, ", ".join(map(str, wrong)), right])
         print(name, wrong, flush=True)
-    header = ["settings", f"wrong of {taught.count:,}, {FOLDS} folds, by seed", "right"]
+    header = ["settings", f"wrong of {training_set.count:,}, {FOLDS} folds, by seed", "right"]
     print(markdown_table(header, lines))
 
 
 def _shipped() -> dict[str, Any]:
-    """The settings of config.yaml, nothing left to defaults."""
+    """The settings of config.yaml, with all defaults."""
     written = yaml.safe_load((ROOT / "config.yaml").read_text())
     settings = configuration.read_settings(written, lambda place: "config.yaml")
     return settings["classifiers"]["digits"]
@@ -85,39 +82,33 @@ def _changed(
     return {**settings, "network": network, "training": training}
 
 
-def _seeds(arguments: argparse.Namespace) -> range:
-    return range(arguments.seeds)
-
-
-def _folds_wrong(
-    settings: Mapping[str, Any], taught: LabelledPictures, arguments: argparse.Namespace
-) -> int:
-    """Of all pictures that are taught, each asked of a network that was taught the other folds."""
-    fold = np.arange(taught.count) % FOLDS  # their order is random
+def _folds_wrong(settings: Mapping[str, Any], training_set: LabelledPictures, threads: int) -> int:
+    """Wrong answers over all folds, each classified by a network trained on the other folds."""
+    fold = np.arange(training_set.count) % FOLDS  # their order is random
     wrong = 0
     for number in range(FOLDS):
-        model = _learned(settings, _part(taught, fold != number), arguments.threads)
-        wrong += _wrong(model, _part(taught, fold == number))
+        model = _trained(settings, _part(training_set, fold != number), threads)
+        wrong += _wrong(model, _part(training_set, fold == number))
     return wrong
 
 
 def _print_held_out(
     settings: Mapping[str, Any],
-    taught: LabelledPictures,
+    training_set: LabelledPictures,
     held_out: LabelledPictures,
     arguments: argparse.Namespace,
 ) -> None:
     lines = []
-    for seed in _seeds(arguments):
+    for seed in range(arguments.seeds):
         start_s = time.perf_counter()
-        model = _learned(_changed(settings, {}, seed), taught, arguments.threads)
+        model = _trained(_changed(settings, {}, seed), training_set, arguments.threads)
         seconds, wrong = time.perf_counter() - start_s, _wrong(model, held_out)
-        right = f"{100 - 100 * wrong / held_out.count:.2f}%"
-        lines.append([str(seed), str(_wrong(model, taught)), str(wrong), right, f"{seconds:.1f}"])
+        first = [str(seed), str(_wrong(model, training_set)), str(wrong)]
+        lines.append([*first, _right(wrong, held_out), f"{seconds:.1f}"])
         print(*lines[-1], flush=True)
     header = [
         "random seed",
-        f"wrong of {taught.count:,} taught",
+        f"wrong of {training_set.count:,} for training",
         f"wrong of {held_out.count:,} held out",
         "right",
         "seconds",
@@ -125,7 +116,7 @@ def _print_held_out(
     print(markdown_table(header, lines))
 
 
-def _learned(
+def _trained(
     settings: Mapping[str, Any], labelled: LabelledPictures, threads: int
 ) -> ClassifierModel:
     task = ClassifierTask.from_settings(labelled, settings["network"], settings["training"])
@@ -142,16 +133,22 @@ def _wrong(model: ClassifierModel, labelled: LabelledPictures) -> int:
     return int((answers != labelled.labels).sum())
 
 
+def _right(wrong: float, labelled: LabelledPictures) -> str:
+    return f"{100 - 100 * wrong / labelled.count:.2f}%"
+
+
 def _part(labelled: LabelledPictures, chosen: np.ndarray) -> LabelledPictures:
     return LabelledPictures(labelled.where, labelled.pictures[chosen], labelled.labels[chosen])
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__, "threads")
+    add = parser.add_argument
+    add("--held-out", action="store_true", help="measure the shipped settings on held-out digits")
+    add("--seeds", type=int, default=1, help="how many random seeds, from 0")
+    add("--only", default="", help="only candidates whose names contain this")
+    return parser
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--held-out", action="store_true", help="what is shipped, and how it ends")
-    parser.add_argument("--seeds", type=int, default=1, help="how many random seeds, from 0")
-    parser.add_argument("--only", default="", help="candidates whose names contain this")
-    parser.add_argument("--threads", type=int, default=available_cores())
-    main(parser.parse_args())
+    start(main, _parser())

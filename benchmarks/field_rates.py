@@ -1,8 +1,8 @@
-"""Which learning rate suits each field: a sweep that can be run on two cores.
+"""Which learning rate suits each field: a sweep that runs on two cores.
 
-    PYTHONPATH=scripts python benchmarks/field_rates.py
+    python benchmarks/field_rates.py
 
-prints a table for docs/fields.md: what each field's `suggested_learning_rate` is from. With
+prints a table for docs/fields.md, from which each field's `suggested_learning_rate` is taken. With
 
     --fields siren --settings '{width: 64}' '{width: 256}' '{omega_0: 60}' --rates 2.5e-4 5e-4 1e-3
 
@@ -13,8 +13,9 @@ import argparse
 from itertools import product
 
 import yaml
-from measuring.field_runs import PICTURES, Lesson, teach
-from threadpoolctl import threadpool_limits
+from measuring.command_line import new_parser, start
+from measuring.field_runs import IMAGES, ImagePair, fit_and_render
+from measuring.measure import print_header, print_row
 
 from neuralfield.fields import FIELDS
 from neuralfield.system.device import select_device
@@ -22,21 +23,11 @@ from neuralfield.system.device import select_device
 RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 
 
-def main() -> None:
-    """Print mean fit and mean redraw of the pictures, for each field and rate."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fields", nargs="+", choices=FIELDS, default=list(FIELDS))
-    parser.add_argument("--rates", nargs="+", type=float, default=RATES)
-    parser.add_argument("--settings", nargs="+", type=yaml.safe_load, default=[{}], metavar="YAML")
-    parser.add_argument("--optimizer", choices=("adam", "muon"), default="adam")
-    parser.add_argument("--side", type=int, default=96, help="longer side in pixels")
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--batch-pixels", type=int, default=256)
-    arguments = parser.parse_args()
-    lessons = [Lesson.of(name, arguments.side) for name in PICTURES]
+def main(arguments: argparse.Namespace) -> None:
+    """Print the images' mean fit and mean redraw for each field and rate."""
+    pairs = [ImagePair.shipped(name, arguments.side) for name in IMAGES]
     device = select_device("cpu")
-    print("| field | " + " | ".join(f"{rate:g}" for rate in arguments.rates) + " |")
-    print("|---" * (1 + len(arguments.rates)) + "|")
+    print_header("field", *(f"{rate:g}" for rate in arguments.rates))
     for field, settings in product(arguments.fields, arguments.settings):
         cells = []
         for rate in arguments.rates:
@@ -48,16 +39,33 @@ def main() -> None:
                 "optimizer": arguments.optimizer,
                 "learning_rate": rate,
             }
-            found = [
-                teach(lesson, {"type": field} | settings, training, device) for lesson in lessons
-            ]
-            fit = sum(one.fit_db for one in found) / len(found)
-            redraw = sum(one.redraw_db for one in found) / len(found)
-            cells.append(f"{fit:.1f} / {redraw:.1f}")
-        name = f"`{field}`" + "".join(f", {key} {value}" for key, value in settings.items())
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+            network = {"type": field} | settings
+            found = [fit_and_render(pair, network, training, device) for pair in pairs]
+            fit_db = sum(one.fit_db for one in found) / len(found)
+            render_db = sum(one.render_db for one in found) / len(found)
+            cells.append(f"{fit_db:.1f} / {render_db:.1f}")
+        print_row(f"`{field}`" + "".join(f", {key} {settings[key]}" for key in settings), *cells)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__)
+    add = parser.add_argument
+    add("--fields", nargs="+", choices=FIELDS, default=list(FIELDS))
+    add("--rates", nargs="+", type=float, default=RATES, help="learning rates")
+    add(
+        "--settings",
+        nargs="+",
+        type=yaml.safe_load,
+        default=[{}],
+        metavar="YAML",
+        help="settings of the fields",
+    )
+    add("--optimizer", choices=("adam", "muon"), default="adam", help="how steps are taken")
+    add("--side", type=int, default=96, help="longer side of the training images in pixels")
+    add("--steps", type=int, default=300, help="steps of each training")
+    add("--batch-pixels", type=int, default=256, help="pixels of a step")
+    return parser
 
 
 if __name__ == "__main__":
-    with threadpool_limits(limits=1):
-        main()
+    start(main, _parser(), blas_threads=1)

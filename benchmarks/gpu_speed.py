@@ -1,19 +1,22 @@
-"""How fast this package trains and draws on this card, beside PyTorch and beside the card's limits.
+"""How fast this package trains and renders on this GPU, beside PyTorch and beside the GPU's limits.
 
-One run measures everything that its tables compare; README.md says what each number means.
+One run measures everything that its tables compare; README.md explains each number.
 """
 
 import argparse
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-
 from measuring import images
+from measuring.command_line import new_parser, start
 from measuring.context import Context
-from measuring.environment import describe, measure_ceilings, reason_against_torch
+from measuring.environment import (
+    describe,
+    describe_options,
+    measure_ceilings,
+    torch_unsupported_reason,
+)
 from measuring.fidelity import measure_fidelity, measure_original
 from measuring.measure import Deadline, Effort, Report
 from measuring.rendering_speed import measure_drawing
@@ -21,7 +24,6 @@ from measuring.start import measure_start
 from measuring.step_speed import measure_allocations, measure_footprint, measure_steps
 
 from neuralfield.system.device import select_device
-from neuralfield.system.errors import NeuralfieldError
 
 ALWAYS = ("steps", "footprint", "drawing", "start", "allocations")
 ON_REQUEST = ("fidelity", "original")
@@ -30,19 +32,16 @@ QUICK_EPOCHS = 40
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Measure the chosen parts; 1 where a check of correctness was not passed."""
+    """Measure the chosen parts; 1 where a check of correctness failed."""
     device = select_device(arguments.device)
     quick, report = arguments.quick, Report()
     effort = QUICK_EFFORT if quick else Effort()
     found = describe(device)
-    reason = reason_against_torch() if arguments.peers else "--no-peers"
-    ceilings = measure_ceilings(device, effort, quick=quick, with_peers=not reason)
+    with_peers = torch_unsupported_reason(arguments) is None
+    ceilings = measure_ceilings(device, effort, quick=quick, with_peers=with_peers)
     found["measured matrix product"] = f"{1e-12 * ceilings.matrix_flop_per_s:.4g} TFLOP/s"
     found["measured copy"] = f"{1e-12 * ceilings.copy_bytes_per_s:.3g} TB/s read plus written"
-    if quick:
-        found["sizes"] = "tiny (--quick): these numbers say nothing of speed"
-    if reason:
-        found["peers"] = f"left out: {reason}"
+    found |= describe_options(arguments)
     epochs = QUICK_EPOCHS if quick else arguments.original_epochs
     measures: dict[str, Callable[[Context], None]] = {
         "steps": partial(measure_steps, chosen=arguments.rows),
@@ -58,9 +57,10 @@ def main(arguments: argparse.Namespace) -> int:
             learning_rate=arguments.original_learning_rate,
         ),
     }
-    for part in arguments.parts:
+    extra = ["fidelity"] if arguments.fidelity and "fidelity" not in arguments.parts else []
+    for part in (*arguments.parts, *extra):
         deadline = Deadline(arguments.part_limit_s)
-        measures[part](Context(device, ceilings, effort, deadline, report, quick, not reason))
+        measures[part](Context(device, ceilings, effort, deadline, report, quick, with_peers))
     return report.publish(found, arguments.output)
 
 
@@ -75,32 +75,21 @@ def _parts(text: str) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = new_parser(__doc__, "output", "quick", "peers")
     add = parser.add_argument
-    add("--parts", type=_parts, default=",".join(ALWAYS), help="all, or names with commas")
+    add("--parts", type=_parts, default=",".join(ALWAYS), help="all, or names separated by commas")
     add("--fidelity", action="store_true", help="add the part fidelity")
-    add("--output", type=Path, help="Markdown file to write; a JSON file is put beside it")
-    add("--device", choices=("gpu", "cpu"), default="gpu")
-    add("--quick", action="store_true", help="tiny sizes: to see that everything runs")
-    add("--peers", action=argparse.BooleanOptionalAction, default=True, help="PyTorch too")
+    add("--device", choices=("gpu", "cpu"), default="gpu", help="device to measure")
     add("--rows", default="", help="part steps: only rows whose names contain this")
-    add("--part-limit-s", type=float, default=300.0, help="seconds that a part may take, about")
-    add("--photo", type=Path, default=images.PHOTO)
-    add("--drawing", type=Path, default=images.DRAWING)
-    add("--footprint-points", type=int, default=9, help="points a pixel")
-    add("--drawing-width", type=int, default=8192, help="pixels")
-    add("--original-epochs", type=int, default=803_000)
-    add("--original-learning-rate", type=float, help="default: chosen by short runs")
+    add("--part-limit-s", type=float, default=300.0, help="about how long a part may take")
+    add("--photo", type=Path, default=images.PHOTO, help="colour image of part fidelity")
+    add("--drawing", type=Path, default=images.DRAWING, help="grey image of fidelity and original")
+    add("--footprint-points", type=int, default=9, help="points in each pixel")
+    add("--drawing-width", type=int, default=8192, help="width of the render in pixels")
+    add("--original-epochs", type=int, default=803_000, help="epochs of part original")
+    add("--original-learning-rate", type=float, help="found by short runs if not given")
     return parser
 
 
 if __name__ == "__main__":
-    parsed = _parser().parse_args()
-    if parsed.fidelity and "fidelity" not in parsed.parts:
-        parsed.parts.append("fidelity")
-    try:
-        sys.exit(main(parsed))
-    except NeuralfieldError as error:
-        sys.exit(str(error))
+    start(main, _parser())

@@ -1,14 +1,14 @@
 """Each field under the protocols that others published or measured it with: their dB, and ours.
 
-    PYTHONPATH=scripts:workflow python benchmarks/protocols.py --kodak kodak --drawing cub.png
+    python benchmarks/protocols.py --kodak kodak --drawing cub.png
 
-Steps, optimizer, learning rate, network and size are theirs (protocol_rows.py). Rows have a number
-from elsewhere, or are "as in the paper": a small program of the paper's formula and initial weights
-(torch_peers/papers.py) is taught in PyTorch beside ours. `--pytorch` does so for all rows whose
-fields have such a program. Rows whose pictures are not given are left out. `--div2k` is for the
-folder of pictures that FINER's authors measure with, data/div2k/test_data of their repository.
-The report is written anew after each training: what is stopped early keeps what it has, rows say of
-how many pictures and seeds they are the means, and `--resume` goes on where a report ends.
+Steps, optimizer, learning rate, network and size are theirs (measuring/protocol_rows.py). Rows have
+a number from elsewhere, or are "as in the paper": a small program with the paper's formula and
+initial weights (torch_peers/papers.py) is trained in PyTorch beside ours. `--pytorch` does so for
+all rows whose fields have such a program. Rows whose images are not given are left out. `--div2k`
+is the folder of images that FINER's authors measure with, data/div2k/test_data of their repository.
+The report is written anew after each training: a run that is stopped early keeps its results, rows
+say of how many images and seeds they are the means, and `--resume` continues where a report ends.
 """
 
 import argparse
@@ -20,51 +20,47 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from fits import fit, picture_of
-from measuring.environment import describe, reason_against_torch
+from measuring.command_line import new_parser, start
+from measuring.environment import describe, describe_options, torch_unsupported_reason
+from measuring.field_runs import fit, read_reduced
 from measuring.measure import Deadline, Report, markdown_table
+from measuring.ours import image_task
 from measuring.protocol_rows import DIV2K, PROTOCOLS, Protocol
-from threadpoolctl import threadpool_limits
 
-from neuralfield.fields import field_settings
 from neuralfield.images import Picture
-from neuralfield.system.device import Device, available_cores, select_device
-from neuralfield.tasks.image.image_task import PictureTask
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.system.device import Device, select_device
 
 OURS, PAPER = "ours", "its formula in PyTorch"
 _PART = "protocols"
 _PAPER_SIDE_PX = 192
 _HEADER = [
-    *("network", "picture", "parameters", "steps", "training", "theirs, dB", "whose"),
+    *("network", "image", "parameters", "steps", "training", "theirs, dB", "whose"),
     *("ours, dB", "difference", "lost at the end, dB"),
 ]
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Measure each protocol whose pictures are given."""
+    """Measure each protocol whose images are given."""
     device, report = select_device(arguments.device), Report()
     deadline, lines = Deadline(arguments.limit_s), []
-    found = describe(device)
-    if arguments.quick:
-        found["sizes"] = "tiny (--quick): these numbers say nothing of fits"
+    found = describe(device) | describe_options(arguments)
     if arguments.resume and arguments.output and arguments.output.exists():
         report.resume(arguments.output, found)
     for protocol, paths in _chosen(arguments):
-        is_paper, reason = protocol.others_db is None, _reason_against_program(protocol)
+        is_paper, reason = protocol.others_db is None, _unsupported_reason(protocol)
         comparison = Comparison(protocol, paths, arguments.seeds if is_paper else 1, device)
         if is_paper and reason is not None:
             report.add(_PART, comparison.row, OURS, left_out=f"nothing to compare with: {reason}")
             continue
-        systems: dict[str, Callable[[Lesson], dict[str, Any]]]
+        systems: dict[str, Callable[[Training], dict[str, Any]]]
         systems = {OURS: partial(comparison.ours, threads=arguments.threads)}
         if (is_paper or arguments.pytorch) and reason is None:
             systems[PAPER] = comparison.as_in_paper
-        for system, learn in systems.items():
-            for lesson in comparison.lessons:
-                if report.has(lesson.row, system):
+        for system, train in systems.items():
+            for training in comparison.trainings:
+                if report.has(training.row, system):
                     continue
-                report.attempt(_PART, lesson.row, system, deadline, partial(learn, lesson))
+                report.attempt(_PART, training.row, system, deadline, partial(train, training))
                 report.tables = [markdown_table(_HEADER, lines + comparison.lines(report))]
                 report.write(found, arguments.output)
         lines += comparison.lines(report)
@@ -72,110 +68,113 @@ def main(arguments: argparse.Namespace) -> int:
     return report.publish(found, arguments.output)
 
 
-class Lesson(NamedTuple):
-    """One training of a protocol.
+class Training(NamedTuple):
+    """One training of a protocol, by one image and seed.
 
     Attributes
     ----------
     row : str
         Its name in the report.
-    picture_name : str
-    picture : Picture
+    image_name : str
+    image : Picture
     seed : int
-    training : dict
+    settings : dict
         The section `training`.
     """
 
     row: str
-    picture_name: str
-    picture: Picture
+    image_name: str
+    image: Picture
     seed: int
-    training: dict[str, Any]
+    settings: dict[str, Any]
 
 
 class Comparison:
-    """A protocol and its pictures.
+    """A protocol and its images.
 
     Parameters
     ----------
     protocol : Protocol
     paths : list of Path
     seeds : int
-        Of the random numbers, for each picture.
+        How many random seeds each image is trained with.
     device : Device
 
     Attributes
     ----------
     row : str
-        What is compared.
-    lessons : list of Lesson
-        For each seed and picture.
+        The comparison's name in the report.
+    trainings : list of Training
+        One for each seed and image.
     """
 
     def __init__(self, protocol: Protocol, paths: list[Path], seeds: int, device: Device) -> None:
         self._protocol, self._device = protocol, device
-        pictures = {path.stem: picture_of(path, protocol.side_px) for path in paths}
-        first = next(iter(pictures.values()))
+        images = {path.stem: read_reduced(path, protocol.side_px) for path in paths}
+        first = next(iter(images.values()))
         self._size = f"{first.width}x{first.height}"
         words = f"{protocol.steps:,} steps, {protocol.training_in_words}"
         self.row = f"{protocol.name}, {protocol.picture}, {self._size}, {words}"
-        self.lessons = [
-            Lesson(
-                *(f"{self.row}, {name}, seed {seed}", name, picture, seed),
+        self.trainings = [
+            Training(
+                *(f"{self.row}, {name}, seed {seed}", name, image, seed),
                 protocol.settings | {"random_seed": seed},
             )
             for seed in range(seeds)
-            for name, picture in pictures.items()
+            for name, image in images.items()
         ]
 
-    def ours(self, lesson: Lesson, threads: int) -> dict[str, Any]:
-        """What ours reaches."""
+    def ours(self, training: Training, threads: int) -> dict[str, Any]:
+        """Train and measure our network."""
         field = self._protocol.field
-        return fit(lesson.picture, field, lesson.training, self._device, threads)._asdict()
+        return fit(training.image, field, training.settings, self._device, threads)._asdict()
 
-    def as_in_paper(self, lesson: Lesson) -> dict[str, Any]:
-        """What a program of the paper's formula reaches."""
-        from torch_peers.papers import learn_as_in_paper
+    def as_in_paper(self, training: Training) -> dict[str, Any]:
+        """Train and measure a program with the paper's formula."""
+        from torch_peers.papers import train_as_in_paper
 
-        settings, protocol = PictureTraining.from_mapping(lesson.training), self._protocol
-        field, picture = protocol.field, lesson.picture
-        task = PictureTask(picture.values(), picture.mode, field_settings(field), settings)
-        return {"db": learn_as_in_paper(task, field, self._device, protocol.of_program)}
+        field, of_program = self._protocol.field, self._protocol.of_program
+        task = image_task(training.image, field, training.settings)
+        return {"db": train_as_in_paper(task, field, self._device, of_program)}
 
     def lines(self, report: Report) -> list[list[str]]:
         """Lines of the table, one for each number of others.
 
-        Each is of the lessons that there is a result of: of ours beside a number from elsewhere, of
-        both beside the program.
+        Beside a number from elsewhere, the means are over the trainings that have our result;
+        beside the program, over those that have both results.
         """
         found = {(e["row"], e["system"]): e for e in report.entries if "db" in e}
-        taught = [lesson for lesson in self.lessons if (lesson.row, OURS) in found]
-        ours = [found[lesson.row, OURS] for lesson in taught]
+        done = [training for training in self.trainings if (training.row, OURS) in found]
         lines = []
-        if taught and self._protocol.others_db is not None:
+        if done and self._protocol.others_db is not None:
+            ours = [found[training.row, OURS] for training in done]
             others_db, source = self._protocol.others_db, self._protocol.source
-            lines.append(self._line(taught, ours, [others_db] * len(taught), source))
-        both = [lesson for lesson in taught if (lesson.row, PAPER) in found]
+            lines.append(self._line(done, ours, [others_db] * len(done), source))
+        both = [training for training in done if (training.row, PAPER) in found]
         if both:
-            ours = [found[lesson.row, OURS] for lesson in both]
-            paper_db = [found[lesson.row, PAPER]["db"] for lesson in both]
+            ours = [found[training.row, OURS] for training in both]
+            paper_db = [found[training.row, PAPER]["db"] for training in both]
             lines.append(self._line(both, ours, paper_db, PAPER))
         return lines
 
     def _line(
-        self, lessons: list[Lesson], ours: list[dict[str, Any]], theirs_db: list[float], whose: str
+        self,
+        trainings: list[Training],
+        ours: list[dict[str, Any]],
+        theirs_db: list[float],
+        whose: str,
     ) -> list[str]:
-        """Means; of several seeds the difference has the standard error of its mean."""
+        """Means; with several seeds, the difference has the standard error of its mean."""
         protocol = self._protocol
-        seeds = len({lesson.seed for lesson in lessons})
-        pictures = len({lesson.picture_name for lesson in lessons})
-        many = f"{pictures} of " * (protocol.picture == DIV2K)
+        seeds = len({training.seed for training in trainings})
+        images = len({training.image_name for training in trainings})
+        many = f"{images} of " * (protocol.picture == DIV2K)
         in_words = f", {seeds} seeds" * (seeds > 1)
         ours_db = np.array([entry["db"] for entry in ours])
         differences_db = ours_db - theirs_db
         spread = ""
         if seeds > 1:
-            spread = f" ± {np.std(differences_db, ddof=1) / len(lessons) ** 0.5:.2f}"
+            spread = f" ± {np.std(differences_db, ddof=1) / len(trainings) ** 0.5:.2f}"
         return [
             *(protocol.name, f"{many}{protocol.picture}, {self._size}{in_words}"),
             *(f"{ours[0]['parameters']:,.0f}", f"{protocol.steps:,}", protocol.training_in_words),
@@ -186,9 +185,9 @@ class Comparison:
 
 
 def _chosen(arguments: argparse.Namespace) -> Iterator[tuple[Protocol, list[Path]]]:
-    """The protocols that are asked for, of the size that is asked for, and their pictures."""
+    """The protocols that the options choose, in the size that they ask for, and the images."""
     for protocol in PROTOCOLS:
-        paths = _pictures(protocol.picture, arguments)
+        paths = _image_files(protocol.picture, arguments)
         title = f"{protocol.name}, {protocol.picture}, {protocol.training_in_words}"
         if not paths or not any(part in title for part in arguments.rows):
             continue
@@ -201,9 +200,9 @@ def _chosen(arguments: argparse.Namespace) -> Iterator[tuple[Protocol, list[Path
         yield protocol, paths
 
 
-def _reason_against_program(protocol: Protocol) -> str | None:
-    """Why its field cannot be taught in PyTorch here; None: it can."""
-    if reason := reason_against_torch():
+def _unsupported_reason(protocol: Protocol) -> str | None:
+    """Why a protocol's field cannot be trained in PyTorch here, or None."""
+    if reason := torch_unsupported_reason():
         return reason
     from torch_peers.papers import PAPERS
 
@@ -211,11 +210,11 @@ def _reason_against_program(protocol: Protocol) -> str | None:
     return None if kind in PAPERS else f"no program of {kind} in PyTorch"
 
 
-def _pictures(name: str, arguments: argparse.Namespace) -> list[Path]:
-    """The files of a protocol's pictures; none where they are not given."""
+def _image_files(name: str, arguments: argparse.Namespace) -> list[Path]:
+    """The files of a protocol's images; none where they are not given."""
     if name == DIV2K and arguments.div2k:
         found = sorted(arguments.div2k.glob("*.png"))
-        return found or sys.exit(f"{arguments.div2k}: no *.png; expected the pictures of DIV2K")
+        return found or sys.exit(f"{arguments.div2k}: no *.png; expected the images of DIV2K")
     if name == DIV2K:
         return []
     if name == "drawing":
@@ -224,27 +223,30 @@ def _pictures(name: str, arguments: argparse.Namespace) -> list[Path]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = new_parser(__doc__, "device", "threads", "output", "quick")
     add = parser.add_argument
     add("--kodak", type=Path, help="folder with kodim15.png and kodim03.png")
     add("--drawing", type=Path, help="the lion cub of 200 x 200 pixels")
-    add("--div2k", type=Path, help="folder of pictures of 512 x 512 pixels")
-    add("--rows", nargs="+", default=[""], help="parts of 'NAME, PICTURE, TRAINING'")
-    add("--pytorch", action="store_true", help="all rows in PyTorch too")
-    add("--paper-side", type=int, default=_PAPER_SIDE_PX, help="px; of rows 'as in the paper'")
-    add("--seeds", type=int, default=1, help="of rows 'as in the paper'; the mean counts")
-    add("--device", choices=("auto", "cpu", "gpu"), default="auto")
-    add("--threads", type=int, default=available_cores())
-    add("--steps", type=int, help="of all rows, in place of theirs: to see that all runs")
-    add("--limit-s", type=float, default=3600.0, help="nothing is begun after so many seconds")
-    add("--output", type=Path, help="Markdown file to write; a JSON file is put beside it")
-    add("--resume", action="store_true", help="keep what --output has, teach what it lacks")
-    add("--quick", action="store_true", help="tiny: to see that all runs")
+    add("--div2k", type=Path, help="folder of images of 512 x 512 pixels")
+    add(
+        "--rows",
+        nargs="+",
+        default=[""],
+        help="only rows whose titles contain one of these",
+    )
+    add("--pytorch", action="store_true", help="train all rows in PyTorch too")
+    add(
+        "--paper-side",
+        type=int,
+        default=_PAPER_SIDE_PX,
+        help="pixels of a side, 'as in the paper'",
+    )
+    add("--seeds", type=int, default=1, help="seeds that rows 'as in the paper' are means of")
+    add("--steps", type=int, help="steps of all rows in place of theirs, to see that all runs")
+    add("--limit-s", type=float, default=3600.0, help="no training begins after so many seconds")
+    add("--resume", action="store_true", help="keep the results in --output, train the others")
     return parser
 
 
 if __name__ == "__main__":
-    with threadpool_limits(limits=1):
-        sys.exit(main(_parser().parse_args()))
+    start(main, _parser(), blas_threads=1)

@@ -24,15 +24,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-
+from measuring import ROOT
 from measuring.environment import describe
 from measuring.measure import Report
 
 from neuralfield.system.device import select_device
 
-ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 TESTS = (
     "test_gradients_are_those_of_the_tape",

@@ -1,31 +1,27 @@
-"""How time, memory and quality go with the size of a picture that is taught in tiles.
+"""How time, memory and quality grow with the size of an image that is trained in tiles.
 
     python benchmarks/tile_scaling.py --megapixels 1 10 100
 
-makes each picture and teaches it in a folder of its own, and prints the table of
+makes each image and trains on it in a folder of its own, and prints the table of
 docs/large_images.md.
 """
 
 import argparse
 import json
 import math
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import yaml
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+from measuring.command_line import new_parser, start
+from measuring.measure import print_header, print_row
+from measuring.workflow_runs import run_workflow, write_config
 
 from neuralfield.images import PngBandWriter
+from neuralfield.system.device import available_cores
 
-ROOT = Path(__file__).resolve().parents[1]
 SCALES_PX = (192, 48, 12)
-"""Sides of the cells of the noise, each half as strong as the one before."""
+"""Sides of the noise's cells; each octave is half as strong as the one before."""
 
 RULES = (
     *("unpack", "overview", "cut_tile", "train", "gather_tiles"),
@@ -34,7 +30,7 @@ RULES = (
 
 
 def draw_picture(path: Path, side_px: int, band_px: int = 64) -> None:
-    """Write a square picture of coloured clouds, the same in each run, in bands of rows."""
+    """Write a square image of coloured clouds in bands of rows, the same in each run."""
     x = np.arange(side_px)
     with PngBandWriter(path, side_px, side_px, 3, 8) as png:
         for top in range(0, side_px, band_px):
@@ -57,14 +53,14 @@ def _clouds(x: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _cell(positions: np.ndarray, side_px: int) -> tuple[np.ndarray, np.ndarray]:
-    """The cell of each position, and how far inside, without a jump in the slope at its edge."""
+    """The cell of each position, and how far inside it is, smooth at the cell's edge."""
     cell, inside = np.divmod(positions, side_px)
     share = (inside + 0.5) / side_px
     return cell, share * share * (3 - 2 * share)
 
 
 def _noise(columns: np.ndarray, rows: np.ndarray, seed: int, octave: int) -> np.ndarray:
-    """A number from 0 to 1 for each corner of the cells, from its place alone."""
+    """A number from 0 to 1 for each corner of the cells, which depends on its place alone."""
     mixed = columns * 73856093 ^ rows[:, None] * 19349663 ^ (seed * 8 + octave + 1) * 83492791
     for _ in range(2):
         mixed = (mixed ^ (mixed >> 15)) * 0x2C1B3C6D & 0xFFFFFFFF
@@ -72,7 +68,7 @@ def _noise(columns: np.ndarray, rows: np.ndarray, seed: int, octave: int) -> np.
 
 
 def measure(megapixels: float, options: argparse.Namespace) -> dict[str, str]:
-    """Teach a picture of this size, and say what it took."""
+    """Train on an image of this size, and return the cells of a row."""
     side_px = round(math.sqrt(1e6 * megapixels))
     folder = options.folder / f"{megapixels:g}_megapixels"
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,18 +89,8 @@ def measure(megapixels: float, options: argparse.Namespace) -> dict[str, str]:
         "timelapse": {"frames": 8},
         "max_megapixels": 1000,
     }
-    (folder / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
-    started_s = time.perf_counter()
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
-    with (folder / "snakemake.txt").open("w") as said:
-        subprocess.run(
-            [*command, "--cores", str(options.cores)],
-            cwd=folder,
-            check=True,
-            stdout=said,
-            stderr=said,
-        )
-    minutes = (time.perf_counter() - started_s) / 60
+    write_config(folder, settings)
+    minutes = run_workflow(folder, "--cores", str(options.cores)) / 60
     numbers = json.loads((folder / "results/clouds/siren/metrics.json").read_text())
     row = {
         "megapixels": f"{side_px**2 / 1e6:.1f}",
@@ -119,30 +105,33 @@ def measure(megapixels: float, options: argparse.Namespace) -> dict[str, str]:
 
 
 def _benchmarks(folder: Path, rule: str) -> pd.DataFrame:
-    """What Snakemake measured of all jobs of a rule."""
+    """Snakemake's measurements of all jobs of a rule."""
     tables = (folder / "logs").rglob(f"{rule}.benchmark.tsv")
     return pd.concat([pd.read_csv(path, sep="\t", na_values="-") for path in tables])
 
 
-def main() -> None:
-    """Print one row of the table for each size."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megapixels", type=float, nargs="+", default=[1, 10, 100])
-    parser.add_argument("--folder", type=Path, default=Path("large_pictures"))
-    parser.add_argument("--tile", type=int, default=960)
-    parser.add_argument("--overlap", type=int, default=32)
-    parser.add_argument("--width", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
-    options = parser.parse_args()
+def main(options: argparse.Namespace) -> None:
+    """Print a row of the table for each size."""
     for number, megapixels in enumerate(options.megapixels):
         row = measure(megapixels, options)
         if not number:
-            print(f"| {' | '.join(row)} |")
-            print("|" + "---|" * len(row))
-        print(f"| {' | '.join(row.values())} |", flush=True)
+            print_header(*row)
+        print_row(*row.values())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__, "device")
+    parser.set_defaults(device="cpu")
+    add = parser.add_argument
+    add("--megapixels", type=float, nargs="+", default=[1, 10, 100], help="sizes of the images")
+    add("--folder", type=Path, default=Path("large_pictures"), help="where everything is made")
+    add("--tile", type=int, default=960, help="side of a tile in pixels")
+    add("--overlap", type=int, default=32, help="pixels that neighbouring tiles share")
+    add("--width", type=int, default=32, help="width of the networks")
+    add("--steps", type=int, default=200, help="steps of each tile")
+    add("--cores", type=int, default=available_cores(), help="Snakemake's cores")
+    return parser
 
 
 if __name__ == "__main__":
-    main()
+    start(main, _parser())

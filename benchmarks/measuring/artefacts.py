@@ -1,4 +1,4 @@
-"""What is seen of a redraw where it went wrong: specks in flat parts, ringing beside edges."""
+"""Visible errors of renders: specks in flat parts, and ringing beside edges."""
 
 from dataclasses import dataclass
 
@@ -7,23 +7,23 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 _LEVELS = 255
 _FLAT_LEVELS = 4
-"""The truth is flat where it does not differ by more than this around a pixel."""
+"""The true image is flat where it differs by no more than this around a pixel."""
 
 _RINGING_PERCENTILE = 99.9
 
 
 @dataclass(frozen=True)
 class Artefacts:
-    """How far a redraw goes wrong where pictures show it most; in levels of 255.
+    """Errors of a render where they are seen most, in levels of 255.
 
     Attributes
     ----------
     specks : float
-        The largest difference from the truth in its flat parts: where it differs by no more than 4
-        levels within two training pixels. NaN where it has none.
+        The largest difference from the true image in its flat parts: where that differs by no more
+        than 4 levels within two training pixels. NaN if there are no flat parts.
     ringing : float
-        How far values leave the range that the truth has within a training pixel: exceeded at one
-        pixel in a thousand.
+        How far values leave the range that the true image has within a training pixel; one pixel in
+        a thousand exceeds it.
     """
 
     specks: float
@@ -31,11 +31,12 @@ class Artefacts:
 
     @classmethod
     def of(cls, redraw: np.ndarray, truth: np.ndarray, factor: int) -> "Artefacts":
-        """Of a redraw, `factor` times as large as what was taught.
+        """Measure a render that is `factor` times as large as the training image.
 
         Parameters
         ----------
         redraw, truth : ndarray of float32, shape (height, width, channels)
+            The render and the true image.
         factor : int
         """
         lowest, highest = surroundings(truth, 2 * factor)
@@ -48,7 +49,7 @@ class Artefacts:
 
 
 def surroundings(picture: np.ndarray, radius: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest value in the square around each pixel, of each channel by itself."""
+    """The lowest and highest value in the square around each pixel, for each channel by itself."""
     lowest = highest = picture
     for axis in (0, 1):
         margin = [(radius, radius) if axis == a else (0, 0) for a in range(3)]

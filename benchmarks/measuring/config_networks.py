@@ -1,4 +1,4 @@
-"""The networks of a config, for the benchmarks that say how good they are."""
+"""The networks of a config, for the benchmarks that measure how well they fit."""
 
 import argparse
 import sys
@@ -18,16 +18,16 @@ from neuralfield.tasks.training_settings import of_the_training
 
 
 class ConfigNetworks:
-    """Networks as a config has them.
+    """The networks of a config, with the training settings of each.
 
     Parameters
     ----------
     config : mapping
-        As it is written, with at least one picture; files that it names have to be there.
+        A config as it is written, with at least one image; the files that it names have to exist.
     source : str
         Where it comes from, for messages.
     chosen : list of str, optional
-        Names of networks; None: all.
+        Names of networks; None chooses all.
     """
 
     def __init__(self, config: Mapping[str, Any], source: str, chosen: list[str] | None) -> None:
@@ -39,7 +39,7 @@ class ConfigNetworks:
 
     @classmethod
     def chosen(cls, arguments: argparse.Namespace) -> "ConfigNetworks":
-        """What the options of `add_options` name."""
+        """The networks that the options of `add_options` name."""
         if arguments.preset:
             config = {"preset": arguments.preset, "images": {"savannah": {"path": str(PHOTO)}}}
             return cls(config, f"preset {arguments.preset}", None)
@@ -48,14 +48,18 @@ class ConfigNetworks:
 
     @staticmethod
     def add_options(parser: argparse.ArgumentParser, config: Path) -> None:
-        """Let the command line choose; `config` is the default."""
-        parser.add_argument("--config", type=Path, default=config)
-        parser.add_argument("--fields", nargs="+", help="names in the config; default: all")
-        parser.add_argument("--preset", choices=PRESETS, help="this one, and no config")
+        """Add options that choose networks; `config` is the default file."""
+        parser.add_argument(
+            "--config", type=Path, default=config, help="YAML file with the networks"
+        )
+        parser.add_argument("--fields", nargs="+", help="names in the config; all if not given")
+        parser.add_argument(
+            "--preset", choices=PRESETS, help="networks of a preset, in place of a config"
+        )
 
-    def settings(self, name: str, taught: Picture) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A network for a picture, and how it is trained."""
+    def settings(self, name: str, image: Picture) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The settings of a network for an image, and those of its training."""
         field = dict(self._fields[name])
-        kind = is_line_art(taught)
+        kind = is_line_art(image)
         training = with_detail_share(of_the_training(field.pop("training")), kind)
-        return with_output(field, kind, taught.mode, training["loss"]), training
+        return with_output(field, kind, image.mode, training["loss"]), training

@@ -1,4 +1,4 @@
-"""What every part of the benchmark is given."""
+"""The settings that every part of the benchmark shares."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from neuralfield.system.device import Device
 
 @dataclass(frozen=True)
 class Context:
-    """Where and how thoroughly a part is measured.
+    """The device that a part is measured on, the effort, and where results go.
 
     Attributes
     ----------
@@ -18,11 +18,12 @@ class Context:
     ceilings : Ceilings
     effort : Effort
     deadline : Deadline
-        When the part has to end.
+        The end of the time that the part may take.
     report : Report
     quick : bool
-        Tiny sizes: to try out that everything runs, not to learn how fast.
+        Sizes are tiny: to see that everything runs, not how fast.
     with_peers : bool
+        PyTorch is measured too.
     """
 
     device: Device
@@ -34,11 +35,11 @@ class Context:
     with_peers: bool
 
     def sized(self, row: Row) -> Row:
-        """The row, or its tiny form."""
+        """The row, or its tiny form where `quick` asks for that."""
         return row.reduced() if self.quick else row
 
     def peers(self) -> tuple[Any, ...]:
-        """PyTorch's ways of running; none where it is not wanted or not installed."""
+        """PyTorch's ways of running; none without `with_peers`."""
         if not self.with_peers:
             return ()
         from torch_peers.fields import PEERS

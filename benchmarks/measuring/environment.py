@@ -1,39 +1,61 @@
-"""What a measurement was made with: the machine, the versions, and the card's two ceilings."""
+"""The machine, versions and options of a measurement, and the device's two ceilings."""
 
+import argparse
 import datetime
 import importlib.metadata
 import importlib.util
 import platform
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from measuring import ROOT
 from measuring.measure import Effort, time_calls
 from measuring.rows import Ceilings
 from neuralfield.system.device import Device
 
-_ROOT = Path(__file__).resolve().parents[2]
 
-
-def reason_against_torch() -> str | None:
-    """Why PyTorch cannot be compared with; None: it can."""
+def torch_unsupported_reason(arguments: argparse.Namespace | None = None) -> str | None:
+    """Why PyTorch is left out, or None; with options, `--no-peers` is such a reason."""
+    if arguments is not None and not arguments.peers:
+        return "--no-peers"
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed here"
     return None
 
 
+def available_peers(device: Device, arguments: argparse.Namespace) -> tuple[Any, ...]:
+    """PyTorch's float32 ways of running on the cores that `--threads` gives; none if left out."""
+    if torch_unsupported_reason(arguments):
+        return ()
+    from torch_peers.fields import CPU_PEERS, PEERS, use_cores
+
+    use_cores(arguments.threads)
+    known = CPU_PEERS if device.kind == "cpu" else tuple(peer for peer in PEERS if not peer.half)
+    return known if arguments.compiled else known[:1]
+
+
+def describe_options(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """The named options, the reason why peers are left out, and whether sizes are tiny."""
+    found: dict[str, Any] = {name: getattr(arguments, name) for name in names}
+    if "peers" in arguments and (reason := torch_unsupported_reason(arguments)):
+        found["peers"] = f"left out: {reason}"
+    if arguments.quick:
+        found["sizes"] = "tiny (--quick): these numbers say nothing of speed or fit"
+    return found
+
+
 def describe(device: Device) -> dict[str, Any]:
-    """Date, card, driver and versions. Clocks and limits are left as they were found."""
+    """Date, device, driver and versions. Clocks and limits are left as they were found."""
     found: dict[str, Any] = {
         "date (UTC)": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
         "device": device.name,
-        "commit": _output_of("git", "-C", str(_ROOT), "describe", "--always", "--dirty"),
+        "commit": _output_of("git", "-C", str(ROOT), "describe", "--always", "--dirty"),
         "Python": platform.python_version(),
         "NumPy": np.__version__,
     }
-    if reason_against_torch() is None:
+    if torch_unsupported_reason() is None:
         found["PyTorch"] = importlib.metadata.version("torch")
     if device.kind == "gpu":
         runtime = device.xp.cuda.runtime
@@ -50,10 +72,10 @@ def describe(device: Device) -> dict[str, Any]:
 
 
 def measure_ceilings(device: Device, effort: Effort, *, quick: bool, with_peers: bool) -> Ceilings:
-    """The rate of a large 16-bit matrix product, and of a copy that no cache holds.
+    """Measure the rate of a large 16-bit matrix product, and of a copy that no cache holds.
 
-    CuPy makes the product, and PyTorch too where peers are measured: the faster counts. On a CPU,
-    where nothing has 16-bit matrix units, it is made in float32.
+    The product is computed by CuPy, and where peers are measured by PyTorch too: the faster counts.
+    On a CPU, which has no 16-bit matrix units, it is computed in float32.
     """
     side, copied = (256, 1 << 18) if quick else (8192, 1 << 28)
     xp = device.xp

@@ -1,4 +1,4 @@
-"""Parts `fidelity` and `original`: how well a picture is learned, and how long that takes."""
+"""Parts `fidelity` and `original`: how well images are fitted, and how long that takes."""
 
 import time
 from dataclasses import replace
@@ -18,10 +18,10 @@ from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.training_settings import PictureTraining
 
 _PHOTO_STEPS, _DRAWING_STEPS, _GRID_STEPS, _QUICK_STEPS = 2000, 3000, 1000, 20
-_STEPS_BETWEEN_LOOKS = 100
+_STEPS_BETWEEN_CHECKS = 100
 SWEPT_LEARNING_RATES = (0.03, 0.1, 0.3, 1.0, 3.0)
 _SWEEP_SHARE = 40
-"""A rate is tried for this part of the epochs."""
+"""The runs that try a rate have this fraction of the epochs: one in so many."""
 
 
 class _Steps(Protocol):
@@ -30,7 +30,7 @@ class _Steps(Protocol):
 
 
 def measure_fidelity(context: Context, photo: Path, drawing: Path) -> None:
-    """Adam at a constant rate, from the same weights; dB on the pixels taught."""
+    """Measure the dB on the training pixels, by Adam at a constant rate from the same weights."""
     quick = context.quick
     photo_values = images.photo(photo, quick=quick)
     for name, field, values, mode, steps, rate in (
@@ -43,31 +43,37 @@ def measure_fidelity(context: Context, photo: Path, drawing: Path) -> None:
         row = f"{name}, {width}x{height} {mode}, {count:,} steps"
         task = _task(field, values, mode, count, rate, quick=quick)
         for ours in systems(context.device):
-            learn = partial(_learn_with_ours, task, ours, context)
-            context.report.attempt("fidelity", row, ours.name, context.deadline, learn)
+            train = partial(_train_with_ours, task, ours, context)
+            context.report.attempt("fidelity", row, ours.name, context.deadline, train)
         for peer in context.peers()[:1]:
-            learn = partial(_learn_with_peer, task, peer, context)
-            context.report.attempt("fidelity", row, peer.name, context.deadline, learn)
-    context.report.add_table("fidelity", "fit_db", "dB on the pixels taught", digits=4)
+            train = partial(_train_with_peer, task, peer, context)
+            context.report.attempt("fidelity", row, peer.name, context.deadline, train)
+    context.report.add_table("fidelity", "fit_db", "dB on the training pixels", digits=4)
     context.report.add_table("fidelity", "seconds", "seconds of these steps")
 
 
 def measure_original(
     context: Context, drawing: Path, epochs: int, learning_rate: float | None
 ) -> None:
-    """The network of the story: full-batch gradient descent, cross-entropy, cosine annealing.
+    """Measure the original network: full-batch gradient descent, cross-entropy, cosine annealing.
 
     Without a learning rate, each of `SWEPT_LEARNING_RATES` is tried with a cosine of its own over
-    a fortieth of the epochs, and the one that gives the highest dB is taken.
+    a fortieth of the epochs, and the one with the highest dB is taken.
     """
     ours = CUDA_MIXED if context.device.kind == "gpu" else TAPE
     values = images.drawing(drawing, quick=context.quick)
     report = context.report
 
     def train(row: str, rate: float, count: int) -> None:
-        task = _original_task(values, rate, count, ours.precision, quick=context.quick)
-        learn = partial(_learn_with_ours, task, ours, context)
-        report.attempt("original", row, ours.name, context.deadline, learn)
+        settings = {
+            "loss": "binary_cross_entropy",
+            "optimizer": "sgd",
+            "schedule": "cosine",
+            "precision": ours.precision,
+        }
+        task = _task(ORIGINAL, values, "grey", count, rate, quick=context.quick, **settings)
+        measure = partial(_train_with_ours, task, ours, context)
+        report.attempt("original", row, ours.name, context.deadline, measure)
 
     def finished() -> list[dict[str, Any]]:
         return [e for e in report.entries if e["part"] == "original" and "fit_db" in e]
@@ -89,59 +95,50 @@ def measure_original(
 
 
 def _task(
-    field: dict[str, Any], values: np.ndarray, mode: str, steps: int, rate: float, *, quick: bool
+    field: dict[str, Any],
+    values: np.ndarray,
+    mode: str,
+    steps: int,
+    rate: float,
+    *,
+    quick: bool,
+    schedule: str = "constant",
+    **settings: Any,
 ) -> PictureTask:
-    settings = PictureTraining(
+    """A task with all pixels in every step, fitted at their centres."""
+    training = PictureTraining(
         steps=steps,
         batch_pixels=0,
         detail_share=0.0,
         supervision="point",
         learning_rate=rate,
-        schedule="constant",
+        schedule=schedule,
+        **settings,
     )
-    return PictureTask(
-        values, mode, field_settings(reduced_field(field) if quick else field), settings
-    )
+    network = field_settings(reduced_field(field) if quick else field)
+    return PictureTask(values, mode, network, training)
 
 
-def _original_task(
-    values: np.ndarray, learning_rate: float, epochs: int, precision: str, *, quick: bool
-) -> PictureTask:
-    settings = PictureTraining(
-        steps=epochs,
-        batch_pixels=0,
-        detail_share=0.0,
-        supervision="point",
-        loss="binary_cross_entropy",
-        optimizer="sgd",
-        learning_rate=learning_rate,
-        schedule="cosine",
-        precision=precision,
-    )
-    field = field_settings(reduced_field(ORIGINAL) if quick else ORIGINAL)
-    return PictureTask(values, "grey", field, settings)
-
-
-def _learn_with_ours(task: PictureTask, ours: Ours, context: Context) -> dict[str, Any]:
+def _train_with_ours(task: PictureTask, ours: Ours, context: Context) -> dict[str, Any]:
     task = replace(task, training=replace(task.training, precision=ours.precision))
     with TrainingSteps(task, context.device, ours.engine) as steps:
-        return _learn(task, steps, context)
+        return _train(task, steps, context)
 
 
-def _learn_with_peer(task: PictureTask, peer: Any, context: Context) -> dict[str, Any]:
+def _train_with_peer(task: PictureTask, peer: Any, context: Context) -> dict[str, Any]:
     from torch_peers.fields import TorchSteps, release_memory
 
-    found = _learn(task, TorchSteps(task, context.device, peer), context)
+    found = _train(task, TorchSteps(task, context.device, peer), context)
     release_memory()
     return found
 
 
-def _learn(task: PictureTask, steps: _Steps, context: Context) -> dict[str, Any]:
-    """Take all steps of a task, or as many as the part's time allows."""
+def _train(task: PictureTask, steps: _Steps, context: Context) -> dict[str, Any]:
+    """Take all steps of a task and measure the fit, unless the part's time ends first."""
     taken, wanted = 0, task.training.steps
     start_s = time.perf_counter()
     while taken < wanted and not context.deadline.passed:
-        count = min(max(_STEPS_BETWEEN_LOOKS, wanted // 1000), wanted - taken)
+        count = min(max(_STEPS_BETWEEN_CHECKS, wanted // 1000), wanted - taken)
         steps(count)
         synchronize_all_streams(context.device)
         taken += count

@@ -1,13 +1,14 @@
-"""A field taught a picture and redrawn: what the benchmarks of fields and redraws share."""
+"""Fields trained on an image and measured: at its own size, or against a larger true image."""
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from measuring.images import DRAWING, PHOTO
-from measuring.ours import TrainingSteps, fit_db
-from neuralfield.fields import field_settings
+from measuring.ours import TrainingSteps, fit_db, image_task, lost_db
 from neuralfield.images import Picture
 from neuralfield.images.metrics import psnr_db
 from neuralfield.images.reading import read_picture
@@ -15,81 +16,144 @@ from neuralfield.images.resizing import resize_picture
 from neuralfield.rendering.render import render
 from neuralfield.system.device import Device
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.tasks.image.image_task import PictureTask
-from neuralfield.tasks.training_settings import PictureTraining
 
-PICTURES = {"lion cub": (DRAWING, "grey"), "savannah": (PHOTO, "rgb")}
+IMAGES = {"lion cub": (DRAWING, "grey"), "savannah": (PHOTO, "rgb")}
+LOOKS = 10
+"""How often the fit is measured in the last tenth of a training."""
+
 _ENLARGED = 4
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """A picture to be taught, and what a redraw of it should be.
+class Fit(NamedTuple):
+    """How well a network fits its training pixels.
 
     Attributes
     ----------
-    taught : Picture
-        Reduced with a box filter.
+    parameters, steps : float
+    seconds : float
+        Time of the steps alone.
+    db : float
+    lost_db : float
+        How far the dB falls below its best so far within the last tenth of the steps, at the most.
+    """
+
+    parameters: float
+    steps: float
+    seconds: float
+    db: float
+    lost_db: float
+
+
+@dataclass(frozen=True)
+class ImagePair:
+    """A training image, and the true image at the size of its enlarged render.
+
+    Attributes
+    ----------
+    small : Picture
+        The training image, reduced with a box filter.
     truth : Picture
         A multiple of the size, from the same source.
     """
 
-    taught: Picture
+    small: Picture
     truth: Picture
 
     @classmethod
-    def of(cls, name: str, side_px: int) -> "Lesson":
-        """One of `PICTURES`, its longer side reduced to `side_px`."""
-        path, mode = PICTURES[name]
+    def shipped(cls, name: str, side_px: int) -> "ImagePair":
+        """One of `IMAGES`, its longer side reduced to `side_px`."""
+        path, mode = IMAGES[name]
         source = read_picture(path, mode=mode)
         return cls(resize_picture(source, side_px), resize_picture(source, _ENLARGED * side_px))
 
     def filter_db(self, name: str) -> float:
-        """What the taught picture reaches when it is enlarged with a filter."""
+        """PSNR of the training image enlarged with a filter, in dB."""
         return psnr_db(self.enlarged(name).values(), self.truth.values())
 
     def enlarged(self, name: str) -> Picture:
-        """The taught picture at the truth's size, by a filter."""
-        return resize_picture(self.taught, (self.truth.width, self.truth.height), name)
+        """The training image enlarged to the true image's size with a filter."""
+        return resize_picture(self.small, (self.truth.width, self.truth.height), name)
 
 
 @dataclass(frozen=True)
-class Taught:
-    """What came of a lesson.
+class RenderedFit:
+    """A network trained on the small image of a pair, measured at both sizes.
 
     Attributes
     ----------
     fit_db : float
-        At pixel centres. NaN, as redraw_db, where the training diverged.
-    redraw_db : float
-        At the truth's size.
+        PSNR at pixel centres. NaN, as render_db, if the training diverged.
+    render_db : float
+        PSNR at the true image's size.
     parameters : int
     seconds : float
-        Of the steps alone.
-    redraw : ndarray of float32, shape (height, width, channels), or None
-        At the truth's size; None where the training diverged.
+        Time of the steps alone.
+    values : ndarray of float32, shape (height, width, channels), or None
+        The render at the true image's size; None if the training diverged.
     """
 
     fit_db: float
-    redraw_db: float
+    render_db: float
     parameters: int
     seconds: float
-    redraw: np.ndarray | None
+    values: np.ndarray | None
 
 
-def teach(
-    lesson: Lesson,
+def read_reduced(path: Path, side_px: int | None) -> Picture:
+    """Read an image, its longer side reduced to `side_px` if it is larger."""
+    image = read_picture(path)
+    if side_px is None or side_px >= max(image.width, image.height):
+        return image
+    return resize_picture(image, side_px)
+
+
+def fit(
+    image: Picture,
+    field: dict[str, Any],
+    training: dict[str, Any],
+    device: Device,
+    threads: int,
+    looks: int = LOOKS,
+) -> Fit:
+    """Train a field on an image with the engine that suits it, and measure the fit.
+
+    Parameters
+    ----------
+    image : Picture
+    field : dict
+        Its type and settings.
+    training : dict
+        Settings of the section `training`.
+    device : Device
+    threads : int
+        CPU cores to use.
+    looks : int
+        How often the fit is measured in the last tenth of the steps, at least twice.
+    """
+    task = image_task(image, field, training)
+    total, seconds, found_db = task.training.steps, 0.0, []
+    with TrainingSteps(task, device, "auto", threads) as steps:
+        shares = [0.0, *np.linspace(0.9, 1, max(2, looks))]
+        for start, end in pairwise(round(share * total) for share in shares):
+            seconds += steps.timed_s(end - start)
+            found_db.append(fit_db(steps.arrays(), task, device, samples="auto"))
+        parameters = steps.trainer.network.parameter_count
+    return Fit(parameters, total, seconds, found_db[-1], lost_db(found_db))
+
+
+def fit_and_render(
+    pair: ImagePair,
     field: dict[str, Any],
     training: dict[str, Any],
     device: Device,
     engine: str = "tape",
     threads: int = 1,
-) -> Taught:
-    """Teach a field a picture and measure it.
+) -> RenderedFit:
+    """Train a field on the small image of a pair, and measure the fit and the enlarged render.
 
     Parameters
     ----------
-    lesson : Lesson
+    pair : ImagePair
     field : dict
         Its type and settings.
     training : dict
@@ -98,15 +162,14 @@ def teach(
     engine : str
     threads : int
     """
-    settings = PictureTraining.from_mapping(training)
-    task = PictureTask(lesson.taught.values(), lesson.taught.mode, field_settings(field), settings)
+    task = image_task(pair.small, field, training)
     with np.errstate(all="ignore"), TrainingSteps(task, device, engine, threads) as steps:
-        seconds = steps.timed_s(settings.steps)
+        seconds = steps.timed_s(task.training.steps)
         arrays, parameters = steps.arrays(), steps.trainer.network.parameter_count
     if not all(np.isfinite(array).all() for array in arrays.values()):
-        return Taught(float("nan"), float("nan"), parameters, seconds, None)
-    record = {"precision": "float32", "footprint": settings.supervision == "footprint"}
+        return RenderedFit(float("nan"), float("nan"), parameters, seconds, None)
+    record = {"precision": "float32", "footprint": task.training.supervision == "footprint"}
     model = Model(task.field, task.shape, task.mode, arrays, record)
-    redraw = render(model, lesson.truth.width, lesson.truth.height, device=device)
-    redraw_db = psnr_db(redraw, lesson.truth.values())
-    return Taught(fit_db(arrays, task, device), redraw_db, parameters, seconds, redraw)
+    values = render(model, pair.truth.width, pair.truth.height, device=device)
+    render_db = psnr_db(values, pair.truth.values())
+    return RenderedFit(fit_db(arrays, task, device), render_db, parameters, seconds, values)

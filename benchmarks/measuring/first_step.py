@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measuring.measure import synchronize_all_streams
 from measuring.ours import TrainingSteps
@@ -18,11 +18,11 @@ from neuralfield.system.device import select_device
 _ROW = STEPS[1]
 
 
-def main(device_kind: str, engine: str, precision: str, *, quick: bool) -> None:
-    """Take a step of a siren on a 200x200 picture, tiny where it is to be quick."""
-    device = select_device(device_kind)
-    row = _ROW.reduced() if quick else _ROW
-    steps = TrainingSteps(row.task(precision), device, engine)
+def main(arguments: argparse.Namespace) -> None:
+    """Take a step of a siren on an image of 200x200, tiny where it is to be quick."""
+    device = select_device(arguments.device)
+    row = _ROW.reduced() if arguments.quick else _ROW
+    steps = TrainingSteps(row.task(arguments.precision), device, arguments.engine)
     steps(1)
     synchronize_all_streams(device)
     print(time.monotonic())
@@ -31,8 +31,7 @@ def main(device_kind: str, engine: str, precision: str, *, quick: bool) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("device", choices=("cpu", "gpu"))
-    parser.add_argument("engine")
-    parser.add_argument("precision")
-    parser.add_argument("--quick", action="store_true")
-    arguments = parser.parse_args()
-    main(arguments.device, arguments.engine, arguments.precision, quick=arguments.quick)
+    parser.add_argument("engine", help="tape, cpu or cuda")
+    parser.add_argument("precision", help="mixed or float32")
+    parser.add_argument("--quick", action="store_true", help="take the step of a tiny network")
+    main(parser.parse_args())

@@ -1,13 +1,14 @@
-"""The pictures that fidelity is measured on."""
+"""The images that fidelity is measured on."""
 
 from pathlib import Path
 
 import numpy as np
 
+from measuring import ROOT
 from neuralfield.images.reading import read_picture
 from neuralfield.images.resizing import resize_picture
 
-_RESOURCES = Path(__file__).resolve().parents[2] / "workflow" / "resources"
+_RESOURCES = ROOT / "workflow" / "resources"
 PHOTO = _RESOURCES / "savannah.png"
 DRAWING = _RESOURCES / "lion_cub.png"
 DRAWING_SIDE_PX = 200
@@ -16,17 +17,17 @@ _QUICK_SIDE_PX = 24
 
 
 def photo(path: Path, *, quick: bool) -> np.ndarray:
-    """A colour picture, its longer side reduced to 768 pixels if it is larger."""
+    """A colour image, its longer side reduced to 768 pixels if it is larger."""
     return _values(path, _QUICK_SIDE_PX if quick else _PHOTO_SIDE_PX, "rgb")
 
 
 def drawing(path: Path, *, quick: bool) -> np.ndarray:
-    """A grey picture, its longer side reduced to 200 pixels if it is larger."""
+    """A grey image, its longer side reduced to 200 pixels if it is larger."""
     return _values(path, _QUICK_SIDE_PX if quick else DRAWING_SIDE_PX, "grey")
 
 
 def _values(path: Path, longer_px: int, mode: str) -> np.ndarray:
-    """float32, shape (height, width, channels)."""
+    """Values of an image file; float32, shape (height, width, channels)."""
     picture = read_picture(path, mode=mode)
     if max(picture.width, picture.height) > longer_px:
         picture = resize_picture(picture, longer_px)

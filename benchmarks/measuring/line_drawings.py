@@ -1,4 +1,4 @@
-"""Line drawings made of curves, so that they are known at every size: what redraws are judged by.
+"""Line drawings made of curves: the truth that renders are compared with, known at every size.
 
     python benchmarks/measuring/line_drawings.py --folder drawings --side 1000
 
@@ -13,19 +13,14 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 _SUPERSAMPLING = 4
-"""Pixels along each side of a pixel that is drawn; it becomes their mean."""
+"""Each pixel is the mean of a square of this many subpixels a side."""
 
 Curve = np.ndarray
 """float64, shape (n, 2): points x, y in [0, 1]."""
 
 
 class Paper:
-    """White paper that curves are drawn on in black.
-
-    Parameters
-    ----------
-    side_px : int
-    """
+    """A square white image, `side_px` pixels wide, on which black shapes are drawn."""
 
     def __init__(self, side_px: int) -> None:
         self._side = side_px * _SUPERSAMPLING
@@ -33,19 +28,11 @@ class Paper:
         self._draw = ImageDraw.Draw(self._image)
 
     def fill(self, outline: Curve, *, white: bool = False) -> None:
-        """A closed shape."""
+        """Draw a closed shape."""
         self._draw.polygon([tuple(p) for p in outline * self._side], fill=255 if white else 0)
 
     def stroke(self, curve: Curve, widest: float, *, tapered: bool = True) -> None:
-        """A line; tapered: thin at both ends, as a brush leaves it.
-
-        Parameters
-        ----------
-        curve : Curve
-        widest : float
-            In parts of the paper's side.
-        tapered : bool
-        """
+        """Draw a line, `widest` in parts of the side, which as a brush's is thin at both ends."""
         share = np.linspace(0, 1, len(curve))
         swell = np.sqrt(np.sin(np.pi * share)) if tapered else np.ones_like(share)
         half = (0.5 * widest * np.maximum(swell, 0.12))[:, None]
@@ -67,7 +54,7 @@ class Paper:
             self._draw.ellipse(tuple(box), fill=0)
 
     def values(self) -> np.ndarray:
-        """The drawing; float32, shape (side_px, side_px, 1), 0 black and 1 white."""
+        """The drawing; float32, shape (side_px, side_px, 1), from 0 (black) to 1 (white)."""
         whole = np.asarray(self._image, dtype=np.float32) / 255
         side = self._side // _SUPERSAMPLING
         blocks = whole.reshape(side, _SUPERSAMPLING, side, _SUPERSAMPLING)
@@ -93,7 +80,7 @@ def through(*points: tuple[float, float], closed: bool = False) -> Curve:
 
 
 def draw_roses(paper: Paper) -> None:
-    """Rhodonea curves and spirals: lines of even width, crossing each other."""
+    """Draw rhodonea curves and spirals: lines of even width that cross each other."""
     t = np.linspace(0, 2 * np.pi, 3000)
     for petals, radius, x, y, width in ((5, 0.21, 0.27, 0.28, 0.008), (7, 0.17, 0.75, 0.72, 0.005)):
         r = radius * np.cos(petals * t)
@@ -108,7 +95,7 @@ def draw_roses(paper: Paper) -> None:
 
 
 def draw_leaves(paper: Paper) -> None:
-    """Twigs with filled leaves, white veins in them, and fine outlines."""
+    """Draw twigs with filled leaves, white veins in them, and fine outlines."""
     generator = np.random.default_rng(3)
     for x0, bend in ((0.2, 0.08), (0.5, -0.1), (0.8, 0.06)):
         stem = through((x0, 0.97), (x0 + bend, 0.66), (x0 - bend, 0.34), (x0, 0.05))
@@ -136,7 +123,7 @@ def draw_leaves(paper: Paper) -> None:
 
 
 def draw_faces(paper: Paper) -> None:
-    """Two cats: outlines with a brush, filled pupils and noses, hair-thin whiskers."""
+    """Draw two cats: brushed outlines, filled pupils and noses, and hair-thin whiskers."""
     for x, y, s in ((0.3, 0.36, 0.27), (0.68, 0.66, 0.3)):
 
         def at(*points: tuple[float, float], x=x, y=y, s=s) -> list[tuple[float, float]]:
@@ -172,7 +159,7 @@ def draw_faces(paper: Paper) -> None:
 
 
 def draw_waves(paper: Paper) -> None:
-    """Hatching: many swelling lines side by side, from as wide as a gap to hair-thin."""
+    """Draw many swelling lines side by side, from as wide as a gap to hair-thin."""
     x = np.linspace(0.03, 0.97, 800)
     for index in range(22):
         y = 0.06 + 0.04 * index + 0.03 * np.sin(2 * np.pi * (1.5 * x + 0.13 * index))
@@ -188,17 +175,17 @@ DRAWINGS: dict[str, Callable[[Paper], None]] = {
 
 
 def line_drawing(name: str, side_px: int) -> np.ndarray:
-    """One of `DRAWINGS`; float32, shape (side_px, side_px, 1), 0 black and 1 white."""
+    """One of `DRAWINGS`; float32, shape (side_px, side_px, 1), from 0 (black) to 1 (white)."""
     paper = Paper(side_px)
     DRAWINGS[name](paper)
     return paper.values()
 
 
 def main() -> None:
-    """Write all of them."""
+    """Write all drawings."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--side", type=int, default=1000, help="in pixels")
+    parser.add_argument("--folder", type=Path, required=True, help="where to write them")
+    parser.add_argument("--side", type=int, default=1000, help="pixels of a side (default: 1000)")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for name in DRAWINGS:

@@ -1,4 +1,4 @@
-"""Timing, and what was found: entries that become Markdown tables and JSON."""
+"""Timing, and reports: entries of numbers that become Markdown tables and JSON."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from neuralfield.system.errors import NeuralfieldError
 
 @dataclass(frozen=True)
 class Effort:
-    """How long and how often something is timed.
+    """Length and number of the samples that something is timed by.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Timing:
 
 
 class Deadline:
-    """The end of the time that a part may take; looked at between measurements."""
+    """The end of the time that a part may take; it is checked between measurements."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
@@ -56,7 +56,7 @@ class Deadline:
 
 
 def synchronize_all_streams(device: Device) -> None:
-    """Wait for everything the device was given, on every stream and by every library."""
+    """Wait for all work of the device, on every stream and by every library."""
     if device.kind == "gpu":
         device.xp.cuda.Device().synchronize()
 
@@ -67,7 +67,7 @@ def time_calls(run: Callable[[int], None], device: Device, effort: Effort) -> Ti
     Parameters
     ----------
     run : callable
-        Told how many calls to make, one after another.
+        Makes as many calls, one after another, as its argument says.
     device : Device
     effort : Effort
     """
@@ -89,7 +89,7 @@ def time_calls(run: Callable[[int], None], device: Device, effort: Effort) -> Ti
 
 @dataclass
 class Report:
-    """Everything that was measured or had to be left out.
+    """The results that were measured, and the reasons where they had to be left out.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Report:
     tables : list of str
         Markdown.
     failures : list of str
-        Checks of correctness that were not passed.
+        Checks of correctness that failed.
     """
 
     entries: list[dict[str, Any]] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Report:
     failures: list[str] = field(default_factory=list)
 
     def add(self, part: str, row: str, system: str, **found: Any) -> None:
-        """Keep what was found, and show it at once."""
+        """Keep a result, and print it at once."""
         self.entries.append({"part": part, "row": row, "system": system} | found)
         shown = ", ".join(f"{k} {number_text(v)}" for k, v in found.items())
         print(f"{part} | {row} | {system} | {shown}", flush=True)
@@ -120,25 +120,25 @@ class Report:
         deadline: Deadline,
         measure: Callable[[], dict[str, Any]],
     ) -> None:
-        """Keep what `measure` finds, or the reason why it could not be found, and go on."""
+        """Keep the result of `measure`, or the reason why there is none, and go on."""
         if deadline.passed:
             self.add(part, row, system, left_out=f"the part's {deadline.limit_s:g} s are used up")
             return
         try:
             found = measure()
-        except Exception as error:  # whatever a library raises: one system never costs the others
+        except Exception as error:  # of any library: the other systems are still measured
             text = str(error) if isinstance(error, NeuralfieldError) else repr(error)
             found = {"left_out": " ".join(text.split())[:300]}
         self.add(part, row, system, **found)
 
     def require(self, passed: bool, what: str) -> None:
-        """Count a check of correctness."""
+        """Keep a check of correctness that failed."""
         if not passed:
             self.failures.append(what)
             print(f"WRONG: {what}", flush=True)
 
     def add_table(self, part: str, quantity: str, title: str, digits: int = 3) -> None:
-        """Make a table of one quantity: a line for each row, a column for each system."""
+        """Add a table of one quantity, with a line for each row and a column for each system."""
         entries = [entry for entry in self.entries if entry["part"] == part]
         systems = list(dict.fromkeys(e["system"] for e in entries if quantity in e))
         rows = list(dict.fromkeys(entry["row"] for entry in entries))
@@ -152,8 +152,27 @@ class Report:
         lines = [[row, *(cells.get((row, system), "-") for system in systems)] for row in rows]
         self.tables.append(markdown_table([title, *systems], lines))
 
+    def add_columns(self, part: str, title: str, columns: dict[str, str]) -> None:
+        """Add a table of several quantities, with a line for each row and system.
+
+        Parameters
+        ----------
+        part, title : str
+        columns : dict of quantity to heading
+            Entries without the first of these quantities have no line.
+        """
+        first = next(iter(columns))
+        entries = [e for e in self.entries if e["part"] == part and first in e]
+        shown = {key: name for key, name in columns.items() if any(key in e for e in entries)}
+        lines = [
+            [e["row"], e["system"], *(number_text(e[key]) if key in e else "-" for key in shown)]
+            for e in entries
+        ]
+        if lines:
+            self.tables.append(markdown_table([title, "system", *shown.values()], lines))
+
     def left_out(self) -> list[str]:
-        """A line for everything that could not be measured."""
+        """A line for each result that is missing, with the reason."""
         return [
             f"- {e['part']}, {e['row']}, {e['system']}: {e['left_out']}"
             for e in self.entries
@@ -161,26 +180,26 @@ class Report:
         ]
 
     def publish(self, environment: dict[str, Any], output: Path | None) -> int:
-        """Print the report, and write it as Markdown with a JSON file beside it, if asked to.
+        """Print the report, and write it as Markdown with a JSON file beside it.
 
         Parameters
         ----------
         environment : dict
-            What it was measured with.
+            The machine, versions and options.
         output : Path or None
-            The Markdown file.
+            The Markdown file; None writes no files.
 
         Returns
         -------
         int
-            1 where a check of correctness was not passed, else 0: the exit status.
+            The exit status: 1 where a check of correctness failed, else 0.
         """
         self.write(environment, output)
         print("\n" + self.markdown(environment))
         return 1 if self.failures else 0
 
     def write(self, environment: dict[str, Any], output: Path | None) -> None:
-        """Write the report as it is now, if asked to; parameters as `publish`'s."""
+        """Write the report as it is now; parameters as `publish`'s."""
         if output:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(self.markdown(environment))
@@ -197,19 +216,19 @@ class Report:
         return "\n\n".join([*sections, *self.tables]) + "\n"
 
     def resume(self, output: Path, environment: dict[str, Any]) -> None:
-        """Take over what an earlier run has found, with the same machine, versions and options.
+        """Take over the results of an earlier run with the same machine, versions and options.
 
         Parameters
         ----------
         output : Path
             The Markdown file that it wrote; entries are in the JSON file beside it.
         environment : dict
-            Of this run. Is given the date at which the first one began.
+            That of this run; the date at which the first run began is added to it.
 
         Raises
         ------
         SystemExit
-            If anything but the date is another.
+            If anything but the date differs.
         """
         earlier = json.loads(output.with_suffix(".json").read_text())
         dates, before = ("date (UTC)", "begun (UTC)"), earlier["environment"]
@@ -231,19 +250,30 @@ class Report:
         )
 
     def json(self, environment: dict[str, Any]) -> str:
-        """Every entry, for programs."""
+        """All entries, for programs."""
         whole = {"environment": environment, "failures": self.failures, "entries": self.entries}
         return json.dumps(whole, indent=2) + "\n"
 
 
 def markdown_table(header: list[str], lines: list[list[str]]) -> str:
-    """A Markdown table; numbers to the right of the first column are aligned to the right."""
+    """A Markdown table, aligned to the right but for its first column."""
     rule = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, rule, *lines])
 
 
 def number_text(value: Any, digits: int = 3) -> str:
-    """A number as tables show it, with so many digits; anything else as it is."""
+    """A number as tables show it, with `digits` significant digits; anything else as it is."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def print_row(*cells: object) -> None:
+    """Print a row of a Markdown table at once, before the table is complete."""
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def print_header(*names: str) -> None:
+    """Print the first two rows of a Markdown table."""
+    print_row(*names)
+    print("|---" * len(names) + "|", flush=True)

@@ -1,18 +1,22 @@
-"""This package's training, driven through its public interface."""
+"""Training by this package, driven through its public interface."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from measuring.measure import synchronize_all_streams
+from measuring.measure import Report, synchronize_all_streams
+from neuralfield.fields import field_settings
+from neuralfield.images import Picture
 from neuralfield.images.metrics import psnr_db
 from neuralfield.rendering.render import render
 from neuralfield.system.device import Device, to_host
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.task import Task
+from neuralfield.tasks.training_settings import PictureTraining
 from neuralfield.training.trainer import Trainer
 
 
@@ -42,14 +46,20 @@ TAPE = Ours("tape float32", "tape", "float32", 1e-3)
 
 
 def systems(device: Device) -> tuple[Ours, ...]:
-    """The engines that a device can run."""
+    """The engines and precisions of a device."""
     return (CUDA_MIXED, CUDA_FLOAT32, TAPE) if device.kind == "gpu" else (CPU, TAPE)
 
 
-class TrainingSteps:
-    """Steps of a task, taken by its engine; call it with how many.
+def image_task(picture: Picture, field: dict[str, Any], training: dict[str, Any]) -> PictureTask:
+    """An image with the settings of a field and those of the section `training`."""
+    settings = PictureTraining.from_mapping(training)
+    return PictureTask(picture.values(), picture.mode, field_settings(field), settings)
 
-    Rows of the history are made where `keep_best` needs them: they wait for the device.
+
+class TrainingSteps:
+    """Training steps of a task by an engine; a call takes as many as its argument says.
+
+    Rows of the history, which wait for the device, are added only where `keep_best` needs them.
 
     Parameters
     ----------
@@ -57,7 +67,7 @@ class TrainingSteps:
     device : Device
     engine : str
     threads : int
-        Cores to use, on the CPU.
+        CPU cores to use.
     """
 
     def __init__(self, task: Task, device: Device, engine: str, threads: int = 1) -> None:
@@ -77,7 +87,7 @@ class TrainingSteps:
                 trainer.add_history_row()
 
     def timed_s(self, steps: int) -> float:
-        """Take steps, and wait until they are done: seconds."""
+        """Take steps, wait until they are done, and return the seconds."""
         started_s = time.perf_counter()
         self(steps)
         synchronize_all_streams(self._device)
@@ -91,7 +101,7 @@ class TrainingSteps:
         release_memory(self._device)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The network as it is now, or the best one where that is kept, on the host."""
+        """The network's arrays on the host: now, or at its best where that is kept."""
         synchronize_all_streams(self._device)
         if self.trainer.best is not None:
             return self.trainer.best.arrays
@@ -99,7 +109,7 @@ class TrainingSteps:
 
 
 def first_gradient(task: Task, device: Device, engine: str) -> dict[str, np.ndarray]:
-    """The gradient of the first step, by parameter, as Adam's first moment keeps it."""
+    """The gradient of the first step by parameter, as Adam's first moment holds it."""
     with TrainingSteps(task, device, engine) as steps:
         steps(1)
         synchronize_all_streams(device)
@@ -111,16 +121,30 @@ def first_gradient(task: Task, device: Device, engine: str) -> dict[str, np.ndar
 
 
 def relative_error(found: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> float:
-    """||found - reference|| / ||reference|| over all parameters; NaN if anything is."""
+    """||found - reference|| / ||reference|| over all parameters; NaN if any number is NaN."""
     pairs = [(found[name].astype(np.float64), reference[name]) for name in reference]
     difference = sum(float(np.sum((a - b) ** 2)) for a, b in pairs)
     return (difference / sum(float(np.sum(b**2)) for _, b in pairs)) ** 0.5
 
 
+def checked_error(
+    report: Report,
+    row: str,
+    system: Any,
+    found: dict[str, np.ndarray],
+    reference: dict[str, np.ndarray],
+) -> float:
+    """The relative error of a gradient; the report counts one above the system's limit."""
+    error = relative_error(found, reference)
+    what = f"{row}, {system.name}: gradient is off by {error:.2g}"
+    report.require(error <= system.gradient_limit, what)
+    return error
+
+
 def fit_db(
     arrays: dict[str, np.ndarray], task: PictureTask, device: Device, samples: int | str = 1
 ) -> float:
-    """How well a network fits the training pixels: PSNR in dB.
+    """PSNR of a network on the training pixels, in dB.
 
     Parameters
     ----------
@@ -128,8 +152,8 @@ def fit_db(
     task : PictureTask
     device : Device
     samples : int or "auto"
-        Of each pixel. 1: the values at their centres; "auto": as the workflow measures it, means
-        over pixels where those were taught.
+        Points in each pixel. 1 is its centre; "auto" is as the workflow measures it: means over
+        pixels where the network was trained on those.
     """
     record = {
         "precision": "float32",
@@ -141,12 +165,12 @@ def fit_db(
 
 
 def lost_db(found_db: Sequence[float]) -> float:
-    """How far the dB falls below its best so far, at the most, from the first look to the last."""
+    """How far the dB falls below its best so far, at the most."""
     return float(np.max(np.maximum.accumulate(found_db) - found_db))
 
 
 def release_memory(device: Device) -> None:
-    """Give freed memory back to the card, for other libraries."""
+    """Give freed GPU memory back to the driver, for other libraries."""
     synchronize_all_streams(device)
     if device.kind == "gpu":
         device.xp.get_default_memory_pool().free_all_blocks()

@@ -1,4 +1,4 @@
-"""The protocols of protocols.py: networks, how others trained them, and what they reached."""
+"""The protocols of protocols.py: networks, how others trained them, and the dB they reached."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ _PAPER_STEPS = 500
 _KODAK_SIDE_PX = 768
 
 DIV2K = "div2k"
-"""The pictures of FINER's authors; any number of them may be given, and their mean counts."""
+"""The images of FINER's authors; any number of them may be given, and their mean counts."""
 
 FINER_AS_AUTHORS = FINER | {"first_bias": 0.7071}
 HASHGRID_AS_AUTHORS = HASHGRID_16 | {"finest_resolution": 7006}
-"""Each grid half as fine again as the one before."""
+"""The resolution grows by half from grid to grid."""
 
 CAFE = {
     "type": "cafe",
@@ -36,29 +36,29 @@ WIRE = {"type": "wire", "hidden_layers": 3, "width": 181, "omega_0": 20.0, "scal
 
 @dataclass(frozen=True)
 class Protocol:
-    """A network, how it is trained, and what it reached elsewhere.
+    """A network, how it is trained, and the dB it reached elsewhere.
 
     Attributes
     ----------
     name : str
     field : dict
-        As in the config.
+        Type and settings, as in the config.
     picture : {"kodim15", "kodim03", "drawing", "div2k"}
-        What it is taught; of ``div2k`` each picture given, and the mean counts.
+        The training image; with ``div2k`` each image that is given, and the mean counts.
     steps : int
     learning_rate : float
     others_db : float or None
-        Theirs; None: as in the paper, found in the same run.
+        Their dB; None for rows "as in the paper", which measure it in the same run.
     source : str
-        Whose number that is.
+        Where the number is from.
     schedule : {"cosine", "exponential", "constant"}
-        Exponentials end at a tenth of the rate.
+        An exponential schedule ends at a tenth of the rate.
     training : dict
         Further settings.
     side_px : int, optional
-        Pictures with longer sides are reduced.
+        Images with longer sides are reduced to this.
     of_program : dict
-        Settings that the program in PyTorch alone has.
+        Settings that only the program in PyTorch has.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Protocol:
         return f"{optimizer} {self.learning_rate:g}, {self.schedule}{others}"
 
     def reduced(self) -> "Protocol":
-        """The same kind of row, tiny."""
+        """A tiny row of the same kind."""
         return dataclasses.replace(
             self, field=reduced_field(self.field), steps=_QUICK_STEPS, side_px=_QUICK_SIDE_PX
         )
@@ -123,7 +123,7 @@ def _kodak() -> Iterator[Protocol]:
 
 
 def _grids() -> Iterator[Protocol]:
-    """Hash grids; at a constant rate their last step is a matter of luck, theirs too."""
+    """Hash grids; at a constant rate the dB of the last step varies by chance, theirs too."""
     beta2 = {"beta2": 0.99}
     for schedule, others in (
         ("constant", {}),
@@ -151,7 +151,7 @@ def _grids() -> Iterator[Protocol]:
 
 
 def _div2k() -> Iterator[Protocol]:
-    """As FINER's authors train: the rate falls to a tenth."""
+    """Rows trained as FINER's authors do: the rate falls to a tenth."""
     for name, field, rate, db in (
         ("siren", SIREN, 5e-4, 40.06),
         ("finer", FINER_AS_AUTHORS, 5e-4, 42.13),
@@ -162,8 +162,9 @@ def _div2k() -> Iterator[Protocol]:
 
 
 def _papers() -> Iterator[Protocol]:
-    """Each field beside a program of its paper's formula; and where that differs from ours in more
-    than random numbers, beside one without the difference.
+    """Each field beside a program with its paper's formula.
+
+    Where that differs from ours in more than random numbers, another row is without the difference.
     """
     clipped = {"gradient_clip_norm": 1.0, "minimum_learning_rate": 1e-5}
     for name, settings, rate, training, of_program in (

@@ -1,4 +1,4 @@
-"""Part `drawing`: pixels a second of a large redraw."""
+"""Part `drawing`: how many pixels a second a large image is rendered at."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -30,15 +30,15 @@ _ROWS_PER_BLOCK, _QUICK_ROWS_PER_BLOCK = 128, 16
 _QUICK_WIDTH_PX = 96
 _CHECKED_ROWS = 8
 _CENTRE = np.zeros((1, 2))
-"""The one sample of a pixel."""
+"""The one point in a pixel at which its value is taken."""
 
 _TO_HOST, _BIT_DEPTH = "ours, to the host", 8
 _ERROR_LIMIT = 2e-2
-"""Largest error of the values drawn, relative to their spread, that counts as correct."""
+"""The largest error of rendered values, relative to their spread, that counts as correct."""
 
 
 class _Drawing(Protocol):
-    """Draws a picture as often as it is told, and keeps its first rows."""
+    """Renders an image as many times as a call says, and keeps its first rows."""
 
     def __call__(self, pictures: int) -> None: ...
 
@@ -48,10 +48,7 @@ class _Drawing(Protocol):
 
 
 class DeviceDrawing:
-    """A picture drawn by this package and left on the device, in blocks as large as for a file.
-
-    The one place that says how the package draws on a device.
-    """
+    """An image rendered by this package in blocks as for a file, and left on the device."""
 
     def __init__(
         self, model: Model, size_px: tuple[int, int], device: Device, threads: int = 1
@@ -75,7 +72,7 @@ class DeviceDrawing:
 
 
 class HostDrawing:
-    """A picture drawn by this package as for a file: band by band, in whole levels, on the host."""
+    """An image rendered by this package as for a file: in bands of whole levels, on the host."""
 
     def __init__(self, model: Model, size_px: tuple[int, int], device: Device) -> None:
         self._bands = partial(
@@ -95,7 +92,7 @@ class HostDrawing:
 
 
 def measure_drawing(context: Context, width_px: int) -> None:
-    """Draw a picture of random weights, nearly in the proportions of 768x512."""
+    """Measure the rendering of networks of random weights, nearly in the proportions of 768x512."""
     width_px = _QUICK_WIDTH_PX if context.quick else width_px
     rows_per_block = _QUICK_ROWS_PER_BLOCK if context.quick else _ROWS_PER_BLOCK
     blocks = max(1, round(width_px * _SHAPE.height / _SHAPE.width / rows_per_block))
@@ -123,7 +120,7 @@ def measure_drawing(context: Context, width_px: int) -> None:
                 error = report.entries[-1].get("relative_error", 0.0)
                 report.require(error <= _ERROR_LIMIT, f"{row}, {system}: off by {error:.2g}")
     report.add_table("drawing", "gigapixels_per_s", "gigapixels a second")
-    report.add_table("drawing", "relative_error", "error of drawn values, relative to their spread")
+    report.add_table("drawing", "relative_error", "error of rendered values over their spread")
 
 
 def drawing_rate(
@@ -133,9 +130,9 @@ def drawing_rate(
     context: Context,
     rounding: float = 0.0,
 ) -> dict[str, Any]:
-    """Draw once and compare with float64; then time whole pictures.
+    """Render once and compare with float64; then time whole images.
 
-    The error leaves out what `rounding`, half a level, explains.
+    Differences of up to `rounding`, half a level, are no error.
     """
     drawing = make()
     drawing(1)
@@ -181,7 +178,7 @@ def _ceiling(model: Model, context: Context) -> dict[str, Any]:
 
 
 def _exact_values(model: Model, size_px: tuple[int, int], device: Device) -> np.ndarray:
-    """The first rows in float64, clipped as a file's values are; shape (points, channels)."""
+    """The first rows in float64, clipped as for a file; shape (points, channels)."""
     columns, rows = _axes(model, size_px, device)
     values = model.network(device, "float64")(grid(columns, rows[:_CHECKED_ROWS]))
     return np.clip(to_host(values.data), 0, 1)

@@ -1,4 +1,4 @@
-"""What is timed: networks, pictures, and the least time that their steps could take."""
+"""Networks and images whose steps are timed, and the least time that the steps could take."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,28 +26,28 @@ _ENDLESS_STEPS = 10_000_000
 _REDUCTION = 25
 _SIREN_BAR_MS = 1.4
 _STATE_ARRAYS = {"adam": 3, "muon": 3, "sgd": 1}
-"""Arrays of the parameters' size that an update reads and writes: weights and moments, or a moment
-and a direction."""
+"""How many arrays of the parameters' size an update reads and writes: weights, and moments or a
+moment and a direction."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A training step over all pixels of a picture.
+    """A training step over all pixels of an image.
 
     Attributes
     ----------
     name : str
     field : dict
-        As in the config.
+        Type and settings, as in the config.
     width, height : int
-        Of the picture, in pixels.
+        Pixels of the image.
     mode : {"bilevel", "grey", "rgb"}
     bar_ms : float or None
         The time to beat.
     optimizer, loss, learning_rate
         See `neuralfield.tasks.training_settings.PictureTraining`.
     footprint_points : int
-        Points a pixel; 0: point supervision.
+        Points in each pixel; 0 is point supervision.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Row:
 
     @property
     def rows(self) -> int:
-        """Points that pass through the network in a step."""
+        """How many points pass through the network in a step."""
         return self.width * self.height * max(1, self.footprint_points)
 
     def task(self, precision: str, optimizer: str | None = None) -> PictureTask:
@@ -87,12 +87,12 @@ class Row:
         return PictureTask(values, self.mode, field_settings(self.field), settings)
 
     def network(self) -> CoordinateNetwork:
-        """The network with its first weights, in float64 on the CPU."""
+        """The network with its initial weights, in float64 on the CPU."""
         task = self.task("float32")
         return build_field(task.field, task.shape, task.training.random_seed)
 
     def reduced(self) -> "Row":
-        """The same kind of step, small enough to try out everything on a CPU."""
+        """A step of the same kind that is small enough to try everything on a CPU."""
         width, height = self.width // _REDUCTION, self.height // _REDUCTION
         return replace(self, field=reduced_field(self.field), width=width, height=height)
 
@@ -136,11 +136,11 @@ STEPS = (
         optimizer="muon",
     ),
 )
-"""Waves: the 40 numbers that 20 random frequencies make, a sine and a cosine each."""
+"""Rows named "40 waves" have Fourier features: a sine and a cosine of each of 20 frequencies."""
 
 
 def footprint_rows(points: int) -> tuple[Row, Row]:
-    """Footprint supervision, and point supervision of as many rows (`points` times the height)."""
+    """Footprint supervision, and point supervision of as many rows by `points` times the height."""
     return (
         Row(f"{points} points a pixel", SIREN, 200, 200, "grey", footprint_points=points),
         Row("1 point a pixel, as many rows", SIREN, 200, 200 * points, "grey"),
@@ -148,14 +148,14 @@ def footprint_rows(points: int) -> tuple[Row, Row]:
 
 
 def reduced_field(field: dict[str, Any]) -> dict[str, Any]:
-    """The same kind of network, tiny."""
+    """A tiny network of the same kind."""
     if field["type"] == "mlp":
         return field | {"widths": [16, 16, 32, 16, 8, 8, 8]}
     return field | {"width": 16}
 
 
 def random_values(width: int, height: int, mode: str, random_seed: int = 0) -> np.ndarray:
-    """A picture of a few random waves and noise; float32, shape (height, width, channels)."""
+    """An image of a few random sines and noise; float32, shape (height, width, channels)."""
     generator = np.random.default_rng(random_seed)
     channels = CHANNELS[mode]
     x, y = np.linspace(-1, 1, width)[None, :, None], np.linspace(-1, 1, height)[:, None, None]
@@ -169,9 +169,10 @@ def random_values(width: int, height: int, mode: str, random_seed: int = 0) -> n
 
 
 def training_multiply_adds(row: Row) -> int:
-    """Multiply-adds of a step: for each row and weight one forward and two backward, of which the
-    first layer needs one only, because nobody asks for the slope with respect to the position;
-    unless what it is given is trained.
+    """Multiply-adds of a step: one forward and two backward for each row and weight.
+
+    The first layer has one backward, because no gradient with respect to the position is needed,
+    unless its inputs are trained.
     """
     network = row.network()
     first, *others = network.layers
@@ -181,9 +182,9 @@ def training_multiply_adds(row: Row) -> int:
 
 
 def training_bytes(row: Row) -> int:
-    """Bytes that a step has to move: targets once, and the optimizer's arrays in and out.
+    """Bytes that a step has to move: the targets once, and the optimizer's arrays in and out.
 
-    Positions follow from the pixel's number, and everything in between could stay on the chip.
+    Positions follow from the pixel's number, and all other values could stay on the chip.
     """
     targets = row.width * row.height * CHANNELS[row.mode] * _FLOAT32_BYTES
     state = 2 * _STATE_ARRAYS[row.optimizer] * row.network().parameter_count * _FLOAT32_BYTES
@@ -191,30 +192,30 @@ def training_bytes(row: Row) -> int:
 
 
 def drawing_multiply_adds(network: CoordinateNetwork) -> int:
-    """Multiply-adds for each pixel drawn: one for each weight."""
+    """Multiply-adds of a rendered pixel: one for each weight."""
     return sum(layer.fan_in * layer.fan_out for layer in network.layers)
 
 
 def drawing_bytes(network: CoordinateNetwork) -> int:
-    """Bytes that have to be moved for each pixel drawn: its values, written once."""
+    """Bytes that have to be moved for a rendered pixel: its values, written once."""
     return network.layers[-1].fan_out * _FLOAT32_BYTES
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What the card can do, as measured in the same run.
+    """The most that the device can do, as measured in the same run.
 
     Attributes
     ----------
     matrix_flop_per_s : float
-        16-bit matrix product, a multiply-add counted as two.
+        Rate of a 16-bit matrix product; a multiply-add counts as two operations.
     copy_bytes_per_s : float
-        Bytes read plus bytes written.
+        Bytes read plus bytes written by a copy.
     """
 
     matrix_flop_per_s: float
     copy_bytes_per_s: float
 
     def floor_s(self, multiply_adds: float, moved_bytes: float) -> float:
-        """The least time for so much arithmetic and so many bytes: the larger of the two."""
+        """The least time for some arithmetic and some moved bytes: the larger of the two times."""
         return max(2 * multiply_adds / self.matrix_flop_per_s, moved_bytes / self.copy_bytes_per_s)

@@ -1,4 +1,4 @@
-"""Part `start`: how long someone waits for the first training step."""
+"""Part `start`: how long a process takes to its first training step."""
 
 import os
 import statistics
@@ -18,7 +18,7 @@ _SCRIPT = Path(__file__).resolve().with_name("first_step.py")
 
 
 def measure_start(context: Context) -> None:
-    """Seconds from a process's start to the end of its first step, with caches empty and full."""
+    """Measure the seconds from a process's start to its first step, with caches empty and full."""
     for ours in systems(context.device):
         measure = partial(_start, ours, context)
         context.report.attempt(
@@ -52,7 +52,7 @@ def _seconds_to_first_step(
     Raises
     ------
     RuntimeError
-        It failed.
+        If the process fails.
     """
     start_s = time.monotonic()
     run = subprocess.run(

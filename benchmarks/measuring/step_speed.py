@@ -8,7 +8,7 @@ import numpy as np
 
 from measuring.context import Context
 from measuring.measure import markdown_table, number_text, time_calls
-from measuring.ours import Ours, TrainingSteps, first_gradient, relative_error, systems
+from measuring.ours import Ours, TrainingSteps, checked_error, first_gradient, systems
 from measuring.rows import STEPS, Row, footprint_rows, training_bytes, training_multiply_adds
 from neuralfield.system.device import Device
 
@@ -17,23 +17,23 @@ _SETTLING_STEPS = 20
 
 
 def measure_steps(context: Context, chosen: str = "") -> None:
-    """Rows of `rows.STEPS` by every engine and peer: first the gradient, then the time.
+    """Check the gradient of each of `rows.STEPS` and measure its time, by every engine and peer.
 
-    Only rows whose names contain `chosen` are looked at.
+    Rows whose names do not contain `chosen` are left out.
     """
     rows = [context.sized(row) for row in STEPS if chosen in row.name]
     _measure(context, "steps", rows, context.peers())
 
 
 def measure_footprint(context: Context, points: int) -> None:
-    """Footprint supervision against point supervision of as many rows."""
+    """Measure footprint supervision against point supervision of as many rows."""
     rows = [context.sized(row) for row in footprint_rows(points)]
     _measure(context, "footprint", rows, ())
     context.report.add_table("footprint", "million_points_per_s", "million points a second")
 
 
 def measure_allocations(context: Context) -> None:
-    """What a training allocates on the card once it runs: nothing, it should be."""
+    """Count what a training allocates on the GPU once it runs, which should be nothing."""
     row = context.sized(STEPS[0])
     for system in systems(context.device):
         count = partial(_count_allocations, row, system, context.device)
@@ -59,14 +59,14 @@ def _measure(context: Context, part: str, rows: Sequence[Row], peers: Sequence[A
 
 
 class _Reference:
-    """The first gradient of a row, by the tape in float64; computed when it is first needed."""
+    """The first gradient of a row by the tape in float64, computed when it is first needed."""
 
     def __init__(self, row: Row, device: Device) -> None:
         self._row, self._device = row, device
 
     @cached_property
     def gradient(self) -> dict[str, np.ndarray]:
-        """By parameter."""
+        """The gradient by parameter."""
         return first_gradient(self._row.task("float64", "adam"), self._device, "tape")
 
 
@@ -82,7 +82,7 @@ def _limits(row: Row, context: Context) -> dict[str, Any]:
 
 def _measure_ours(row: Row, ours: Ours, context: Context, reference: _Reference) -> dict[str, Any]:
     gradient = first_gradient(row.task(ours.precision, "adam"), context.device, ours.engine)
-    error = _checked_error(row, ours, context, gradient, reference)
+    error = checked_error(context.report, row.name, ours, gradient, reference.gradient)
     with TrainingSteps(row.task(ours.precision), context.device, ours.engine) as steps:
         variant = {"variant": steps.trainer.engine.variant}
         return _timed(row, steps, context) | {"gradient_error": error} | variant
@@ -92,24 +92,12 @@ def _measure_peer(row: Row, peer: Any, context: Context, reference: _Reference) 
     from torch_peers.fields import TorchSteps, release_memory
 
     steps = TorchSteps(row.task("float32"), context.device, peer)
-    error = _checked_error(row, peer, context, steps.first_gradient(), reference)
+    gradient = steps.first_gradient()
+    error = checked_error(context.report, row.name, peer, gradient, reference.gradient)
     timed = _timed(row, steps, context)
     del steps
     release_memory()
     return timed | {"gradient_error": error}
-
-
-def _checked_error(
-    row: Row,
-    system: Any,
-    context: Context,
-    gradient: dict[str, np.ndarray],
-    reference: _Reference,
-) -> float:
-    error = relative_error(gradient, reference.gradient)
-    what = f"{row.name}, {system.name}: gradient is off by {error:.2g}"
-    context.report.require(error <= system.gradient_limit, what)
-    return error
 
 
 def _timed(row: Row, steps: Callable[[int], None], context: Context) -> dict[str, Any]:
@@ -152,11 +140,11 @@ def _add_step_table(context: Context, part: str, rows: Sequence[Row]) -> None:
 
 def _count_allocations(row: Row, ours: Ours, device: Device) -> dict[str, Any]:
     if device.kind != "gpu":
-        return {"left_out": "allocations are counted on a card only"}
+        return {"left_out": "allocations are counted on a GPU only"}
     cuda, pool = device.xp.cuda, device.xp.get_default_memory_pool()
 
     class Counter(cuda.MemoryHook):
-        """Counts what CuPy's pool hands out, and what it asks the driver for."""
+        """Counts the blocks that CuPy's pool hands out, and those that it gets from the driver."""
 
         name = "Counter"
         from_pool = from_driver = 0

@@ -224,7 +224,7 @@ def _with_sines(
     return nn.Sequential(*sines, linears[-1])
 
 
-def learn_as_in_paper(
+def train_as_in_paper(
     task: PictureTask, field: dict[str, Any], device: Device, own: dict[str, Any]
 ) -> float:
     """Teach a field of `PAPERS` a task's pixels, all in every step; by TF32 on a card.

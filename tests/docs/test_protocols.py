@@ -1,4 +1,4 @@
-"""The benchmark of other people's protocols: what of a run is kept, and what is said of it."""
+"""The benchmark of other people's protocols keeps the results of a run and reports their means."""
 
 import shutil
 from argparse import Namespace
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import protocols
 import pytest
-from fits import Fit
+from measuring.field_runs import Fit
 from measuring.measure import Report
 from measuring.protocol_rows import PROTOCOLS
 from workspace import ROOT
@@ -32,8 +32,8 @@ def arguments(tmp_path: Path) -> Callable[..., Namespace]:
 
 
 @pytest.fixture
-def taught(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The dB that trainings will find, one after another; after them the run is interrupted."""
+def results_db(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The dB that trainings return, one after another; after the last the run is interrupted."""
     found_db: list[float] = []
 
     def fit(*_: object) -> Fit:
@@ -46,21 +46,21 @@ def taught(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def rows_of(report: Path) -> list[list[str]]:
-    """Cells of the table, without its head."""
+    """The cells of the table, without its head."""
     lines = [line for line in report.read_text().splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:]]
 
 
-def folder_of_pictures(folder: Path, *names: str) -> Path:
+def folder_of_images(folder: Path, *names: str) -> Path:
     folder.mkdir()
     for name in names:
         shutil.copy(RESOURCES / "savannah.png", folder / f"{name}.png")
     return folder
 
 
-def test_a_run_that_is_interrupted_keeps_the_pictures_it_had(arguments, taught, tmp_path: Path):
-    folder = folder_of_pictures(tmp_path / "pictures", "00", "01", "02")
-    taught += [20.0, 30.0]
+def test_a_run_that_is_interrupted_keeps_the_images_it_had(arguments, results_db, tmp_path: Path):
+    folder = folder_of_images(tmp_path / "images", "00", "01", "02")
+    results_db += [20.0, 30.0]
     options = arguments("--div2k", str(folder), "--rows", "siren, div2k")
     with pytest.raises(KeyboardInterrupt):
         protocols.main(options)
@@ -69,20 +69,20 @@ def test_a_run_that_is_interrupted_keeps_the_pictures_it_had(arguments, taught, 
     assert whose.startswith("FINER++") and float(difference) == pytest.approx(25 - 40.06)
 
 
-def test_a_run_goes_on_where_a_report_ends(arguments, taught, tmp_path: Path):
-    folder = folder_of_pictures(tmp_path / "pictures", "00", "01", "02")
+def test_a_run_goes_on_where_a_report_ends(arguments, results_db, tmp_path: Path):
+    folder = folder_of_images(tmp_path / "images", "00", "01", "02")
     options = ("--div2k", str(folder), "--rows", "siren, div2k", "--resume")
-    taught += [20.0, 30.0]
+    results_db += [20.0, 30.0]
     with pytest.raises(KeyboardInterrupt):
         protocols.main(arguments(*options))
-    taught += [46.0]
+    results_db += [46.0]
     assert protocols.main(arguments(*options)) == 0
     report = arguments().output
     ((_, picture, *_, ours_db, _, _),) = rows_of(report)
-    assert taught == [] and (picture, ours_db) == ("3 of div2k, 24x16", "32.00")
+    assert results_db == [] and (picture, ours_db) == ("3 of div2k, 24x16", "32.00")
     assert "begun (UTC)" in report.read_text()
     whole = report.read_text()
-    assert protocols.main(arguments(*options)) == 0 and rows_of(report)  # nothing is left to teach
+    assert protocols.main(arguments(*options)) == 0 and rows_of(report)  # nothing is left to train
     assert report.read_text().splitlines()[5:] == whole.splitlines()[5:]
     described = report.with_suffix(".json")
     described.write_text(described.read_text().replace('"NumPy": "', '"NumPy": "0.'))
@@ -90,28 +90,30 @@ def test_a_run_goes_on_where_a_report_ends(arguments, taught, tmp_path: Path):
         protocols.main(arguments(*options))
 
 
-def test_what_has_nothing_to_be_compared_with_is_not_taught(
-    arguments, taught, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+def test_what_has_nothing_to_be_compared_with_is_not_trained(
+    arguments, results_db, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ):
-    monkeypatch.setattr(protocols, "reason_against_torch", lambda: "PyTorch is not installed here")
-    kodak = folder_of_pictures(tmp_path / "kodak", "kodim15", "kodim03")
+    monkeypatch.setattr(
+        protocols, "torch_unsupported_reason", lambda: "PyTorch is not installed here"
+    )
+    kodak = folder_of_images(tmp_path / "kodak", "kodim15", "kodim03")
     options = arguments("--kodak", str(kodak), "--rows", "as in the paper", "--seeds", "2")
     assert protocols.main(options) == 0
-    assert taught == [] and rows_of(options.output) == []
+    assert results_db == [] and rows_of(options.output) == []
     assert "siren, as in the paper" in capsys.readouterr().out
     assert "nothing to compare with: PyTorch is not installed" in options.output.read_text()
 
 
 def test_means_over_seeds_have_their_standard_error_and_are_of_what_both_have(tmp_path: Path):
-    folder = folder_of_pictures(tmp_path / "kodak", "kodim15")
+    folder = folder_of_images(tmp_path / "kodak", "kodim15")
     protocol = next(p for p in PROTOCOLS if p.others_db is None).reduced()
     paths, device = [folder / "kodim15.png"], select_device("cpu")
     comparison = protocols.Comparison(protocol, paths, seeds=4, device=device)
     report, ours_db, theirs_db = Report(), [30.0, 32.0, 31.0, 99.0], [31.0, 31.5, 32.0]
-    for lesson, db in zip(comparison.lessons, ours_db, strict=True):
-        report.add("protocols", lesson.row, protocols.OURS, parameters=7, db=db, lost_db=0.0)
-    for lesson, db in zip(comparison.lessons[:3], theirs_db, strict=True):
-        report.add("protocols", lesson.row, protocols.PAPER, db=db)
+    for training, db in zip(comparison.trainings, ours_db, strict=True):
+        report.add("protocols", training.row, protocols.OURS, parameters=7, db=db, lost_db=0.0)
+    for training, db in zip(comparison.trainings[:3], theirs_db, strict=True):
+        report.add("protocols", training.row, protocols.PAPER, db=db)
     ((_, picture, *_, theirs, _, ours, difference, _),) = comparison.lines(report)
     assert (picture, theirs, ours) == ("kodim15, 24x16, 3 seeds", "31.50", "31.00")
     mean, error = (float(part) for part in difference.split(" ± "))

@@ -1,0 +1,66 @@
+"""Timing in turns, so that whatever else the machine does slows all systems alike."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+Work = Callable[[int], Any]
+"""Does something as many times as its argument says."""
+
+
+@dataclass
+class Sample:
+    """Seconds of one call on the clock, and of all cores together."""
+
+    clock_s: float
+    cores_s: float
+
+
+def in_turns(works: dict[str, Work], rounds: int, sample_s: float) -> dict[str, list[Sample]]:
+    """Take `rounds` samples of each work in turns, after one call to warm up.
+
+    A sample is as many calls as take at least `sample_s` seconds.
+    """
+    calls = {}
+    for name, work in works.items():
+        work(1)
+        start_s = time.perf_counter()
+        work(1)
+        calls[name] = max(1, math.ceil(sample_s / (time.perf_counter() - start_s)))
+    found: dict[str, list[Sample]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            start_s, start_cores_s = time.perf_counter(), time.process_time()
+            work(calls[name])
+            clock_s, cores_s = time.perf_counter() - start_s, time.process_time() - start_cores_s
+            found[name].append(Sample(clock_s / calls[name], cores_s / calls[name]))
+    return found
+
+
+def ratios(numerators: list[Sample], denominators: list[Sample]) -> Sample:
+    """The median ratios of times that were taken in the same turn."""
+    pairs = list(zip(numerators, denominators, strict=True))
+    return Sample(
+        median(above.clock_s / below.clock_s for above, below in pairs),
+        median(above.cores_s / below.cores_s for above, below in pairs),
+    )
+
+
+def medians(samples: list[Sample]) -> Sample:
+    """The median times."""
+    return Sample(median(s.clock_s for s in samples), median(s.cores_s for s in samples))
+
+
+def with_one_core_blas(work: Work) -> Work:
+    """The work with each matrix product on one core, as `fit` has it: engines use the threads."""
+
+    def run(calls: int) -> None:
+        with threadpool_limits(1):
+            work(calls)
+
+    return run
