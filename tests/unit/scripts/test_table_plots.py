@@ -1,4 +1,4 @@
-"""Plots of tables of any shape, with columns of any name: as a picture, and for the page."""
+"""Plots of tables of any shape, with columns of any name: as an image, and for the page."""
 
 import json
 import xml.etree.ElementTree as ET
