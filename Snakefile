@@ -54,7 +54,7 @@ onstart:
         logger.info(unused)
     gone = orphans.cancel_orphans(owner, logger.info, lambda: orphans.files_made(workflow.dag))
     if gone:
-        logger.info(f"Files went with them ({len(gone)}): what is to be made is settled again.")
+        logger.info(f"Files went with them ({len(gone)}): planning again.")
         orphans.begin_again(workflow)
     require_writable_results()
     write_new_batches()

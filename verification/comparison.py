@@ -27,7 +27,7 @@ TOLERANCES = {
     "cell_means": 0.03,
     "spread": 0.03,
 }
-"""How far a number may be from the manifest's; one that is not here must be equal.
+"""The largest distance of a number from the manifest's; others must be equal.
 
 Trainings on two kinds of machine differ from the last digit of the first product on: only their
 quality is the same. These are two to ten times the differences between BLAS kernels.

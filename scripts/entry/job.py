@@ -65,7 +65,7 @@ def run_job(
             reason = str(error) or "no more to be had"
             _show(
                 f"{name}: out of memory ({reason}); expected enough for this size;"
-                " run fewer jobs at once (--cores 1), or make pictures, networks or batches smaller"
+                " run fewer jobs at once (--cores 1), or make images, networks or batches smaller"
             )
             sys.exit(EXIT_CODE_FAILED)
         except Exception as error:

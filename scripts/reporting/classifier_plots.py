@@ -104,7 +104,7 @@ def draw_confusion(view: View, axes: Axes, colours: Colours) -> None:
         if classes <= MOST_CLASSES_COUNTED:
             words = {"ha": "center", "va": "center_baseline", "fontsize": 11}
             axes.text(predicted, label, str(counts[label, predicted]), color=colours.ink, **words)
-    style_axes(axes, "answered", str, colours)
+    style_axes(axes, "predicted", str, colours)
     axes.set_ylabel("shown", color=colours.muted)
     axes.grid(visible=False)
     axes.spines["bottom"].set_visible(False)
@@ -127,10 +127,10 @@ def draw_mistakes(view: View, axes: Axes, colours: Colours) -> None:
         extent = (left, left + width, bottom, bottom - height)
         style = {"cmap": "gray", "vmin": 0, "vmax": 255, "interpolation": "none"}
         axes.imshow(mistake.picture, extent=extent, **style)
-        words = f"said {mistake.predicted}, is {mistake.label}"
+        words = f"{mistake.predicted}, is {mistake.label}"
         axes.text(column + 0.5, bottom + 0.04, words, color=colours.ink, ha="center", va="top")
     if not shown:
-        words = "Every picture was answered right."
+        words = "Every image was classified right."
         axes.text(0.5, 0.5, words, color=colours.muted, ha="center", va="center")
     axes.set_axis_off()
     axes.set_xlim(0, columns)

@@ -32,7 +32,7 @@ MARKERS = "os^DvPX*"
 MARKER_SIGNS = "●■▲◆▼✚✖★"
 MARKER_POINTS, SMALL_MARKER_POINTS, MANY_POINTS = 10, 7, 24
 LOGARITHMIC_FROM = 5
-"""How many times the smallest the largest value is, from which on an axis is logarithmic."""
+"""The ratio of the largest to the smallest value from which on an axis is logarithmic."""
 
 
 @dataclass(frozen=True)

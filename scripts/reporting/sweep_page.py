@@ -227,7 +227,7 @@ def short_labels(overall: list[TableRow]) -> list[str]:
             if row[key]
         ]
         labels.append(", ".join([row["base_field"]] * several + settings))
-    # settings that were also included by name can make two names of one network: say them in full
+    # settings that were also included by name can give one network two names: these stay in full
     return labels if len(set(labels)) == len(labels) else [row["combination"] for row in overall]
 
 

@@ -250,9 +250,9 @@ def _draw_sizes(view: View, axes: Axes, colours: Colours) -> None:
 
 def _groups(view: View) -> list[tuple[np.ndarray, str, bool]]:
     """Return the rows that are drawn alike, their label, and whether their marks are filled."""
-    taught = view.shown[~view.held_out[view.shown]]
+    trained_on = view.shown[~view.held_out[view.shown]]
     held_out = view.shown[view.held_out[view.shown]]
-    groups = [(taught, "taught", True)]
+    groups = [(trained_on, "trained on", True)]
     return [*groups, (held_out, "held out", False)] if len(held_out) else groups
 
 

@@ -39,8 +39,8 @@ NOT_COMPARED = {
     "state.safetensors",
     "batches.jsonl",
 }
-"""Results with times, and the ledger, which gets longer when settings change: it is compared whether
-they exist. history.csv is compared without its seconds."""
+"""Results with times, and the ledger, which gets longer when settings change: they only have to
+exist. history.csv is compared without its seconds."""
 
 
 SendSignal = Callable[[int, signal.Signals], None]

@@ -76,7 +76,7 @@ def main() -> int:
     folder = parser.parse_args().logs
     jobs = list(read_jobs(folder))
     if not jobs:
-        print(f"{folder}: no benchmarks that say what jobs had asked for; run the workflow first")
+        print(f"{folder}: no benchmarks with the requests of jobs; run the workflow first")
         return 1
     print(table(jobs))
     return 0 if all(job.is_within for job in jobs) else 1

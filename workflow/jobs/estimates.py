@@ -116,7 +116,7 @@ def picture_points(image: Settings) -> int:
 @lru_cache
 def source_points(path: str) -> int:
     """Return the pixels of an image's file, from its first bytes; assumed if it cannot be read."""
-    Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is the limit, where pictures are read
+    Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is the limit, where images are read
     try:
         with Image.open(path) as picture:
             return picture.width * picture.height

@@ -181,6 +181,6 @@ def _compared_files(folder: str) -> set[str]:
         return _ENLARGED
     try:
         is_enlarged = read_json(Path(folder, "metrics.json")).get("upscale_width") is not None
-    except NeuralfieldError:  # missing or damaged: it is made again, or its readers say so
+    except NeuralfieldError:  # missing or damaged: it is made again, or its readers report that
         is_enlarged = False
     return _ENLARGED if is_enlarged else {"redraw.png"}

@@ -6,7 +6,7 @@ from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT, find_files
 every_classifier = one_for_each(
     "classifiers",
     "classifier",
-    "at least one set of pictures; add one, as docs/classifier.md shows",
+    "at least one set of images; add one, as docs/classifier.md shows",
 )
 
 

@@ -77,7 +77,7 @@ if workflow.is_main_process and not startup.others_are_at_work():
 BATCHES = batches.settled(BATCH_LIMITS, config["fields"], LEDGER | NEW_BATCHES)
 
 CORES_ON_A_CLUSTER = 2
-"""For a training, where neither the settings nor --cores say how many there are to share."""
+"""Those of a training, where neither the settings nor --cores set a number."""
 
 RENDERING_THREADS = 2
 RENDERING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
@@ -250,7 +250,7 @@ def batch_networks(batch):
 
 
 def batch_resources(batch):
-    """The estimates for all its networks, and what --set-resources says of batches.
+    """The estimates for all its networks, and what --set-resources gives for batches.
 
     Snakemake applies that to rules by their names, and those of batches are not known before.
     """
@@ -269,7 +269,7 @@ def batch_resources(batch):
 
 
 def batch_threads(batch):
-    """The threads of a training alone, or what --set-threads says of batches."""
+    """The threads of a training alone, or what --set-threads gives for batches."""
     given = workflow.resource_settings.overwrite_threads.get("train_batch")
     return getattr(given, "raw", given) or training_threads(batch.runs[0])
 

@@ -8,8 +8,8 @@ rule resize:
         resized=report(
             "results/{image}/resized.png",
             caption="../report/resized.rst",
-            category="Pictures",
-            labels={"image": "{image}", "what": "taught to the networks"},
+            category="Images",
+            labels={"image": "{image}", "what": "training image"},
         ),
         facts="results/{image}/picture.json",
     log:

@@ -11,7 +11,7 @@ rule render:
         drawing=report(
             "results/{image}/{field}/render_{size}.png",
             caption="../report/render.rst",
-            category="Redraws",
+            category="Renders",
             labels={"image": "{image}", "network": "{field}", "pixels": "{size}"},
         ),
     log:
@@ -44,7 +44,7 @@ use rule render as render_crop with:
         drawing=report(
             "results/{image}/{field}/crop_{crop}.png",
             caption="../report/render.rst",
-            category="Redraws",
+            category="Renders",
             labels={"image": "{image}", "network": "{field}", "pixels": "{crop}"},
         ),
     log:
@@ -87,7 +87,7 @@ if config["timelapse"]["formats"]:
                 report(
                     f"results/{{image}}/{{field}}/timelapse.{format}",
                     caption="../report/timelapse.rst",
-                    category="Films",
+                    category="Time-lapses",
                     labels={
                         "image": "{image}",
                         "network": "{field}",

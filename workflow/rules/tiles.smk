@@ -37,8 +37,8 @@ rule overview:
         overview=report(
             "results/{image}/overview.png",
             caption="../report/resized.rst",
-            category="Pictures",
-            labels={"image": "{image}", "what": "taught to the networks, reduced"},
+            category="Images",
+            labels={"image": "{image}", "what": "training image, reduced"},
         ),
     log:
         "logs/{image}/overview.log",
