@@ -1,4 +1,4 @@
-"""Teach small neural networks to draw pictures; see README.md, and config.yaml for the settings."""
+"""Fit small neural networks to images; see README.md, and config.yaml for the settings."""
 
 import atexit
 import sys
@@ -25,21 +25,16 @@ container: "docker://python:3.13-slim"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/common_kept.smk"
 
 
-# Every product that results/README.md names: Snakemake makes again only what is a target.
+# Every product that results/README.md names: Snakemake makes again only those that are targets.
 rule all:
     default_target: True
     input:
         "results/report.html",
         "results/summary.csv",
-        sweep_products(),
-        image_products(),
-        network_products(),
-        incomplete_again(network_folders),
-        redraws(),
-        films(SINGLE_RUNS + sweeps.all_runs(sweep for sweep in SWEEPS if sweep.timelapse)),
+        products.all_products(PLAN),
+        incomplete_again(products.network_contents),
 
 
 include: "workflow/rules/prepare.smk"
@@ -49,9 +44,7 @@ include: "workflow/rules/tiles.smk"
 include: "workflow/rules/render.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/report.smk"
-include: "workflow/rules/common_tables.smk"
 include: "workflow/rules/tables.smk"
-include: "workflow/rules/common_classifiers.smk"
 include: "workflow/rules/classifiers.smk"
 
 
@@ -61,11 +54,11 @@ onstart:
         logger.info(unused)
     gone = orphans.cancel_orphans(owner, logger.info, lambda: orphans.files_made(workflow.dag))
     if gone:
-        logger.info(f"Files went with them ({len(gone)}): what is to be made is settled again.")
+        logger.info(f"Files went with them ({len(gone)}): planning again.")
         orphans.begin_again(workflow)
     require_writable_results()
-    write_batches_down()
-    mark_forced_trainings()
+    write_new_batches()
+    recovery.mark_forced_trainings(workflow)
 
 
 # At exit, because a run that has nothing to do calls neither `onsuccess` nor `onerror`.
@@ -74,13 +67,13 @@ if workflow.is_main_process:
 
 
 onsuccess:
-    forget_states()
+    recovery.forget_states(products.state_folders(PLAN))
     if Path("results/report.html").exists():
-        print("Open results/report.html to see how well each network draws.")
+        print("Open results/report.html to see how good each network is.")
     if Path("results/tables/report.html").exists():
-        print("Open results/tables/report.html to see what each table's network answers.")
+        print("Open results/tables/report.html to see the answers of each table's network.")
     if Path("results/classifiers/report.html").exists():
-        print("Open results/classifiers/report.html to see what is told apart, and how well.")
+        print("Open results/classifiers/report.html to see how good each classifier is.")
 
 
 onerror:

@@ -1,41 +1,22 @@
-"""Compare the networks of sweeps: means, spreads and ranks over random seeds and pictures."""
+"""Compare the networks of sweeps: means, spreads and ranks over random seeds and images."""
 
 import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
 
-from neuralfield.system.errors import InputError
+from entry.job import run_job
+from entry.sweep_tables import MEASURES, Row, read_table
 from neuralfield.system.files import write_atomically
-from neuralfield.system.input_files import read_own_csv
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
-
-MEASURES = ("psnr_db", "ssim", "upscale_psnr_db", "train_seconds", "parameters")
-NAMES = ("image", "field", "sweep", "base_field", "combination", "device", "engine", "precision")
-"""Columns that stay text, as do settings, whatever it looks like."""
-
-Row = dict[str, Any]
-"""A row of a table by its columns; None where there is no number."""
 
 
 def main(summary: Path, comparison: Path, by_image: Path, *, sweeps: Sequence[str]) -> None:
     """Write both tables; the rows of a sweep stand together, the best first.
 
-    Parameters
-    ----------
-    summary : Path
-        CSV written by ``summarize.py``, with the columns sweep, base_field, combination and
-        setting_{name}.
-    comparison : Path
-        CSV to write: a row for each combination of each sweep, over all its pictures and seeds.
-    by_image : Path
-        CSV to write: a row for each combination and picture, over its seeds.
-    sweeps : sequence of str
-        Names of the sweeps, in the order to write them in.
+    `comparison` has a row for each combination of each sweep, over all its images and seeds;
+    `by_image` has one for each combination and image, over its seeds. `summary` is that of
+    ``summarize.py`` with labels.
     """
     runs = read_table(summary)
     overall, pictures = [], []
@@ -48,40 +29,11 @@ def main(summary: Path, comparison: Path, by_image: Path, *, sweeps: Sequence[st
     _write_table(by_image, pictures)
 
 
-def read_table(path: Path) -> list[Row]:
-    """Read the rows of a table that this workflow wrote.
-
-    Raises
-    ------
-    InputError
-        The table is missing or damaged.
-    """
-    expected = "a table written by neuralfield"
-    remedy = "remove it, and run the same command again: it is made anew"
-    table = read_own_csv(path, expected, remedy, dtype=str, keep_default_na=False)
-    columns = {}
-    for name, texts in table.items():
-        is_text = name in NAMES or str(name).startswith("setting_")
-        try:
-            columns[name] = [text if is_text else float(text) if text else None for text in texts]
-        except ValueError as error:
-            raise InputError(str(path), f"{name}: {error}", expected, remedy) from error
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
 def on_each_picture(runs: Sequence[Row]) -> list[Row]:
-    """Means over seeds, and ranks among the networks that were taught the same picture.
+    """Return means over seeds, and ranks among the networks of the same image.
 
-    Parameters
-    ----------
-    runs : sequence of Row
-        A sweep's rows of the summary.
-
-    Returns
-    -------
-    list of Row
-        ``score_db`` is what the rank goes by: the redraw against the source where that is larger,
-        else the drawing against what was taught. Equal scores share the mean of their ranks.
+    The rank is by ``score_db``: of the render against the source where that is larger, else of the
+    render against the training image. Equal scores share the mean of their ranks.
     """
     rows = []
     for image in dict.fromkeys(run["image"] for run in runs):
@@ -100,7 +52,7 @@ def on_each_picture(runs: Sequence[Row]) -> list[Row]:
 
 
 def over_all_pictures(runs: Sequence[Row], on_pictures: Sequence[Row]) -> list[Row]:
-    """Means over seeds and pictures, and ranks by the mean of the ranks on the pictures."""
+    """Return means over seeds and images, and ranks by the mean of the ranks on the images."""
     rows = []
     for described, group in _by_combination(runs):
         ranks = [
@@ -114,7 +66,7 @@ def over_all_pictures(runs: Sequence[Row], on_pictures: Sequence[Row]) -> list[R
 
 
 def spread(runs: Sequence[Row]) -> Row:
-    """Number of runs, and the mean and standard deviation (n - 1) of each measure.
+    """Return the number of runs, and the mean and standard deviation (n - 1) of each measure.
 
     The standard deviation of one run is None, as is the mean of what none of them has.
     """
@@ -127,7 +79,7 @@ def spread(runs: Sequence[Row]) -> Row:
 
 
 def _by_combination(runs: Sequence[Row]) -> list[tuple[Row, list[Row]]]:
-    """What a network is, and its runs, in the order in which networks come first."""
+    """Return each network's names and settings, and its runs; networks in order of appearance."""
     groups: dict[str, list[Row]] = {}
     for run in runs:
         groups.setdefault(run["combination"], []).append(run)
@@ -147,13 +99,4 @@ def _write_table(path: Path, rows: Sequence[Row]) -> None:
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    run_job(
-        main,
-        snakemake,
-        summary=Path(snakemake.input.summary),
-        comparison=Path(snakemake.output.comparison),
-        by_image=Path(snakemake.output.by_image),
-        sweeps=snakemake.params.sweeps,
-    )
+    run_job(main)

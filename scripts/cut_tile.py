@@ -1,30 +1,19 @@
-"""Write one tile of a large picture as a table of pixels, and what it is."""
+"""Write one tile of a large image as a table of pixels."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from entry.job import run_job
 from neuralfield.images import read_facts, read_window, write_facts, write_pixel_csv
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
 
 
 def main(
     pixels: Path, facts: Path, table: Path, tile_facts: Path, *, window: Sequence[int]
 ) -> None:
-    """Write positions and values of a tile's pixels as CSV, as `encode.py` does of a picture.
+    """Write the pixels of a tile as CSV, as `encode.py` does for an image, and describe the tile.
 
-    Parameters
-    ----------
-    pixels, facts : Path
-        Pixels of the whole picture and what it is, see ``unpack.py``.
-    table : Path
-        CSV to write; its x and y count from the tile's own top left.
-    tile_facts : Path
-        JSON to write, as `resize.py` does: a digest of the tile's values is in it.
-    window : (left, top, right, bottom)
-        Where the tile is, in px.
+    `window` is the tile's left, top, right and bottom in the pixels of the image that ``unpack.py``
+    wrote. In `table`, x and y count from the tile's own top left.
     """
     is_what = read_facts(facts)["resized"]
     left, top, right, bottom = window
@@ -34,14 +23,4 @@ def main(
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    run_job(
-        main,
-        snakemake,
-        pixels=Path(snakemake.input.pixels),
-        facts=Path(snakemake.input.facts),
-        table=Path(snakemake.output.pixels),
-        tile_facts=Path(snakemake.output.facts),
-        window=snakemake.params.window,
-    )
+    run_job(main)

@@ -1,8 +1,8 @@
-"""Turn a table of pixels back into the picture it was made of."""
+"""Turn a table of pixels back into the image it was made of."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from entry.job import run_job
 from neuralfield.images import (
     Picture,
     picture_digest,
@@ -13,22 +13,9 @@ from neuralfield.images import (
 )
 from neuralfield.system.provenance import made_by_the_workflow
 
-if TYPE_CHECKING:
-    from entry.job import snakemake
-
 
 def main(pixels: Path, facts: Path, decoded: Path) -> None:
-    """Write the picture that a table holds, pixel for pixel.
-
-    Parameters
-    ----------
-    pixels : Path
-        CSV with a row for each pixel.
-    facts : Path
-        JSON that says what the picture was, see ``resize.py``.
-    decoded : Path
-        PNG to write.
-    """
+    """Write the image that a table holds, pixel for pixel; for `facts` see ``resize.py``."""
     about = read_facts(facts)
     was = about["resized"]
     with made_by_the_workflow(pixels):
@@ -38,12 +25,4 @@ def main(pixels: Path, facts: Path, decoded: Path) -> None:
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    run_job(
-        main,
-        snakemake,
-        pixels=Path(snakemake.input.pixels),
-        facts=Path(snakemake.input.facts),
-        decoded=Path(snakemake.output.decoded),
-    )
+    run_job(main)

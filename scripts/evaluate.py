@@ -1,14 +1,15 @@
 """Measure how good a network is, at the size it was trained on and at its source's own size."""
 
-import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from entry.image_network import ExpectedNetwork
+from entry.job import run_job
+from entry.records import read_record, write_metrics
 from neuralfield.images import (
     Picture,
     picture_digest,
@@ -21,25 +22,7 @@ from neuralfield.images import (
 from neuralfield.images.metrics import as_seen, finite_db, psnr_db, ssim, wrong_pixels
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
-from neuralfield.system.files import write_atomically
-from neuralfield.system.input_files import read_json
-from neuralfield.system.provenance import require_recorded
 from neuralfield.tasks.image.image_model import Model, load_model
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
-
-TRAINING_KEYS = (
-    "steps",
-    "train_seconds",
-    "step_microseconds",
-    "device",
-    "engine",
-    "precision",
-    "random_seed",
-    "rollback",
-    "versions",
-)
 
 
 def main(
@@ -48,7 +31,7 @@ def main(
     source: Path,
     record: Path | None,
     metrics: Path,
-    comparison_dir: Path,
+    comparison: Path,
     *,
     image: str,
     field: str,
@@ -59,39 +42,34 @@ def main(
     device: str = "auto",
     threads: int = 1,
 ) -> None:
-    """Compare redraws with the training picture and with the source; write the numbers.
+    """Compare renders with the training image and with the source; write the numbers.
 
-    Where the source is larger than the training picture, the network is drawn at the source's own
-    size too, and next to it stand the Lanczos and bicubic enlargements of the training picture:
-    what anyone gets without a network. All of these are rounded to the source's levels before they
-    are compared, and written as source, redraw, lanczos and bicubic.png. Without a larger source
-    there is only the redraw, at the training size.
+    Where the source is larger than the training image, the network is rendered at the source's own
+    size too, and next to it stand the Lanczos and bicubic enlargements of the training image. All
+    of these are rounded to the source's levels before they are compared, and written as source,
+    redraw, lanczos and bicubic.png. Without a larger source there is only the redraw, at the
+    training size.
 
     Parameters
     ----------
     model, resized, source : Path
-        The network, the picture it was taught, and the picture that was reduced to it.
+        The network, its training image, and the image that was reduced to that.
     record : Path or None
-        JSON that says how it was trained; None where nothing was trained.
+        The training.json; None where nothing was trained.
     metrics : Path
-        The JSON file to write.
-    comparison_dir : Path
-        The folder for the pictures.
+        JSON to write.
+    comparison : Path
+        The folder for the images.
     image, field : str
         Their names, for the record.
     expected : ExpectedNetwork, optional
-        What the settings say of the network: another one, or another image, is refused.
+        The network that the settings describe: another one, or another image, is refused.
     threshold : float
         Where black ends and white begins in a black-and-white source.
     max_megapixels : float
         A larger source is reduced to this many million pixels before anything is compared.
     max_source_megapixels : float
         A larger source is refused.
-
-    Raises
-    ------
-    CheckpointError, InputError
-        A file is missing or damaged, or belongs to another image or training.
     """
     network = expected.load(model) if expected else load_model(model)
     assert isinstance(network, Model)
@@ -100,7 +78,7 @@ def main(
         own = (expected.training, network.parameter_count) if expected else (None, None)
         training = read_record(record, model, *own)
     place = select_device(device)
-    # A black-and-white source may have been reduced to greys: the channels say what was taught.
+    # A black-and-white source may have been reduced to greys: the channels are those of training.
     taught = read_made_picture(resized, {1: "grey", 3: "rgb", 4: "rgba"}[network.channels])
     if expected:
         digest = picture_digest(taught.values())
@@ -116,9 +94,9 @@ def main(
     pictures = enlargements(taught, reference_from(original, taught.mode, max_megapixels), draw)
     if not pictures:
         pictures = {"redraw": Picture.from_values(redrawn, taught.mode, taught.bit_depth)}
-    comparison_dir.mkdir(parents=True, exist_ok=True)
+    comparison.mkdir(parents=True, exist_ok=True)
     for name, picture in pictures.items():
-        write_picture(comparison_dir / f"{name}.png", picture)
+        write_picture(comparison / f"{name}.png", picture)
 
     seen, truth = as_seen(redrawn), as_seen(taught.values())
     numbers = {
@@ -130,15 +108,12 @@ def main(
         "ssim": ssim(seen, truth),
         "wrong_pixels": wrong_pixels(seen, truth) if network.mode == "bilevel" else None,
         **upscale_numbers(pictures),
-        "parameters": network.parameter_count,
-        **{key: training.get(key) for key in TRAINING_KEYS},
-        "sha256": training.get("sha256", {}),
     }
-    write_atomically(metrics, (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode())
+    write_metrics(metrics, numbers, training, parameters=network.parameter_count)
 
 
 def reference_from(original: Picture, mode: str, max_megapixels: float) -> Picture:
-    """The source in the mode that was taught, reduced by a box filter if it is too large."""
+    """Return the source in the mode of the training image, reduced by a box filter if too large."""
     picture = original.converted(mode)
     shrink = math.sqrt(max_megapixels * 1e6 / (picture.width * picture.height))
     if shrink >= 1:
@@ -150,7 +125,7 @@ def reference_from(original: Picture, mode: str, max_megapixels: float) -> Pictu
 def enlargements(
     taught: Picture, reference: Picture, draw: Callable[[int, int], np.ndarray]
 ) -> dict[str, Picture]:
-    """The source and three ways to its size, by name; nothing if the source is not larger."""
+    """Return the source and three ways to its size, by name; nothing if it is not larger."""
     size = (reference.width, reference.height)
     if max(size) <= max(taught.width, taught.height):
         return {}
@@ -163,7 +138,7 @@ def enlargements(
 
 
 def upscale_numbers(pictures: dict[str, Picture]) -> dict[str, Any]:
-    """How near each way comes to the source; all None if it is not larger."""
+    """Return how near each way comes to the source; all None if it is not larger."""
     source = pictures.get("source")
     keys = {"redraw": "upscale_psnr_db"}
     keys |= {name: f"upscale_{name}_psnr_db" for name in ("lanczos", "bicubic")}
@@ -180,57 +155,12 @@ def upscale_numbers(pictures: dict[str, Picture]) -> dict[str, Any]:
     }
 
 
-def read_record(
-    path: Path,
-    network: Path,
-    training: Mapping[str, Any] | None,
-    parameters: int | None = None,
-) -> dict[str, Any]:
-    """How a network was trained, as ``training.json`` has it.
-
-    Parameters
-    ----------
-    path : Path
-    network : Path
-        The file of the network, which has been checked.
-    training : mapping, optional
-        What the settings say of it.
-    parameters : int, optional
-        Those of the network.
-
-    Raises
-    ------
-    InputError
-        The record is missing, damaged, or of another training.
-    """
-    if training is None:
-        return read_json(path)
-    own = {key: training[key] for key in ("random_seed", "steps")}
-    if parameters is not None:
-        own["parameters"] = parameters
-    record = read_json(path, (*TRAINING_KEYS, "parameters"), own)
-    require_recorded(network, record, path, wrong=path)
-    return record
-
-
 if __name__ == "__main__":
-    from entry.job import run_job
-
     run_job(
         main,
-        snakemake,
-        model=Path(snakemake.input.model),
-        resized=Path(snakemake.input.resized),
-        expected=ExpectedNetwork.of_job(snakemake),
-        source=Path(snakemake.input.source),
-        record=Path(snakemake.input.record) if snakemake.input.get("record") else None,
-        metrics=Path(snakemake.output.metrics),
-        comparison_dir=Path(snakemake.output.comparison),
-        image=snakemake.wildcards.image,
-        field=snakemake.wildcards.field,
-        threshold=snakemake.params.threshold,
-        max_megapixels=snakemake.params.max_megapixels,
-        max_source_megapixels=snakemake.params.max_source_megapixels,
-        device=snakemake.params.device,
-        threads=snakemake.threads,
+        lambda job: {
+            "expected": ExpectedNetwork.of_job(job),
+            "field": job.wildcards.field,
+            "record": next(map(Path, job.input.record), None),
+        },
     )

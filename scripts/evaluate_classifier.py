@@ -1,22 +1,19 @@
-"""Count what a classifier gets right, and write its answer for every picture."""
+"""Count what a classifier gets right, and write its prediction for every image."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evaluate import TRAINING_KEYS, read_record
+from entry.job import run_job
+from entry.records import read_record, write_metrics
 from neuralfield.system.files import write_atomically
-from neuralfield.system.provenance import require_finished, require_same_training, sha256_of
+from neuralfield.system.provenance import require_finished, require_same_training
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel, load_classifier
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.labelled import LabelledPictures, read_labelled
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
 
 
 def main(
@@ -32,29 +29,23 @@ def main(
     training: Mapping[str, Any],
     checksums: Mapping[str, str],
 ) -> None:
-    """Ask a classifier for the pictures that it was taught, and for those held out.
+    """Evaluate a classifier on the images that it was trained on, and on those held out.
 
     Parameters
     ----------
     taught, held_out : (Path, Path)
-        IDX files of the pictures and of their labels.
+        IDX files of the images and of their labels.
     model : Path
-        The network.
     record : Path
-        JSON that says how it was trained.
+        The training.json of the classifier.
     metrics, predictions : Path
         The JSON file and the CSV to write.
     name : str
-        What the classifier is called.
+        The name of the classifier.
     settings, training : mapping
-        What the config says of the network and of its training; see ``train_classifier.py``.
+        Settings of the network and of its training.
     checksums : mapping
         SHA-256 of files, by their names.
-
-    Raises
-    ------
-    CheckpointError, InputError
-        A file is missing or damaged, or the network is of other pictures or another training.
     """
     network = load_classifier(model)
     known, others = read_labelled(*taught, checksums), read_labelled(*held_out, checksums)
@@ -64,7 +55,7 @@ def main(
     require_finished(model, network.metadata, task.training.steps)
     others.require_fit(network.shape, network.classes, f"as in {known.where}")
     trained = read_record(record, model, training)
-    answers = [Answers.of(network, some) for some in (known, others)]
+    answers = [Answers(network, some) for some in (known, others)]
     counts = confusion(answers[1].labels, answers[1].predicted, network.classes)
     numbers: dict[str, Any] = {
         "classifier": name,
@@ -79,61 +70,30 @@ def main(
         numbers[f"{prefix}wrong"] = wrong
         numbers[f"{prefix}accuracy"] = 1 - wrong / len(found.labels)
     numbers |= {"confusion": counts.tolist(), "per_class": by_class(counts)}
-    numbers["parameters"] = trained["parameters"]
-    numbers |= {key: trained[key] for key in TRAINING_KEYS}
     _write_predictions(predictions, answers)
-    noted = {predictions.name: sha256_of(predictions)}
-    numbers["sha256"] = trained.get("sha256", {}) | noted
-    write_atomically(metrics, (json.dumps(numbers, indent=2) + "\n").encode())
+    parameters = trained["parameters"]
+    beside = [predictions]
+    write_metrics(metrics, numbers, trained, parameters=parameters, beside=beside, allow_nan=True)
 
 
 class Answers:
-    """What a classifier says of pictures.
+    """The classes that a classifier predicts for images, and their probabilities, shape (n,)."""
 
-    Attributes
-    ----------
-    labels, predicted : ndarray of int64, shape (n,)
-    probability : ndarray of float64, shape (n,)
-        That it gives its answer.
-    """
-
-    def __init__(self, labels: np.ndarray, predicted: np.ndarray, probability: np.ndarray) -> None:
-        self.labels, self.predicted, self.probability = labels, predicted, probability
-
-    @classmethod
-    def of(cls, network: ClassifierModel, labelled: LabelledPictures) -> "Answers":
-        """Ask it."""
+    def __init__(self, network: ClassifierModel, labelled: LabelledPictures) -> None:
         probabilities = network.probabilities(labelled.pictures)
-        predicted = probabilities.argmax(axis=1)
-        return cls(labelled.labels, predicted, probabilities.max(axis=1))
+        self.labels = labelled.labels
+        self.predicted = probabilities.argmax(axis=1)
+        self.probability = probabilities.max(axis=1)
 
 
 def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """How often each class was taken for each.
-
-    Returns
-    -------
-    ndarray of int64, shape (classes, classes)
-        A row is what pictures show, a column what was answered.
-    """
+    """Count how often each class (row) was predicted as each class (column)."""
     both = np.bincount(labels * classes + predicted, minlength=classes**2)
     return both.reshape(classes, classes)
 
 
 def by_class(counts: np.ndarray) -> list[dict[str, Any]]:
-    """For each class: pictures of it, how many were found, and how often its name was right.
-
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (classes, classes)
-        See `confusion`.
-
-    Returns
-    -------
-    list of dict
-        ``label``, ``pictures``, ``right``, ``recall`` (right of those that show it) and
-        ``precision`` (right of those that were called it); None where there are none.
-    """
+    """Return recall and precision of each class, None where it has no images; see `confusion`."""
     shown, said, right = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
     return [
         {
@@ -165,22 +125,12 @@ def _write_predictions(path: Path, answers: list[Answers]) -> None:
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
     run_job(
         main,
-        snakemake,
-        taught=(Path(snakemake.input.taught_pictures), Path(snakemake.input.taught_labels)),
-        held_out=(
-            Path(snakemake.input.held_out_pictures),
-            Path(snakemake.input.held_out_labels),
-        ),
-        model=Path(snakemake.input.model),
-        record=Path(snakemake.input.record),
-        metrics=Path(snakemake.output.metrics),
-        predictions=Path(snakemake.output.predictions),
-        name=snakemake.wildcards.classifier,
-        settings=snakemake.params.network,
-        training=snakemake.params.training,
-        checksums=snakemake.params.checksums,
+        lambda job: {
+            "taught": (Path(job.input.taught_pictures), Path(job.input.taught_labels)),
+            "held_out": (Path(job.input.held_out_pictures), Path(job.input.held_out_labels)),
+            "name": job.wildcards.classifier,
+            "settings": job.params.network,
+        },
     )

@@ -1,22 +1,18 @@
-"""Measure how good the networks of a picture's tiles are together, on the whole and at seams."""
+"""Measure how good the networks of an image's tiles are together, on the whole and at seams."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from entry.image_network import ExpectedNetwork
-from evaluate import TRAINING_KEYS, read_record, upscale_numbers
+from entry.job import run_job
+from entry.records import read_record, write_metrics
+from evaluate import upscale_numbers
 from neuralfield.images import Overview, Picture, read_window, write_picture
 from neuralfield.images.metrics import RunningMetrics, as_seen
 from neuralfield.rendering.render import render_bands
 from neuralfield.system.device import select_device
-from neuralfield.system.files import write_atomically
 from neuralfield.tasks.image.mosaic import Mosaic
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
 
 
 def main(
@@ -25,7 +21,7 @@ def main(
     expected: ExpectedNetwork,
     record: Path,
     metrics: Path,
-    comparison_dir: Path,
+    comparison: Path,
     *,
     image: str,
     field: str,
@@ -33,7 +29,7 @@ def main(
     device: str = "auto",
     threads: int = 1,
 ) -> None:
-    """Compare the redraw at the picture's own size with the picture, band by band.
+    """Compare the render at the image's own size with the image, band by band.
 
     Parameters
     ----------
@@ -42,14 +38,14 @@ def main(
     pixels : Path
         The image, see ``unpack.py``.
     expected : ExpectedNetwork
-        What the settings say of the networks: others are refused.
+        The networks that the settings describe: others are refused.
     record : Path
-        JSON that says how the networks were trained.
+        The training.json of the networks.
     metrics : Path
-        The JSON file to write: as `evaluate.py` does, and ``tiles`` and ``seam_psnr_db``, the PSNR
-        of the pixels near the edges of tiles (see `Tiling.columns_at_seams`).
-    comparison_dir : Path
-        The folder for redraw.png, which is reduced like the overview of the picture.
+        JSON to write: as `evaluate.py` does, and ``tiles`` and ``seam_psnr_db``, the PSNR of the
+        pixels near the edges of tiles (see `Tiling.columns_at_seams`).
+    comparison : Path
+        The folder for redraw.png, which is reduced like the overview of the image.
     image, field : str
         Their names, for the record.
     overview_megapixels : float
@@ -74,10 +70,10 @@ def main(
         measured.add(as_seen(band), as_seen(truth), at_seams)
         overview.add(band)
         top = bottom
-    comparison_dir.mkdir(parents=True, exist_ok=True)
+    comparison.mkdir(parents=True, exist_ok=True)
     overview_mode = "grey" if mode == "bilevel" else mode
     redraw = Picture.from_values(overview.values(), overview_mode, 8)
-    write_picture(comparison_dir / "redraw.png", redraw)
+    write_picture(comparison / "redraw.png", redraw)
     numbers = {
         "image": image,
         "field": field,
@@ -89,28 +85,12 @@ def main(
         "wrong_pixels": measured.wrong_pixels if mode == "bilevel" else None,
         **upscale_numbers({}),
         "tiles": tiling.count,
-        "parameters": networks.parameter_count,
-        **{key: training.get(key) for key in TRAINING_KEYS},
-        "sha256": training.get("sha256", {}),
     }
-    write_atomically(metrics, (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode())
+    write_metrics(metrics, numbers, training, parameters=networks.parameter_count)
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
     run_job(
         main,
-        snakemake,
-        mosaic=Path(snakemake.input.mosaic),
-        pixels=Path(snakemake.input.pixels),
-        expected=ExpectedNetwork.of_job(snakemake),
-        record=Path(snakemake.input.record),
-        metrics=Path(snakemake.output.metrics),
-        comparison_dir=Path(snakemake.output.comparison),
-        image=snakemake.wildcards.image,
-        field=snakemake.wildcards.field,
-        overview_megapixels=snakemake.params.overview_megapixels,
-        device=snakemake.params.device,
-        threads=snakemake.threads,
+        lambda job: {"expected": ExpectedNetwork.of_job(job), "field": job.wildcards.field},
     )

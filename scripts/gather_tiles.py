@@ -1,26 +1,23 @@
-"""Bring the trainings of a picture's tiles together, as if one network had learned all of it."""
+"""Combine the trainings of an image's tiles, as if one network had been trained on all of it."""
 
-import json
 import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from entry.image_network import ExpectedNetwork
-from evaluate import read_record
+from entry.job import run_job
+from entry.records import read_record, write_json
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.files import write_atomically
 from neuralfield.system.provenance import require_recorded, sha256_of
 from neuralfield.tasks.image.mosaic import save_mosaic
 from neuralfield.training.results import read_history
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
 
 
 def main(
@@ -38,7 +35,7 @@ def main(
     Parameters
     ----------
     models : sequence of Path
-        Of all tiles, row by row; history.csv, training.json and checkpoints lie beside each.
+        Those of all tiles, row by row; history.csv, training.json and checkpoints lie beside each.
     mosaic : Path
         JSON to write, beside the folder ``tiles``, which has a folder for each.
     history : Path
@@ -48,13 +45,8 @@ def main(
     checkpoints : Path
         Folder for the mosaics of snapshots.
     expected : sequence of ExpectedNetwork
-        What the settings say of the network of each tile: others are refused.
+        The network of each tile that the settings describe: others are refused.
     tiling : Tiling
-
-    Raises
-    ------
-    CheckpointError, InputError
-        A file of a tile is missing or damaged, or belongs to another tile or training.
     """
     records = [read_tile(path, of) for path, of in zip(models, expected, strict=True)]
     save_mosaic(mosaic, tiling)
@@ -68,7 +60,7 @@ def main(
     write_atomically(history, text.encode())
     written = joint_record(records)
     written["sha256"] = {path.name: sha256_of(path) for path in (mosaic, history)}
-    write_atomically(record, (json.dumps(written, indent=2) + "\n").encode())
+    write_json(record, written)
 
 
 def read_tile(path: Path, expected: ExpectedNetwork) -> dict[str, Any]:
@@ -81,14 +73,7 @@ def read_tile(path: Path, expected: ExpectedNetwork) -> dict[str, Any]:
 
 
 def joint_history(tables: Sequence[pd.DataFrame], weights: np.ndarray) -> pd.DataFrame:
-    """One history of many, which have the same steps.
-
-    Parameters
-    ----------
-    tables : sequence of DataFrame
-    weights : ndarray of float, shape (tables,)
-        How much each counts; they add up to 1.
-    """
+    """Combine histories with the same steps into one; the weights add up to 1."""
 
     def all_of(column: str) -> np.ndarray:
         return np.stack([table[column].to_numpy(float) for table in tables])
@@ -107,7 +92,7 @@ def joint_history(tables: Sequence[pd.DataFrame], weights: np.ndarray) -> pd.Dat
 
 
 def joint_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One record of many: sums, the median step, and of a divergence the first one."""
+    """Combine records into one: sums, the median step time, and the first rollback."""
     first = records[0]
     return {
         **first,
@@ -122,19 +107,13 @@ def joint_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
     run_job(
         main,
-        snakemake,
-        models=[Path(path) for path in snakemake.input.models],
-        mosaic=Path(snakemake.output.mosaic),
-        history=Path(snakemake.output.history),
-        record=Path(snakemake.output.record),
-        checkpoints=Path(snakemake.output.checkpoints),
-        expected=[
-            ExpectedNetwork(Path(facts), snakemake.params.field, snakemake.params.training)
-            for facts in snakemake.input.facts
-        ],
-        tiling=Tiling(**snakemake.params.tiling),
+        lambda job: {
+            "expected": [
+                ExpectedNetwork(Path(facts), job.params.field, job.params.training)
+                for facts in job.input.facts
+            ],
+            "tiling": Tiling(**job.params.tiling),
+        },
     )

@@ -1,29 +1,16 @@
-"""Draw a small picture of a large one, to look at."""
+"""Reduce a large image, to look at."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from entry.job import run_job
 from neuralfield.images import Overview, Picture, read_facts, read_window, write_picture
 
-if TYPE_CHECKING:
-    from entry.job import snakemake
-
 ROWS = 64
-"""Read at a time."""
+"""Rows that are read at a time."""
 
 
 def main(pixels: Path, facts: Path, overview: Path, *, max_megapixels: float = 4.0) -> None:
-    """Reduce a picture to means over square blocks of pixels.
-
-    Parameters
-    ----------
-    pixels, facts : Path
-        The picture and what it is, see ``unpack.py``.
-    overview : Path
-        PNG to write.
-    max_megapixels : float
-        It has this many million pixels at the most.
-    """
+    """Reduce the pixels of ``unpack.py`` to means over square blocks, and write them as a PNG."""
     is_what = read_facts(facts)["resized"]
     width, height = is_what["width"], is_what["height"]
     mode, bit_depth = is_what["mode"], is_what["bit_depth"]
@@ -39,13 +26,4 @@ def main(pixels: Path, facts: Path, overview: Path, *, max_megapixels: float = 4
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    run_job(
-        main,
-        snakemake,
-        pixels=Path(snakemake.input.pixels),
-        facts=Path(snakemake.input.facts),
-        overview=Path(snakemake.output.overview),
-        max_megapixels=snakemake.params.max_megapixels,
-    )
+    run_job(main)

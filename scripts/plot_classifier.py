@@ -1,13 +1,11 @@
-"""Draw what a classifier gets wrong, and how it learned, as pictures."""
+"""Plot what a classifier gets wrong, and its learning curve."""
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from entry.job import run_job
 from reporting.classifier_plots import draw_confusion, draw_curve, draw_mistakes, read_view
-from reporting.colours import write_png
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
+from reporting.plots import write_png
 
 
 def main(
@@ -21,28 +19,12 @@ def main(
     wrong: Path,
     curve: Path,
 ) -> None:
-    """Write three PNGs; the same classifier gives the same bytes.
-
-    Parameters
-    ----------
-    pictures, metrics, predictions, history, name
-        See `classifier_plots.read_view`.
-    confusion, wrong, curve : Path
-        The pictures to write.
-    """
+    """Write three PNGs; the same classifier gives the same bytes; see `read_view`."""
     view = read_view(pictures, metrics, predictions, history, name)
-    write_png(lambda axes, colours: draw_confusion(axes, view, colours), confusion)
-    write_png(lambda axes, colours: draw_mistakes(axes, view, colours), wrong)
-    write_png(lambda axes, colours: draw_curve(axes, view, colours), curve)
+    write_png(partial(draw_confusion, view), confusion)
+    write_png(partial(draw_mistakes, view), wrong)
+    write_png(partial(draw_curve, view), curve)
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    run_job(
-        main,
-        snakemake,
-        name=snakemake.wildcards.classifier,
-        **{name: Path(path) for name, path in snakemake.input.items()},
-        **{name: Path(path) for name, path in snakemake.output.items()},
-    )
+    run_job(main, lambda job: {"name": job.wildcards.classifier})

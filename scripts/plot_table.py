@@ -1,14 +1,13 @@
-"""Draw what a table's network answers as a picture."""
+"""Plot what a table's network answers."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from reporting.colours import write_png
+from entry.job import run_job
+from reporting.plots import write_png
 from reporting.table_plots import draw, read_view
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
 
 
 def main(
@@ -22,33 +21,10 @@ def main(
     settings: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a PNG; the same network gives the same bytes.
-
-    Parameters
-    ----------
-    table, model : Path
-        The CSV and the network.
-    plot : Path
-        The picture to write.
-    truth, sizes, name, settings, training
-        See `table_plots.read_view`.
-    """
+    """Write a PNG; the same network gives the same bytes; see `read_view`."""
     view = read_view(table, model, truth, sizes, name, settings, training)
-    write_png(lambda axes, colours: draw(axes, view, colours), plot)
+    write_png(partial(draw, view), plot)
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    run_job(
-        main,
-        snakemake,
-        table=Path(snakemake.input.table),
-        model=Path(snakemake.input.model),
-        plot=Path(snakemake.output.plot),
-        truth=snakemake.params.truth,
-        sizes=[Path(path) for path in snakemake.input.sizes],
-        name=snakemake.wildcards.network,
-        settings=snakemake.params.settings,
-        training=snakemake.params.training,
-    )
+    run_job(main, lambda job: {"name": job.wildcards.network})

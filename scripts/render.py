@@ -1,17 +1,14 @@
-"""Draw a network again, at any size."""
+"""Render a network at any size."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from entry.image_network import ExpectedNetwork
+from entry.job import run_job
 from neuralfield.rendering.render import render_to_png, size_for_longer_side
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.mosaic import load_trained
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
 
 
 def main(
@@ -27,7 +24,7 @@ def main(
     device: str = "auto",
     threads: int = 1,
 ) -> None:
-    """Draw a picture, or a part of it, in its own proportions.
+    """Render an image, or a part of it, in its own proportions.
 
     Parameters
     ----------
@@ -35,25 +32,18 @@ def main(
     drawing : Path
         PNG to write.
     size : int
-        Longer side of the drawing in pixels.
+        Longer side of the render in pixels.
     box : (left, top, right, bottom)
-        The part to draw, in fractions of the picture's sides.
+        The part to render, in fractions of the image's sides.
     samples : int or "auto"
-        Samples of each pixel, of which the mean is drawn.
+        Samples in each pixel, of which the mean is taken.
     expected : ExpectedNetwork, optional
-        What the settings say of the network: another one is refused.
+        The network that the settings describe: another one is refused.
     bit_depth : {8, 16}
     max_megapixels : float
-        A larger drawing is refused.
+        A larger render is refused.
     device : {"auto", "cpu", "gpu"}
     threads : int
-
-    Raises
-    ------
-    ConfigError
-        The drawing would be larger than `max_megapixels`.
-    CheckpointError, InputError
-        The network is damaged, or of another image or training.
     """
     network = expected.load(model) if expected else load_trained(model)
     left, top, right, bottom = box
@@ -64,7 +54,7 @@ def main(
             str(drawing),
             f"{width} x {height} pixels",
             f"at most {max_megapixels:g} megapixels",
-            "draw it smaller, or raise render.max_megapixels",
+            "render it smaller, or raise render.max_megapixels",
         )
     render_to_png(
         network,
@@ -80,17 +70,4 @@ def main(
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    run_job(
-        main,
-        snakemake,
-        model=Path(snakemake.input.model),
-        expected=ExpectedNetwork.of_job(snakemake),
-        drawing=Path(snakemake.output.drawing),
-        size=snakemake.params.size,
-        box=snakemake.params.box,
-        device=snakemake.params.device,
-        threads=snakemake.threads,
-        **snakemake.params.settings,
-    )
+    run_job(main, lambda job: {**job.params.settings, "expected": ExpectedNetwork.of_job(job)})

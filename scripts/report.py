@@ -1,17 +1,14 @@
-"""Write the report: one page that carries its pictures, films and curves inside itself."""
+"""Write the report: one page that has its images, time-lapses and curves inside itself."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from entry.job import run_job
 from neuralfield.images.metrics import IDENTICAL_DB
-from neuralfield.system.files import write_atomically
 from reporting.contents import gather
-from reporting.page import NOTHING, render_page
+from reporting.page import NOTHING, write_page
 from reporting.sweep_page import gather_sweeps
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
 
 KINDS = {
     "siren": "A network of sine waves (SIREN)",
@@ -41,27 +38,25 @@ def main(
     sweep_metrics: Sequence[Path] = (),
     sweep_comparisons: Sequence[Path] = (),
 ) -> None:
-    """Write one HTML file that needs nothing beside it and no network.
+    """Write one HTML file that needs nothing beside it and no internet.
 
     Parameters
     ----------
     metrics, resized, comparisons, histories, films : sequence of Path
-        See `report_contents.gather`; pictures and networks appear in the order of `metrics`.
-    template : Path
-        The page; what it includes lies beside it.
-    report : Path
-        The page to write.
+        See `reporting.contents.gather`; images and networks appear in the order of `metrics`.
+    template, report : Path
+        See `reporting.page.write_page`.
     settings : dict
-        What the user configured, printed at the end of the page.
+        The user's settings, printed at the end of the page.
     sweep_tables : sequence of Path
-        ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``; none of them where
-        there are no sweeps.
+        ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``; empty without sweeps.
     sweep_metrics, sweep_comparisons : sequence of Path
-        Of all runs of sweeps.
+        Those of all runs of sweeps.
     """
     sections = gather(metrics, resized, comparisons, histories, films)
     sweeps = gather_sweeps(sweep_tables, sweep_comparisons) if sweep_tables else []
-    page = render_page(
+    write_page(
+        report,
         template,
         {"db": decibels, "fine_db": fine_decibels, "gain": gain, "similarity": similarity},
         metrics=[*metrics, *sweep_metrics],
@@ -72,46 +67,29 @@ def main(
         kinds=KINDS,
         fields=settings.get("fields", {}),
     )
-    write_atomically(report, page.encode())
 
 
 def decibels(value_db: float | None) -> str:
-    """31.24 as 31.2 dB."""
+    """Write 31.24 as 31.2 dB."""
     if value_db is None:
         return NOTHING
     return "identical" if value_db >= IDENTICAL_DB else f"{value_db:.1f}\u00a0dB"
 
 
 def fine_decibels(value_db: float) -> str:
-    """0.0512 as 0.05 dB, for small differences."""
+    """Write 0.0512 as 0.05 dB, for small differences."""
     return f"{value_db:.2f}\u00a0dB"
 
 
 def gain(value_db: float | None) -> str:
-    """-0.8 as −0.8 dB, with the sign that numbers have."""
+    """Write -0.8 as −0.8 dB, with the sign that numbers have."""
     return NOTHING if value_db is None else f"{value_db:+.1f}\u00a0dB".replace("-", "−")
 
 
 def similarity(value: float | None) -> str:
-    """0.97812 as 0.978."""
+    """Write 0.97812 as 0.978."""
     return NOTHING if value is None else f"{value:.3f}"
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    run_job(
-        main,
-        snakemake,
-        metrics=[Path(path) for path in snakemake.input.metrics],
-        resized=[Path(path) for path in snakemake.input.resized],
-        comparisons=[Path(path) for path in snakemake.input.comparisons],
-        histories=[Path(path) for path in snakemake.input.histories],
-        films=[Path(path) for path in snakemake.input.films],
-        template=Path(snakemake.input.template),
-        report=Path(snakemake.output[0]),
-        settings=snakemake.params.settings,
-        sweep_tables=[Path(path) for path in snakemake.input.sweep_tables],
-        sweep_metrics=[Path(path) for path in snakemake.input.sweep_metrics],
-        sweep_comparisons=[Path(path) for path in snakemake.input.sweep_comparisons],
-    )
+    run_job(main)

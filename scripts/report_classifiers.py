@@ -1,30 +1,24 @@
-"""Write the page of the classifiers: what each gets wrong, how it learned, and the numbers."""
+"""Write the page of the classifiers: the mistakes, learning curve and numbers of each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 
-from neuralfield.system.files import write_atomically
+from entry.job import run_job
 from neuralfield.system.input_files import read_json
 from reporting.classifier_plots import (
     MOST_MISTAKES,
-    View,
     draw_confusion,
     draw_curve,
     draw_mistakes,
     read_view,
 )
-from reporting.colours import PAGE, Colours
-from reporting.page import in_percent, render_page, words_of
+from reporting.page import Titled, in_percent, write_page
 from reporting.plots import inline_svg
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from entry.job import snakemake
 
 _SHOWN = (
     *("pictures", "held_out_pictures", "width", "height", "classes", "accuracy"),
@@ -33,34 +27,16 @@ _SHOWN = (
 
 
 @dataclass(frozen=True)
-class Section:
-    """One classifier.
+class Section(Titled):
+    """One classifier, with its metrics, a description of its network, and its plots."""
 
-    Attributes
-    ----------
-    name, about : str
-    numbers : dict
-        Its metrics.
-    network : str
-        What it is, in words.
-    confusion, mistakes, curve : Markup
-        Its plots.
-    mistakes_shown : int
-    """
-
-    name: str
     about: str
     numbers: dict[str, Any]
     network: str
+    mistakes_shown: int
     confusion: Markup
     mistakes: Markup
     curve: Markup
-    mistakes_shown: int
-
-    @property
-    def title(self) -> str:
-        """The name as words."""
-        return words_of(self.name)
 
 
 def main(
@@ -73,44 +49,38 @@ def main(
     *,
     settings: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Write one HTML file that needs nothing beside it and no network.
+    """Write the page of all classifiers; see `reporting.page.write_page`.
 
     Parameters
     ----------
     pictures, metrics, predictions, histories : sequence of Path
-        One of each for every classifier, in the order of the settings; the pictures are those held
+        One of each for every classifier, in the order of the settings; the images are those held
         out.
-    template : Path
-        The page; what it includes lies beside it.
-    report : Path
-        The page to write.
+    template, report : Path
     settings : mapping
-        Of the section `classifiers`, by name.
+        The section `classifiers`, by that name.
     """
     sections = []
     files = zip(pictures, metrics, predictions, histories, strict=True)
-    for number, ((name, classifier), own) in enumerate(zip(settings.items(), files, strict=True)):
+    classifiers = zip(settings["classifiers"].items(), files, strict=True)
+    for number, ((name, classifier), own) in enumerate(classifiers):
         view = read_view(*own, name)
+        plots = {"confusion": draw_confusion, "mistakes": draw_mistakes, "curve": draw_curve}
         sections.append(
             Section(
                 name=name,
                 about=classifier["about"],
                 numbers=read_json(own[1], _SHOWN),
                 network=_in_words(classifier["network"]),
-                confusion=_plot(draw_confusion, view, f"confusion{number}"),
-                mistakes=_plot(draw_mistakes, view, f"mistakes{number}"),
-                curve=_plot(draw_curve, view, f"curve{number}"),
                 mistakes_shown=min(len(view.mistakes), MOST_MISTAKES),
+                **{  # no text of a user's is in them
+                    plot: Markup(inline_svg(partial(draw, view), f"{plot}{number}"))
+                    for plot, draw in plots.items()
+                },
             )
         )
-    page = render_page(
-        template,
-        {"share": in_percent},
-        metrics=metrics,
-        settings={"classifiers": dict(settings)},
-        sections=sections,
-    )
-    write_atomically(report, page.encode())
+    filters = {"share": in_percent}
+    write_page(report, template, filters, metrics=metrics, settings=settings, sections=sections)
 
 
 def _in_words(network: Mapping[str, Any]) -> str:
@@ -126,21 +96,5 @@ def _in_words(network: Mapping[str, Any]) -> str:
     return ", ".join(parts) or "One linear layer"
 
 
-def _plot(draw: "Callable[[Axes, View, Colours], None]", view: View, name: str) -> Markup:
-    return Markup(inline_svg(lambda axes: draw(axes, view, PAGE), name))  # no user's text is in it
-
-
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    run_job(
-        main,
-        snakemake,
-        pictures=[Path(path) for path in snakemake.input.pictures],
-        metrics=[Path(path) for path in snakemake.input.metrics],
-        predictions=[Path(path) for path in snakemake.input.predictions],
-        histories=[Path(path) for path in snakemake.input.histories],
-        template=Path(snakemake.input.template),
-        report=Path(snakemake.output[0]),
-        settings=snakemake.params.settings["classifiers"],
-    )
+    run_job(main)

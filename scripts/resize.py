@@ -1,19 +1,16 @@
-"""Bring a picture to the size that networks are taught at."""
+"""Reduce an image to the size that networks are trained at."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from entry.job import reporter, run_job
 from neuralfield.images import read_facts, read_picture, resize_picture, write_facts, write_picture
 from neuralfield.images.colour import Report, log
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
 
 _KINDS = {
     True: ("line art, as nearly all of it is black or white", "line_art"),
     False: ("a photograph, as too little of it is black or white", "quality"),
 }
-"""By `is_line_art`: how an image was judged, and the preset that suits it."""
+"""By `is_line_art`: the kind of an image in words, and the preset that suits it."""
 
 
 def main(
@@ -29,7 +26,7 @@ def main(
     report: Report = log.info,
     say_kind: bool = False,
 ) -> None:
-    """Reduce a picture, and note what it was and what it has become.
+    """Reduce an image, and describe what it was and what it has become.
 
     Parameters
     ----------
@@ -41,18 +38,18 @@ def main(
         is ``resized``, and a digest of the values of the latter. A black-and-white source that was
         reduced has become grey.
     size : int, [int, int] or None
-        Longer side, or both; None keeps the picture's own.
+        Longer side, or both; None keeps the image's own.
     mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
-        What the picture is read as.
+        The mode in which the image is read.
     threshold : float
         Where white begins, for bilevel.
     filter : {"box", "lanczos", "bicubic"}
     max_megapixels : float
-        A larger picture is refused.
+        A larger image is refused.
     report : callable
         Called with a line on what was done to the colours, and on the kind of image.
     say_kind : bool
-        Report what kind of image it was judged to be, which decides on settings that are ``auto``.
+        Report which kind of image it was found to be: settings that are ``auto`` depend on that.
     """
     limits = {"threshold": threshold, "max_megapixels": max_megapixels}
     source = read_picture(picture, mode=mode, report=report, **limits)
@@ -65,16 +62,11 @@ def main(
 
 
 if __name__ == "__main__":
-    from entry.job import reporter, run_job
-
     run_job(
         main,
-        snakemake,
-        report=reporter(snakemake),
-        picture=Path(snakemake.input.picture),
-        resized=Path(snakemake.output.resized),
-        facts=Path(snakemake.output.facts),
-        max_megapixels=snakemake.params.max_megapixels,
-        say_kind=snakemake.wildcards.image == snakemake.config.get("own_image"),
-        **snakemake.params.settings,
+        lambda job: {
+            **job.params.settings,
+            "report": reporter(job),
+            "say_kind": job.wildcards.image == job.config.get("own_image"),
+        },
     )

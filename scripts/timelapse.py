@@ -1,14 +1,14 @@
-"""Make a film of a network learning its picture, out of the snapshots kept on the way."""
+"""Make a time-lapse of a training, from the snapshots kept on the way."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from entry.image_network import ExpectedNetwork
-from evaluate import read_record
+from entry.job import run_job
+from entry.records import read_own_metrics, read_record
 from neuralfield.images.timelapse import label_frame, to_frame, write_film
 from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
 from neuralfield.system.checkpoint import list_snapshots, snapshot_path
@@ -18,13 +18,9 @@ from neuralfield.system.provenance import remedy_for, require_recorded
 from neuralfield.tasks.image.mosaic import Trained, load_trained, load_trained_snapshot
 from neuralfield.tasks.training_settings import log_spaced_steps
 from neuralfield.training.results import read_history
-from summarize import read_own_metrics
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
 
 MOST_SAMPLES = 2
-"""A film is looked at in passing: more than this costs minutes and is not seen."""
+"""Samples in a pixel of a frame: more would take minutes and not be seen."""
 
 
 def main(
@@ -43,9 +39,9 @@ def main(
     threads: int = 1,
     device: str = "auto",
 ) -> None:
-    """Draw up to `frames` snapshots and write them as one film in each format of `outputs`.
+    """Render up to `frames` snapshots and write them as a time-lapse in each format of `outputs`.
 
-    The steps are spread evenly in their logarithm, because a network learns most at the
+    The steps are spread evenly in their logarithm, because a network improves most at the
     beginning; the first snapshot and the finished model are always there.
 
     Parameters
@@ -57,18 +53,13 @@ def main(
     history : Path
         CSV with the columns ``step`` and ``psnr_db``, an estimate, for the labels.
     outputs : list of Path
-        Films to write; the suffix chooses the format.
+        Time-lapses to write; the suffix chooses the format.
     size : int
-        Longer side of the film, in pixels.
+        Longer side of the frames, in pixels.
     metrics, record : Path, optional
         ``metrics.json``, whose ``psnr_db`` is the last frame's label, and ``training.json``.
     expected : ExpectedNetwork, optional
-        What the settings say of the network: another one, or its snapshots, are refused.
-
-    Raises
-    ------
-    CheckpointError, InputError
-        A file is damaged, or belongs to another picture, training or step.
+        The network that the settings describe: another one, or its snapshots, are refused.
     """
     snapshots = dict(list_snapshots(checkpoints))
     finished = expected.load(model) if expected else load_trained(model)
@@ -89,7 +80,7 @@ def main(
     width, height = size_for_longer_side(finished, size)
     place = select_device(device)
 
-    # Drawing is the costly part: it is done once, for all formats.
+    # Rendering takes most of the time: it is done once, for all formats.
     film = []
     for step in steps:
         snapshot = load_trained_snapshot(snapshots[step], step, finished)
@@ -103,7 +94,7 @@ def main(
 
 
 def step_of(finished: Trained, path: Path) -> int:
-    """How many steps a trained network has behind it."""
+    """Return the step that a trained network is of."""
     step = finished.metadata.get("step")
     if type(step) is not int or step < 0:
         raise CheckpointError(str(path), f"step {step!r}", "a network that was trained here")
@@ -113,7 +104,7 @@ def step_of(finished: Trained, path: Path) -> int:
 def require_snapshots(
     snapshots: Mapping[int, Path], checkpoints: Path, expected: ExpectedNetwork
 ) -> None:
-    """Refuse a folder that lacks a snapshot: the film would be another one."""
+    """Refuse a folder that lacks a snapshot: the time-lapse would be another one."""
     _, training = expected.settings
     wanted = log_spaced_steps(training.steps, training.snapshots)
     missing = next((step for step in wanted if step not in snapshots), None)
@@ -142,7 +133,7 @@ def choose_steps(available: list[int], count: int) -> list[int]:
 
 
 def label_of(step: int, learning: pd.DataFrame, psnr_db: float | None = None) -> str:
-    """Name the step and its PSNR: by default the estimate of the row nearest to it."""
+    """Return a label of the step and its PSNR, by default the estimate of the nearest row."""
     if psnr_db is None:
         measured = learning.dropna(subset="psnr_db")
         nearest = (measured["step"] - step).abs().to_numpy().argmin()
@@ -151,22 +142,4 @@ def label_of(step: int, learning: pd.DataFrame, psnr_db: float | None = None) ->
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    run_job(
-        main,
-        snakemake,
-        checkpoints=Path(snakemake.input.checkpoints),
-        model=Path(snakemake.input.model),
-        expected=ExpectedNetwork.of_job(snakemake),
-        history=Path(snakemake.input.history),
-        metrics=Path(snakemake.input.metrics),
-        record=Path(snakemake.input.record),
-        outputs=[Path(path) for path in snakemake.output],
-        size=snakemake.params.size,
-        frames=snakemake.params.frames,
-        frames_per_second=snakemake.params.frames_per_second,
-        label=snakemake.params.label,
-        device=snakemake.params.device,
-        threads=snakemake.threads,
-    )
+    run_job(main, lambda job: {"expected": ExpectedNetwork.of_job(job)})

@@ -1,15 +1,13 @@
-"""Teach a network to tell pictures apart."""
+"""Train a network to classify images."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from entry.training import teach
+from entry.job import run_job
+from entry.training import train_task, training_arguments
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.labelled import read_labelled
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
 
 
 def main(
@@ -23,42 +21,16 @@ def main(
 ) -> None:
     """Train to the end, and write the network.
 
-    Parameters
-    ----------
-    pictures, labels : Path
-        IDX files of what is taught.
-    network : mapping
-        Settings of the network.
-    training : mapping
-        Settings of the training, and of how and where it is worked on.
-    checksums : mapping
-        SHA-256 of files, by their names.
-    **job
-        See `training_job.teach`.
+    `pictures` and `labels` are IDX files, `checksums` the SHA-256 of files by their names;
+    ``**job`` goes to `entry.training.train_task`.
     """
-    teach(
-        lambda: ClassifierTask.from_settings(
-            read_labelled(pictures, labels, checksums), network, training
-        ),
-        training=training,
-        **job,
-    )
+
+    def read_task() -> ClassifierTask:
+        labelled = read_labelled(pictures, labels, checksums)
+        return ClassifierTask.from_settings(labelled, network, training)
+
+    train_task(read_task, training, **job)
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    settings = snakemake.config["classifiers"][snakemake.wildcards.classifier]
-    run_job(
-        main,
-        snakemake,
-        pictures=Path(snakemake.input.pictures),
-        labels=Path(snakemake.input.labels),
-        network=settings["network"],
-        training=settings["training"],
-        checksums=settings["checksums"],
-        state=Path(snakemake.params.state),
-        threads=snakemake.threads,
-        name=snakemake.wildcards.classifier,
-        **{name: Path(path) for name, path in snakemake.output.items()},
-    )
+    run_job(main, training_arguments)

@@ -1,8 +1,8 @@
-"""Lay out a large picture's pixels so that any part of it can be read alone."""
+"""Write the pixels of a large image so that any part of it can be read alone."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from entry.job import reporter, run_job
 from neuralfield.images import (
     choose_mode,
     read_header,
@@ -13,9 +13,6 @@ from neuralfield.images import (
 from neuralfield.images.colour import Report, log
 from neuralfield.images.facts import ToneCount
 from neuralfield.system.errors import InputError
-
-if TYPE_CHECKING:
-    from entry.job import snakemake
 
 
 def main(
@@ -28,7 +25,7 @@ def main(
     threshold: float = 0.5,
     report: Report = log.info,
 ) -> None:
-    """Write a picture's pixels uncompressed, and what it is.
+    """Write the pixels of an image uncompressed, and describe it.
 
     It is read from top to bottom, and never in memory as a whole, unless its rows are stored in
     another order: see `neuralfield.images.Header`.
@@ -41,18 +38,9 @@ def main(
     facts : Path
         JSON to write, as `resize.py` does.
     size : [int, int]
-        Width and height that the tiles were laid out for.
-    mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
-        What the picture is read as.
-    threshold : float
-        Where white begins, for bilevel.
-    report : callable
-        Told what was done to the colours.
-
-    Raises
-    ------
-    InputError
-        The file is damaged, or another one than the tiles were laid out for.
+        Width and height that the tiles were laid out for; another image is refused.
+    mode, threshold, report
+        As in `resize.py`.
     """
     header = read_header(picture)
     if [header.width, header.height] != size:
@@ -72,14 +60,4 @@ def main(
 
 
 if __name__ == "__main__":
-    from entry.job import reporter, run_job
-
-    run_job(
-        main,
-        snakemake,
-        report=reporter(snakemake),
-        picture=Path(snakemake.input.picture),
-        pixels=Path(snakemake.output.pixels),
-        facts=Path(snakemake.output.facts),
-        **snakemake.params.settings,
-    )
+    run_job(main, lambda job: {**job.params.settings, "report": reporter(job)})

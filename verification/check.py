@@ -1,10 +1,10 @@
-"""Compare results with the manifest that the last run wrote, and name what is not as it was made.
+"""Compare results with the manifest of the last run, and name files that have changed since.
 
-    python verification/check.py                     as `make check` does
+    python verification/check.py                     the same as `make check`
     python verification/check.py --results FOLDER    results that lie elsewhere
 
 Every byte is read, so damage is found that left a file's size and time as they were. Nothing is
-changed. Ends with 0 if all files are as they were made, and with 1 otherwise.
+changed. The exit code is 0 if all files are as they were made, and 1 otherwise.
 """
 
 import argparse
@@ -24,14 +24,10 @@ MADE_BY_NO_RULE = {"README.md", "batches.jsonl", NAME}
 def check(results: Path) -> tuple[int, list[InputError]]:
     """Compare every file with the manifest.
 
-    Parameters
-    ----------
-    results : Path
-
     Returns
     -------
     count : int
-        How many files the manifest names.
+        The number of files in the manifest.
     findings : list of InputError
         One for each file that is missing, has other bytes, or is not in the manifest.
 
@@ -65,7 +61,7 @@ def check(results: Path) -> tuple[int, list[InputError]]:
 
 
 def _differences(file: Path, sha256: str, made: Path, output: Output) -> Iterator[InputError]:
-    """Yield what is wrong with one file, if anything."""
+    """Yield an error if a file differs from the manifest."""
     try:
         if sha256_of(file) == sha256:
             return
@@ -99,7 +95,7 @@ def _foreign(file: Path, results: Path, outputs: dict[str, Output]) -> InputErro
 
 
 def _remedy(file: Path, made: Path) -> str:
-    """Say what to remove: Snakemake looks at a folder as a whole."""
+    """Return what to remove: Snakemake looks at a folder as a whole."""
     what = "it" if file == made else f"the folder {made}"
     return f"remove {what}, and run the same command again"
 

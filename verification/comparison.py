@@ -1,4 +1,4 @@
-"""Results against the manifest: bytes equal, within tolerance, or different."""
+"""Comparison of results with the manifest: bytes equal, within tolerance, or different."""
 
 import json
 import math
@@ -27,24 +27,18 @@ TOLERANCES = {
     "cell_means": 0.03,
     "spread": 0.03,
 }
-"""How far a number may be from the manifest's; one that is not here must be equal.
+"""The largest distance of a number from the manifest's; others must be equal.
 
-Trainings on two kinds of machine part at the last digit of the first product and do not meet again:
-what stays is how good they are. These are two to ten times what was seen between BLAS kernels.
+Trainings on two kinds of machine differ from the last digit of the first product on: only their
+quality is the same. These are two to ten times the differences between BLAS kernels.
 """
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one result.
+    """The status of one result, one of the five constants above.
 
-    Attributes
-    ----------
-    name : str
-    status : str
-        One of the five constants above.
-    detail : str
-        Where bytes differ: the number that is furthest off, measured by its tolerance.
+    Where bytes differ, `detail` is the number that is furthest off, measured by its tolerance.
     """
 
     name: str
@@ -54,14 +48,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Entry:
-    """What a run has made on one kind of machine.
-
-    Attributes
-    ----------
-    engine_version : int
-    kind : mapping
-    files : mapping of name to facts
-    """
+    """The results of a run on one kind of machine."""
 
     engine_version: int
     kind: Kind
@@ -69,14 +56,14 @@ class Entry:
 
     @property
     def slug(self) -> str:
-        """A name for its file."""
+        """Return a name for its file."""
         kernels = self.kind["blas"].split()[-1] if self.kind["device"] == "cpu" else ""
         words = f"{self.kind['device']} {self.kind['engine']} {kernels}".split()
         return "_".join("".join(c for c in word if c.isalnum()) for word in words).lower()
 
 
 def read_manifest(folder: Path) -> list[Entry]:
-    """All entries of a manifest: a file for each kind of machine."""
+    """Read all entries of a manifest: a file for each kind of machine."""
     return [Entry(**json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
 
 
@@ -94,14 +81,7 @@ def write_entry(folder: Path, entry: Entry) -> Path:
 
 
 def nearest_entry(entries: list[Entry], kind: Kind) -> Entry:
-    """The entry of this kind, or else the one that has most in common: first device, then engine.
-
-    Parameters
-    ----------
-    entries : list of Entry
-        At least one.
-    kind : mapping
-    """
+    """Return the entry with most in common with a kind of machine: first device, then engine."""
 
     def likeness(entry: Entry) -> tuple[bool, bool, int]:
         same = {key for key in kind if entry.kind.get(key) == kind[key]}
@@ -111,7 +91,7 @@ def nearest_entry(entries: list[Entry], kind: Kind) -> Entry:
 
 
 def differences_of_kind(here: Kind, there: Kind) -> list[str]:
-    """What is not the same about two machines, a line each."""
+    """Describe the differences of two machines, a line each."""
     return [
         f"{key}: {here.get(key, 'none')} here, {there.get(key, 'none')} in the manifest"
         for key in {**there, **here}
@@ -120,7 +100,7 @@ def differences_of_kind(here: Kind, there: Kind) -> list[str]:
 
 
 def compare(found: Mapping[str, Facts], expected: Mapping[str, Facts]) -> list[Verdict]:
-    """A verdict on each result, found or expected, by name."""
+    """Return a verdict on each result, found or expected, by name."""
     verdicts = []
     for name in sorted(found.keys() | expected.keys()):
         if name not in found:
@@ -147,7 +127,7 @@ def _compare_numbers(name: str, found: Facts, expected: Facts) -> Verdict:
 
 
 def _excess(here: Any, there: Any, tolerance: float) -> float:
-    """The largest distance in tolerances: above 1 is too far; infinite for what cannot differ."""
+    """Return the largest distance in tolerances: above 1 is too far; infinite without tolerance."""
     if here == there:
         return 0.0
     if isinstance(here, list) and isinstance(there, list) and len(here) == len(there):

@@ -1,4 +1,4 @@
-"""What the manifest holds of each result: a checksum, and a few numbers for where bytes differ."""
+"""The facts that the manifest has of each result: a checksum, and numbers if bytes differ."""
 
 import csv
 import hashlib
@@ -14,38 +14,25 @@ from PIL import Image
 from safetensors.numpy import load_file
 
 CELLS = 4
-"""A picture is remembered by its mean values in 4 x 4 cells."""
+"""The facts of an image are its mean values in 4 x 4 cells."""
 
 OF_THIS_RUN_ALONE = {"report.html", "summary.csv", "training.json", "manifest.json"}
 """Results that hold times or the machine's name; their numbers are compared in metrics.json."""
 
 MEASURED = (
-    "width",
-    "height",
-    "psnr_db",
-    "ssim",
-    "wrong_pixels",
-    "upscale_psnr_db",
-    "upscale_lanczos_psnr_db",
-    "upscale_bicubic_psnr_db",
-    "parameters",
-    "steps",
+    *("width", "height", "psnr_db", "ssim", "wrong_pixels", "upscale_psnr_db"),
+    *("upscale_lanczos_psnr_db", "upscale_bicubic_psnr_db", "parameters", "steps"),
 )
-"""What of metrics.json is a result, and not of the machine."""
+"""The numbers of metrics.json that do not depend on the machine."""
 
 Facts = dict[str, Any]
 """``sha256``, and ``numbers`` by name."""
 
 
 def facts_of_results(results: Path) -> dict[str, Facts]:
-    """Checksum and numbers of every result, by its name in the folder.
+    """Return checksum and numbers of every result, by its name in the folder.
 
-    Checkpoints count as one result: a file for each would make the manifest long and say no more.
-
-    Parameters
-    ----------
-    results : Path
-        The folder ``results`` of a finished run; it is only read.
+    Checkpoints count as one result, to keep the manifest short.
     """
     found = {}
     for path in sorted(results.rglob("*")):
@@ -61,7 +48,7 @@ def facts_of_results(results: Path) -> dict[str, Facts]:
 
 
 def facts_of_file(path: Path) -> Facts:
-    """Checksum and numbers of one file; without the seconds in those that hold them."""
+    """Return checksum and numbers of one file, without the seconds in it."""
     if path.name == "metrics.json":
         numbers = {key: json.loads(path.read_text())[key] for key in MEASURED}
         return {"sha256": _sha256(json.dumps(numbers).encode()), "numbers": numbers}
@@ -112,7 +99,7 @@ def _of_film(path: Path) -> dict[str, Any]:
 
 
 def _levels(pixels: np.ndarray) -> dict[str, Any]:
-    """Means over cells, all channels together, and the spread of the values: from 0 to 1."""
+    """Return means over cells, all channels together, and the spread of the values: from 0 to 1."""
     highest = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "ui" else 1
     values = pixels / highest
     cells = [
@@ -128,7 +115,7 @@ READERS: dict[str, Callable[[Path], dict[str, Any]]] = {
     ".png": _of_picture,
     ".mp4": _of_film,
 }
-"""How numbers are read; a file of another kind is the same bytes, or different."""
+"""How numbers are read; a file of another kind has to have the same bytes."""
 
 
 def _sha256(content: bytes) -> str:

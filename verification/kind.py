@@ -1,4 +1,4 @@
-"""The kind of a machine: whatever the bytes of a result depend on, besides the settings."""
+"""The kind of a machine: everything that the bytes of a result depend on, besides the settings."""
 
 import hashlib
 import importlib.metadata
@@ -13,19 +13,15 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 Kind = dict[str, str]
-"""What it is called, by what of it is meant."""
+"""Names of hardware and software, by what they are."""
 
 
 def kind_of_results(results: Path) -> Kind:
-    """The kind of machine that has made the results, which has to be this one.
+    """Return the kind of machine that has made the results, which has to be this one.
 
-    The device and the engines are read from what the trainings have recorded, the rest is found
-    here. A processor's name is not part of it: the same BLAS kernels and vector instructions give
-    the same bytes.
-
-    Parameters
-    ----------
-    results : Path
+    The device and the engines are read from the records of the trainings, the rest is found here. A
+    processor's name is not part of it: the same BLAS kernels and vector instructions give the same
+    bytes.
     """
     records = [json.loads(path.read_text()) for path in sorted(results.rglob("training.json"))]
     on_gpu = any("cupy" in record["versions"] for record in records)
@@ -39,7 +35,7 @@ def kind_of_results(results: Path) -> Kind:
 
 
 def kind_of_software() -> Kind:
-    """Architecture, libraries, and which of their kernels this processor gets."""
+    """Return architecture, libraries, and which of their kernels this processor gets."""
     return {
         "architecture": platform.machine(),
         "libc": " ".join(platform.libc_ver()),
@@ -57,7 +53,7 @@ def _engine(record: dict[str, Any]) -> str:
 
 
 def _blas() -> str:
-    """Library and kernels: matrix products are summed in another order by each."""
+    """Return library and kernels: each sums matrix products in another order."""
     found = [info for info in threadpool_info() if info["user_api"] == "blas"]
     return "; ".join(
         f"{info['internal_api']} {info['version']} {info.get('architecture', '')}".strip()
@@ -66,13 +62,13 @@ def _blas() -> str:
 
 
 def _numpy_kernels() -> str:
-    """Vector instructions that NumPy has kernels for, and that this processor has."""
+    """Return the vector instructions that NumPy has kernels for, and that this processor has."""
     targets = np.show_config(mode="dicts")["SIMD Extensions"]  # type: ignore[index]
     return _joined(targets["baseline"], targets.get("found", []))
 
 
 def _kind_of_numba() -> Kind:
-    """What the cpu engine's kernels are compiled with, and for."""
+    """Return the compiler of the cpu engine's kernels, and the processor that it compiles for."""
     import numba
     from llvmlite import binding
 
@@ -101,5 +97,5 @@ def _kind_of_cuda() -> Kind:
 
 
 def _joined(*words: Iterable[str]) -> str:
-    """Each word once, in the order in which they come."""
+    """Join words in their order, each once."""
     return " ".join(dict.fromkeys(word for some in words for word in some if word))

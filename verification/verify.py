@@ -1,12 +1,12 @@
 """Make the shipped results anew, in a folder of their own, and compare them with the manifest.
 
-    python verification/verify.py                      as `make verify` does
-    python verification/verify.py --device cpu         as on a machine without a card
-    python verification/verify.py --results results    compare what is there, make nothing
+    python verification/verify.py                      the same as `make verify`
+    python verification/verify.py --device cpu         the same as without a GPU
+    python verification/verify.py --results results    compare these, make none
     python verification/verify.py --write              write this machine's part of the manifest
 
-Ends with 0 if every result has the bytes that the manifest tells, or is within tolerance of them,
-and with 1 otherwise. Your own results/ are not touched.
+The exit code is 0 if every result has the bytes of the manifest, or is within tolerance of them,
+and 1 otherwise. Your own results/ are not touched.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def regenerate(folder: Path, device: str, cores: str) -> None:
     Raises
     ------
     NeuralfieldError
-        It failed; Snakemake has said why.
+        It failed; Snakemake has reported why.
     """
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     command += ["--cores", cores, "--config", f"training={{device: {device}}}"]
@@ -76,20 +76,14 @@ def judge(results: Path, manifest: Path) -> tuple[Entry, Kind, list[Verdict]]:
 
 
 def entry_of(results: Path) -> Entry:
-    """What the manifest would say of results that were made on this machine.
-
-    Raises
-    ------
-    InputError
-        There are none.
-    """
+    """Return the manifest's entry for results that were made on this machine."""
     if not (results / "summary.csv").exists():
         raise InputError(str(results), "no summary.csv", "the results of a finished run")
     return Entry(ENGINE_VERSION, kind_of_results(results), facts_of_results(results))
 
 
 def report(entry: Entry, kind: Kind, verdicts: list[Verdict]) -> str:
-    """A line for each result, and what it comes to."""
+    """Return a line for each result, and their sum."""
     width = max(len(verdict.name) for verdict in verdicts)
     lines = [f"{v.name:{width}}  {v.status:{len(WITHIN)}}  {v.detail}".rstrip() for v in verdicts]
     counts = Counter(verdict.status for verdict in verdicts)
@@ -104,13 +98,15 @@ def report(entry: Entry, kind: Kind, verdicts: list[Verdict]) -> str:
 
 
 def main() -> int:
-    """Read the command line, and do what it says; returns the exit code."""
+    """Read the command line, run or compare, and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
-    parser.add_argument("--cores", default="all", help="as Snakemake's (default: all)")
-    parser.add_argument("--results", type=Path, help="compare these, and make nothing")
+    parser.add_argument("--cores", default="all", help="those of Snakemake (default: all)")
+    parser.add_argument("--results", type=Path, help="compare these, and make none")
     parser.add_argument("--write", action="store_true", help="write the manifest for this machine")
-    parser.add_argument("--manifest", type=Path, default=MANIFEST, help="its folder")
+    parser.add_argument(
+        "--manifest", type=Path, default=MANIFEST, help="the folder of the manifest"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="neuralfield_verify_") as folder:
         try:

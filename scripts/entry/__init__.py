@@ -1,1 +1,1 @@
-"""What several entry points share: running as a job, training, and reading the right network."""
+"""Parts that entry points share: running as a job, training, records, and reading networks."""

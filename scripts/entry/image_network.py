@@ -1,4 +1,4 @@
-"""The network that the folder of an image and a field should hold, and reading no other."""
+"""The network of an image that the settings describe: its task, and reading no other network."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,15 +9,22 @@ from typing import Any, Self
 import numpy as np
 
 from neuralfield.fields import FieldSettings, PictureShape, Upscaler, network_settings
-from neuralfield.images import read_facts, require_picture
+from neuralfield.images import read_facts, read_pixel_csv, require_picture
 from neuralfield.images.image import CHANNELS
 from neuralfield.system.device import to_host
 from neuralfield.system.errors import CheckpointError
-from neuralfield.system.provenance import remedy_for, require_finished, require_same_training
+from neuralfield.system.provenance import (
+    made_by_the_workflow,
+    remedy_for,
+    require_finished,
+    require_same_training,
+)
 from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.image.model_json import import_model_json
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained
 from neuralfield.tasks.training_settings import PictureTraining, of_the_training
+from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, picture_task
 
 _EXPECTED = "the network that the settings describe"
 
@@ -29,7 +36,7 @@ class ExpectedNetwork:
     Attributes
     ----------
     facts_path : Path
-        JSON that says what the image is, see ``resize.py``.
+        JSON that describes the image, see ``resize.py``.
     field, training : mapping
         Settings of the network and of its training; an imported network has none of the latter.
     """
@@ -39,14 +46,13 @@ class ExpectedNetwork:
     training: Mapping[str, Any]
 
     @classmethod
-    def of_job(cls, snakemake: Any) -> Self:
-        """The network of a rule that has the input `facts` and the params `field`, `training`."""
-        params = snakemake.params
-        return cls(Path(snakemake.input.facts), params.field, params.training)
+    def of_job(cls, job: Any) -> Self:
+        """Return that of a rule that has the input `facts` and the params `field`, `training`."""
+        return cls(Path(job.input.facts), job.params.field, job.params.training)
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
-        """See `neuralfield.images.read_facts`."""
+        """Return what is known of the image; see `neuralfield.images.read_facts`."""
         return read_facts(self.facts_path)
 
     @cached_property
@@ -78,17 +84,7 @@ class ExpectedNetwork:
     def require_own(self, path: Path, network: Model, *, is_tile: bool = False) -> None:
         """Refuse a network of another image, field or training.
 
-        Parameters
-        ----------
-        path : Path
-            Its file.
-        network : Model
-        is_tile : bool
-            Whether it is of a tile of the image: its size and digest are not those of the image.
-
-        Raises
-        ------
-        CheckpointError, InputError
+        A network of a tile has neither the size nor the digest of the image.
         """
         digest = network.metadata.get("picture")
         if not is_tile:
@@ -123,25 +119,30 @@ class ExpectedNetwork:
 def settings_for(
     facts: Mapping[str, Mapping[str, Any]], field: Mapping[str, Any], training: Mapping[str, Any]
 ) -> tuple[FieldSettings | Upscaler, PictureTraining]:
-    """Settings of a network and of its training, with all that depends on the image.
-
-    Parameters
-    ----------
-    facts : mapping
-        See `neuralfield.images.read_facts`.
-    field, training : mapping
-        As the config has them.
-    """
+    """Return the settings of a network and of its training, with all that depends on the image."""
     mode, is_line_art = facts["source"]["mode"], facts["resized"].get("is_line_art", False)
     own = network_settings(with_output(field, is_line_art, mode, training["loss"]))
     chosen = with_detail_share(of_the_training(training), is_line_art)
     return own, PictureTraining.from_mapping(chosen)
 
 
+def read_task(
+    pixels: Path, facts: Path, field: Mapping[str, Any], training: Mapping[str, Any]
+) -> PictureTask | UpscalingTask:
+    """Read an image's table of pixels as a task to train on; see `settings_for`."""
+    about = read_facts(facts)
+    own, settings = settings_for(about, field, training)
+    with made_by_the_workflow(pixels):
+        values = read_pixel_csv(pixels)
+    task = picture_task(values, about["source"]["mode"], own, settings)
+    require_picture(pixels, task.picture, about, facts)
+    return task
+
+
 def with_output(
     field: Mapping[str, Any], is_line_art: bool, mode: str, loss: str
 ) -> dict[str, Any]:
-    """A field's settings with its output chosen.
+    """Return the settings of a field with its output chosen.
 
     Line art wants steep edges, and binary cross-entropy wants probabilities.
     """

@@ -1,12 +1,13 @@
-"""How a rule's script runs: what it says goes to its log, and a user's mistake shows one line."""
+"""Running a rule's script: what it reports goes to a log, and a user's mistake shows one line."""
 
 import contextlib
+import inspect
 import io
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,42 +24,42 @@ from neuralfield.system.errors import (
 from neuralfield.system.files import storage_errors
 from neuralfield.system.interruption import Interrupted
 
-snakemake: Any
-"""The job that a script works on: Snakemake puts it there; named here for type checkers."""
 
+def run_job(
+    main: Callable[..., None], others: Callable[[Any], Mapping[str, Any]] | None = None
+) -> None:
+    """Call a script's ``main`` for the job that Snakemake has put into the script.
 
-def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None:
-    """Call a script's ``main`` as the job of a rule.
-
-    A job that asks for a graphics card gets one for itself. What it prints, logs or warns of goes
-    to the job's log file. A `NeuralfieldError` becomes one line there and on the terminal; the
-    traceback of anything else goes to the log. Leaves the process with one of
+    Each parameter of `main` gets the output, input, param or wildcard of the rule that has its
+    name, files as paths. A job that asks for a GPU gets one for itself. What it prints, logs or
+    warns of goes to the job's log file. A `NeuralfieldError` becomes one line there and on the
+    terminal; the traceback of anything else goes to the log. Leaves the process with one of
     `neuralfield.system.errors` if the job is not done.
 
     Parameters
     ----------
     main : callable
-    snakemake : object
-        The job: its rule, wildcards and log.
-    **arguments
-        What `main` is called with.
+    others : callable, optional
+        Given the job, returns the arguments that the rule has under other names.
     """
-    name = _name_of(snakemake)
-    with _logging_to(Path(snakemake.log[0])) as log:
+    job = sys.modules["__main__"].snakemake
+    name = _name_of(job)
+    with _logging_to(Path(job.log[0])) as log:
         try:
             with storage_errors():
-                if snakemake.resources.get("gpu", 0):
-                    share = snakemake.config["gpu_share"]
-                    card = claim_card(share, lambda line: _tell(f"{name}: {line}"))
-                    log.info("card: %s", card or "not claimed, because NVML does not answer")
+                arguments = arguments_of(job, main) | (dict(others(job)) if others else {})
+                if job.resources.get("gpu", 0):
+                    share = job.config["gpu_share"]
+                    card = claim_card(share, lambda line: _show(f"{name}: {line}"))
+                    log.info("GPU: %s", card or "not claimed, because NVML does not answer")
                 main(**arguments)
         except NeuralfieldError as error:
             log.error("%s", error)
-            _tell(f"{name}: {error}")
+            _show(f"{name}: {error}")
             sys.exit(EXIT_CODE_FAILED)
         except Interrupted as pause:
             log.info("%s", pause)
-            _tell(f"{name}: {pause}")
+            _show(f"{name}: {pause}")
             sys.exit(EXIT_CODE_TRY_AGAIN)
         except KeyboardInterrupt:
             log.info("interrupted")
@@ -66,39 +67,53 @@ def run_job(main: Callable[..., None], snakemake: Any, **arguments: Any) -> None
         except MemoryError as error:
             log.error("%s", traceback.format_exc())
             reason = str(error) or "no more to be had"
-            _tell(
+            _show(
                 f"{name}: out of memory ({reason}); expected enough for this size;"
-                " run fewer jobs at once (--cores 1), or make pictures, networks or batches smaller"
+                " run fewer jobs at once (--cores 1), or make images, networks or batches smaller"
             )
             sys.exit(EXIT_CODE_FAILED)
         except Exception as error:
             log.error("%s", traceback.format_exc())
-            _tell(
+            _show(
                 f"{name}: {type(error).__name__}: {error}; expected no such error, which is a"
-                f" mistake of the program; all of it is in {snakemake.log[0]}"
+                f" mistake of the program; all of it is in {job.log[0]}"
             )
             sys.exit(EXIT_CODE_FAILED)
 
 
-def reporter(snakemake: Any) -> Callable[[str], None]:
-    """A function that reports a line to the user, and to the log of a job.
+def arguments_of(job: Any, main: Callable[..., None]) -> dict[str, Any]:
+    """Return the arguments of `main` that a job has under the same names."""
+    known = {
+        **job.wildcards,
+        **job.params,
+        **paths_of(job.input),
+        **paths_of(job.output),
+        "threads": job.threads,
+    }
+    return {name: known[name] for name in inspect.signature(main).parameters if name in known}
 
-    Parameters
-    ----------
-    snakemake : object
-        The job.
-    """
-    name = _name_of(snakemake)
+
+def paths_of(files: Any) -> dict[str, Path | list[Path]]:
+    """Return the named inputs or outputs of a job as paths."""
+    return {
+        name: Path(file) if isinstance(file, str) else [Path(one) for one in file]
+        for name, file in files.items()
+    }
+
+
+def reporter(job: Any) -> Callable[[str], None]:
+    """Return a function that reports a line to the user, and to the log of a job."""
+    name = _name_of(job)
 
     def report(line: str) -> None:
         logging.getLogger(__name__).info("%s", line)
-        _tell(f"{name}: {line}")
+        _show(f"{name}: {line}")
 
     return report
 
 
-def _name_of(snakemake: Any) -> str:
-    return " ".join([snakemake.rule, *snakemake.wildcards])
+def _name_of(job: Any) -> str:
+    return " ".join([job.rule, *job.wildcards])
 
 
 @contextlib.contextmanager
@@ -119,12 +134,7 @@ def _logging_to(path: Path) -> Iterator[logging.Logger]:
 
 
 class _LogFile(io.TextIOBase):
-    """A log that a full disk or a missing permission silences: the job itself may still end well.
-
-    Parameters
-    ----------
-    path : Path
-    """
+    """A log that a full disk or a missing permission silences, while the job itself goes on."""
 
     def __init__(self, path: Path) -> None:
         self._handle = -1
@@ -146,5 +156,5 @@ class _LogFile(io.TextIOBase):
         self._handle = -1
 
 
-def _tell(line: str) -> None:
+def _show(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What the scripts that train have in common: limits, progress, and where outputs go."""
+"""Parts that the scripts that train share: limits, progress, and where outputs go."""
 
 import contextlib
 import logging
@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
+from entry.job import paths_of
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.heat import guard_card
@@ -25,18 +26,11 @@ from neuralfield.training.results import publish_results, publish_segment
 log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LINES = 5.0
-"""In the log; the history has all rows."""
+"""Between lines of the log; the history has all rows."""
 
 
 class ProgressBar:
-    """A bar where somebody looks on, and every few seconds a line in the log.
-
-    Parameters
-    ----------
-    name : str
-    steps : int
-        All there are.
-    """
+    """Shows a bar on a terminal, and writes a line to the log every few seconds."""
 
     def __init__(self, name: str, steps: int) -> None:
         self.name, self.steps = name, steps
@@ -51,16 +45,7 @@ class ProgressBar:
         )
 
     def show(self, step: int, measured: str, details: str) -> None:
-        """Move the bar on.
-
-        Parameters
-        ----------
-        step : int
-        measured : str
-            Beside the bar.
-        details : str
-            What the log says.
-        """
+        """Move the bar, with `measured` beside it; `details` go to the log."""
         if time.monotonic() >= self.next_line_s or step == self.steps:
             self.next_line_s = time.monotonic() + _SECONDS_BETWEEN_LINES
             log.info(f"step {step:,} of {self.steps:,}: {details}")
@@ -68,7 +53,7 @@ class ProgressBar:
         self.bar.update(step - self.bar.n)
 
     def say(self, line: str, *, name: str | None = None) -> None:
-        """Tell the user something, here and in the log; `name` is by default the bar's."""
+        """Report a line on the terminal and in the log; `name` is by default the bar's."""
         log.info(line if name is None else f"{name}: {line}")
         tqdm.write(f"{name or self.name}: {line}", file=sys.stderr)
 
@@ -80,16 +65,7 @@ class ProgressBar:
 
 
 class Progress(ProgressBar):
-    """How far a training is.
-
-    Parameters
-    ----------
-    name : str
-    steps : int
-        All there are.
-    measure : Measure
-        What is said beside the loss.
-    """
+    """Shows how far a training is, with its loss and the measure of its task."""
 
     def __init__(self, name: str, steps: int, measure: Measure) -> None:
         super().__init__(name, steps)
@@ -103,13 +79,30 @@ class Progress(ProgressBar):
 
 
 def when_to_leave_s(training: Mapping[str, Any]) -> float:
-    """The moment to leave at, as `time.monotonic` has it, for a job that begins now."""
+    """Return when a job that begins now has to leave, on the clock of `time.monotonic`."""
     return leaving_time_s(
         training.get("time_limit_s"),
         training["time_margin_s"],
         os.environ,
         started_s=time.monotonic(),
     )
+
+
+def usable_cores(training: Mapping[str, Any], threads: int) -> int:
+    """Return how many cores a job uses, once there are as many as the settings ask for."""
+    if "threads" in training:  # --cores may have lowered what it was asked for
+        require_cores(training["threads"])
+    return min(threads, available_cores())  # the command line may ask for more
+
+
+def outputs_in(folder: Path) -> dict[str, Path]:
+    """Return the outputs of a training, by the names that `publish_results` has for them."""
+    return {
+        "model": folder / "model.safetensors",
+        "history": folder / "history.csv",
+        "checkpoints": folder / "checkpoints",
+        "record": folder / "training.json",
+    }
 
 
 @contextlib.contextmanager
@@ -126,22 +119,33 @@ def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
         raise
 
 
-def teach(
+def training_arguments(job: Any) -> dict[str, Any]:
+    """Return the arguments of `train_task` for the job of a rule that trains one network."""
+    training = {**job.params.training, **job.params.execution}
+    return {
+        "training": training,
+        "state": Path(job.params.state),
+        "threads": job.threads,
+        "name": ", ".join(text for key, text in job.wildcards.items() if key != "segment"),
+        "segment": int(job.wildcards.get("segment", training.get("segments", 1))),
+        "earlier_segment": next(map(Path, job.input.get("earlier", ())), None),
+        **paths_of(job.output),
+    }
+
+
+def train_task(
     make_task: Callable[[], Task],
-    *,
     training: Mapping[str, Any],
+    *,
     state: Path,
     threads: int,
     name: str,
-    model: Path | None = None,
-    history: Path | None = None,
-    record: Path | None = None,
-    checkpoints: Path | None = None,
-    segment_folder: Path | None = None,
     segment: int = 1,
     earlier_segment: Path | None = None,
+    segment_folder: Path | None = None,
+    **outputs: Path,
 ) -> None:
-    """Train until the end of a segment; the last one writes the network.
+    """Train to the end of a segment; the last segment writes the network.
 
     What is published is kept beside the state too, and where the same training has ended before it
     is published again from there.
@@ -149,27 +153,25 @@ def teach(
     Parameters
     ----------
     make_task : callable
-        Reads what is taught; the time it takes counts towards the limit.
+        Reads the data; the time that it takes counts towards the limit.
     training : mapping
         The section `training`, as far as it is for this task.
     state : Path
         Folder to resume from, and to leave the state in; each segment has its own part of it.
     threads : int
-        Cores to use.
     name : str
-        What the bar is called.
-    model, history, record, checkpoints : Path
-        What the last segment writes.
-    segment_folder : Path, optional
-        What an earlier one writes, instead.
+        The name of the progress bar.
     segment : int
-        Its number, from 1.
+        The number of the segment, from 1.
     earlier_segment : Path, optional
-        Folder of the one before it.
+        Folder of the segment before it.
+    segment_folder : Path, optional
+        Folder to write; the last segment writes `outputs` instead.
+    **outputs : Path
+        See `outputs_in`.
     """
     leave_at_s = when_to_leave_s(training)
-    if "threads" in training:  # --cores may have lowered what it was asked for
-        require_cores(training["threads"])
+    cores = usable_cores(training, threads)
     kept_folder = state.with_name(FOLDER_NAME)
     with contextlib.ExitStack() as stack:
         stack.enter_context(logging_kept_results([kept_folder]))
@@ -181,7 +183,7 @@ def teach(
             device,
             state / f"segment_{segment}",
             training.get("engine", "auto"),
-            min(threads, available_cores()),  # more may have been said on the command line
+            cores,
             training["checkpoint_interval_s"],
             progress,
             progress.say,
@@ -194,13 +196,6 @@ def teach(
             outputs = {"segment_folder": segment_folder}
             publish = partial(publish_segment, segment_folder=segment_folder)
         else:
-            assert model and history and checkpoints and record
-            outputs = {
-                "model": model,
-                "history": history,
-                "checkpoints": checkpoints,
-                "record": record,
-            }
             publish = partial(publish_results, **outputs, execution=run)
         until_step = steps * segment // training.get("segments", 1)
         earlier = earlier_segment

@@ -1,4 +1,4 @@
-"""What a classifier gets wrong, and how it learned, drawn."""
+"""Plots of a classifier's mistakes and of its learning curve."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,34 +16,26 @@ from neuralfield.tasks.table.samples import read_columns
 from neuralfield.tasks.task import ACCURACY
 from neuralfield.training.results import read_history
 from reporting.colours import Colours
-from reporting.plots import style_axes
+from reporting.plots import percent, style_axes
 
 MOST_MISTAKES = 12
-"""That are shown."""
+"""The most that are shown."""
 
 MOST_CLASSES_COUNTED = 20
-"""Of a confusion matrix with numbers in it; more would not be legible."""
+"""The most of a confusion matrix with numbers in it; more would not be legible."""
 
 FAINTEST, FULLEST = 0.18, 0.55
 """Opacity of squares; numbers in them have to be legible."""
 _CAPTION = 0.3
-"""Room below a picture, in parts of its side."""
+"""Room below an image, in parts of its side."""
 
 _ASPECT = 1.7
-"""Of the room for mistakes: width / height."""
+"""Width of the room for mistakes in parts of its height."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """A picture that was answered wrong.
-
-    Attributes
-    ----------
-    picture : ndarray of uint8, shape (height, width)
-    label, predicted : int
-    probability : float
-        That the classifier gave its answer.
-    """
+    """An image (uint8, shape (height, width)) whose class was predicted wrong."""
 
     picture: np.ndarray
     label: int
@@ -53,16 +45,16 @@ class Mistake:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What is drawn of a classifier.
+    """The contents of the plots of a classifier.
 
     Attributes
     ----------
     confusion : ndarray of int64, shape (classes, classes)
-        A row is what held-out pictures show, a column what was answered.
+        A row is the class of held-out images, a column the predicted class.
     mistakes : list of Mistake
-        On held-out pictures, the most certain first.
+        Those on held-out images, the most certain first.
     steps, accuracy : ndarray of float64, shape (n,)
-        Of the history.
+        Columns of the history.
     """
 
     confusion: np.ndarray
@@ -74,20 +66,9 @@ class View:
 def read_view(
     pictures: Path, metrics: Path, predictions: Path, history: Path, name: str | None = None
 ) -> View:
-    """Read what is drawn.
+    """Read the contents of plots; `pictures` is the IDX file of the images held out.
 
-    Parameters
-    ----------
-    pictures : Path
-        IDX file of those that were held out.
-    metrics, predictions, history : Path
-    name : str, optional
-        The classifier's; metrics of another one are refused.
-
-    Raises
-    ------
-    InputError
-        A file is missing or damaged, or belongs to another classifier or training.
+    Files of another classifier or training are refused.
     """
     numbers = read_json(metrics, ["confusion"], {"classifier": name} if name else None)
     for path in (predictions, history):
@@ -107,8 +88,8 @@ def read_view(
     return View(counts, mistakes, *columns)
 
 
-def draw_confusion(axes: Axes, view: View, colours: Colours) -> None:
-    """A square for each pair of classes, the fuller the more often one was taken for the other."""
+def draw_confusion(view: View, axes: Axes, colours: Colours) -> None:
+    """Draw a square for each pair of classes, fuller where one was predicted more often."""
     counts = view.confusion
     classes = len(counts)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -123,7 +104,7 @@ def draw_confusion(axes: Axes, view: View, colours: Colours) -> None:
         if classes <= MOST_CLASSES_COUNTED:
             words = {"ha": "center", "va": "center_baseline", "fontsize": 11}
             axes.text(predicted, label, str(counts[label, predicted]), color=colours.ink, **words)
-    style_axes(axes, "answered", str, muted=colours.muted, hairline=colours.hairline)
+    style_axes(axes, "predicted", str, colours)
     axes.set_ylabel("shown", color=colours.muted)
     axes.grid(visible=False)
     axes.spines["bottom"].set_visible(False)
@@ -135,8 +116,8 @@ def draw_confusion(axes: Axes, view: View, colours: Colours) -> None:
     axes.set_aspect("equal")
 
 
-def draw_mistakes(axes: Axes, view: View, colours: Colours) -> None:
-    """Pictures that were answered wrong, with what was said and what they show."""
+def draw_mistakes(view: View, axes: Axes, colours: Colours) -> None:
+    """Draw images that were predicted wrong, with the predicted and the true class."""
     shown = view.mistakes[:MOST_MISTAKES]
     columns, rows = _grid(len(shown))
     for number, mistake in enumerate(shown):
@@ -146,10 +127,10 @@ def draw_mistakes(axes: Axes, view: View, colours: Colours) -> None:
         extent = (left, left + width, bottom, bottom - height)
         style = {"cmap": "gray", "vmin": 0, "vmax": 255, "interpolation": "none"}
         axes.imshow(mistake.picture, extent=extent, **style)
-        words = f"said {mistake.predicted}, is {mistake.label}"
+        words = f"{mistake.predicted}, is {mistake.label}"
         axes.text(column + 0.5, bottom + 0.04, words, color=colours.ink, ha="center", va="top")
     if not shown:
-        words = "Every picture was answered right."
+        words = "Every image was classified right."
         axes.text(0.5, 0.5, words, color=colours.muted, ha="center", va="center")
     axes.set_axis_off()
     axes.set_xlim(0, columns)
@@ -158,7 +139,7 @@ def draw_mistakes(axes: Axes, view: View, colours: Colours) -> None:
 
 
 def _grid(count: int) -> tuple[int, int]:
-    """Columns and rows with room for so many squares, as large as they can be."""
+    """Return columns and rows with room for so many squares, as large as they can be."""
 
     def side(columns: int) -> float:
         rows = -(-count // columns)
@@ -168,14 +149,10 @@ def _grid(count: int) -> tuple[int, int]:
     return columns, max(1, -(-count // columns))
 
 
-def draw_curve(axes: Axes, view: View, colours: Colours) -> None:
-    """The share of the batches' pictures that was answered right, while it learned."""
+def draw_curve(view: View, axes: Axes, colours: Colours) -> None:
+    """Draw the accuracy on batches over the steps of the training."""
     axes.plot(view.steps, view.accuracy, color=colours.first, linewidth=2.2)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(numticks=6))
     axes.yaxis.set_major_locator(MaxNLocator(6))
-    style_axes(axes, "steps", _percent, muted=colours.muted, hairline=colours.hairline)
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:g}%"
+    style_axes(axes, "steps", percent, colours)

@@ -1,32 +1,34 @@
-"""What plots are drawn in: as a PNG by day, and on a page in the page's own colours."""
+"""The colours of plots: fixed ones in a PNG, and on a page the page's own by day and by night."""
 
-import io
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+# Matplotlib knows no CSS variables, so plots use these colours and they are replaced afterwards.
+STAND_INS = {
+    **{"#010101": "var(--muted)", "#020202": "var(--hairline)"},
+    **{"#030303": "var(--card)", "#040404": "var(--ink)"},
+}
+MUTED, HAIRLINE, CARD, INK = STAND_INS
 
-from neuralfield.system.files import write_atomically
-from reporting.plots import CARD, HAIRLINE, INK, LETTERS, MUTED, SIZE_INCHES, series_stand_in
+RAMP, RAMP_STEPS = 128, 128
+"""Numbers of colours: from `RAMP` on they are steps from the first to the last of a ranking."""
 
-DOTS_PER_INCH = 160
+
+def series_colour(number: int) -> str:
+    """Return a colour of the page: a series, or from `RAMP` on a step of a ramp."""
+    if number < RAMP:
+        return f"var(--series-{number})"
+    share = round(100 * (number - RAMP) / (RAMP_STEPS - 1))
+    return f"color-mix(in oklch, var(--ramp-last) {share}%, var(--ramp-first))"
+
+
+def series_stand_in(number: int) -> str:
+    """Return the colour that stands for `series_colour` until it is replaced."""
+    return f"#0300{number:02x}"
 
 
 @dataclass(frozen=True)
 class Colours:
-    """What a plot is drawn in.
-
-    Attributes
-    ----------
-    ink, muted, hairline, card : str
-        Of letters, quiet ones, fine lines and what lies below.
-    first, second, third : str
-        Of what is shown.
-    """
+    """The colours of a plot: of letters, fine lines and the ground, and of three series."""
 
     ink: str
     muted: str
@@ -38,25 +40,7 @@ class Colours:
 
 
 PAPER = Colours("#211e1a", "#716a60", "#e7e2d8", "#ffffff", "#c2410c", "#0f766e", "#4f46e5")
-"""Of plot.png: the page's own, by day."""
+"""Those of a PNG: the page's own, by day."""
 
 PAGE = Colours(INK, MUTED, HAIRLINE, CARD, *(series_stand_in(number) for number in range(3)))
-"""Stand-ins, which become the page's colours by day and by night."""
-
-
-def write_png(draw: Callable[[Axes, Colours], None], path: Path) -> None:
-    """Write a plot as a PNG; the same plot gives the same bytes.
-
-    Parameters
-    ----------
-    draw : callable
-        Draws and styles the axes that it is given, in these colours.
-    path : Path
-    """
-    settings: dict[Any, Any] = LETTERS | {"text.color": PAPER.muted}
-    with mpl.rc_context(settings):
-        figure = Figure(figsize=SIZE_INCHES, layout="constrained", facecolor=PAPER.card)
-        draw(figure.add_subplot(), PAPER)
-        content = io.BytesIO()
-        figure.savefig(content, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
-    write_atomically(path, content.getvalue())
+"""Stand-ins for the colours of a page."""

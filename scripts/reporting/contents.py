@@ -1,4 +1,4 @@
-"""Gather what the report shows: for every picture its networks, and what they are up against."""
+"""Collect what the report shows: for every image its networks, and plain enlargements."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from entry.records import read_own_metrics
 from neuralfield.images import read_made_picture
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.results import read_history
 from reporting.embedded import Box, crop_uri, file_uri, most_detailed_box, overview_uri
+from reporting.page import Titled
 from reporting.plots import Curve, learning_curves
-from summarize import read_own_metrics
 
 FILM_PREFERENCE = (".mp4", ".webp", ".gif")
 ENLARGEMENTS = {"bicubic": "Bicubic", "lanczos": "Lanczos"}
@@ -30,7 +31,7 @@ COLOURS = 8
 
 @dataclass(frozen=True)
 class Network:
-    """One network on one picture.
+    """One network on one image.
 
     Attributes
     ----------
@@ -42,9 +43,9 @@ class Network:
     redraw, crop : str
         Data URIs.
     film : str or None
-        Data URI of its learning.
+        Data URI of its time-lapse.
     film_is_video : bool
-        Whether that is a video; else it is a moving picture.
+        Whether that is a video; else it is an animated image.
     """
 
     name: str
@@ -57,33 +58,25 @@ class Network:
 
     @property
     def score_db(self) -> float:
-        """What it is ranked by: the redraw against the source, where that is larger."""
+        """Return the score of its rank: that of the redraw, where the source is larger."""
         redraw_db = self.numbers["upscale_psnr_db"]
         return self.numbers["psnr_db"] if redraw_db is None else redraw_db
 
     @property
     def plain_db(self) -> float | None:
-        """The best plain enlargement's PSNR."""
+        """Return the PSNR of the best plain enlargement."""
         known = [self.numbers[f"upscale_{name}_psnr_db"] for name in ENLARGEMENTS]
         return None if None in known else max(known)
 
     @property
     def gain_db(self) -> float | None:
-        """How much nearer to the source than the best plain enlargement."""
+        """Return how much nearer to the source it is than the best plain enlargement."""
         return None if self.plain_db is None else self.score_db - self.plain_db
 
 
 @dataclass(frozen=True)
 class Enlargement:
-    """What anyone gets without a network.
-
-    Attributes
-    ----------
-    name : str
-    psnr_db : float
-    picture, crop : str
-        Data URIs.
-    """
+    """An enlargement without a network; `picture` and `crop` are data URIs."""
 
     name: str
     psnr_db: float
@@ -92,29 +85,27 @@ class Enlargement:
 
 
 @dataclass(frozen=True)
-class Section:
-    """One picture and everything made from it.
+class Section(Titled):
+    """One image and everything made from it.
 
     Attributes
     ----------
-    name : str
     taught, source, source_crop : str
-        Data URIs; without a larger source the taught picture is the source.
+        Data URIs; without a larger source the training image is the source.
     mode : str
-        What was taught: "black and white", "grey", "colour", ...
+        The mode of the training image: "black and white", "grey", "colour", ...
     size, source_size : (int, int)
         Width and height in pixels.
     crop_place : tuple of float
-        Left, top, width and height of the crop, in percent of the picture's sides.
+        Left, top, width and height of the crop, in percent of the image's sides.
     networks : list of Network
         In the order of the settings.
     enlargements : list of Enlargement
         None of them where there is no larger source.
     curves : list of (str, Markup)
-        What a plot is over, and the plot.
+        The horizontal axis of a plot, and the plot.
     """
 
-    name: str
     taught: str
     source: str
     source_crop: str
@@ -127,18 +118,12 @@ class Section:
     curves: list[tuple[str, Markup]]
 
     @property
-    def title(self) -> str:
-        """The name as words."""
-        words = self.name.replace("_", " ").replace("-", " ").strip()
-        return words[:1].upper() + words[1:]
-
-    @property
     def best(self) -> Network:
-        """The network that came nearest."""
+        """Return the network with the best score."""
         return max(self.networks, key=lambda network: network.score_db)
 
     def best_of(self, measure: str) -> float | None:
-        """The best value of a metric among the networks; None where nobody has it."""
+        """Return the best value of a metric among the networks; None where no network has it."""
         values = [
             network.gain_db if measure == "gain_db" else network.numbers[measure]
             for network in self.networks
@@ -160,10 +145,10 @@ def gather(
     Parameters
     ----------
     metrics, histories, films : sequence of Path
-        ``results/{image}/{field}/`` and a name. A network may have no history and no film.
+        ``results/{image}/{field}/`` and a name. A network may have no history and no time-lapse.
     comparisons : iterable of Path
-        Folders beside the metrics, with redraw.png and, where the source is larger than what was
-        taught, source, lanczos and bicubic.png.
+        Folders beside the metrics, with redraw.png and, where the source is larger than the
+        training image, source, lanczos and bicubic.png.
     resized : iterable of Path
         ``results/{image}/`` and a name.
     """
@@ -201,7 +186,7 @@ def gather(
         box = most_detailed_box(source.values(), round(source.width / picture.width))
         networks = [network(field_folder, box) for field_folder in field_folders]
         size, numbers = (picture.width, picture.height), networks[0].numbers
-        if "tiles" in numbers:  # what is here of the picture is a reduced one
+        if "tiles" in numbers:  # the image that is here is a reduced one
             size = (numbers["width"], numbers["height"])
         sections.append(
             Section(

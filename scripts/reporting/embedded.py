@@ -1,4 +1,4 @@
-"""Pictures and films as text that a page can carry inside itself."""
+"""Images and time-lapses as text that a page can have inside itself."""
 
 import base64
 import io
@@ -11,7 +11,7 @@ from PIL import Image
 from neuralfield.images import Picture, read_made_picture
 
 OVERVIEW_PX = 1024
-"""Longer side of a whole picture on the page; larger ones are reduced to it."""
+"""Longer side of a whole image on the page; larger ones are reduced to it."""
 
 LOSSLESS_BYTES = 120_000
 WEBP_QUALITY = 92
@@ -24,12 +24,12 @@ Box = tuple[int, int, int, int]
 
 
 def file_uri(path: Path) -> str:
-    """The whole file as a data URI."""
+    """Return the whole file as a data URI."""
     return _uri(path.read_bytes(), mimetypes.guess_type(path.name)[0] or "application/octet-stream")
 
 
 def overview_uri(path: Path) -> str:
-    """A picture as WebP: exact where that is small, as for drawings, and else hardly lossy."""
+    """Return an image as WebP: exact where that is small, as for line art, else hardly lossy."""
     image = _image(read_made_picture(path))
     image.thumbnail((OVERVIEW_PX, OVERVIEW_PX), Image.Resampling.LANCZOS)
     exact = _encoded(image, lossless=True)
@@ -39,7 +39,7 @@ def overview_uri(path: Path) -> str:
 
 
 def crop_uri(path: Path, box: Box) -> str:
-    """A part of a picture, pixel by pixel."""
+    """Return a part of an image, pixel by pixel."""
     return _uri(_encoded(_image(read_made_picture(path)).crop(box), lossless=True), "image/webp")
 
 
@@ -52,13 +52,13 @@ def most_detailed_box(values: np.ndarray, cell_px: int) -> Box:
         Values in [0, 1].
     cell_px : int
         Side of the neighbourhoods whose variance is taken; its mean over the square is what
-        counts. A pixel of the picture that was taught is a good size, because all that it covers
-        had to be guessed.
+        counts. A pixel of the training image is a good size, because all that it covers had to be
+        guessed.
 
     Returns
     -------
     Box
-        A square of about a sixth of the longer side, inside the picture.
+        A square of about a sixth of the longer side, inside the image.
     """
     height, width = values.shape[:2]
     side = int(np.clip(max(height, width) // CROP_SHARE, SMALLEST_CROP_PX, LARGEST_CROP_PX))
@@ -74,7 +74,7 @@ def most_detailed_box(values: np.ndarray, cell_px: int) -> Box:
 
 
 def _box_means(plane: np.ndarray, side: int) -> np.ndarray:
-    """Mean over every square that lies inside, from one running sum."""
+    """Return the mean over every square that lies inside, from one running sum."""
     total = np.pad(plane.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
     squares = total[side:, side:] - total[:-side, side:] - total[side:, :-side]
     return (squares + total[:-side, :-side]) / side**2

@@ -1,7 +1,8 @@
-"""What all pages share: how a template is filled, and how numbers are written in it."""
+"""Parts that all pages share: filling a template, and writing numbers in it."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,33 +10,49 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from neuralfield.system.files import write_atomically
 from neuralfield.system.input_files import read_json
 
 NOTHING = "–"
 
 
-def render_page(
+@dataclass(frozen=True)
+class Titled:
+    """A part of a page that has a name."""
+
+    name: str
+
+    @property
+    def title(self) -> str:
+        """Return the name as words."""
+        return words_of(self.name)
+
+
+def write_page(
+    report: Path,
     template: Path,
     filters: Mapping[str, Callable[..., Any]],
     *,
     metrics: Sequence[Path],
     settings: Mapping[str, Any],
     **values: Any,
-) -> str:
-    """Fill a template.
+) -> None:
+    """Write one HTML file that needs nothing beside it and no internet.
 
     Parameters
     ----------
+    report : Path
+        The page to write.
     template : Path
-        The page; what it includes lies beside it.
+        The template; files that it includes lie beside it.
     filters : mapping of name to callable
-        Of this page alone.
+        Those of this page alone.
     metrics : sequence of Path
-        Of all networks on the page: the versions that made them are named at its end.
+        Those of all networks on the page: the versions that made them are named at its end.
     settings : mapping
-        What the user configured, printed at the end of the page.
+        The user's settings, printed at the end of the page.
     **values
-        What else the template knows.
+        Further values for the template.
     """
     environment = Environment(
         loader=FileSystemLoader(template.parent),
@@ -51,16 +68,17 @@ def render_page(
         "duration": duration,
         **filters,
     }
-    return environment.get_template(template.name).render(
+    page = environment.get_template(template.name).render(
         versions=versions(metrics),
         settings=yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True),
         nothing=NOTHING,
         **values,
     )
+    write_atomically(report, page.encode())
 
 
 def versions(metrics: Sequence[Path]) -> dict[str, str]:
-    """Every program's versions over all networks, in words."""
+    """Return the versions of every program over all networks, in words."""
     found: dict[str, list[str]] = {}
     for path in metrics:
         for name, version in (read_json(path, ["versions"])["versions"] or {}).items():
@@ -70,28 +88,28 @@ def versions(metrics: Sequence[Path]) -> dict[str, str]:
 
 
 def breakable(name: str) -> Markup:
-    """A name that may go on in the next line after an underscore."""
+    """Let a name be broken after an underscore."""
     return escape(name).replace("_", Markup("_<wbr>"))
 
 
 def words_of(name: str) -> str:
-    """A name as a title: noisy_curve as Noisy curve."""
+    """Write a name as a title: noisy_curve as Noisy curve."""
     words = name.replace("_", " ").replace("-", " ").strip()
     return words[:1].upper() + words[1:]
 
 
 def in_percent(value: float | None) -> str:
-    """0.9712 as 97.1%."""
+    """Write 0.9712 as 97.1%."""
     return NOTHING if value is None else f"{100 * value:.1f}%"
 
 
 def in_full(value: int | None) -> str:
-    """98752 as 98,752."""
+    """Write 98752 as 98,752."""
     return NOTHING if value is None else f"{value:,}"
 
 
 def device_name(name: str | None) -> str:
-    """A processor's or card's name without what makers put between the words."""
+    """Return the name of a processor or GPU without what makers put between the words."""
     if name is None:
         return NOTHING
     plain = re.sub(r"\((R|TM)\)|@.*|\b\d+-Core\b|\b(CPU|Processor)\b", " ", name)
@@ -99,7 +117,7 @@ def device_name(name: str | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Time in the unit that suits it: 640 µs, 1.5 ms, 42 s, 3 min 20 s, 5 h 3 min."""
+    """Write a time in the unit that suits it: 640 µs, 1.5 ms, 42 s, 3 min 20 s, 5 h 3 min."""
     if seconds is None:
         return NOTHING
     if seconds < 60:

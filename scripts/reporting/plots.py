@@ -1,4 +1,4 @@
-"""Plots as inline SVG that takes its colours and letters from the page around it."""
+"""Plots as PNG files, and as inline SVG with the colours and letters of the page around it."""
 
 import io
 import math
@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -14,38 +15,29 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from neuralfield.system.files import write_atomically
+from reporting.colours import PAGE, PAPER, STAND_INS, Colours, series_colour, series_stand_in
+
+Draw = Callable[[Axes, Colours], None]
+"""Draws and styles the axes that it is given, in these colours."""
+
 SIZE_INCHES = (6.0, 3.9)
 LETTERS: dict[Any, Any] = {"font.size": 12, "text.parse_math": False}
 """Names of users' columns may have dollar signs."""
 
-# Matplotlib knows no CSS variables, so it draws in these colours and they are replaced afterwards.
-STAND_INS = {
-    **{"#010101": "var(--muted)", "#020202": "var(--hairline)"},
-    **{"#030303": "var(--card)", "#040404": "var(--ink)"},
-}
-MUTED, HAIRLINE, CARD, INK = STAND_INS
-
-RAMP, RAMP_STEPS = 128, 128
-"""Numbers of colours: from `RAMP` on they are steps from the first to the last of a ranking."""
+DOTS_PER_INCH = 160
 
 MARKERS = "os^DvPX*"
-"""One for each picture, as `MARKER_SIGNS` of the page's legend."""
+"""One for each image, as `MARKER_SIGNS` of the page's legend."""
 MARKER_SIGNS = "●■▲◆▼✚✖★"
 MARKER_POINTS, SMALL_MARKER_POINTS, MANY_POINTS = 10, 7, 24
 LOGARITHMIC_FROM = 5
-"""How many times the smallest the largest value is, from which on an axis is logarithmic."""
+"""The ratio of the largest to the smallest value from which on an axis is logarithmic."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One network's learning.
-
-    Attributes
-    ----------
-    colour : int
-        Number of the page's series colour.
-    x, measured : ndarray of float, shape (n,)
-    """
+    """The learning curve of a network; `colour` is the number of the page's series colour."""
 
     colour: int
     x: np.ndarray
@@ -54,16 +46,16 @@ class Curve:
 
 @dataclass(frozen=True)
 class Point:
-    """What a network reached on a picture, and what it cost.
+    """The score of a network on an image over what it cost.
 
     Attributes
     ----------
+    label : str
+        Shown where a pointer rests on the point.
     colour : int
         See `series_colour`.
     marker : int
-        Number of the picture.
-    label : str
-        What it is called where a pointer rests on it.
+        Number of the image.
     x, score_db : float
     sd_db : float or None
         Standard deviation of `score_db`; None or 0 where it is not known.
@@ -77,42 +69,31 @@ class Point:
     sd_db: float | None
 
 
-def series_colour(number: int) -> str:
-    """A colour of the page: series first, and from `RAMP` on a ramp of `RAMP_STEPS` steps."""
-    if number < RAMP:
-        return f"var(--series-{number})"
-    share = round(100 * (number - RAMP) / (RAMP_STEPS - 1))
-    return f"color-mix(in oklch, var(--ramp-last) {share}%, var(--ramp-first))"
-
-
 def in_decibels(value: float) -> str:
-    """30 as 30 dB."""
+    """Write 30 as 30 dB."""
     return f"{value:g} dB"
+
+
+def plain(value: float) -> str:
+    """Write a number as it is."""
+    return f"{value:g}"
+
+
+def percent(value: float) -> str:
+    """Write 0.5 as 50%."""
+    return f"{100 * value:g}%"
 
 
 def learning_curves(
     curves: Iterable[Curve], x_label: str, name: str, y_text: Callable[[float], str] = in_decibels
 ) -> str:
-    """Draw how networks became better, over a logarithmic axis.
+    """Plot learning curves over a logarithmic axis, as an ``<svg>`` element; see `inline_svg`.
 
-    Points that are not finite, or not above zero on the axis, are left out.
-
-    Parameters
-    ----------
-    curves : iterable of Curve
-    x_label : str
-    name : str
-        Prefix of every id inside, so that several figures can stand on one page.
-    y_text : callable
-        A number as it stands along the vertical axis.
-
-    Returns
-    -------
-    str
-        An ``<svg>`` element.
+    Points that are not finite, or not above zero on the axis, are left out. `y_text` writes the
+    numbers along the vertical axis.
     """
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: Axes, _: Colours) -> None:
         for curve in curves:
             kept = np.isfinite(curve.measured) & (curve.x > 0)
             axes.plot(
@@ -132,32 +113,20 @@ def learning_curves(
 
 
 def scatter(points: Sequence[Point], x_label: str, name: str) -> str:
-    """Draw dB over what it cost, with a whisker of the standard deviation to both sides.
+    """Plot dB over what it cost, as an ``<svg>`` element; see `inline_svg`.
 
-    A line leads through the points of a picture that nothing cheaper is better than. Points that
-    are not finite are left out. The axis is logarithmic where it spans much.
-
-    Parameters
-    ----------
-    points : sequence of Point
-        Those that come first lie on top.
-    x_label : str
-    name : str
-        Prefix of every id inside, so that several figures can stand on one page.
-
-    Returns
-    -------
-    str
-        An ``<svg>`` element.
+    A line leads through the points of an image that nothing cheaper is better than; the first
+    points lie on top. Points that are not finite are left out. The axis is logarithmic where it
+    spans much.
     """
     kept = [point for point in points if math.isfinite(point.x) and math.isfinite(point.score_db)]
     size = MARKER_POINTS if len(kept) <= MANY_POINTS else SMALL_MARKER_POINTS
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: Axes, colours: Colours) -> None:
         for marker in sorted({point.marker for point in kept}):
             best = frontier([point for point in kept if point.marker == marker])
             x, score_db = [point.x for point in best], [point.score_db for point in best]
-            axes.plot(x, score_db, color=MUTED, linewidth=1, alpha=0.45)
+            axes.plot(x, score_db, color=colours.muted, linewidth=1, alpha=0.45)
         for number, point in reversed(list(enumerate(kept))):
             colour = series_stand_in(point.colour)
             if point.sd_db:
@@ -169,7 +138,7 @@ def scatter(points: Sequence[Point], x_label: str, name: str) -> str:
                 MARKERS[point.marker % len(MARKERS)],
                 color=colour,
                 markersize=size,
-                markeredgecolor=CARD,
+                markeredgecolor=colours.card,
                 markeredgewidth=1.2,
                 gid=f"point-{number}",
             )
@@ -191,7 +160,7 @@ def scatter(points: Sequence[Point], x_label: str, name: str) -> str:
 
 
 def frontier(points: Iterable[Point]) -> list[Point]:
-    """Those that nothing cheaper or equally cheap is better than, the cheapest first."""
+    """Return the points that no cheaper or equally cheap one beats, the cheapest first."""
     best: list[Point] = []
     for point in sorted(points, key=lambda point: (point.x, -point.score_db)):
         if not best or point.score_db > best[-1].score_db:
@@ -199,53 +168,48 @@ def frontier(points: Iterable[Point]) -> list[Point]:
     return best
 
 
-def inline_svg(draw: Callable[[Axes], None], name: str) -> str:
-    """A figure for the page.
+def inline_svg(draw: Draw, name: str) -> str:
+    """Return a plot as an ``<svg>`` element for the page.
 
-    Parameters
-    ----------
-    draw : callable
-        Draws and styles the axes that it is given, in stand-ins for the page's colours.
-    name : str
-        Prefix of every id inside, so that several figures can stand on one page.
-
-    Returns
-    -------
-    str
-        An ``<svg>`` element.
+    `name` is a prefix of every id inside, so that several figures can stand on one page.
     """
     settings: dict[Any, Any] = LETTERS | {
         "svg.fonttype": "none",
         "svg.hashsalt": name,
-        "text.color": MUTED,
+        "text.color": PAGE.muted,
     }
     with mpl.rc_context(settings):
         figure = Figure(figsize=SIZE_INCHES, layout="constrained")
-        axes = figure.add_subplot()
-        draw(axes)
+        draw(figure.add_subplot(), PAGE)
         content = io.StringIO()
         figure.savefig(content, format="svg", transparent=True, metadata={"Date": None})
     return _inlined(content.getvalue(), name)
 
 
+def write_png(draw: Draw, path: Path) -> None:
+    """Write a plot as a PNG; the same plot gives the same bytes."""
+    settings: dict[Any, Any] = LETTERS | {"text.color": PAPER.muted}
+    with mpl.rc_context(settings):
+        figure = Figure(figsize=SIZE_INCHES, layout="constrained", facecolor=PAPER.card)
+        draw(figure.add_subplot(), PAPER)
+        content = io.BytesIO()
+        figure.savefig(content, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    write_atomically(path, content.getvalue())
+
+
 def style_axes(
-    axes: Axes,
-    x_label: str,
-    y_text: Callable[[float], str],
-    *,
-    muted: str = MUTED,
-    hairline: str = HAIRLINE,
+    axes: Axes, x_label: str, y_text: Callable[[float], str], colours: Colours = PAGE
 ) -> None:
-    """Quiet axes: a label and a line below, fine lines across, and no frame."""
+    """Give axes a label and a line below, fine lines across, and no frame."""
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: y_text(value)))
-    axes.set_xlabel(x_label, color=muted)
-    axes.tick_params(which="both", length=0, pad=7, labelcolor=muted)
-    axes.grid(axis="y", color=hairline, linewidth=1)
+    axes.set_xlabel(x_label, color=colours.muted)
+    axes.tick_params(which="both", length=0, pad=7, labelcolor=colours.muted)
+    axes.grid(axis="y", color=colours.hairline, linewidth=1)
     axes.set_axisbelow(True)
     axes.spines[["top", "left", "right"]].set_visible(False)
-    axes.spines["bottom"].set_color(hairline)
+    axes.spines["bottom"].set_color(colours.hairline)
     axes.margins(x=0.02, y=0.06)
 
 
@@ -254,11 +218,6 @@ def _short(value: float) -> str:
         if value >= size:
             return f"{value / size:g}{unit}"
     return f"{value:g}"
-
-
-def series_stand_in(colour: int) -> str:
-    """What a colour of `series_colour` is drawn in, before it is replaced."""
-    return f"#0300{colour:02x}"
 
 
 def _inlined(svg: str, name: str) -> str:

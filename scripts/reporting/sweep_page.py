@@ -1,4 +1,4 @@
-"""Gather what the report shows of sweeps: tables, plots, and the best redraw of each picture."""
+"""Collect what the report shows of sweeps: tables, plots, and the best render of each image."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,16 +8,18 @@ from statistics import fmean
 
 from markupsafe import Markup
 
-from compare import MEASURES, read_table
-from compare import Row as TableRow
+from entry.sweep_tables import MEASURES, read_table
+from entry.sweep_tables import Row as TableRow
+from reporting.colours import RAMP, RAMP_STEPS, series_colour
 from reporting.embedded import overview_uri
-from reporting.plots import MARKER_SIGNS, RAMP, RAMP_STEPS, Point, scatter, series_colour
+from reporting.page import words_of
+from reporting.plots import MARKER_SIGNS, Point, scatter
 
 SERIES = 8
-"""Combinations that get a colour each; of more, colours go by rank."""
+"""Combinations that get a colour each; of more, colours are by rank."""
 
 MOST_PICTURE_COLUMNS = 4
-"""Pictures that have a column of their own in the table; more are left to the CSV file."""
+"""Images that have a column of their own in the table; more are left to the CSV file."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Row:
-    """One combination of a sweep over all pictures and seeds.
+    """One combination of a sweep over all images and seeds.
 
     Attributes
     ----------
@@ -44,7 +46,7 @@ class Row:
     measures : dict of str to Spread
         By the names in `compare.MEASURES`.
     scores : list of (Spread or None)
-        What it reached on each picture of the table; None where it was not taught it.
+        The score on each image of the table; None where it was not trained on it.
     """
 
     label: str
@@ -58,17 +60,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Best:
-    """The best drawing of a picture, and what it is up against.
+    """The best render of an image, and a plain enlargement; images are data URIs.
 
-    Attributes
-    ----------
-    title, label : str
-        Of the picture and of the network.
-    source, redraw : str
-        Data URIs; without a larger source there is only the redraw.
-    lanczos : str or None
-    score_db : float
-    lanczos_db : float or None
+    `title` is that of the image and `label` that of the network. Without a larger source there is
+    only the redraw.
     """
 
     title: str
@@ -93,17 +88,17 @@ class SweepSection:
     rows : list of Row
         The best first.
     plots : list of (str, Markup)
-        What a plot is over, and the plot.
+        The horizontal axis of a plot, and the plot.
     bests : list of Best
     wins : int
-        Pictures on which the first of the rows is the best.
+        The number of images on which the first of the rows is the best.
     lead_db : float or None
-        By how much the first is above the second, on the mean over their common pictures; None
-        where they share the first rank, or there is no second.
+        How far the first is above the second, in the mean over their common images; None where
+        they share the first rank, or there is no second.
     seed_sd_db : float or None
-        Standard deviation between seeds, pooled over networks and pictures.
+        Standard deviation between seeds, pooled over networks and images.
     complete : bool
-        Whether every network was taught every picture equally often.
+        Whether every network was trained on every image equally often.
     """
 
     title: str
@@ -119,24 +114,24 @@ class SweepSection:
 
     @property
     def firsts(self) -> list[str]:
-        """Labels of those that share the first rank."""
+        """Return the labels of those that share the first rank."""
         return [row.label for row in self.rows if row.rank == 1]
 
     @property
     def has_picture_columns(self) -> bool:
-        """Whether the table shows each picture; with one picture it is the same as all."""
+        """Return whether the table shows each image; with one image it is the same as all."""
         return 1 < len(self.pictures) <= MOST_PICTURE_COLUMNS
 
 
 def gather_sweeps(tables: Sequence[Path], comparisons: Iterable[Path]) -> list[SweepSection]:
-    """Read the tables of ``summarize.py`` and ``compare.py``, and the best pictures.
+    """Read the tables of ``summarize.py`` and ``compare.py``, and the best images.
 
     Parameters
     ----------
     tables : (Path, Path, Path)
         ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``.
     comparisons : iterable of Path
-        Folders of pictures, ``results/{image}/{field}/comparison``.
+        Folders of images, ``results/{image}/{field}/comparison``.
     """
     runs, overall, pictures = (read_table(path) for path in tables)
     folders = {(path.parts[-3], path.parts[-2]): path for path in comparisons}
@@ -180,7 +175,7 @@ def _section(
     def plot(measure: str, label: str) -> tuple[str, Markup]:
         points = [
             Point(
-                label=f"{labels[row['combination']]}: {as_title(row['image'])}",
+                label=f"{labels[row['combination']]}: {words_of(row['image'])}",
                 colour=colours[row["combination"]],
                 marker=images.index(row["image"]),
                 x=math.nan if row[measure] is None else row[measure],
@@ -196,10 +191,10 @@ def _section(
         image: min(row["rank"] for row in per_picture if row["image"] == image) for image in images
     }
     return SweepSection(
-        title=as_title(overall[0]["sweep"]),
+        title=words_of(overall[0]["sweep"]),
         runs=len(runs),
         pictures=[
-            (as_title(image), MARKER_SIGNS[number % len(MARKER_SIGNS)])
+            (words_of(image), MARKER_SIGNS[number % len(MARKER_SIGNS)])
             for number, image in enumerate(images)
         ],
         rows=rows,
@@ -220,7 +215,7 @@ def _section(
 
 
 def short_labels(overall: list[TableRow]) -> list[str]:
-    """What tells the combinations of a sweep apart, in words: 'width 64, steps 100'."""
+    """Describe how the combinations of a sweep differ: 'width 64, steps 100'."""
     keys = [key for key in overall[0] if key.startswith("setting_")]
     differing = [key for key in keys if len({row[key] for row in overall}) > 1]
     several = len({row["base_field"] for row in overall}) > 1 or not differing
@@ -232,14 +227,8 @@ def short_labels(overall: list[TableRow]) -> list[str]:
             if row[key]
         ]
         labels.append(", ".join([row["base_field"]] * several + settings))
-    # settings that were also included by name can make two names of one network: say them in full
+    # settings that were also included by name can give one network two names: these stay in full
     return labels if len(set(labels)) == len(labels) else [row["combination"] for row in overall]
-
-
-def as_title(name: str) -> str:
-    """A name as words."""
-    words = name.replace("_", " ").replace("-", " ").strip()
-    return words[:1].upper() + words[1:]
 
 
 def _colour(number: int, count: int) -> int:
@@ -247,7 +236,7 @@ def _colour(number: int, count: int) -> int:
 
 
 def _score(row: TableRow) -> Spread:
-    """What ranks on a picture go by: the redraw where there is a larger source."""
+    """Return the score that ranks on an image are by: of the redraw where the source is larger."""
     measure = "psnr_db" if row["upscale_psnr_db_mean"] is None else "upscale_psnr_db"
     return Spread(row[f"{measure}_mean"], row[f"{measure}_sd"])
 
@@ -261,7 +250,7 @@ def _lead_db(rows: Sequence[Row]) -> float | None:
 
 
 def _pooled_sd_db(per_picture: list[TableRow]) -> float | None:
-    """Variances between seeds, weighted by their degrees of freedom."""
+    """Pool the deviations between seeds, weighted by their degrees of freedom."""
     known = [(row["runs"] - 1, sd) for row in per_picture if (sd := _score(row).sd) is not None]
     freedom = sum(n for n, _ in known)
     return math.sqrt(sum(n * sd**2 for n, sd in known) / freedom) if freedom else None
@@ -280,7 +269,7 @@ def _best(
     folder = folders[image, row["field"]]
     seeds = {row["random_seed"] for row in own}
     return Best(
-        title=as_title(image),
+        title=words_of(image),
         label=labels[row["combination"]] + f", seed {int(row['random_seed'])}" * (len(seeds) > 1),
         source=overview_uri(folder / "source.png") if enlarged else None,
         lanczos=overview_uri(folder / "lanczos.png") if enlarged else None,

@@ -1,4 +1,4 @@
-"""What a table's network answers, drawn: a curve, a surface, or answers against targets."""
+"""Plots of the answers of a table's network: a curve, a surface, or answers over targets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,38 +10,31 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import MaxNLocator
 
-from evaluate_table import held_out_mask, predict, read_own
+from entry.table_network import held_out_mask, predict, read_own
 from neuralfield.system.input_files import read_json
 from neuralfield.tasks.table.samples import Samples, read_columns
 from neuralfield.tasks.table.table_model import TableModel
 from reporting.colours import PAPER, Colours
-from reporting.plots import style_axes
+from reporting.plots import percent, plain, style_axes
 
 SURFACE_POINTS = 160
 """Along each side of a surface."""
 
 CURVE_POINTS = 600
 MOST_POINTS = 4000
-"""Of a table; more would only cover one another, and make the page large."""
+"""The most rows that are drawn; more would cover one another, and make the page large."""
 
 SURFACE_MARGIN, CURVE_MARGIN = 0.12, 0.02
-"""How far beyond the rows the network is asked, in parts of their range."""
+"""How far beyond the rows the plot goes, in parts of their range."""
 
 MOST_OPAQUE = 0.62
 LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 1.4, "borderaxespad": 0.2}
 
 
 def surface_colours(shares: np.ndarray) -> np.ndarray:
-    """From one colour at 0 over nothing at 1/2 to another at 1, for any ground.
+    """Return colours from one at 0 over transparent at 1/2 to another at 1, shape (h, w, 4).
 
-    Parameters
-    ----------
-    shares : ndarray of float, shape (h, w)
-
-    Returns
-    -------
-    ndarray of float, shape (h, w, 4)
-        Red, green, blue and opacity: a picture takes no colours of the page's.
+    An image inside a plot cannot take the colours of the page, and is to suit any ground.
     """
     ends = np.array([to_rgb(PAPER.second), to_rgb(PAPER.first)])
     opacity = MOST_OPAQUE * np.abs(2 * shares - 1)
@@ -50,7 +43,7 @@ def surface_colours(shares: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A table and what its network makes of it.
+    """The contents of the plot of a table's network.
 
     Attributes
     ----------
@@ -70,7 +63,7 @@ class View:
 
     @property
     def shown(self) -> np.ndarray:
-        """Numbers of the rows that are drawn."""
+        """Return the numbers of the rows that are drawn."""
         count = self.samples.count
         return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int))
 
@@ -84,20 +77,19 @@ def read_view(
     settings: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> View:
-    """Read what is drawn.
+    """Read the contents of a plot.
 
     Parameters
     ----------
     table, model : Path
-        The CSV and the network.
     truth : sequence of str
-        Columns with what the targets are without their noise, if that is known.
+        Columns with the targets without their noise, if they are known.
     sizes : sequence of Path
         ``metrics.json`` of the networks of all sizes, if there are several.
     name : str, optional
-        The table's; metrics of another one are refused.
+        The table; metrics of another one are refused.
     settings, training : mapping, optional
-        See `evaluate_table.read_own`.
+        See `entry.table_network.read_own`.
     """
     network, samples = read_own(table, model, settings, training)
 
@@ -119,8 +111,8 @@ def read_view(
     )
 
 
-def draw(axes: Axes, view: View, colours: Colours) -> None:
-    """Draw what suits the table: sizes, a curve, a surface, or answers against targets."""
+def draw(view: View, axes: Axes, colours: Colours) -> None:
+    """Draw the plot that suits the table: sizes, a curve, a surface, or answers over targets."""
     inputs, targets = len(view.samples.inputs), len(view.samples.targets)
     if view.sizes:
         plot = _draw_sizes
@@ -130,11 +122,11 @@ def draw(axes: Axes, view: View, colours: Colours) -> None:
         plot = _draw_surface
     else:
         plot = _draw_against
-    plot(axes, view, colours)
+    plot(view, axes, colours)
 
 
-def what_is_drawn(view: View) -> str:
-    """In a sentence, for those who do not see it."""
+def plot_in_words(view: View) -> str:
+    """Describe the plot in a sentence, for those who do not see it."""
     targets = ", ".join(view.samples.targets)
     if view.sizes:
         return "How much each network answers right, over the number of its parameters."
@@ -146,7 +138,7 @@ def what_is_drawn(view: View) -> str:
     return f"What the network answers over {targets} as it is in the table."
 
 
-def _draw_curves(axes: Axes, view: View, colours: Colours) -> None:
+def _draw_curves(view: View, axes: Axes, colours: Colours) -> None:
     values = view.samples.input_values[:, 0]
     x = np.linspace(*_range(values, CURVE_MARGIN), CURVE_POINTS)
     answers = predict(view.model, x[:, None])
@@ -167,11 +159,11 @@ def _draw_curves(axes: Axes, view: View, colours: Colours) -> None:
                 values[order], truth, "--", color=colours.second, label=f"without noise{suffix}"
             )
         axes.plot(x, answers[:, number], color=tone, linewidth=2.2, label=f"the network{suffix}")
-    style_axes(axes, view.samples.inputs[0], _plain, **_quiet(colours))
+    style_axes(axes, view.samples.inputs[0], plain, colours)
     axes.legend(labelcolor=colours.muted, **LEGEND)
 
 
-def _draw_surface(axes: Axes, view: View, colours: Colours) -> None:
+def _draw_surface(view: View, axes: Axes, colours: Colours) -> None:
     values, targets = view.samples.input_values, view.samples.target_values[:, 0]
     sides = [np.linspace(*_range(column, SURFACE_MARGIN), SURFACE_POINTS) for column in values.T]
     x, y = np.meshgrid(*sides)
@@ -201,7 +193,7 @@ def _draw_surface(axes: Axes, view: View, colours: Colours) -> None:
                 markersize=6 if len(values) > 50 else 12,
                 label=f"{named}{_side(view, middle, upper)}",
             )
-    style_axes(axes, view.samples.inputs[0], _plain, **_quiet(colours))
+    style_axes(axes, view.samples.inputs[0], plain, colours)
     axes.set_ylabel(view.samples.inputs[1], color=colours.muted, labelpad=10)
     axes.grid(visible=False)
     axes.margins(0)
@@ -215,7 +207,7 @@ def _draw_surface(axes: Axes, view: View, colours: Colours) -> None:
     )
 
 
-def _draw_against(axes: Axes, view: View, colours: Colours) -> None:
+def _draw_against(view: View, axes: Axes, colours: Colours) -> None:
     answers = predict(view.model, view.samples.input_values)
     tones = (colours.first, colours.second, colours.third)
     lowest, highest = view.samples.target_values.min(), view.samples.target_values.max()
@@ -233,12 +225,12 @@ def _draw_against(axes: Axes, view: View, colours: Colours) -> None:
                 alpha=0.7,
                 label=f"{label}: {target}",
             )
-    style_axes(axes, "in the table", _plain, **_quiet(colours))
+    style_axes(axes, "in the table", plain, colours)
     axes.set_ylabel("the network’s answer", color=colours.muted)
     axes.legend(labelcolor=colours.muted, **LEGEND)
 
 
-def _draw_sizes(axes: Axes, view: View, colours: Colours) -> None:
+def _draw_sizes(view: View, axes: Axes, colours: Colours) -> None:
     measure = view.sizes[0]["measure"]
     parameters = [found["parameters"] for found in view.sizes]
     reached = [found[measure] for found in view.sizes]
@@ -250,17 +242,17 @@ def _draw_sizes(axes: Axes, view: View, colours: Colours) -> None:
         axes.axhline(0.5, color=colours.muted, linewidth=1.2, linestyle="--", label="guessing")
     axes.set_xscale("log")
     axes.yaxis.set_major_locator(MaxNLocator(6))
-    text = _percent if is_share else _plain
-    style_axes(axes, "parameters of the network", text, **_quiet(colours))
+    text = percent if is_share else plain
+    style_axes(axes, "parameters of the network", text, colours)
     axes.set_xticks(parameters)
     axes.legend(labelcolor=colours.muted, **LEGEND)
 
 
 def _groups(view: View) -> list[tuple[np.ndarray, str, bool]]:
-    """Rows that are drawn alike, what they are called, and whether their marks are filled."""
-    taught = view.shown[~view.held_out[view.shown]]
+    """Return the rows that are drawn alike, their label, and whether their marks are filled."""
+    trained_on = view.shown[~view.held_out[view.shown]]
     held_out = view.shown[view.held_out[view.shown]]
-    groups = [(taught, "taught", True)]
+    groups = [(trained_on, "trained on", True)]
     return [*groups, (held_out, "held out", False)] if len(held_out) else groups
 
 
@@ -275,15 +267,3 @@ def _range(values: np.ndarray, margin: float) -> tuple[float, float]:
     lowest, highest = float(values.min()), float(values.max())
     beyond = margin * ((highest - lowest) or 1)
     return lowest - beyond, highest + beyond
-
-
-def _quiet(colours: Colours) -> dict[str, str]:
-    return {"muted": colours.muted, "hairline": colours.hairline}
-
-
-def _plain(value: float) -> str:
-    return f"{value:g}"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:g}%"

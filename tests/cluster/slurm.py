@@ -1,4 +1,4 @@
-"""A SLURM of one machine with two graphics cards that are none, all of it in a folder of its own.
+"""A SLURM of one machine with two pretended GPUs, all of it in a folder of its own.
 
     python tests/cluster/slurm.py
 
@@ -88,7 +88,7 @@ class Cluster:
         }
 
     def command(self, *words: str) -> str:
-        """Run a command that must succeed, and return what it says."""
+        """Run a command that must succeed, and return its output."""
         done = subprocess.run(
             words,
             env=os.environ | self.variables,
@@ -112,7 +112,7 @@ class Cluster:
 
 
 def why_not() -> str:
-    """What it lacks to run here; an empty string where nothing does."""
+    """Return what is missing to run here; an empty string where nothing is."""
     if os.geteuid() != 0:
         return "SLURM's programs need root here"
     missing = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]

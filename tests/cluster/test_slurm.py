@@ -52,7 +52,7 @@ def environment(cluster: Cluster) -> dict[str, str]:
 def running(
     command: list[str], folder: Path, variables: Mapping[str, str]
 ) -> Iterator[subprocess.Popen]:
-    """A process that writes said.txt, and is killed if it has not ended by then."""
+    """Start a process that writes said.txt, and kill it if it has not ended by then."""
     with (folder / "said.txt").open("a") as log:
         process = subprocess.Popen(
             command,
@@ -78,7 +78,7 @@ def must_succeed(process: subprocess.Popen, folder: Path) -> str:
 
 
 def sweep(folder: Path) -> Workspace:
-    """Two pictures, two networks, two seeds: trainings of some seconds and of less."""
+    """Two images, two networks, two seeds: trainings of some seconds and of less."""
     folder.mkdir()
     workspace = Workspace(folder)
     workspace.draw("other.png", seed=1)
@@ -151,7 +151,7 @@ def state_of(cluster: Cluster, job: str) -> dict[str, str]:
 
 
 def test_a_job_knows_when_slurm_ends_it(cluster: Cluster, tmp_path: Path):
-    """Also without what newer SLURMs say in the environment: a job's steps do not get to see it."""
+    """Variables of newer SLURMs are not needed: the steps of a job do not have them."""
     script, said = tmp_path / "ask.py", tmp_path / "said.txt"
     script.write_text(
         "import os; from neuralfield.system.interruption import slurm_time_left_s;"
@@ -183,7 +183,7 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
             wait_until(lambda: not left & {job for (job,) in cluster.queue("%A")}, "orphans to end")
             interrupted = {orphans[0].run}
 
-            # jobs of a higher partition want both cards
+            # jobs of a higher partition want both GPUs
             preempted = hold_trainings(cluster, there.folder, 2)
             interrupted |= {training.run for training in preempted}
             urgent = ["--partition=high", "--gpus=2", f"--output={os.devnull}", "--wrap=sleep 1"]

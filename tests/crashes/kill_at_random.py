@@ -8,8 +8,8 @@ Each process is killed by SIGKILL at a random moment of its life and started aga
 folder, until one is quick enough to finish; then all results are compared, and the next run starts
 in a new folder. Some kills wait until a file, or the results, are being written. Snakemake is
 killed with its jobs, or alone, so that they go on as orphans. Only kills that hit a living process
-count. Where Snakemake is not installed, all kills go to trainings. Ends with 1 if any result is
-another one.
+count. Where Snakemake is not installed, all kills go to trainings. The exit code is 1 if any result
+differs.
 
 With --finished, Snakemake is killed while it makes results again that were finished: forced to, or
 because an image, a table of pixels or a setting changed. Kills are aimed at jobs of each rule in
@@ -17,7 +17,6 @@ turn. The change is then taken back, and the plain command has to end with all r
 """
 
 import argparse
-import contextlib
 import importlib.util
 import os
 import random
@@ -27,7 +26,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,15 +35,23 @@ from victims import (
     CAUSES,
     FORCE_ALL,
     FORCE_ONE,
-    LOG,
     FinishedWorkflow,
     SendSignal,
     Training,
     Victim,
     Workflow,
     digests,
-    processes_of_session,
     unfinished_files,
+)
+from watching import (
+    PATIENCE_S,
+    PromiseBroken,
+    Tally,
+    compare,
+    let_finish,
+    send_signal,
+    wait_for_orphans,
+    wait_until,
 )
 
 SHARE_OF_TRAININGS = 0.7
@@ -61,7 +67,6 @@ SHARE_AT_THE_END = 0.05
 
 END_S = 0.05
 WRITE_PATIENCE_S = 0.5
-PATIENCE_S = 900
 END_PATIENCE_S = 60
 """After it, a Snakemake that was asked to end is killed, as clusters do."""
 
@@ -82,56 +87,22 @@ JOB_S = 1.0
 MOST_KILLS_IN_A_ROW = 16
 
 
-class PromiseBroken(Exception):
-    """A run failed by itself, or ended with other results."""
-
-
 @dataclass(frozen=True)
 class Life:
-    """How long a run left alone takes until it first saves its state, and from there on."""
+    """The time of a run left alone until it first saves its state, and from there on."""
 
     start_s: float
     work_s: float
 
 
-class Tally:
-    """Kills that hit, by what they hit, and runs that ended with the same bytes."""
-
-    def __init__(self) -> None:
-        self.kills: Counter[str] = Counter()
-        self.causes: Counter[str] = Counter()
-        self.rules: Counter[str] = Counter()
-        self.missed = self.whole_runs = self.files_compared = 0
-
-    def table(self) -> str:
-        """A line for each phase that was hit, and for each cause and rule where there are some."""
-        blocks = [("what they hit", self.kills), ("cause", self.causes), ("rule", self.rules)]
-        lines = []
-        for title, counts in blocks:
-            if counts:
-                lines += [f"kills  {title}"]
-                lines += [f"{count:5}  {name}" for name, count in sorted(counts.items())]
-        return "\n".join([*lines, f"{self.kills.total():5}  in all"])
-
-
 def kill_repeatedly(victim: Victim, kills: int, choose: random.Random, folder: Path) -> Tally:
     """Kill until as many kills have hit, then let the last run finish.
 
-    Parameters
-    ----------
-    victim : Victim
-    kills : int
-    choose : random.Random
-    folder : Path
-        An empty one; each run gets a folder in it.
-
-    Raises
-    ------
-    PromiseBroken
+    Each run gets a folder in `folder`, which is empty.
     """
     tally = Tally()
     if victim.device_kind == "gpu":
-        _run_alone(victim, folder / "first")  # it compiles kernels, and tells nothing of time
+        _run_alone(victim, folder / "first")  # it compiles kernels, and takes another time
     life = _run_alone(victim, folder / "alone")
     expected = digests(victim.results(folder / "alone"))
     while True:
@@ -146,9 +117,9 @@ def kill_repeatedly(victim: Victim, kills: int, choose: random.Random, folder: P
             if not hit:
                 break
         name = f"{victim.name}, run {tally.whole_runs + 1}"
-        _let_finish(process, run_folder, name)
-        _wait_for_orphans(sessions, name)
-        _compare(digests(victim.results(run_folder)), expected, name)
+        let_finish(process, run_folder, name)
+        wait_for_orphans(sessions, name)
+        compare(digests(victim.results(run_folder)), expected, name)
         tally.whole_runs += 1
         tally.files_compared += len(expected)
         if tally.kills.total() >= kills:
@@ -176,7 +147,7 @@ def kill_over_finished(
     PromiseBroken
         After all kills: results that were found broken are put back in between.
     """
-    _let_finish(victim.start(), victim.folder, "the first run")
+    let_finish(victim.start(), victim.folder, "the first run")
     victim.keep_copy()
     expected = digests(victim.results)
     tally = Tally()
@@ -191,15 +162,15 @@ def kill_over_finished(
         try:
             process = victim.start()
             sessions.append(process.pid)
-            _let_finish(process, victim.folder, name)
-            _wait_for_orphans(sessions, name)
-            _compare(digests(victim.results), expected, name)
+            let_finish(process, victim.folder, name)
+            wait_for_orphans(sessions, name)
+            compare(digests(victim.results), expected, name)
             if findings := victim.findings():
                 raise PromiseBroken(f"{name}: make check: {findings[0]}")
         except PromiseBroken as error:
             print(error, flush=True)
             broken.append(name)
-            _wait_for_orphans(sessions, name)
+            wait_for_orphans(sessions, name)
             victim.restore()
         tally.whole_runs += 1
         tally.files_compared += len(expected)
@@ -215,7 +186,7 @@ def _kill_finished(
     choose: random.Random,
     tally: Tally,
 ) -> str:
-    """Kill once, and say how."""
+    """Kill once, and return a description of the kill."""
     cause, arguments = FORCE_ONE, []
     if aim is None:
         if choose.random() > SHARE_OF_FORCED_RULES:
@@ -241,26 +212,26 @@ def _kill_finished(
             seen.update(running)
             return aim in running.values() if cause == FORCE_ONE else len(seen) > jobs_before
 
-        _wait_until(is_aimed_at, process, pause_s=0.05)
+        wait_until(is_aimed_at, process, pause_s=0.05)
         time.sleep(choose.uniform(0, JOB_S))
         jobs = victim.running_jobs(process.pid)
         is_alive = process.poll() is None
         if way == KILL_OF_A_JOB:
             for pid in [*jobs][:1]:
-                _signal(os.kill, pid, signal.SIGKILL)
+                send_signal(os.kill, pid, signal.SIGKILL)
         else:
             send, number = SIGNALS[way]
-            _signal(send, process.pid, signal.SIGSTOP)  # time stands still while we look
+            send_signal(send, process.pid, signal.SIGSTOP)  # time stands still while we look
             jobs = victim.running_jobs(process.pid)
-            _signal(send, process.pid, number)
-            _signal(send, process.pid, signal.SIGCONT)
+            send_signal(send, process.pid, number)
+            send_signal(send, process.pid, signal.SIGCONT)
         try:
             code = process.wait(timeout=END_PATIENCE_S)
         except subprocess.TimeoutExpired:  # Snakemake's handler of SIGTERM may wait for itself
-            _signal(os.kill, process.pid, signal.SIGKILL)
+            send_signal(os.kill, process.pid, signal.SIGKILL)
             code = process.wait(timeout=PATIENCE_S)
         if choose.random() < 0.5:
-            _wait_for_orphans(sessions, aim)
+            wait_for_orphans(sessions, aim)
     hit = ", ".join(sorted(set(jobs.values()))) or "between jobs"
     if code == 0 or not is_alive or (way == KILL_OF_A_JOB and not jobs):
         tally.missed += 1
@@ -274,9 +245,9 @@ def _kill_finished(
 def _run_alone(victim: Victim, folder: Path) -> Life:
     began_s = time.monotonic()
     process = victim.start(folder)
-    _wait_until(lambda: bool(victim.states(folder)), process)
+    wait_until(lambda: bool(victim.states(folder)), process)
     saved_s = time.monotonic()
-    _let_finish(process, folder, f"{victim.name}, the run left alone")
+    let_finish(process, folder, f"{victim.name}, the run left alone")
     return Life(saved_s - began_s, time.monotonic() - saved_s)
 
 
@@ -288,28 +259,28 @@ def _kill_once(
     choose: random.Random,
     tally: Tally,
 ) -> bool:
-    """Whether the process was alive when it was killed; otherwise it has ended by itself."""
+    """Return whether the process was alive when it was killed, and had not ended by itself."""
     unfinished_before = unfinished_files(folder)
     way = choose.choice(sorted(victim.ways))
     send = victim.ways[way]
     aim = choose.random()
     if aim < SHARE_AT_THE_END and not victim.checkpoints(folder).exists():
-        _wait_until(victim.checkpoints(folder).exists, process)
+        wait_until(victim.checkpoints(folder).exists, process)
         time.sleep(choose.uniform(0, END_S))
     elif aim < SHARE_AT_THE_END + SHARE_AT_THE_START:
         time.sleep(choose.uniform(0, life.start_s))
     else:
         time.sleep(life.start_s + victim.longest_share * choose.uniform(0, life.work_s))
         if aim > 1 - SHARE_AT_A_WRITE:
-            _wait_until(
+            wait_until(
                 lambda: bool(unfinished_files(folder) - unfinished_before),
                 process,
                 WRITE_PATIENCE_S,
             )
-    _signal(send, process.pid, signal.SIGSTOP)  # time stands still while we look
+    send_signal(send, process.pid, signal.SIGSTOP)  # time stands still while we look
     begun = unfinished_files(folder) - unfinished_before
     phase = victim.phase(process, folder, begun)
-    _signal(send, process.pid, signal.SIGKILL)
+    send_signal(send, process.pid, signal.SIGKILL)
     if process.wait() != -signal.SIGKILL:
         tally.missed += 1
         return False
@@ -317,54 +288,14 @@ def _kill_once(
     return True
 
 
-def _wait_until(
-    happens: Callable[[], bool],
-    process: subprocess.Popen,
-    patience_s: float = PATIENCE_S,
-    pause_s: float = 0.0002,
-) -> None:
-    deadline_s = time.monotonic() + patience_s
-    while process.poll() is None and not happens() and time.monotonic() < deadline_s:
-        time.sleep(pause_s)
-
-
-def _signal(send: SendSignal, pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it has ended
-        send(pid, number)
-
-
-def _let_finish(process: subprocess.Popen, folder: Path, name: str) -> None:
-    try:
-        code = process.wait(timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        raise PromiseBroken(f"{name}: still at work after {PATIENCE_S} s") from None
-    if code != 0:
-        said = (folder / LOG).read_text()[-4000:]
-        raise PromiseBroken(f"{name}: ended with exit code {code}, and nobody killed it\n{said}")
-
-
-def _wait_for_orphans(sessions: list[int], name: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while any(map(processes_of_session, sessions)):
-        if time.monotonic() > deadline_s:
-            raise PromiseBroken(f"{name}: jobs of a killed Snakemake do not end")
-        time.sleep(0.05)
-
-
-def _compare(found: dict[str, str], expected: dict[str, str], name: str) -> None:
-    names = sorted(found.keys() | expected.keys())
-    others = [file for file in names if found.get(file) != expected.get(file)]
-    if others:
-        raise PromiseBroken(f"{name}: not as in the run left alone: {', '.join(others)}")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=100, help="that must hit (default: 100)")
+    parser.add_argument(
+        "--kills", type=int, default=100, help="number of kills that hit (default: 100)"
+    )
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--finished", action="store_true", help="kill while results are made again")
-    parser.add_argument("--seed", type=int, help="of the moments (default: a new one)")
+    parser.add_argument("--seed", type=int, help="seed of the moments (default: a new one)")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(10**6)
     choose = random.Random(seed)

@@ -1,4 +1,4 @@
-"""A few random kills; `kill_at_random.py` does a hundred of them, and runs on a card too."""
+"""A few random kills; `kill_at_random.py` does a hundred of them, and also runs on a GPU."""
 
 import random
 

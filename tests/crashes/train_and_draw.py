@@ -1,4 +1,4 @@
-"""The process that `kill_at_random.py` kills: it trains a small network, then draws with it.
+"""The process that `kill_at_random.py` kills: it trains a small network, then renders it.
 
 python tests/crashes/train_and_draw.py FOLDER cpu|gpu STEPS
 """
@@ -29,7 +29,7 @@ READY = "ready"
 
 
 def make_task(steps: int) -> PictureTask:
-    """A picture of rings and a small siren, taught by footprints."""
+    """Return a task: an image of rings and a small siren, with footprint supervision."""
     y, x = np.mgrid[-1:1:36j, -1:1:48j]
     rings = 0.5 + 0.5 * np.sin(20 * np.hypot(x, y))
     values = np.stack([rings, 1 - rings, 0.5 + 0.5 * x], axis=2).astype(np.float32)
@@ -39,7 +39,7 @@ def make_task(steps: int) -> PictureTask:
 
 
 def train_and_draw(folder: Path, device: Device, steps: int) -> None:
-    """Go on with whatever an earlier process has left in the folder."""
+    """Resume the training that an earlier process has left in the folder, and render."""
     run = Execution(
         device,
         folder / "state",

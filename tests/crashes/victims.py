@@ -39,15 +39,15 @@ NOT_COMPARED = {
     "state.safetensors",
     "batches.jsonl",
 }
-"""Results that hold seconds, and the ledger, which gets longer when settings change: it is compared
-whether they are there. history.csv is compared without its seconds."""
+"""Results with times, and the ledger, which gets longer when settings change: they only have to
+exist. history.csv is compared without its seconds."""
 
 
 SendSignal = Callable[[int, signal.Signals], None]
 
 
 class Victim(Protocol):
-    """Something that works in a folder, and goes on there when it is started again.
+    """A program that works in a folder, and resumes there when it is started again.
 
     Attributes
     ----------
@@ -65,23 +65,23 @@ class Victim(Protocol):
     device_kind: str
 
     def start(self, folder: Path) -> subprocess.Popen:
-        """Begin, or go on, in a session of its own."""
+        """Start or resume it in a session of its own."""
         ...
 
     def results(self, folder: Path) -> Path:
-        """The folder in which the results are."""
+        """Return the folder of the results."""
         ...
 
     def states(self, folder: Path) -> list[Path]:
-        """What has been saved to go on from."""
+        """Return the saved states."""
         ...
 
     def checkpoints(self, folder: Path) -> Path:
-        """The first thing to appear when the results of a training are written."""
+        """Return the first file to appear when the results of a training are written."""
         ...
 
     def phase(self, process: subprocess.Popen, folder: Path, begun: Collection[Path]) -> str:
-        """What it is at, seen from outside; `begun` are the files it is writing."""
+        """Return what it is doing, seen from outside; `begun` are the files that it is writing."""
         ...
 
 
@@ -124,7 +124,7 @@ class Training:
 
 
 class Workflow:
-    """Snakemake at work on a tiny picture.
+    """Snakemake at work on a tiny image.
 
     Parameters
     ----------
@@ -202,14 +202,14 @@ class FinishedWorkflow:
         return self.folder / "results"
 
     def keep_copy(self) -> None:
-        """Note what makes the results, which are finished, and copy all for `restore`."""
+        """Note which rules made the finished results, and copy them for `restore`."""
         table = self.workspace.succeed(*self.targets, "--summary", "--quiet")
         lines = [line.split("\t") for line in table.splitlines() if line.startswith("results/")]
         self.rules = {line[3]: line[2] for line in lines}
         shutil.copytree(self.folder, self.copy)
 
     def restore(self) -> None:
-        """Put what is there aside, and bring everything back to how it was copied."""
+        """Move the folder away, and bring back the copy."""
         self.folder.rename(self.folder.with_name(f"broken_{time.time_ns()}"))
         shutil.copytree(self.copy, self.folder)
 
@@ -217,11 +217,11 @@ class FinishedWorkflow:
         return _start(self.workspace.command(*self.targets, *arguments), self.folder)
 
     def findings(self) -> list[InputError]:
-        """Return what is not as the manifest says."""
+        """Return differences from the manifest."""
         return check(self.results)[1]
 
     def running_jobs(self, session: int) -> dict[int, str]:
-        """Rules of the jobs that run in a session, by process."""
+        """Return the rules of the jobs that run in a session, by process."""
         found = {}
         for pid in processes_of_session(session):
             script = re.search(r"\S+/\.snakemake/scripts/tmp\w+\.\w+\.py", _command_of(pid))
@@ -287,7 +287,7 @@ def changed_image(workspace: Workspace) -> Iterator[None]:
 
 @contextmanager
 def changed_pixels(workspace: Workspace) -> Iterator[None]:
-    """One value of the table is another one; the file is removed, as the message says."""
+    """One value of the table is changed; the file is then removed, as the message advises."""
     table = workspace.path("results/tiny/pixels.csv")
     if table.exists():
         lines = table.read_text().splitlines()
@@ -317,12 +317,12 @@ CAUSES: dict[str, Cause] = {
 
 
 def unfinished_files(folder: Path) -> set[Path]:
-    """Temporary files: begun, and not yet under their final names."""
+    """Return temporary files, which do not have their final names yet."""
     return set(files_below(folder, ".*.tmp"))
 
 
 def files_below(folder: Path, pattern: str) -> list[Path]:
-    """Files of such names, in a folder that others change meanwhile.
+    """Return files with such names, in a folder that others change meanwhile.
 
     `Path.glob` fails where a folder goes while it looks; `os.walk` passes over it.
     """
@@ -334,7 +334,7 @@ def files_below(folder: Path, pattern: str) -> list[Path]:
 
 
 def digests(results: Path) -> dict[str, str]:
-    """SHA-256 of everything that must be the same whenever it is made, by name."""
+    """Return the SHA-256 of every file that must always be the same, by name."""
     found = {}
     for path in sorted(results.rglob("*")):
         name = path.relative_to(results)
@@ -352,7 +352,7 @@ def digests(results: Path) -> dict[str, str]:
 
 
 def processes_of_session(session: int) -> list[int]:
-    """Living processes that were started in a session, whoever their parent is now."""
+    """Return the living processes that were started in a session, whatever their parent is now."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

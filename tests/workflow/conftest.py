@@ -1,4 +1,4 @@
-"""What the tests of the workflow share."""
+"""Fixtures that the tests of the workflow share."""
 
 import copy
 from pathlib import Path
@@ -25,7 +25,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Valid settings, in a folder with the pictures that they name."""
+    """Valid settings, in a folder with the images that they name."""
     monkeypatch.chdir(tmp_path)
     Image.new("L", (300, 200)).save("tiny.png")
     (tmp_path / "model.json").write_text("{}")

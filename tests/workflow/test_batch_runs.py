@@ -39,7 +39,7 @@ def networks(seeds=SEEDS[:2]):
 
 
 def contents(workspace) -> dict[str, str]:
-    """Of all files of networks; histories without the seconds."""
+    """Return checksums of all files of networks; histories without the seconds."""
     found = {}
     for path in workspace.path("results").glob("*/siren*/**/*"):
         name = str(path.relative_to(workspace.folder))

@@ -13,7 +13,7 @@ from neuralfield.system.errors import InputError
 
 
 class Plan:
-    """A sweep over two pictures, as the workflow sees it; `made` are the networks that are there.
+    """A sweep over two images, as the workflow sees it; `made` are the networks that exist.
 
     Parameters
     ----------

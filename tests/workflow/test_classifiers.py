@@ -137,4 +137,4 @@ def test_a_wrong_checksum_is_said_by_the_job(taught):
 def test_without_classifiers_the_target_says_so(workspace):
     done = workspace.run("classifiers")
     assert done.returncode != 0
-    assert "config.yaml: classifiers: missing; expected at least one set of pictures" in done.stdout
+    assert "config.yaml: classifiers: missing; expected at least one set of images" in done.stdout

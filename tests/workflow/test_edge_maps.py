@@ -1,4 +1,4 @@
-"""`snakemake edges`: the edges of every picture, of tiled ones too, when they are asked for."""
+"""`snakemake edges`: the edges of every image, also of tiled ones, are made on request."""
 
 import numpy as np
 import pytest

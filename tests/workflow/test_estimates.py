@@ -1,4 +1,4 @@
-"""What a job says in advance that it will need."""
+"""The memory and time that a job requests in advance."""
 
 import pytest
 from PIL import Image

@@ -1,4 +1,4 @@
-"""A user's mistake: one line that says what to do, no traceback, and a failure."""
+"""A user's mistake gives one line with a remedy, no traceback, and a failure."""
 
 import pytest
 from workspace import Workspace
@@ -38,7 +38,7 @@ def test_on_the_command_line(workspace):
 
 @pytest.mark.slow
 def test_in_a_picture(workspace):
-    """A job finds it: the others are finished, and it is said on the screen and in the log."""
+    """A job finds it: the others are finished, and it is reported on the terminal and logged."""
     workspace.path("broken.png").write_bytes(workspace.path("tiny.png").read_bytes()[:300])
     workspace.settings["images"]["broken"] = {"path": "broken.png"}
     del workspace.settings["fields"]["plain"]

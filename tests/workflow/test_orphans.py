@@ -42,7 +42,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def cancel(folder):
-    """Do as a Snakemake that starts here; return what was cancelled and said."""
+    """Act like a Snakemake that starts here; return the jobs that it cancels and its messages."""
     owner, _ = startup.clear_stale_locks(folder)
 
     def cancel(patience_s=5.0):

@@ -1,4 +1,4 @@
-"""What the command line says wins, and settings that have no effect are named."""
+"""The command line has precedence, and settings that have no effect are reported."""
 
 import copy
 import shlex

@@ -1,4 +1,4 @@
-"""Doing what an error says works: then everything is made again, with the same bytes."""
+"""The remedies of errors work: after them everything is made again, with the same bytes."""
 
 import hashlib
 import json
@@ -100,7 +100,7 @@ def flip_what_is_needed(path: Path) -> None:
 def require_remedies(
     workspace: Workspace, damages: Mapping[str, object], *targets: str, rounds: int = 3
 ) -> None:
-    """Damage files, do what is said of each until there is success, and compare all results.
+    """Damage files, follow the remedies until there is success, and compare all results.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def test_every_file_is_made(finished):
 
 
 def test_jobs_need_what_they_have_asked_for_and_no_more(finished):
-    """Of a tiny picture: most of what they ask for is Python's and its packages'."""
+    """For a tiny image most of the requested memory is that of Python and its packages."""
     jobs = list(read_jobs(finished.path("logs")))
     rules = {"resize", "encode", "train", "render", "timelapse", "evaluate", "summarize", "report"}
     assert {job.rule for job in jobs} == rules

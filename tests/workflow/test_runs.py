@@ -1,4 +1,4 @@
-"""Other ways to run: an own picture, segments, imported weights, and being killed."""
+"""Other ways to run: an own image, segments, imported weights, and being killed."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from workspace import ROOT, Workspace, clean_environment
 
 @pytest.mark.slow
 def test_own_picture(workspace: Workspace):
-    """One picture from the command line, under its own name, and nothing of the listed ones."""
+    """An image from the command line is made under its own name, and none of the listed ones."""
     del workspace.settings["fields"]["plain"]
     workspace.settings["timelapse"]["formats"] = []
     Image.new("RGB", (30, 20), "orange").save(workspace.path("My Photo.jpg"))

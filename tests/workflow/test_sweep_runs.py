@@ -14,7 +14,7 @@ NAMES = [f"siren+width={width}+random_seed={seed}" for width in (4, 6) for seed 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """Two pictures, two widths, two seeds; nothing else."""
+    """Two images, two widths, two seeds; nothing else."""
     workspace = Workspace(tmp_path_factory.mktemp("swept"))
     workspace.draw("noise.png", seed=1)
     workspace.settings["images"] = {

@@ -18,7 +18,7 @@ from neuralfield.fields.siren import Siren
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
-    """Valid settings with two pictures and one sweep."""
+    """Valid settings with two images and one sweep."""
     monkeypatch.chdir(tmp_path)
     Image.new("L", (30, 20)).save("tiny.png")
     settings = copy.deepcopy(SETTINGS)

@@ -1,4 +1,4 @@
-"""A large picture, which here is a tiny one: a network for each tile, drawn as one picture."""
+"""Large images, here a tiny one: a network for each tile, rendered as one image."""
 
 import csv
 import json
@@ -29,7 +29,7 @@ NAMES = ("0_0", "0_1", "1_0", "1_1")
 
 @pytest.fixture(scope="module")
 def tiled(tmp_path_factory) -> Workspace:
-    """A picture taught in 2 x 2 tiles; one was killed on the way, went on, and was taught again."""
+    """An image in 2 x 2 tiles; one training was killed, resumed, and made again."""
     workspace = Workspace(tmp_path_factory.mktemp("tiled"))
     x, y = np.arange(64), np.arange(48)[:, None]
     slope = np.stack([x * 4 + 0 * y, 0 * x + y * 5, 250 - 2 * x - 2 * y], axis=2)
@@ -98,7 +98,7 @@ def test_the_redraw_has_no_seam(tiled):
     with Image.open(tiled.path("results/slope/siren/render_320.png")) as image:
         drawn = np.asarray(image).astype(float)
     assert drawn.shape == (240, 320, 3)
-    # five pixels are one of the picture: 4, 5 and 2 levels apart there
+    # five pixels are one of the image: 4, 5 and 2 levels apart there
     x, y = (np.arange(320) - 2) / 5, (np.arange(240)[:, None] - 2) / 5
     slope = np.stack([x * 4 + 0 * y, 0 * x + y * 5, 250 - 2 * x - 2 * y], axis=2)
     assert np.abs(drawn - slope)[8:-8, 8:-8].max() < 8
@@ -163,7 +163,7 @@ def test_tables_of_tiles_are_made_again_where_all_are_lost(tiled):
 
 @pytest.mark.slow
 def test_segments_and_black_and_white(workspace: Workspace):
-    """Tiles in segments, beside a picture without tiles."""
+    """Tiles in segments, beside an image without tiles."""
     line = np.zeros((20, 40), np.uint8)
     line[8:11] = 255
     Image.fromarray(line).save(workspace.path("line.png"))
@@ -256,8 +256,8 @@ def test_no_job_holds_a_large_picture(tmp_path):
 
 
 def test_the_page_s_settings_are_valid(tmp_path, monkeypatch):
-    """What docs/large_images.md tells to write."""
-    page = (ROOT / "docs/large_images.md").read_text()
+    """The settings of docs/large_pictures.md work."""
+    page = (ROOT / "docs/large_pictures.md").read_text()
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (1200, 900)).save("survey.tif")
     written = yaml.safe_load(page.split("```yaml")[1].split("```")[0])

@@ -1,1 +1,1 @@
-"""What concerns jobs: batches, estimates, start-up, failures and the manifest of results."""
+"""The plan of all jobs: files, batches, estimates, start-up, failures, manifest of results."""

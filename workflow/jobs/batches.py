@@ -1,9 +1,9 @@
-"""Batches: networks of sweeps that one job teaches, and the ledger of which belongs to which.
+"""Batches: networks of sweeps that one job trains, and the ledger of which is in which batch.
 
-A batch's rule owns its networks' files, so that who is in a batch has to stay the same from one
-start to the next, whatever is added to a sweep or taken out of it; otherwise finished networks
-would be made again. It is therefore written down, beside the results that it is about: with them it
-is removed or copied. Jobs on a cluster, which read the Snakefile anew, find the same batches there.
+A batch's rule owns its networks' files, so a batch has to stay the same from one start to the
+next, whatever is added to a sweep or removed from it; otherwise finished networks would be made
+again. The ledger therefore lies beside the results, and is removed or copied with them. Jobs on a
+cluster, which read the Snakefile anew, find the same batches there.
 """
 
 import fcntl
@@ -36,14 +36,14 @@ _LINE = {
     "field": re.compile(_NAME + r"(?:\+[A-Za-z0-9_]+=[A-Za-z0-9_.-]+)*"),
     "digest": re.compile(r"[0-9a-f]{16}"),
 }
-"""Names of files and folders are made of these: nothing else may come out of a ledger."""
+"""The forms of parts of a line. Names of files and folders are made of them: no others are read."""
 
 VARIED = (
     *("random_seed", "learning_rate", "minimum_learning_rate"),
     *("schedule", "warmup_steps", "epoch_offset"),
 )
-"""Settings that may differ within a batch, beside the picture: they change numbers that a step is
-given, and neither the shape of what it computes nor the steps after which something is due."""
+"""Settings that may differ within a batch, beside the image: they change numbers that a step is
+given, and neither the shapes that it computes nor the steps after which something is due."""
 
 ALONE = ""
 """The place of a network that is trained in a job of its own."""
@@ -54,17 +54,17 @@ Entry = tuple[Run, str]
 
 @dataclass(frozen=True)
 class Batch:
-    """Networks that one job teaches.
+    """Networks that one job trains.
 
     Attributes
     ----------
     name : str
-        Ten hexadecimal digits, which say who was put into it, with which settings.
+        Ten hexadecimal digits: a digest of its networks and their settings.
     runs : tuple of Run
-        Those of them that are asked for now.
+        Those of its networks that are asked for now.
     images : tuple of str
-        Pictures of all that were ever put into it: the inputs of its job stay the same when some
-        are not asked for any more, and so nothing is made again.
+        Images of all networks that were ever put into it: the inputs of its job stay the same when
+        some are not asked for any more, and so nothing is made again.
     """
 
     name: str
@@ -74,33 +74,27 @@ class Batch:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is written down of batches.
-
-    Attributes
-    ----------
-    lines : tuple of (str, tuple of Entry)
-        Which runs were put into which batch, or left `ALONE`, in order.
-    """
+    """The lines of the ledger: which runs were put into which batch, or left `ALONE`, in order."""
 
     lines: tuple[tuple[str, tuple[Entry, ...]], ...] = ()
 
     def __or__(self, batches: Mapping[str, Sequence[Entry]]) -> "Ledger":
-        """As it is with some batches added."""
+        """Return the ledger with some batches added."""
         return Ledger((*self.lines, *((name, tuple(runs)) for name, runs in batches.items())))
 
     @cached_property
     def place(self) -> dict[Entry, str]:
-        """The batch of each run, or `ALONE`: where it was put last."""
+        """Return the batch of each run, or `ALONE`: where it was put last."""
         return {entry: name for name, entries in self.lines for entry in entries}
 
     @cached_property
     def images(self) -> dict[str, tuple[str, ...]]:
-        """Pictures of each batch."""
+        """Return the images of each batch."""
         return {name: tuple(dict.fromkeys(run.image for run, _ in e)) for name, e in self.lines}
 
 
 def read_ledger(path: Path = LEDGER) -> Ledger:
-    """What is written down; nothing where there is no file.
+    """Read the ledger; it is empty where there is no file.
 
     Raises
     ------
@@ -113,15 +107,7 @@ def read_ledger(path: Path = LEDGER) -> Ledger:
 
 
 def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) -> None:
-    """Write batches down, unless they stand there.
-
-    Parameters
-    ----------
-    path : Path
-    batches : mapping of str to Entries
-        Where runs were put, by the batch's name.
-    known : Ledger
-        What stood there when they were.
+    """Write batches to a ledger that does not have them yet; `known` is what they are based on.
 
     Raises
     ------
@@ -155,16 +141,7 @@ def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) ->
 
 
 def settled(runs: Iterable[Run], fields: Mapping[str, Any], ledger: Ledger) -> list[Batch]:
-    """The batches of runs as they are written down; runs without a place are left out.
-
-    Parameters
-    ----------
-    runs : iterable of Run
-        All that are asked for and may be in batches, see `limits_of`.
-    fields : mapping
-        Settings of all networks, by name.
-    ledger : Ledger
-    """
+    """Return the batches of runs as the ledger has them; runs without a place are left out."""
     members: dict[str, list[Run]] = defaultdict(list)
     for run in runs if ledger.lines else ():
         place = ledger.place.get(_entry(run, fields), ALONE)
@@ -191,7 +168,7 @@ def arrange(
     limits : mapping of Run to int
         How many runs its batch may have at the most.
     fields, images : mapping
-        Settings of all networks and pictures, by name.
+        Settings of all networks and images, by name.
     ledger : Ledger
     is_made : callable
         Whether there is a network of a run.
@@ -199,7 +176,7 @@ def arrange(
     Returns
     -------
     dict of str to list of Entry
-        What is to be written down.
+        The lines to add to the ledger.
     """
     if not ledger.lines and max(limits.values(), default=1) == 1:
         return {}
@@ -235,17 +212,9 @@ def arrange(
 def limits_of(
     sweeps: Iterable[Sweep], fields: Mapping[str, Any], tiled: Collection[str]
 ) -> dict[Run, int]:
-    """How many runs may be together with each of a sweep.
+    """Return how many runs the batch of each run of a sweep may have.
 
-    Pictures in tiles and trainings in segments are large, and stay alone.
-
-    Parameters
-    ----------
-    sweeps : iterable of Sweep
-    fields : mapping
-        Settings of all networks, by name.
-    tiled : collection of str
-        Names of pictures in tiles.
+    Images in tiles, which `tiled` names, and trainings in segments are large, and stay alone.
     """
     limits: dict[Run, int] = {}
     for sweep in sweeps:
@@ -260,10 +229,10 @@ def _entry(run: Run, fields: Mapping[str, Any]) -> Entry:
 
 
 def _kind(run: Run, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str:
-    """Equal for runs that may be in one batch.
+    """Return a digest that is equal for runs that may be in one batch.
 
-    Of pictures what their settings and files' headers say of the size and the channels they are
-    taught with; with ``mode: auto`` the channels are known when the pixels are read.
+    It covers the size and the channels of the training image as far as settings and the file's
+    header tell; with ``mode: auto`` the channels are known when the pixels are read.
     """
     image = images[run.image]
     try:
@@ -303,18 +272,12 @@ def _read(file: BinaryIO) -> Ledger:
 
 
 def _of_form(kind: str, text: Any) -> str:
-    """Check a name that was read.
-
-    Raises
-    ------
-    ValueError
-        It does not have the form of its kind.
-    """
+    """Return a name that was read, if it has the form of its kind."""
     if not isinstance(text, str) or not _LINE[kind].fullmatch(text):
         raise ValueError(f"{json.dumps(text)[:80]} is not the {kind} of a batch's line")
     return text
 
 
 def _whole_lines(content: bytes) -> int:
-    """Bytes up to the last line's end: a killed process may have left a part of a line."""
+    """Return the bytes up to the last line's end: a killed process may have left half a line."""
     return content.rfind(b"\n") + 1

@@ -1,9 +1,9 @@
-"""What jobs have used, beside what they had asked for.
+"""Compare what jobs have used with what they had requested.
 
     python workflow/jobs/compare_estimates.py [logs]
 
 Prints a line for each rule, from the benchmarks that the workflow leaves beside its logs, and ends
-with 1 if a job has used more than it had asked for. Memory is that of the rule's script alone: on a
+with 1 if a job has used more than it had requested. Memory is that of the rule's script alone: on a
 cluster two Snakemakes stand beside it, about 100 MB each.
 """
 
@@ -23,16 +23,7 @@ _BATCH = re.compile("train_batch_[0-9a-f]+")
 
 @dataclass(frozen=True)
 class Job:
-    """One job that has ended.
-
-    Attributes
-    ----------
-    rule : str
-    asked_mb, used_mb : float
-        Memory: all that it could have, and the most that it had at a time; in 10^6 and in 2^20
-        bytes, as Snakemake has them.
-    asked_s, used_s : float
-    """
+    """One job that has ended; `asked_mb` are 10^6 and `used_mb` 2^20 bytes, as in Snakemake."""
 
     rule: str
     asked_mb: float
@@ -42,12 +33,12 @@ class Job:
 
     @property
     def is_within(self) -> bool:
-        """Whether it used no more than it had asked for."""
+        """Return whether it used no more than it had requested."""
         return self.used_mb * 2**20 <= self.asked_mb * 1e6 and self.used_s <= self.asked_s
 
 
 def read_jobs(folder: Path) -> Iterator[Job]:
-    """The jobs whose benchmarks are in a folder; not those without what they had asked for."""
+    """Yield the jobs whose benchmarks are in a folder, if these have what was requested."""
     csv.field_size_limit(sys.maxsize)
     for path in sorted(folder.rglob("*.benchmark.tsv")):
         with path.open(encoding="utf-8", newline="") as file:
@@ -64,7 +55,7 @@ def read_jobs(folder: Path) -> Iterator[Job]:
 
 
 def table(jobs: Iterable[Job]) -> str:
-    """A line for each rule: of its jobs, the one that came nearest to what it had asked for."""
+    """Return a line for each rule: of its jobs, the one that came nearest to its request."""
     lines = [f"{'rule':16}{'jobs':>5}{'MB asked':>10}{'used':>8}{'min asked':>11}{'used':>8}"]
     for rule, group in groupby(sorted(jobs, key=lambda job: job.rule), lambda job: job.rule):
         of_rule = list(group)
@@ -79,13 +70,13 @@ def table(jobs: Iterable[Job]) -> str:
 
 
 def main() -> int:
-    """Print the table; 1 if a job has used more than it had asked for."""
+    """Print the table; return 1 if a job has used more than it had requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("logs", nargs="?", type=Path, default=Path("logs"), help="default: logs")
     folder = parser.parse_args().logs
     jobs = list(read_jobs(folder))
     if not jobs:
-        print(f"{folder}: no benchmarks that say what jobs had asked for; run the workflow first")
+        print(f"{folder}: no benchmarks with the requests of jobs; run the workflow first")
         return 1
     print(table(jobs))
     return 0 if all(job.is_within for job in jobs) else 1

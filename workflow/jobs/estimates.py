@@ -1,4 +1,4 @@
-"""What a job will need, from simple formulas over sizes; a cluster asks for it in advance."""
+"""Memory and time of jobs from simple formulas over sizes; a cluster asks for them in advance."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -16,7 +16,6 @@ from neuralfield.fields.mlp import PRESETS
 from neuralfield.fields.upscaler import KERNEL_PX
 from neuralfield.images.bands import Header
 from neuralfield.images.image import PictureShape
-from neuralfield.images.tiling import Tile
 from neuralfield.system.errors import ConfigError, NeuralfieldError
 from neuralfield.tasks.classifier.classifier_objective import BLOCK_PICTURES, BLOCK_VALUES
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
@@ -26,45 +25,47 @@ from neuralfield.tasks.image.image_objective import BLOCK_POINTS
 from neuralfield.tasks.table.table_objective import BLOCK_ROWS
 
 BASE_MEMORY_MB = 1000
-"""Python and its packages, Snakemake beside it on a cluster, and a small picture."""
+"""Python and its packages, Snakemake beside it on a cluster, and a small image."""
 
 GPU_MEMORY_MB = 3000
-"""What CuPy and CUDA take of the machine's memory, assumed; the card's own is not asked for."""
+"""Memory of the machine that CuPy and CUDA take, assumed; the GPU's own is not requested."""
 
 DRAWING_MEMORY_MB = 4000
-"""A band of a redraw with its samples; a larger redraw has more bands, not larger ones."""
+"""A band of a render with its samples; a larger render has more bands, not larger ones."""
 
 BYTES_PER_VALUE = 8 * 4
 """A number of a layer's output in float32, and the copies made of it on the way there and back."""
 
 UNKNOWN_SIDE_PX = 1024
-"""Assumed of a picture whose file does not tell."""
+"""Assumed for an image whose file does not tell."""
 
 CORE_FLOP_PER_S = {"cpu": 2e10, "tape": 5e9}
-"""What a core does at the least, by engine: longer than expected is worse than shorter."""
+"""Speed of a core at the least, by engine: longer than expected is worse than shorter."""
 
 GPU_FLOP_PER_S = {"cuda": 4e12, "tape": 2e12}
-"""What a card does at the least, by engine: assumed, as which card a job gets is not known before.
-Newer cards are many times as fast."""
+"""Speed of a GPU at the least, by engine: assumed, as which GPU a job gets is not known before.
+Newer GPUs are many times as fast."""
 
 GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
-"""What a step takes however small it is, by engine, assumed: kernels have to be launched."""
+"""Time of a step however small it is, by engine, assumed: kernels have to be launched."""
 
 KERNEL_FIELDS = ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp")
-"""Networks that engines have kernels for, on processors and on cards."""
+"""Networks that engines have kernels for, on processors and on GPUs."""
 
 CARD_FIELDS = (*KERNEL_FIELDS, "wire", "cafe")
-"""Those with kernels for cards."""
+"""Networks with kernels for GPUs."""
 
 _ASSUMED_CLASSES = 256
-"""The most there can be."""
+"""The most that there can be."""
 
 STARTING_MINUTES = 10
 LONGEST_MINUTES = 7 * 24 * 60
 
+Settings = Mapping[str, Any]
 
-def layer_widths(field: Mapping[str, Any]) -> tuple[int, ...]:
-    """How many values a network holds for a point, from its input to its output."""
+
+def layer_widths(field: Settings) -> tuple[int, ...]:
+    """Return how many values a network has for a point, from its input to its output."""
     if "widths" in field or "preset" in field:
         hidden = field.get("widths") or PRESETS[field["preset"]]["widths"]
     elif field["type"] == "upscaler":
@@ -84,28 +85,28 @@ def layer_widths(field: Mapping[str, Any]) -> tuple[int, ...]:
     return (inputs, *hidden, 3)
 
 
-def weight_count(field: Mapping[str, Any]) -> int:
-    """How many weights each point is multiplied with, on its way through a network."""
+def weight_count(field: Settings) -> int:
+    """Return how many weights each point is multiplied with, on its way through a network."""
     window = KERNEL_PX**2 if field["type"] == "upscaler" else 1
     return window * sum(a * b for a, b in pairwise(layer_widths(field)))
 
 
-def block_points(field: Mapping[str, Any]) -> int:
-    """Points that pass through a network together, on a processor."""
+def block_points(field: Settings) -> int:
+    """Return how many points pass through a network together, on a processor."""
     if field["type"] == "upscaler":
         return (field["crop"] + KERNEL_PX * (field["hidden_layers"] + 1)) ** 2
     return BLOCK_POINTS["cpu"]
 
 
-def table_bytes(field: Mapping[str, Any]) -> int:
-    """Of a hash encoding's table, its gradient and what the optimizer keeps of it."""
+def table_bytes(field: Settings) -> int:
+    """Return the size of a hash encoding's table, its gradient and the optimizer's moments."""
     if field["type"] != "hashgrid":
         return 0
     return 6 * 8 * field["levels"] * field["features"] * 2 ** field["log2_table_size"]
 
 
-def picture_points(image: Mapping[str, Any]) -> int:
-    """Pixels of a picture as it is taught, taken for a square where only a side is known."""
+def picture_points(image: Settings) -> int:
+    """Return the pixels of a training image, taken for a square where only a side is known."""
     size = image.get("size")
     if size is None:
         return source_points(image["path"])
@@ -114,8 +115,8 @@ def picture_points(image: Mapping[str, Any]) -> int:
 
 @lru_cache
 def source_points(path: str) -> int:
-    """Pixels of a picture's file, from its first bytes; assumed where it cannot be read."""
-    Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is the limit, where pictures are read
+    """Return the pixels of an image's file, from its first bytes; assumed if it cannot be read."""
+    Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is the limit, where images are read
     try:
         with Image.open(path) as picture:
             return picture.width * picture.height
@@ -123,22 +124,23 @@ def source_points(path: str) -> int:
         return UNKNOWN_SIDE_PX**2
 
 
-def source_memory_mb(image: Mapping[str, Any], max_megapixels: float) -> int:
-    """Of a job that reads a picture's file; a larger one than is allowed is not decoded."""
+def source_memory_mb(image: Settings, max_megapixels: float) -> int:
+    """Return the memory to read an image's file; one larger than is allowed is not decoded."""
     return picture_memory_mb(int(min(source_points(image["path"]), 1e6 * max_megapixels)))
 
 
-def points_per_step(image: Mapping[str, Any], training: Mapping[str, Any]) -> int:
-    """Points that one training step looks at."""
+def points_per_step(image: Settings, training: Settings) -> int:
+    """Return how many points one training step evaluates."""
     pixels = min(training["batch_pixels"] or picture_points(image), picture_points(image))
     return pixels * (training["footprint_points"] if training["supervision"] == "footprint" else 1)
 
 
-def training_memory_mb(
-    image: Mapping[str, Any], field: Mapping[str, Any], threads: int, gpus: int
-) -> int:
-    """Of the machine: the picture as a table and, where there is no card for them, every layer's
-    values for the points that each thread works on."""
+def training_memory_mb(image: Settings, field: Settings, threads: int, gpus: int) -> int:
+    """Return the memory of a training on the machine.
+
+    It holds the image as a table and, without a GPU, every layer's values for the points that each
+    thread works on.
+    """
     table = picture_memory_mb(2 * picture_points(image)) + ceil(table_bytes(field) / 1e6)
     if gpus:
         return table + GPU_MEMORY_MB
@@ -150,13 +152,13 @@ def training_memory_mb(
     return table + ceil((layers + gradients) / 1e6)
 
 
-def cpu_engine(field: Mapping[str, Any]) -> str:
-    """The engine that will train a network on a processor."""
+def cpu_engine(field: Settings) -> str:
+    """Return the engine that will train a network on a processor."""
     return "cpu" if _has_kernels(field, "cpu") else "tape"
 
 
-def gpu_engine(field: Mapping[str, Any]) -> str:
-    """The engine that will train a network on a card, if the card is new enough."""
+def gpu_engine(field: Settings) -> str:
+    """Return the engine that will train a network on a GPU, if the GPU is new enough."""
     inputs, *others = layer_widths(field)
     if field["type"] == "hashgrid":  # it counts numbers in memory there
         inputs = field["levels"] * field["features"]
@@ -166,8 +168,8 @@ def gpu_engine(field: Mapping[str, Any]) -> str:
     return "cuda" if fits and _has_kernels(field, "cuda") else "tape"
 
 
-def _has_kernels(field: Mapping[str, Any], engine: str) -> bool:
-    """Whether an engine has kernels for a network and its training, and may be taken."""
+def _has_kernels(field: Settings, engine: str) -> bool:
+    """Return whether an engine has kernels for a network and its training, and may be used."""
     training = field["training"]
     is_plain = training["optimizer"] != "muon" and "gradient_clip_norm" not in training
     return (
@@ -179,45 +181,50 @@ def _has_kernels(field: Mapping[str, Any], engine: str) -> bool:
 
 
 def training_minutes(
-    image: Mapping[str, Any], field: Mapping[str, Any], threads: int, gpus: int, attempt: int = 1
+    image: Settings, field: Settings, threads: int, gpus: int, attempt: int = 1
 ) -> int:
-    """Three products of matrices for each layer, point and step: one forwards, two backwards.
-
-    Longer at each attempt, because a cluster stops a job that takes longer than it said; but never
-    longer than the limit in the settings, at which the training leaves.
-    """
+    """Return the time of a training; see `batch_minutes`."""
     return batch_minutes([(image, field)], threads, gpus, attempt)
 
 
 def batch_minutes(
-    members: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    members: Sequence[tuple[Settings, Settings]],
     threads: int,
     gpus: int,
     attempt: int = 1,
 ) -> int:
-    """Of trainings in one job, each a picture and a network: as if one followed the other."""
-    training = members[0][1]["training"]
+    """Return the time of trainings in one job, each an image and a network: one after another.
+
+    There are three products of matrices for each layer, point and step: one forwards, two
+    backwards.
+    """
     work_s = sum(_training_s(image, field, threads, gpus) for image, field in members)
-    minutes = STARTING_MINUTES + ceil(work_s / 60)
-    limit_s = training.get("time_limit_s", inf)
-    return ceil(min(attempt * min(minutes, LONGEST_MINUTES), limit_s / 60))
+    return _minutes(work_s, members[0][1]["training"], attempt)
+
+
+def _minutes(work_s: float, training: Settings, attempt: int) -> int:
+    """Return the time that a training asks for.
+
+    It is longer at each attempt, because a cluster stops a job that takes longer than it asked for;
+    but never longer than the limit in the settings, at which the training leaves.
+    """
+    minutes = min(STARTING_MINUTES + ceil(work_s / 60), LONGEST_MINUTES)
+    return ceil(min(attempt * minutes, training.get("time_limit_s", inf) / 60))
 
 
 def batch_memory_mb(
-    members: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    members: Sequence[tuple[Settings, Settings]],
     threads: int,
     gpus: int,
 ) -> int:
-    """Of trainings in one job: all have their memory at the same time, and Python's once."""
+    """Return the memory of trainings in one job: that of all at a time, and Python's once."""
     common = BASE_MEMORY_MB + (GPU_MEMORY_MB if gpus else 0)
     own_threads = max(1, threads // len(members))
     own = (training_memory_mb(image, field, own_threads, gpus) - common for image, field in members)
     return common + sum(own)
 
 
-def _training_s(
-    image: Mapping[str, Any], field: Mapping[str, Any], threads: int, gpus: int
-) -> float:
+def _training_s(image: Settings, field: Settings, threads: int, gpus: int) -> float:
     training = field["training"]
     weights = weight_count(field)
     step_flop = 6 * weights * points_per_step(image, training)
@@ -229,43 +236,43 @@ def _training_s(
     return training["steps"] * step_s / training["segments"]
 
 
-def table_weights(table: Mapping[str, Any]) -> int:
-    """Of a table's network, without its biases."""
+def table_weights(table: Settings) -> int:
+    """Return how many weights a table's network has, without its biases."""
     sizes = (len(table["inputs"]), *table["network"]["widths"], len(table["targets"]))
     return sum(a * b for a, b in pairwise(sizes))
 
 
-def table_numbers(table: Mapping[str, Any]) -> int:
-    """In a CSV, at the most: each has a comma or a line end after it."""
+def table_numbers(table: Settings) -> int:
+    """Return how many numbers a CSV has at the most: each has a comma or a line end after it."""
     try:
         return Path(table["path"]).stat().st_size // 2
     except OSError:
         return 0
 
 
-def table_memory_mb(table: Mapping[str, Any], gpus: int) -> int:
-    """A few copies of the numbers in float64, and what the optimizer keeps of each weight."""
+def table_memory_mb(table: Settings, gpus: int) -> int:
+    """Return the memory of a table's training: copies of its numbers, and moments."""
     layers = max(table["network"]["widths"], default=1) * (len(table["network"]["widths"]) + 1)
     values = 8 * table_numbers(table) + 8 * table_weights(table)
     values += table["training"]["threads"] * BLOCK_ROWS["cpu"] * layers * 4
     return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil(8 * values / 1e6)
 
 
-def table_minutes(table: Mapping[str, Any], attempt: int = 1) -> int:
-    """As `training_minutes`, on the tape."""
+def table_minutes(table: Settings, attempt: int = 1) -> int:
+    """Return the time of a table's training, on the tape; see `batch_minutes`."""
     training = table["training"]
     rows = table_numbers(table) // (len(table["inputs"]) + len(table["targets"])) + 1
     rows = min(training["batch_samples"] or rows, rows)
     flop_per_s = CORE_FLOP_PER_S["tape"] * training["threads"]
     step_s = GPU_STEP_S["tape"] + 6 * table_weights(table) * rows / flop_per_s
-    minutes = STARTING_MINUTES + ceil(training["steps"] * step_s / 60)
-    limit_s = training.get("time_limit_s", inf)
-    return ceil(min(attempt * min(minutes, LONGEST_MINUTES), limit_s / 60))
+    return _minutes(training["steps"] * step_s, training, attempt)
 
 
-def classifier_header(classifier: Mapping[str, Any]) -> tuple[int, PictureShape]:
-    """How many pictures are taught, and their size, from the file's first bytes; a small set of
-    small ones where they do not tell."""
+def classifier_header(classifier: Settings) -> tuple[int, PictureShape]:
+    """Return how many training images there are, and their size, from the file's first bytes.
+
+    A small set of small images is assumed where they do not tell.
+    """
     try:
         count, height, width = read_idx_shape(find_files(classifier["path"], TAUGHT)[0], 3)
     except (NeuralfieldError, OSError):
@@ -273,14 +280,14 @@ def classifier_header(classifier: Mapping[str, Any]) -> tuple[int, PictureShape]
     return count, PictureShape(width, height, 1)
 
 
-def classifier_memory_mb(classifier: Mapping[str, Any], threads: int, gpus: int) -> int:
-    """The pictures a few times, and what the tape holds of those that each thread works on."""
+def classifier_memory_mb(classifier: Settings, threads: int, gpus: int) -> int:
+    """Return the memory of a classifier: its images, and a tape for each thread."""
     count, shape = classifier_header(classifier)
     network = ConvolutionalClassifier.from_mapping(classifier["network"])
     try:
         weights = sum(a * b for a, b in network.weight_shapes(shape, _ASSUMED_CLASSES))
         values = network.working_values(shape)
-    except ConfigError:  # its job says so
+    except ConfigError:  # its job reports that
         return BASE_MEMORY_MB
     block = max(1, min(BLOCK_PICTURES["cpu"], BLOCK_VALUES["cpu"] // values))
     pictures = 4 * count * shape.width * shape.height
@@ -288,10 +295,8 @@ def classifier_memory_mb(classifier: Mapping[str, Any], threads: int, gpus: int)
     return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil((pictures + tape + 64 * weights) / 1e6)
 
 
-def classifier_minutes(
-    classifier: Mapping[str, Any], threads: int, gpus: int, attempt: int = 1
-) -> int:
-    """As `training_minutes`; a kernel's products are made at every place."""
+def classifier_minutes(classifier: Settings, threads: int, gpus: int, attempt: int = 1) -> int:
+    """Return the time of a classifier's training; a kernel has products at every place."""
     count, shape = classifier_header(classifier)
     network, training = classifier["network"], classifier["training"]
     places, channels, products = shape.width * shape.height, 1, 0
@@ -304,29 +309,22 @@ def classifier_minutes(
     engine = "cuda" if gpus and is_plain and training.get("engine") != "tape" else "tape"
     flop_per_s = GPU_FLOP_PER_S[engine] if gpus else CORE_FLOP_PER_S["tape"] * threads
     step_s = GPU_STEP_S[engine] + 6 * products * pictures / flop_per_s
-    minutes = STARTING_MINUTES + ceil(training["steps"] * step_s / 60)
-    limit_s = training.get("time_limit_s", inf)
-    return ceil(min(attempt * min(minutes, LONGEST_MINUTES), limit_s / 60))
+    return _minutes(training["steps"] * step_s, training, attempt)
 
 
-def drawing_minutes(points: int, field: Mapping[str, Any], threads: int, gpus: int) -> int:
-    """One product of matrices for each layer and point, with 16 samples to a pixel."""
+def drawing_minutes(points: int, field: Settings, threads: int, gpus: int) -> int:
+    """Return the time of a render: a product for each layer and point, 16 samples to a pixel."""
     weights = weight_count(field)
     flop_per_s = GPU_FLOP_PER_S["tape"] if gpus else CORE_FLOP_PER_S["tape"] * threads
     return min(STARTING_MINUTES + ceil(32 * weights * points / flop_per_s / 60), LONGEST_MINUTES)
 
 
 def picture_memory_mb(points: int) -> int:
-    """A few copies of a picture in float32, four values to a pixel."""
+    """Return the memory of a few copies of an image in float32, four values to a pixel."""
     return BASE_MEMORY_MB + ceil(points * 4 * 4 * 6 / 1e6)
 
 
-def tile_image(tile: Tile) -> dict[str, Any]:
-    """A tile, as the estimates of a training see a picture."""
-    return {"size": [tile.width, tile.height]}
-
-
 def unpacking_memory_mb(header: Header) -> int:
-    """Bands of a large picture; all of it, where its rows are not stored one after another."""
+    """Return the memory of bands of a large image; all of it if rows are out of order."""
     points = 0 if header.row_by_row else header.width * header.height
     return BASE_MEMORY_MB + ceil(points * 8 / 1e6)

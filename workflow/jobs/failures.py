@@ -1,4 +1,4 @@
-"""Failed jobs on the terminal: which one, and where its log is, in one line.
+"""Failed jobs on the terminal: one line with the job and its log.
 
 A job that fails reports one line itself. Snakemake adds some twenty around it: the traceback of its
 own call, and all files of the rule. They stay in its log file, .snakemake/log; ``--verbose`` brings
@@ -17,21 +17,16 @@ _REPORTED_BY_THE_JOB = (EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN, EXIT_CODE_CTRL_C)
 
 _END = re.compile(r"returned non-zero exit status (\d+)|died with <Signals\.\w+: (\d+)>")
 
-_SAID_BY_ONERROR = (
+_REPORTED_BY_ONERROR = (
     "Exiting because a job execution failed. Look above for error messages",
     "At least one job did not complete successfully.",
 )
 
 
 def shorten(logger: logging.Logger, verbose: bool) -> None:
-    """Let Snakemake's messages on the terminal be short where a job fails; its log file keeps all.
+    """Shorten Snakemake's messages about failed jobs on the terminal, unless it is verbose.
 
-    Parameters
-    ----------
-    logger : logging.Logger
-        Snakemake's own. Handlers of logger plugins are left as they are.
-    verbose : bool
-        Whether the user asked for everything.
+    Its log file has all of them, and handlers of logger plugins are left as they are.
     """
     for handler in logger.handlers if not verbose else ():
         if handler.name == "DefaultStreamHandler" and handler.formatter:
@@ -39,7 +34,7 @@ def shorten(logger: logging.Logger, verbose: bool) -> None:
 
 
 class ShortFailures(logging.Formatter):
-    """Shortens what Snakemake says of failed jobs, and leaves every other message to `usual`."""
+    """Shortens Snakemake's messages about failed jobs, and leaves others to `usual`."""
 
     def __init__(self, usual: logging.Formatter) -> None:
         super().__init__()
@@ -53,7 +48,7 @@ class ShortFailures(logging.Formatter):
             return self._failed_job(vars(record))
         if "CalledProcessError" in text and (end := _END.search(text)):
             return _end_in_words(int(end[1] or 128 + int(end[2])))
-        if text.splitlines()[-1:] and text.splitlines()[-1].strip() in _SAID_BY_ONERROR:
+        if text.splitlines()[-1:] and text.splitlines()[-1].strip() in _REPORTED_BY_ONERROR:
             return ""
         return self.usual.format(record)
 
@@ -74,7 +69,7 @@ class ShortFailures(logging.Formatter):
 
 
 def _end_in_words(status: int) -> str:
-    """Say how a job's process ended; nothing where the job itself has said why."""
+    """Describe how a job's process ended; an empty text where the job itself has reported why."""
     if status in _REPORTED_BY_THE_JOB:
         return ""
     how = f"ended with exit code {status}"

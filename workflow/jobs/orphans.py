@@ -1,4 +1,4 @@
-"""Jobs that a killed Snakemake has left in SLURM's queue: they would write what is made anew."""
+"""Jobs that a killed Snakemake left in SLURM's queue: they would write files that are made anew."""
 
 import fcntl
 import os
@@ -40,18 +40,18 @@ def cancel_orphans(
     owner : file or None
         The lock that `startup.clear_stale_locks` has returned.
     say : callable
-        Told, in a line, what a user should know.
+        Called with a line for the user.
     made : callable
-        The files that this run counts on, as `files_made` says.
+        Returns the files that this run counts on, see `files_made`.
     folder : Path
         Where Snakemake keeps its own files, among them its lock of this run.
     patience_s : float
-        How long to wait for them.
+        How long to wait for the jobs.
 
     Returns
     -------
     set of Path
-        Files that this run counted on, and that are gone now.
+        Files that this run counted on, and that are missing now.
     """
     if not (folder / "slurm_logs").exists() or not shutil.which("squeue"):
         return set()
@@ -76,24 +76,13 @@ def cancel_orphans(
 
 
 def files_made(jobs: Any) -> set[Path]:
-    """Files that a run does not make, because they are there.
-
-    Parameters
-    ----------
-    jobs : snakemake.dag.DAG
-    """
+    """Return the files that the jobs of a DAG do not make, because they are there."""
     outputs = (file for job in jobs.jobs if not jobs.needrun(job) for file in job.output)
     return {path for path in map(Path, outputs) if path.exists()}
 
 
 def begin_again(workflow: Any) -> None:
-    """Start this process's command anew, as what it was to make was settled too early.
-
-    Parameters
-    ----------
-    workflow : snakemake.workflow.Workflow
-        Whose locks are given up.
-    """
+    """Start this process's command anew, as it was planned before files were removed."""
     workflow.persistence.unlock()
     workflow.logger_manager.stop()
     sys.stdout.flush()
@@ -102,7 +91,7 @@ def begin_again(workflow: Any) -> None:
 
 
 def _is_alone(owner: IO[str] | None, folder: Path) -> bool:
-    """Whether no other Snakemake works in this folder, on this machine or on another."""
+    """Return whether no other Snakemake works in this folder, on this machine or on another."""
     if owner is None or len(list((folder / "locks").glob("*.lock"))) > _LOCKS_OF_ONE_RUN:
         return False
     try:
@@ -115,7 +104,7 @@ def _is_alone(owner: IO[str] | None, folder: Path) -> bool:
 
 
 def _left_in(folder: Path) -> set[str]:
-    """Numbers of the user's jobs that a Snakemake has submitted from a folder."""
+    """Return the numbers of the user's jobs that a Snakemake has submitted from a folder."""
     found = set()
     for line in _run("squeue", "--me", "--noheader", "--format", "%F|%j|%k|%Z").splitlines():
         job = _LEFT_BY_SNAKEMAKE.match(line)
@@ -125,7 +114,7 @@ def _left_in(folder: Path) -> set[str]:
 
 
 def _run(*command: str) -> str:
-    """What a command says; nothing where it fails, as there may be no cluster any more."""
+    """Return the output of a command; none where it fails, as there may be no cluster any more."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_COMMAND_PATIENCE_S, check=False

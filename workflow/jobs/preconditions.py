@@ -1,4 +1,4 @@
-"""Checks before anything runs that files can be written: afterwards, Snakemake shows tracebacks."""
+"""Checks before anything runs that files can be written: later, Snakemake shows tracebacks."""
 
 import contextlib
 import errno
@@ -21,19 +21,14 @@ _PROBE_BYTES = 4096
 
 
 def require_own_folder(folder: Path = Path(".snakemake")) -> None:
-    """Check that Snakemake's own folder takes files.
-
-    Parameters
-    ----------
-    folder : Path
-        It is made if it is missing.
+    """Check that files can be written to Snakemake's own folder, which is made if it is missing.
 
     Raises
     ------
     StorageError
         The folder is read-only or full, or cannot be made.
     """
-    logging.raiseExceptions = False  # a log on a full disk is done without
+    logging.raiseExceptions = False  # a log on a full disk can be left out
     with storage_errors(folder, "cannot be written to"):
         folder.mkdir(exist_ok=True)
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -46,7 +41,7 @@ def require_open_files() -> None:
     Raises
     ------
     ResourceError
-        It is too low, and may not be raised.
+        It is too low, and cannot be raised.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= ENOUGH_OPEN_FILES:
@@ -62,12 +57,7 @@ def require_open_files() -> None:
 
 
 def require_writable(paths: Iterable[str | os.PathLike]) -> None:
-    """Check that files can be made or replaced.
-
-    Parameters
-    ----------
-    paths : iterable of str or os.PathLike
-        Files and folders that jobs are going to write.
+    """Check that jobs can write or replace these files and folders.
 
     Raises
     ------
@@ -75,21 +65,21 @@ def require_writable(paths: Iterable[str | os.PathLike]) -> None:
         One of them lies in a folder that is read-only; it names the folder.
     """
     for folder in sorted({_existing_folder(Path(path)) for path in paths}):
-        reason = _reason_against_writing(folder)
+        reason = _error_of_writing(folder)
         if reason:
             with storage_errors(folder, "cannot be written to"):
                 raise OSError(reason, os.strerror(reason))
 
 
 def _existing_folder(path: Path) -> Path:
-    """The nearest path above that there is, or the path itself where it is a folder."""
+    """Return the nearest path above that exists, or the path itself where it is a folder."""
     # these two answer, where pathlib raises an error: in a folder that may not be searched
     places = (path, *path.parents) if os.path.isdir(path) else path.parents  # noqa: PTH112
     return next(place for place in places if os.path.lexists(place))
 
 
-def _reason_against_writing(folder: Path) -> int:
-    """The number of the error that writing into a folder would end with, or 0."""
+def _error_of_writing(folder: Path) -> int:
+    """Return the number of the error that writing into a folder would end with, or 0."""
     if not folder.is_dir():
         return errno.ENOTDIR
     if os.access(folder, os.W_OK | os.X_OK):

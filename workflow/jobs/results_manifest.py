@@ -1,7 +1,7 @@
 """The manifest of results: a SHA-256 of each file, written whenever Snakemake ends.
 
 Snakemake compares times. A file whose bytes change while its time stays (a disk that fails, a copy
-that went wrong) is like new to it; ``make check`` compares the bytes.
+that went wrong) looks unchanged to it; ``make check`` compares the bytes.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _EXPECTED = "the manifest that a run of the workflow writes"
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a rule, as it was when its job ended.
+    """One output of a rule, in the state in which its job left it.
 
     Attributes
     ----------
@@ -50,15 +50,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Made:
-    """An output that the present workflow knows.
+    """An output of the present workflow, by its path in the folder of results.
 
-    Attributes
-    ----------
-    name : str
-        Its path in the folder of results.
-    rule : str
-    is_complete : callable
-        Whether a job that has ended well left it with this modification time in seconds.
+    `is_complete` returns whether a job that succeeded left it with this modification time in
+    seconds.
     """
 
     name: str
@@ -69,12 +64,7 @@ class Made:
 def keep_manifest(workflow: Any, results: Path = Path("results")) -> None:
     """Bring the manifest up to date at the end of Snakemake's main process.
 
-    It never fails: what goes wrong is reported in a line.
-
-    Parameters
-    ----------
-    workflow : snakemake.workflow.Workflow
-    results : Path
+    It never fails: an error is reported in a line.
     """
     dag = workflow.dag
     if dag is None or workflow.dryrun or not results.is_dir():
@@ -109,10 +99,10 @@ def keep_manifest(workflow: Any, results: Path = Path("results")) -> None:
 def update_manifest(
     results: Path, made: Iterable[Made], can_be_made: Callable[[str], bool]
 ) -> None:
-    """Add what has been made since the manifest was written, and forget what is not made any more.
+    """Add outputs made since the manifest was written, and drop those that are not made any more.
 
-    An output is hashed only if a job has made it since. One that somebody else has changed keeps
-    the entry of its job, so that `check` finds the change.
+    An output is hashed only if a job has made it since. One that was changed otherwise keeps the
+    entry of its job, so that `check` finds the change.
 
     Parameters
     ----------
@@ -196,7 +186,7 @@ def read_manifest(results: Path) -> dict[str, Output]:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a plain file.
+    """Return the SHA-256 of a plain file.
 
     Raises
     ------
@@ -212,7 +202,7 @@ def sha256_of(path: Path) -> str:
 
 
 def visible_files(folder: Path) -> list[Path]:
-    """All files below a folder, sorted, but hidden ones and those in hidden folders."""
+    """Return all files below a folder, sorted, except hidden ones and those in hidden folders."""
     found = []
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -221,7 +211,7 @@ def visible_files(folder: Path) -> list[Path]:
 
 
 def modified_at_s(path: Path) -> float | None:
-    """Modification time as Snakemake reads it; None where there is nothing."""
+    """Return the modification time as Snakemake reads it; None where there is no file."""
     for place in (path / _TIMESTAMP, path):
         try:
             return place.stat().st_mtime
@@ -254,5 +244,5 @@ def _write(path: Path, outputs: dict[str, Output]) -> None:
 
 
 def _digest(entries: Any) -> str:
-    """SHA-256 of the manifest's own content, so that its damage is not taken for a result's."""
+    """Return the SHA-256 of the manifest's own content, to tell its damage from a result's."""
     return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What has to be in order before any rule is read: the packages, and locks that nobody holds."""
+"""Checks before any rule is read: the packages, and locks that no process holds."""
 
 import contextlib
 import fcntl
@@ -31,16 +31,16 @@ PACKAGES = {
     "pygments": "pygments",
     "jinja2": "jinja2",
 }
-"""What the scripts import, and the name to install it by."""
+"""The modules that the scripts import, and the names to install them by."""
 
 
 def missing_packages() -> list[str]:
-    """Names of packages that are not installed in this Python."""
+    """Return the names of packages that are not installed in this Python."""
     return [name for module, name in PACKAGES.items() if not importlib.util.find_spec(module)]
 
 
 def missing_packages_message() -> str:
-    """What to tell a user whose Python lacks packages."""
+    """Return the message for a user whose Python lacks packages."""
     return (
         f"{sys.executable}: no {', '.join(missing_packages())}; expected all packages of"
         " pyproject.toml; run `make run`, or install them into this environment with"
@@ -49,12 +49,12 @@ def missing_packages_message() -> str:
 
 
 def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None, bool]:
-    """Remove the locks that a killed Snakemake left, if it is certain that none is at work.
+    """Remove the locks that a killed Snakemake left, if it is certain that none is running.
 
     Every Snakemake of this workflow shares a lock of the operating system, which ends with its
-    process however that ends; to hold it alone proves that the others are gone. The lock says
-    nothing of other machines that work in the same folder: the file names the last one, and locks
-    that may be another machine's stay.
+    process however that ends; to hold it alone proves that the others are gone. The lock does not
+    cover other machines that work in the same folder: the file names the last one, and locks that
+    may be another machine's stay.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None
     Returns
     -------
     owner : file or None
-        To be kept open as long as this Snakemake works; programs it starts do not inherit it.
-        None where the file system knows no such locks.
+        To be kept open as long as this Snakemake runs; programs that it starts do not inherit it.
+        None where the file system has no such locks.
     cleared : bool
         Whether there were stale locks.
     """
@@ -85,7 +85,7 @@ def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None
 
 
 def others_are_at_work(folder: Path = Path(".snakemake")) -> bool:
-    """Whether there are locks of another Snakemake, asked before this one has its own."""
+    """Return whether there are locks of another Snakemake; to call before this one has its own."""
     return any((folder / "locks").glob("*.lock"))
 
 

@@ -1,17 +1,51 @@
-# Pictures to tell apart: made by `snakemake --cores all classifiers`, never by the rule all.
+# Images to classify: made by `snakemake --cores all classifiers`, never by the rule all.
+
+
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT, find_files
+
+every_classifier = one_for_each(
+    "classifiers",
+    "classifier",
+    "at least one set of images; add one, as docs/classifier.md shows",
+)
+
+
+def labelled_files(part):
+    """Input functions for the images and the labels of a part of a set."""
+    return [
+        lambda wildcards, number=number: str(
+            find_files(PLAN.network_of(wildcards)["path"], part)[number]
+        )
+        for number in range(2)
+    ]
+
+
+TAUGHT_IMAGES, TAUGHT_LABELS = labelled_files(TAUGHT)
+HELD_OUT_IMAGES, HELD_OUT_LABELS = labelled_files(HELD_OUT)
+
+
+def classifier_memory_mb(wildcards, threads):
+    return estimates.classifier_memory_mb(PLAN.network_of(wildcards), threads, gpus_of(wildcards))
+
+
+def classifier_minutes(wildcards, threads, attempt):
+    return estimates.classifier_minutes(
+        PLAN.network_of(wildcards), threads, gpus_of(wildcards), attempt
+    )
 
 
 rule classifiers:
     input:
         "results/classifiers/report.html",
-        every_classifier("results/classifiers/{classifier}/{product}", product=CLASSIFIER_PRODUCTS),
-        incomplete_again(classifier_folders),
+        every_classifier("results/classifiers/{classifier}/model.safetensors"),
+        products.classifier_products(PLAN),
+        incomplete_again(products.classifier_contents),
 
 
 rule train_classifier:
     input:
-        pictures=taught_pictures,
-        labels=taught_labels,
+        pictures=TAUGHT_IMAGES,
+        labels=TAUGHT_LABELS,
     output:
         model="results/classifiers/{classifier}/model.safetensors",
         history="results/classifiers/{classifier}/history.csv",
@@ -21,31 +55,30 @@ rule train_classifier:
         "logs/classifiers/{classifier}/train_classifier.log",
     benchmark:
         "logs/classifiers/{classifier}/train_classifier.benchmark.tsv"
-    wildcard_constraints:
-        classifier=one_of(config["classifiers"]),
-    threads: classifier_threads
+    threads: training_threads
     resources:
-        gpu=classifier_gpus,
+        gpu=gpus_of,
         mem_mb=classifier_memory_mb,
         runtime=classifier_minutes,
     params:
-        network=lambda wildcards: classifier_of(wildcards)["network"],
-        training=classifier_training,
-        checksums=lambda wildcards: classifier_of(wildcards)["checksums"],
+        network=of_networks("network"),
+        training=PLAN.training_settings,
+        checksums=of_networks("checksums"),
+        execution=PLAN.execution_settings,
         state="results/classifiers/{classifier}/.state",
         version=VERSION,
     message:
-        "Teaching {wildcards.classifier} to tell its pictures apart"
+        "Training the classifier {wildcards.classifier}"
     script:
         "../../scripts/train_classifier.py"
 
 
 rule evaluate_classifier:
     input:
-        taught_pictures=taught_pictures,
-        taught_labels=taught_labels,
-        held_out_pictures=held_out_pictures,
-        held_out_labels=held_out_labels,
+        taught_pictures=TAUGHT_IMAGES,
+        taught_labels=TAUGHT_LABELS,
+        held_out_pictures=HELD_OUT_IMAGES,
+        held_out_labels=HELD_OUT_LABELS,
         model="results/classifiers/{classifier}/model.safetensors",
         record="results/classifiers/{classifier}/training.json",
     output:
@@ -60,25 +93,23 @@ rule evaluate_classifier:
         "logs/classifiers/{classifier}/evaluate_classifier.log",
     benchmark:
         "logs/classifiers/{classifier}/evaluate_classifier.benchmark.tsv"
-    wildcard_constraints:
-        classifier=one_of(config["classifiers"]),
     resources:
         mem_mb=classifier_memory_mb,
         runtime=20,
     params:
-        network=lambda wildcards: classifier_of(wildcards)["network"],
-        training=classifier_training,
-        checksums=lambda wildcards: classifier_of(wildcards)["checksums"],
+        network=of_networks("network"),
+        training=PLAN.training_settings,
+        checksums=of_networks("checksums"),
         version=VERSION,
     message:
-        "Measuring how well {wildcards.classifier} tells its pictures apart"
+        "Evaluating the classifier {wildcards.classifier}"
     script:
         "../../scripts/evaluate_classifier.py"
 
 
 rule plot_classifier:
     input:
-        pictures=held_out_pictures,
+        pictures=HELD_OUT_IMAGES,
         metrics="results/classifiers/{classifier}/metrics.json",
         predictions="results/classifiers/{classifier}/predictions.csv",
         history="results/classifiers/{classifier}/history.csv",
@@ -105,15 +136,13 @@ rule plot_classifier:
         "logs/classifiers/{classifier}/plot_classifier.log",
     benchmark:
         "logs/classifiers/{classifier}/plot_classifier.benchmark.tsv"
-    wildcard_constraints:
-        classifier=one_of(config["classifiers"]),
     resources:
         mem_mb=2000,
         runtime=10,
     params:
         version=VERSION,
     message:
-        "Drawing what {wildcards.classifier} mistakes for what"
+        "Plotting the mistakes of the classifier {wildcards.classifier}"
     script:
         "../../scripts/plot_classifier.py"
 
@@ -128,12 +157,9 @@ rule report_classifiers:
         predictions=every_classifier("results/classifiers/{classifier}/predictions.csv"),
         histories=every_classifier("results/classifiers/{classifier}/history.csv"),
         template=workflow_file("workflow/report/report_classifiers.html.j2"),
-        style=[
-            workflow_file(f"workflow/report/{file}")
-            for file in ("report_page.html.j2", "report.css", "report.js")
-        ],
+        style=page_files(),
     output:
-        report(
+        report=report(
             "results/classifiers/report.html",
             caption="../report/report_classifiers.rst",
             category="Classifiers",

@@ -1,7 +1,7 @@
-# What the other files here are written with: the checked settings, names of files, estimates.
+# Shared by the other files here: the start-up, the plan of all work, and input functions.
 
 import re
-import shutil
+from functools import partial
 
 from jobs import failures
 from jobs import preconditions
@@ -29,14 +29,15 @@ if workflow.is_main_process:
 from jobs import batches
 from config import configuration
 from jobs import estimates
-from config import large_images
 from config import named_files
 from jobs import orphans
 from config import own_image
 from config import precedence
+from jobs import products
+from jobs import recovery
 from jobs import results_manifest
 from config import sweeps
-from config import table_settings
+from jobs.plan import Plan
 from neuralfield.system.device import gpu_is_present
 from neuralfield.version import ENGINE_VERSION
 
@@ -44,37 +45,27 @@ try:
     name_source = configuration.source_namer(workflow.config_settings)
     layers = precedence.read_layers(workflow.config_settings)
     SETTINGS = configuration.read_settings(config, name_source, layers)
-    SWEEPS = sweeps.expand(SETTINGS, name_source)
+    PLAN = Plan(SETTINGS, sweeps.expand(SETTINGS, name_source))
 except configuration.Problems as problems:
     raise startup.UserError(str(problems))
 
 # from here on the networks of sweeps are fields like others
-config = SETTINGS | {"fields": SETTINGS["fields"] | sweeps.all_fields(SWEEPS, SETTINGS)}
-SINGLE_RUNS = configuration.runs(SETTINGS)
-SWEPT_RUNS = sweeps.all_runs(SWEEPS)
-RUNS = SINGLE_RUNS + SWEPT_RUNS
+config = PLAN.config
 if workflow.is_main_process:
     for note in SETTINGS["notes"]:
         logger.info(note)
-    for sweep in SWEEPS:
+    for sweep in PLAN.sweeps:
         logger.info(
             f"Sweep {sweep.name}: {len(sweep.runs)} runs of {len(sweep.networks)} networks."
         )
-
-TRAINED = configuration.trained_fields(config)
-TRAININGS = [run for run in RUNS if run.field in TRAINED]
-IMPORTED = [field for field in config["fields"] if field not in TRAINED]
-TILED = large_images.headers_and_tilings(config["images"])
-"""Header and tiling of each picture that is taught in tiles, by its name."""
-WHOLE = [name for name in config["images"] if name not in TILED]
 
 try:
     LEDGER = batches.read_ledger()
 except NeuralfieldError as error:
     raise startup.UserError(str(error))
-BATCH_LIMITS = batches.limits_of(SWEEPS, config["fields"], TILED)
+BATCH_LIMITS = batches.limits_of(PLAN.sweeps, config["fields"], PLAN.tiled)
 NEW_BATCHES = {}
-"""Written down by `onstart`; other processes find them in the ledger."""
+"""Written to the ledger by `onstart`; other processes find them there."""
 if workflow.is_main_process and not startup.others_are_at_work():
     NEW_BATCHES = batches.arrange(
         BATCH_LIMITS,
@@ -86,12 +77,12 @@ if workflow.is_main_process and not startup.others_are_at_work():
 BATCHES = batches.settled(BATCH_LIMITS, config["fields"], LEDGER | NEW_BATCHES)
 
 CORES_ON_A_CLUSTER = 2
-"""For a training, where neither the settings nor --cores say how many there are to share."""
+"""Those of a training, where neither the settings nor --cores set a number."""
 
-DRAWING_THREADS = 2
-DRAWING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
+RENDERING_THREADS = 2
+RENDERING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
 VERSION = f"engine {ENGINE_VERSION}"
-"""Of what the package computes: a param, because changes of a module are not seen otherwise."""
+"""The version of results: a param, because Snakemake does not see changes of a module."""
 
 
 def one_of(names):
@@ -100,7 +91,7 @@ def one_of(names):
 
 
 # for the networks of sweeps a form, not their names: Snakemake is slow with constraints that are long
-SETTINGS_OF_SWEEPS = r"(?:\+\w+=[\w.-]+)*" if SWEEPS else ""
+SETTINGS_OF_SWEEPS = r"(?:\+\w+=[\w.-]+)*" if PLAN.sweeps else ""
 TRAINED_NAMES = f"(?:{one_of(configuration.trained_fields(SETTINGS))}){SETTINGS_OF_SWEEPS}"
 
 
@@ -111,120 +102,74 @@ wildcard_constraints:
     crop=one_of(config["render"]["crops"]),
     segment=r"[1-9]\d*",
     tile=r"\d+_\d+",
+    network=one_of(PLAN.table_networks),
+    classifier=one_of(config["classifiers"]),
 
 
-def image_of(wildcards):
-    """Settings of the picture."""
-    return config["images"][wildcards.image]
+def for_runs(pattern, runs=PLAN.runs):
+    return products.for_runs(pattern, runs)
 
 
-def field_of(wildcards):
-    """Settings of the network."""
-    if wildcards.field not in config["fields"]:
-        raise startup.UserError(
-            f"{wildcards.field}: no such network; expected a field or a combination of a sweep;"
-            " `snakemake -n` names them all"
-        )
-    return config["fields"][wildcards.field]
-
-
-def device_of(wildcards):
-    """Where a network is trained and drawn."""
-    return field_of(wildcards).get("training", config["training"])["device"]
+def of_networks(key):
+    """An input function for a setting of the job's network."""
+    return lambda wildcards: PLAN.network_of(wildcards)[key]
 
 
 def gpus_of(wildcards):
-    """How many cards a job on this network keeps busy."""
-    device = device_of(wildcards)
+    """How many GPUs a job on this network keeps busy."""
+    device = PLAN.device_of(wildcards)
     return int(device == "gpu" or (device == "auto" and gpu_is_present()))
 
 
 def training_threads(wildcards):
-    """What the settings say, or else a fair share of the cores."""
-    threads = field_of(wildcards)["training"].get("threads")
+    """The number in the settings, or else a fair share of the cores."""
+    threads = PLAN.network_of(wildcards)["training"].get("threads")
     if threads:
         return threads
     cores = workflow.resource_settings.cores
     if workflow.remote_exec:  # a job of a cluster: it has been given its share
         return cores
-    trainings = sum(len(tiles_of(run.image)) or 1 for run in TRAININGS)
-    trainings -= sum(len(batch.runs) - 1 for batch in BATCHES)
+    if hasattr(wildcards, "classifier"):
+        trainings = len(config["classifiers"])
+    else:
+        runs = PLAN.trained_runs(PLAN.runs)
+        trainings = sum(len(products.training_folders(PLAN, run)) for run in runs)
+        trainings -= sum(len(batch.runs) - 1 for batch in BATCHES)
     return max(1, cores // max(1, trainings)) if cores else CORES_ON_A_CLUSTER
 
 
-def field_settings(wildcards):
-    """What the network is, without how it is trained."""
-    return {key: value for key, value in field_of(wildcards).items() if key != "training"}
+def training_folder(wildcards):
+    """The folder in which the network of an image or of a tile is trained."""
+    folder = f"results/{wildcards.image}/{wildcards.field}"
+    return f"{folder}/tiles/{wildcards.tile}" if "tile" in wildcards.keys() else folder
 
 
-def training_settings(wildcards):
-    """How it is trained, without what makes no difference to the result; imported: nothing."""
-    return {
-        key: value
-        for key, value in field_of(wildcards).get("training", {}).items()
-        if key not in configuration.MAKES_NO_DIFFERENCE
-    }
+def training_state(wildcards):
+    return f"{training_folder(wildcards)}/.state"
 
 
 def earlier_segment(wildcards):
     """The folder that a segment goes on from: none for the first one."""
-    segments = field_of(wildcards)["training"]["segments"]
+    segments = PLAN.network_of(wildcards)["training"]["segments"]
     earlier = int(wildcards.get("segment", segments)) - 1
-    return [f"results/{{image}}/{{field}}/segments/{earlier}"] if earlier else []
-
-
-def tiles_of(image):
-    """Names of a picture's tiles; none where it is taught as a whole."""
-    return [tile.name for tile in TILED[image][1]] if image in TILED else []
+    return [f"{training_folder(wildcards)}/segments/{earlier}"] if earlier else []
 
 
 def trained(wildcards):
-    """What is drawn: a network, or a mosaic of those of all tiles."""
-    name = "mosaic.json" if wildcards.image in TILED else "model.safetensors"
+    """The trained network, or a mosaic of the networks of all tiles."""
+    name = "mosaic.json" if wildcards.image in PLAN.tiled else "model.safetensors"
     return f"results/{{image}}/{{field}}/{name}"
 
 
-def taught(image):
-    """A picture of what was taught; a small one, where that is large."""
-    return f"results/{image}/{'overview' if image in TILED else 'resized'}.png"
-
-
 def training_record(wildcards):
-    """How the network was trained: nothing for imported weights."""
-    if wildcards.field in IMPORTED:
-        return []
-    return "results/{image}/{field}/training.json"
+    """The training.json; none for imported weights."""
+    imported = wildcards.field in PLAN.imported
+    return [] if imported else ["results/{image}/{field}/training.json"]
 
 
-def picture_memory_mb(wildcards):
-    return estimates.picture_memory_mb(estimates.picture_points(image_of(wildcards)))
-
-
-def source_memory_mb(wildcards):
-    return estimates.source_memory_mb(image_of(wildcards), config["max_megapixels"])
-
-
-def training_memory_mb(wildcards, threads):
-    return estimates.training_memory_mb(
-        image_of(wildcards), field_of(wildcards), threads, gpus_of(wildcards)
-    )
-
-
-def training_minutes(wildcards, threads, attempt):
-    return estimates.training_minutes(
-        image_of(wildcards), field_of(wildcards), threads, gpus_of(wildcards), attempt
-    )
-
-
-def drawing_minutes(wildcards, longer_side_px, threads, pictures=1):
-    return estimates.drawing_minutes(
-        pictures * longer_side_px**2, field_of(wildcards), threads, gpus_of(wildcards)
-    )
-
-
-def tile_of(wildcards):
-    """The tile that a job works on."""
-    return TILED[wildcards.image][1].named(wildcards.tile)
+def imported_weights(wildcards):
+    """The file of an imported network."""
+    return PLAN.network_of(wildcards)["path"] if wildcards.field in PLAN.imported else []
 
 
 def of_tiles(product, folder="results/{image}/{field}"):
@@ -232,38 +177,32 @@ def of_tiles(product, folder="results/{image}/{field}"):
 
     def files(wildcards):
         pattern = f"{folder}/tiles/{{tile}}/{product}"
-        return expand(pattern, tile=tiles_of(wildcards.image), allow_missing=True)
+        return expand(pattern, tile=PLAN.tiles_of(wildcards.image), allow_missing=True)
 
     return files
 
 
-def imported_weights(wildcards):
-    """What an imported network is compared with."""
-    field = field_of(wildcards)
-    return field["path"] if wildcards.field in IMPORTED else []
+def image_memory_mb(wildcards):
+    return estimates.picture_memory_mb(estimates.picture_points(PLAN.image_of(wildcards)))
 
 
-def earlier_tile_segment(wildcards):
-    """The folder that a segment of a tile's training goes on from: none for the first one."""
-    return [
-        folder.replace("{field}/", "{field}/tiles/{tile}/") for folder in earlier_segment(wildcards)
-    ]
+def source_memory_mb(wildcards):
+    return estimates.source_memory_mb(PLAN.image_of(wildcards), config["max_megapixels"])
 
 
-def tile_memory_mb(wildcards, threads):
-    return estimates.training_memory_mb(
-        estimates.tile_image(tile_of(wildcards)), field_of(wildcards), threads, gpus_of(wildcards)
-    )
+def training_memory_mb(wildcards, threads):
+    image, network = PLAN.image_of(wildcards), PLAN.network_of(wildcards)
+    return estimates.training_memory_mb(image, network, threads, gpus_of(wildcards))
 
 
-def tile_minutes(wildcards, threads, attempt):
-    return estimates.training_minutes(
-        estimates.tile_image(tile_of(wildcards)),
-        field_of(wildcards),
-        threads,
-        gpus_of(wildcards),
-        attempt,
-    )
+def training_minutes(wildcards, threads, attempt):
+    image, network = PLAN.image_of(wildcards), PLAN.network_of(wildcards)
+    return estimates.training_minutes(image, network, threads, gpus_of(wildcards), attempt)
+
+
+def rendering_minutes(wildcards, longer_side_px, threads, images=1):
+    network, points = PLAN.network_of(wildcards), images * longer_side_px**2
+    return estimates.drawing_minutes(points, network, threads, gpus_of(wildcards))
 
 
 def require_writable_results():
@@ -276,8 +215,8 @@ def require_writable_results():
         raise startup.UserError(str(error))
 
 
-def write_batches_down():
-    """Let other processes know who is in which batch."""
+def write_new_batches():
+    """Let other processes know which network is in which batch."""
     try:
         batches.append(batches.LEDGER, NEW_BATCHES, LEDGER)
     except NeuralfieldError as error:
@@ -285,7 +224,7 @@ def write_batches_down():
 
 
 def require_own_image_folder():
-    """Let an image given by image= not take the folder of another one that has the same name."""
+    """Refuse an image given by image= that has the name of another one with results."""
     for job in workflow.dag.jobs if config["own_image"] else ():
         if job.rule.name == "resize":
             earlier = workflow.persistence.input(job.output.resized) or ()
@@ -295,18 +234,27 @@ def require_own_image_folder():
                 raise startup.UserError(str(error))
 
 
-def batch_pictures(batch, file):
-    """A file of each picture that was put into a batch, but those that are not to be had any more."""
+def batch_images(batch, file):
+    """A file of each image that was put into a batch, except those that cannot be made any more."""
     files = {image: f"results/{image}/{file}" for image in batch.images}
-    return [path for image, path in files.items() if image in WHOLE or Path(path).exists()]
+    return [path for image, path in files.items() if image in PLAN.whole or Path(path).exists()]
+
+
+def batch_networks(batch):
+    """A function for the settings of a batch's networks.
+
+    Snakemake does not compare them, because it asks for `input`: the name of a batch has a digest of
+    all settings that count.
+    """
+    return lambda wildcards, input: [PLAN.network_of(run) for run in batch.runs]
 
 
 def batch_resources(batch):
-    """What its job needs: estimates of all its networks, and what --set-resources says of batches.
+    """The estimates for all its networks, and what --set-resources gives for batches.
 
     Snakemake applies that to rules by their names, and those of batches are not known before.
     """
-    members = [(image_of(run), field_of(run)) for run in batch.runs]
+    members = [(PLAN.image_of(run), PLAN.network_of(run)) for run in batch.runs]
     gpus = gpus_of(batch.runs[0])
 
     def memory_mb(wildcards, threads):
@@ -315,15 +263,15 @@ def batch_resources(batch):
     def minutes(wildcards, threads, attempt):
         return estimates.batch_minutes(members, threads, gpus, attempt)
 
-    said = workflow.resource_settings.overwrite_resources.get("train_batch", {})
-    said = {name: getattr(value, "raw", value) for name, value in said.items()}
-    return {"gpu": gpus, "mem_mb": memory_mb, "runtime": minutes} | said
+    given = workflow.resource_settings.overwrite_resources.get("train_batch", {})
+    given = {name: getattr(value, "raw", value) for name, value in given.items()}
+    return {"gpu": gpus, "mem_mb": memory_mb, "runtime": minutes} | given
 
 
 def batch_threads(batch):
-    """As those of a training alone, or what --set-threads says of batches."""
-    said = workflow.resource_settings.overwrite_threads.get("train_batch")
-    return getattr(said, "raw", said) or training_threads(batch.runs[0])
+    """The threads of a training alone, or what --set-threads gives for batches."""
+    given = workflow.resource_settings.overwrite_threads.get("train_batch")
+    return getattr(given, "raw", given) or training_threads(batch.runs[0])
 
 
 def workflow_file(path):
@@ -331,90 +279,25 @@ def workflow_file(path):
     return str(named_files.find_file(path) or path)
 
 
-def for_runs(pattern, runs=RUNS, **others):
-    """Names of files: one for every run, and for every combination with the others."""
-    return [
-        name for run in runs for name in expand(pattern, image=run.image, field=run.field, **others)
-    ]
+def page_files(*includes):
+    """The files that the template of a page includes."""
+    names = ("report_page.html.j2", *includes, "report.css", "report.js")
+    return [workflow_file(f"workflow/report/{name}") for name in names]
 
 
-def image_products():
-    """Files of all images, up to what networks are trained on."""
-    files = []
-    for image in config["images"]:
-        names = ("overview.png", "pixels.npy") if image in TILED else ("resized.png", "pixels.csv")
-        names += tuple(
-            f"tiles/{tile}/{name}"
-            for tile in tiles_of(image)
-            for name in ("pixels.csv", "picture.json")
-        )
-        files += [f"results/{image}/{name}" for name in ("picture.json", *names)]
-    return files
+def incomplete_again(contents):
+    return recovery.incomplete_again(workflow, logger.info, partial(contents, PLAN))
 
 
-def network_products():
-    """Files of all networks, but for renders and films: what training and evaluation leave."""
-    files = []
-    for run in RUNS:
-        folder = f"results/{run.image}/{run.field}"
-        files += [f"{folder}/metrics.json", f"{folder}/comparison"]
-        if run.field in IMPORTED:
-            files.append(f"{folder}/model.safetensors")
-            continue
-        tiles = [f"{folder}/tiles/{tile}" for tile in tiles_of(run.image)]
-        files += training_products(folder, "mosaic.json" if tiles else "model.safetensors")
-        segments = range(1, config["fields"][run.field]["training"]["segments"])
-        for training in tiles or [folder]:
-            files += [f"{training}/segments/{segment}" for segment in segments]
-        for tile in tiles:
-            files += training_products(tile)
-    return files
+def one_for_each(section, wildcard, example):
+    """Make a function of patterns: an input function for each name of a section of the config."""
 
+    def every(pattern):
+        def names(wildcards):
+            if not config[section]:
+                raise startup.UserError(f"config.yaml: {section}: missing; expected {example}")
+            return expand(pattern, **{wildcard: config[section]})
 
-def training_products(folder, network="model.safetensors"):
-    """Files of one training."""
-    names = (network, "history.csv", "training.json", "checkpoints")
-    return [f"{folder}/{name}" for name in names]
+        return names
 
-
-def sweep_products():
-    """The comparisons of all networks of sweeps, where there are sweeps."""
-    names = ("comparison.csv", "comparison_by_image.csv") if SWEEPS else ()
-    return [f"results/{name}" for name in names]
-
-
-def redraws():
-    """Every network's pictures; those of sweeps where asked for."""
-    folder = "results/{image}/{field}"
-    runs = SINGLE_RUNS + sweeps.all_runs(sweep for sweep in SWEEPS if sweep.render)
-    return [
-        *for_runs(f"{folder}/render_{{size}}.png", runs, size=config["render"]["sizes"]),
-        *for_runs(f"{folder}/crop_{{crop}}.png", runs, crop=config["render"]["crops"]),
-    ]
-
-
-def films(runs):
-    """How networks learned, except imported ones."""
-    return for_runs(
-        "results/{image}/{field}/timelapse.{format}",
-        runs=[run for run in runs if run.field in TRAINED],
-        format=config["timelapse"]["formats"],
-    )
-
-
-def forget_states():
-    """Remove what trainings resume from, where they are finished; their results stay kept."""
-    for run in TRAININGS:
-        whole = Path("results", run.image, run.field)
-        for folder in (whole, *(whole / "tiles" / tile for tile in tiles_of(run.image))):
-            forget_state(folder)
-    for network in TABLE_NETWORKS:
-        forget_state(Path("results", "tables", network))
-    for classifier in config["classifiers"]:
-        forget_state(Path("results", "classifiers", classifier))
-
-
-def forget_state(folder):
-    """Remove what a training resumes from, if it is finished."""
-    if (folder / "model.safetensors").exists():
-        shutil.rmtree(folder / ".state", ignore_errors=True)
+    return every

@@ -1,4 +1,4 @@
-# Edges of the pictures, made on request only: `snakemake --cores all edges`
+# Edges of the images, made on request only: `snakemake --cores all edges`
 
 
 rule edges:
@@ -9,7 +9,7 @@ rule edges:
 rule find_edges:
     input:
         picture=lambda wildcards: (
-            f"results/{{image}}/{'pixels.npy' if wildcards.image in TILED else 'resized.png'}"
+            f"results/{{image}}/{'pixels.npy' if wildcards.image in PLAN.tiled else 'resized.png'}"
         ),
         facts="results/{image}/picture.json",
     output:
@@ -21,7 +21,9 @@ rule find_edges:
         "logs/{image}/edges.benchmark.tsv"
     resources:
         mem_mb=lambda wildcards: (
-            estimates.BASE_MEMORY_MB if wildcards.image in TILED else picture_memory_mb(wildcards)
+            estimates.BASE_MEMORY_MB
+            if wildcards.image in PLAN.tiled
+            else image_memory_mb(wildcards)
         ),
         runtime=30,
     params:
@@ -30,4 +32,4 @@ rule find_edges:
     message:
         "Finding the edges of {wildcards.image}"
     script:
-        "../../scripts/edges.py"
+        "../../scripts/find_edges.py"

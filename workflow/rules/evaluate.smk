@@ -1,4 +1,4 @@
-# How near a network comes to what it was taught, and to the source at the source's own size.
+# How near a network comes to its training image, and to the source at the source's own size.
 
 
 rule evaluate:
@@ -6,7 +6,7 @@ rule evaluate:
         model="results/{image}/{field}/model.safetensors",
         facts="results/{image}/picture.json",
         resized="results/{image}/resized.png",
-        source=lambda wildcards: image_of(wildcards)["path"],
+        source=lambda wildcards: PLAN.image_of(wildcards)["path"],
         weights=imported_weights,
         record=training_record,
     output:
@@ -22,24 +22,24 @@ rule evaluate:
     benchmark:
         "logs/{image}/{field}/evaluate.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(WHOLE),
-    threads: DRAWING_THREADS
+        image=one_of(PLAN.whole),
+    threads: RENDERING_THREADS
     resources:
         gpu=gpus_of,
         mem_mb=source_memory_mb,
-        runtime=lambda wildcards, threads: drawing_minutes(
+        runtime=lambda wildcards, threads: rendering_minutes(
             wildcards, 1000 * config["evaluate"]["max_megapixels"] ** 0.5, threads
         ),
     params:
-        threshold=lambda wildcards: image_of(wildcards)["threshold"],
+        threshold=lambda wildcards: PLAN.image_of(wildcards)["threshold"],
         max_megapixels=config["evaluate"]["max_megapixels"],
         max_source_megapixels=config["max_megapixels"],
-        field=field_settings,
-        training=training_settings,
-        device=device_of,
+        field=PLAN.field_settings,
+        training=PLAN.training_settings,
+        device=PLAN.device_of,
         version=VERSION,
     message:
-        "Measuring how well {wildcards.field} draws {wildcards.image}"
+        "Evaluating {wildcards.field} on {wildcards.image}"
     script:
         "../../scripts/evaluate.py"
 
@@ -62,15 +62,15 @@ rule summarize:
         mem_mb=estimates.BASE_MEMORY_MB,
         runtime=10,
     params:
-        labels=sweeps.labels(RUNS, SWEEPS, config["fields"]),
+        labels=sweeps.labels(PLAN.runs, PLAN.sweeps, config["fields"]),
         version=VERSION,
     message:
-        "Gathering all numbers in {output}"
+        "Writing all numbers to {output}"
     script:
         "../../scripts/summarize.py"
 
 
-if SWEEPS:
+if PLAN.sweeps:
 
     rule compare:
         input:
@@ -96,7 +96,7 @@ if SWEEPS:
             mem_mb=estimates.BASE_MEMORY_MB,
             runtime=10,
         params:
-            sweeps=[sweep.name for sweep in SWEEPS],
+            sweeps=[sweep.name for sweep in PLAN.sweeps],
             version=VERSION,
         message:
             "Comparing the networks of sweeps in {output.comparison}"

@@ -1,15 +1,15 @@
-# From a picture to the table of pixels that networks are taught.
+# From an image to the table of pixels that networks are trained on.
 
 
 rule resize:
     input:
-        picture=lambda wildcards: image_of(wildcards)["path"],
+        picture=lambda wildcards: PLAN.image_of(wildcards)["path"],
     output:
         resized=report(
             "results/{image}/resized.png",
             caption="../report/resized.rst",
-            category="Pictures",
-            labels={"image": "{image}", "what": "taught to the networks"},
+            category="Images",
+            labels={"image": "{image}", "what": "training image"},
         ),
         facts="results/{image}/picture.json",
     log:
@@ -17,13 +17,14 @@ rule resize:
     benchmark:
         "logs/{image}/resize.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(WHOLE),
+        image=one_of(PLAN.whole),
     resources:
         mem_mb=source_memory_mb,
         runtime=10,
     params:
         settings=lambda wildcards: {
-            key: image_of(wildcards).get(key) for key in ("size", "mode", "threshold", "filter")
+            key: PLAN.image_of(wildcards).get(key)
+            for key in ("size", "mode", "threshold", "filter")
         },
         max_megapixels=config["max_megapixels"],
         version=VERSION,
@@ -44,9 +45,9 @@ rule encode:
     benchmark:
         "logs/{image}/encode.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(WHOLE),
+        image=one_of(PLAN.whole),
     resources:
-        mem_mb=picture_memory_mb,
+        mem_mb=image_memory_mb,
         runtime=10,
     params:
         version=VERSION,
@@ -68,13 +69,13 @@ rule decode:
     benchmark:
         "logs/{image}/decode.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(WHOLE),
+        image=one_of(PLAN.whole),
     resources:
-        mem_mb=picture_memory_mb,
+        mem_mb=image_memory_mb,
         runtime=10,
     params:
         version=VERSION,
     message:
-        "Turning the table of {wildcards.image} back into a picture"
+        "Turning the table of {wildcards.image} back into an image"
     script:
         "../../scripts/decode.py"

@@ -1,4 +1,4 @@
-# Networks drawn again, at other sizes and while they were learning.
+# Renders at other sizes, and time-lapses of trainings.
 
 
 rule render:
@@ -11,68 +11,62 @@ rule render:
         drawing=report(
             "results/{image}/{field}/render_{size}.png",
             caption="../report/render.rst",
-            category="Redraws",
+            category="Renders",
             labels={"image": "{image}", "network": "{field}", "pixels": "{size}"},
         ),
     log:
         "logs/{image}/{field}/render_{size}.log",
     benchmark:
         "logs/{image}/{field}/render_{size}.benchmark.tsv"
-    threads: DRAWING_THREADS
+    threads: RENDERING_THREADS
     resources:
         gpu=gpus_of,
         mem_mb=estimates.DRAWING_MEMORY_MB,
-        runtime=lambda wildcards, threads: drawing_minutes(wildcards, int(wildcards.size), threads),
+        runtime=lambda wildcards, threads: rendering_minutes(
+            wildcards, int(wildcards.size), threads
+        ),
     params:
         size=lambda wildcards: int(wildcards.size),
         box=[0, 0, 1, 1],
-        settings=DRAWING,
-        field=field_settings,
-        training=training_settings,
-        device=device_of,
+        settings=RENDERING,
+        field=PLAN.field_settings,
+        training=PLAN.training_settings,
+        device=PLAN.device_of,
         version=VERSION,
     message:
-        "Drawing {wildcards.image} by {wildcards.field}, {wildcards.size} pixels"
+        "Rendering {wildcards.image} by {wildcards.field}, {wildcards.size} pixels"
     script:
         "../../scripts/render.py"
 
 
-rule render_crop:
-    input:
-        model=trained,
-        tiles=of_tiles("model.safetensors"),
-        weights=imported_weights,
-        facts="results/{image}/picture.json",
+use rule render as render_crop with:
     output:
         drawing=report(
             "results/{image}/{field}/crop_{crop}.png",
             caption="../report/render.rst",
-            category="Redraws",
+            category="Renders",
             labels={"image": "{image}", "network": "{field}", "pixels": "{crop}"},
         ),
     log:
         "logs/{image}/{field}/crop_{crop}.log",
     benchmark:
         "logs/{image}/{field}/crop_{crop}.benchmark.tsv"
-    threads: DRAWING_THREADS
     resources:
         gpu=gpus_of,
         mem_mb=estimates.DRAWING_MEMORY_MB,
-        runtime=lambda wildcards, threads: drawing_minutes(
+        runtime=lambda wildcards, threads: rendering_minutes(
             wildcards, config["render"]["crops"][wildcards.crop]["size"], threads
         ),
     params:
         size=lambda wildcards: config["render"]["crops"][wildcards.crop]["size"],
         box=lambda wildcards: config["render"]["crops"][wildcards.crop]["box"],
-        settings=DRAWING,
-        field=field_settings,
-        training=training_settings,
-        device=device_of,
+        settings=RENDERING,
+        field=PLAN.field_settings,
+        training=PLAN.training_settings,
+        device=PLAN.device_of,
         version=VERSION,
     message:
-        "Drawing the crop {wildcards.crop} of {wildcards.image} by {wildcards.field}"
-    script:
-        "../../scripts/render.py"
+        "Rendering the crop {wildcards.crop} of {wildcards.image} by {wildcards.field}"
 
 
 if config["timelapse"]["formats"]:
@@ -84,16 +78,16 @@ if config["timelapse"]["formats"]:
             facts="results/{image}/picture.json",
             history="results/{image}/{field}/history.csv",
             record="results/{image}/{field}/training.json",
-            # its PSNR changes with the network alone: other settings of `evaluate` make no new film
+            # its PSNR changes with the network alone: other settings of `evaluate` make no new time-lapse
             metrics=ancient("results/{image}/{field}/metrics.json"),
             checkpoints="results/{image}/{field}/checkpoints",
             tile_checkpoints=of_tiles("checkpoints"),
         output:
-            [
+            outputs=[
                 report(
                     f"results/{{image}}/{{field}}/timelapse.{format}",
                     caption="../report/timelapse.rst",
-                    category="Films",
+                    category="Time-lapses",
                     labels={
                         "image": "{image}",
                         "network": "{field}",
@@ -106,17 +100,17 @@ if config["timelapse"]["formats"]:
             "logs/{image}/{field}/timelapse.log",
         benchmark:
             "logs/{image}/{field}/timelapse.benchmark.tsv"
-        threads: DRAWING_THREADS
+        threads: RENDERING_THREADS
         resources:
             gpu=gpus_of,
             mem_mb=estimates.picture_memory_mb(
                 config["timelapse"]["frames"] * config["timelapse"]["size"] ** 2
             ),
-            runtime=lambda wildcards, threads: drawing_minutes(
+            runtime=lambda wildcards, threads: rendering_minutes(
                 wildcards,
                 config["timelapse"]["size"],
                 threads,
-                pictures=config["timelapse"]["frames"],
+                images=config["timelapse"]["frames"],
             ),
         params:
             # values are compared without their names: this one tells which is which
@@ -125,11 +119,11 @@ if config["timelapse"]["formats"]:
             frames=config["timelapse"]["frames"],
             frames_per_second=config["timelapse"]["frames_per_second"],
             label=config["timelapse"]["label"],
-            field=field_settings,
-            training=training_settings,
-            device=device_of,
+            field=PLAN.field_settings,
+            training=PLAN.training_settings,
+            device=PLAN.device_of,
             version=VERSION,
         message:
-            "Filming how {wildcards.field} learned {wildcards.image}"
+            "Making the time-lapse of {wildcards.field} on {wildcards.image}"
         script:
             "../../scripts/timelapse.py"

@@ -3,36 +3,26 @@
 
 rule report:
     input:
-        metrics=for_runs("results/{image}/{field}/metrics.json", runs=SINGLE_RUNS),
-        resized=[taught(image) for image in config["images"]],
-        comparisons=for_runs("results/{image}/{field}/comparison", runs=SINGLE_RUNS),
+        metrics=for_runs("results/{image}/{field}/metrics.json", runs=PLAN.single_runs),
+        resized=[products.training_image(PLAN, image) for image in config["images"]],
+        comparisons=for_runs("results/{image}/{field}/comparison", runs=PLAN.single_runs),
         histories=for_runs(
             "results/{image}/{field}/history.csv",
-            runs=[run for run in SINGLE_RUNS if run.field in TRAINED],
+            runs=PLAN.trained_runs(PLAN.single_runs),
         ),
-        films=films(SINGLE_RUNS),
+        films=products.timelapses(PLAN, PLAN.single_runs),
         summary="results/summary.csv",
         sweep_tables=(
             [f"results/{table}.csv" for table in ("summary", "comparison", "comparison_by_image")]
-            if SWEEPS
+            if PLAN.sweeps
             else []
         ),
-        sweep_metrics=for_runs("results/{image}/{field}/metrics.json", runs=SWEPT_RUNS),
-        sweep_comparisons=for_runs("results/{image}/{field}/comparison", runs=SWEPT_RUNS),
+        sweep_metrics=for_runs("results/{image}/{field}/metrics.json", runs=PLAN.swept_runs),
+        sweep_comparisons=for_runs("results/{image}/{field}/comparison", runs=PLAN.swept_runs),
         template=workflow_file("workflow/report/report.html.j2"),
-        style=[
-            workflow_file(f"workflow/report/{file}")
-            for file in (
-                "report_page.html.j2",
-                "report_compare.html.j2",
-                "report_sweep.html.j2",
-                "report_table.html.j2",
-                "report.css",
-                "report.js",
-            )
-        ],
+        style=page_files("report_compare.html.j2", "report_sweep.html.j2", "report_table.html.j2"),
     output:
-        report(
+        report=report(
             "results/report.html",
             caption="../report/report.rst",
             category="Report",

@@ -1,17 +1,33 @@
 # Tables of samples: made by `snakemake --cores all tables`, never by the rule all.
 
 
+every_table = one_for_each(
+    "tables", "network", "at least one table; add one, as docs/tables.md shows"
+)
+
+
+def table_memory_mb(wildcards):
+    return estimates.table_memory_mb(PLAN.network_of(wildcards), gpus_of(wildcards))
+
+
+def table_sizes(table):
+    """The metrics of a table that has several networks."""
+    several = config["tables"][table]["sizes"]
+    networks = PLAN.networks_of_table(table) if several else []
+    return [f"results/tables/{network}/metrics.json" for network in networks]
+
+
 rule tables:
     input:
         "results/tables/report.html",
         every_table("results/tables/{network}/plot.png"),
-        every_table_network,
-        incomplete_again(table_folders),
+        products.table_products(PLAN),
+        incomplete_again(products.table_contents),
 
 
 rule train_table:
     input:
-        table=table_path,
+        table=of_networks("path"),
     output:
         model="results/tables/{network}/model.safetensors",
         history="results/tables/{network}/history.csv",
@@ -21,27 +37,28 @@ rule train_table:
         "logs/tables/{network}/train_table.log",
     benchmark:
         "logs/tables/{network}/train_table.benchmark.tsv"
-    wildcard_constraints:
-        network=one_of(TABLE_NETWORKS),
-    threads: lambda wildcards: table_of(wildcards)["training"]["threads"]
+    threads: training_threads
     resources:
-        gpu=table_gpus,
+        gpu=gpus_of,
         mem_mb=table_memory_mb,
-        runtime=lambda wildcards, attempt: estimates.table_minutes(table_of(wildcards), attempt),
+        runtime=lambda wildcards, attempt: estimates.table_minutes(
+            PLAN.network_of(wildcards), attempt
+        ),
     params:
-        settings=table_task_settings,
-        training=table_training,
+        settings=PLAN.table_task_settings,
+        training=PLAN.training_settings,
+        execution=PLAN.execution_settings,
         state="results/tables/{network}/.state",
         version=VERSION,
     message:
-        "Teaching the table {wildcards.network}"
+        "Training a network on the table {wildcards.network}"
     script:
         "../../scripts/train_table.py"
 
 
 rule evaluate_table:
     input:
-        table=table_path,
+        table=of_networks("path"),
         model="results/tables/{network}/model.safetensors",
         record="results/tables/{network}/training.json",
     output:
@@ -56,30 +73,26 @@ rule evaluate_table:
         "logs/tables/{network}/evaluate_table.log",
     benchmark:
         "logs/tables/{network}/evaluate_table.benchmark.tsv"
-    wildcard_constraints:
-        network=one_of(TABLE_NETWORKS),
     resources:
         mem_mb=table_memory_mb,
         runtime=10,
     params:
-        settings=table_task_settings,
-        training=table_training,
-        truth=lambda wildcards: table_of(wildcards).get("truth", []),
-        remembers=lambda wildcards: bool(table_of(wildcards)["sizes"]),
+        settings=PLAN.table_task_settings,
+        training=PLAN.training_settings,
+        truth=lambda wildcards: PLAN.network_of(wildcards).get("truth", []),
+        remembers=lambda wildcards: bool(PLAN.network_of(wildcards)["sizes"]),
         version=VERSION,
     message:
-        "Measuring how well {wildcards.network} is answered"
+        "Evaluating the network of the table {wildcards.network}"
     script:
         "../../scripts/evaluate_table.py"
 
 
 rule plot_table:
     input:
-        table=table_path,
+        table=of_networks("path"),
         model="results/tables/{network}/model.safetensors",
-        sizes=lambda wildcards: table_sizes(
-            "results/tables/{network}/metrics.json", wildcards.network
-        ),
+        sizes=lambda wildcards: table_sizes(wildcards.network),
     output:
         plot=report(
             "results/tables/{network}/plot.png",
@@ -97,12 +110,12 @@ rule plot_table:
         mem_mb=table_memory_mb,
         runtime=10,
     params:
-        settings=table_task_settings,
-        training=table_training,
-        truth=lambda wildcards: table_of(wildcards).get("truth", []),
+        settings=PLAN.table_task_settings,
+        training=PLAN.training_settings,
+        truth=lambda wildcards: PLAN.network_of(wildcards).get("truth", []),
         version=VERSION,
     message:
-        "Drawing what {wildcards.network} is answered"
+        "Plotting the answers of the network of the table {wildcards.network}"
     script:
         "../../scripts/plot_table.py"
 
@@ -113,18 +126,11 @@ rule report_tables:
         models=every_table("results/tables/{network}/model.safetensors"),
         metrics=every_table("results/tables/{network}/metrics.json"),
         histories=every_table("results/tables/{network}/history.csv"),
-        sizes=[
-            name
-            for table in config["tables"]
-            for name in table_sizes("results/tables/{network}/metrics.json", table)
-        ],
+        sizes=[name for table in config["tables"] for name in table_sizes(table)],
         template=workflow_file("workflow/report/report_tables.html.j2"),
-        style=[
-            workflow_file(f"workflow/report/{file}")
-            for file in ("report_page.html.j2", "report.css", "report.js")
-        ],
+        style=page_files(),
     output:
-        report(
+        report=report(
             "results/tables/report.html",
             caption="../report/report_tables.rst",
             category="Tables",

@@ -1,9 +1,9 @@
-# A large picture: a network for each of its tiles, drawn and measured as one.
+# A large image: a network for each of its tiles, rendered and evaluated as one.
 
 
 rule unpack:
     input:
-        picture=lambda wildcards: image_of(wildcards)["path"],
+        picture=lambda wildcards: PLAN.image_of(wildcards)["path"],
     output:
         pixels="results/{image}/pixels.npy",
         facts="results/{image}/picture.json",
@@ -12,15 +12,15 @@ rule unpack:
     benchmark:
         "logs/{image}/unpack.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(TILED),
+        image=one_of(PLAN.tiled),
     resources:
-        mem_mb=lambda wildcards: estimates.unpacking_memory_mb(TILED[wildcards.image][0]),
+        mem_mb=lambda wildcards: estimates.unpacking_memory_mb(PLAN.tiled[wildcards.image][0]),
         runtime=60,
     params:
         settings=lambda wildcards: {
-            "size": [TILED[wildcards.image][0].width, TILED[wildcards.image][0].height],
-            "mode": image_of(wildcards)["mode"],
-            "threshold": image_of(wildcards)["threshold"],
+            "size": [PLAN.tiled[wildcards.image][0].width, PLAN.tiled[wildcards.image][0].height],
+            "mode": PLAN.image_of(wildcards)["mode"],
+            "threshold": PLAN.image_of(wildcards)["threshold"],
         },
         version=VERSION,
     message:
@@ -37,15 +37,15 @@ rule overview:
         overview=report(
             "results/{image}/overview.png",
             caption="../report/resized.rst",
-            category="Pictures",
-            labels={"image": "{image}", "what": "taught to the networks, reduced"},
+            category="Images",
+            labels={"image": "{image}", "what": "training image, reduced"},
         ),
     log:
         "logs/{image}/overview.log",
     benchmark:
         "logs/{image}/overview.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(TILED),
+        image=one_of(PLAN.tiled),
     resources:
         mem_mb=estimates.picture_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
         runtime=30,
@@ -53,7 +53,7 @@ rule overview:
         max_megapixels=config["evaluate"]["max_megapixels"],
         version=VERSION,
     message:
-        "Reducing {wildcards.image}, to look at"
+        "Reducing {wildcards.image} to look at it"
     script:
         "../../scripts/overview.py"
 
@@ -63,25 +63,20 @@ rule cut_tile:
         pixels="results/{image}/pixels.npy",
         facts="results/{image}/picture.json",
     output:
-        pixels="results/{image}/tiles/{tile}/pixels.csv",
-        facts="results/{image}/tiles/{tile}/picture.json",
+        table="results/{image}/tiles/{tile}/pixels.csv",
+        tile_facts="results/{image}/tiles/{tile}/picture.json",
     log:
         "logs/{image}/tiles/{tile}/cut_tile.log",
     benchmark:
         "logs/{image}/tiles/{tile}/cut_tile.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(TILED),
+        image=one_of(PLAN.tiled),
     resources:
-        mem_mb=lambda wildcards: estimates.picture_memory_mb(
-            estimates.picture_points(estimates.tile_image(tile_of(wildcards)))
-        ),
+        mem_mb=image_memory_mb,
         runtime=10,
     params:
-        window=lambda wildcards: (
-            tile_of(wildcards).left,
-            tile_of(wildcards).top,
-            tile_of(wildcards).right,
-            tile_of(wildcards).bottom,
+        window=lambda wildcards: tuple(
+            getattr(PLAN.tile_of(wildcards), side) for side in ("left", "top", "right", "bottom")
         ),
         version=VERSION,
     message:
@@ -90,39 +85,11 @@ rule cut_tile:
         "../../scripts/cut_tile.py"
 
 
-use rule train_segment as train_tile_segment with:
-    input:
-        pixels="results/{image}/tiles/{tile}/pixels.csv",
-        facts="results/{image}/tiles/{tile}/picture.json",
-        earlier=earlier_tile_segment,
-    output:
-        segment_folder=directory("results/{image}/{field}/tiles/{tile}/segments/{segment}"),
-    log:
-        "logs/{image}/{field}/tiles/{tile}/train_segment_{segment}.log",
-    benchmark:
-        "logs/{image}/{field}/tiles/{tile}/train_segment_{segment}.benchmark.tsv"
-    wildcard_constraints:
-        image=one_of(TILED),
-        field=TRAINED_NAMES,
-    resources:
-        gpu=gpus_of,
-        mem_mb=tile_memory_mb,
-        runtime=tile_minutes,
-    params:
-        field=field_settings,
-        training=training_settings,
-        state="results/{image}/{field}/tiles/{tile}/.state",
-        version=VERSION,
-    message:
-        "Teaching tile {wildcards.tile} of {wildcards.image} to {wildcards.field}, part"
-        " {wildcards.segment}"
-
-
 use rule train as train_tile with:
     input:
         pixels="results/{image}/tiles/{tile}/pixels.csv",
         facts="results/{image}/tiles/{tile}/picture.json",
-        earlier=earlier_tile_segment,
+        earlier=earlier_segment,
     output:
         model="results/{image}/{field}/tiles/{tile}/model.safetensors",
         history="results/{image}/{field}/tiles/{tile}/history.csv",
@@ -133,19 +100,22 @@ use rule train as train_tile with:
     benchmark:
         "logs/{image}/{field}/tiles/{tile}/train.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(TILED),
+        image=one_of(PLAN.tiled),
         field=TRAINED_NAMES,
-    resources:
-        gpu=gpus_of,
-        mem_mb=tile_memory_mb,
-        runtime=tile_minutes,
-    params:
-        field=field_settings,
-        training=training_settings,
-        state="results/{image}/{field}/tiles/{tile}/.state",
-        version=VERSION,
     message:
-        "Teaching tile {wildcards.tile} of {wildcards.image} to {wildcards.field}"
+        "Training {wildcards.field} on tile {wildcards.tile} of {wildcards.image}"
+
+
+use rule train_tile as train_tile_segment with:
+    output:
+        segment_folder=directory("results/{image}/{field}/tiles/{tile}/segments/{segment}"),
+    log:
+        "logs/{image}/{field}/tiles/{tile}/train_segment_{segment}.log",
+    benchmark:
+        "logs/{image}/{field}/tiles/{tile}/train_segment_{segment}.benchmark.tsv"
+    message:
+        "Training {wildcards.field} on tile {wildcards.tile} of {wildcards.image}, segment"
+        " {wildcards.segment}"
 
 
 rule gather_tiles:
@@ -170,20 +140,20 @@ rule gather_tiles:
     benchmark:
         "logs/{image}/{field}/gather_tiles.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(TILED),
+        image=one_of(PLAN.tiled),
     resources:
         mem_mb=estimates.BASE_MEMORY_MB,
         runtime=30,
     params:
         tiling=lambda wildcards: {
-            key: getattr(TILED[wildcards.image][1], key)
+            key: getattr(PLAN.tiled[wildcards.image][1], key)
             for key in ("width", "height", "tile_px", "overlap_px")
         },
-        field=field_settings,
-        training=training_settings,
+        field=PLAN.field_settings,
+        training=PLAN.training_settings,
         version=VERSION,
     message:
-        "Bringing the tiles of {wildcards.image} by {wildcards.field} together"
+        "Combining the tiles of {wildcards.image} by {wildcards.field}"
     script:
         "../../scripts/gather_tiles.py"
 
@@ -208,24 +178,24 @@ rule evaluate_tiles:
     benchmark:
         "logs/{image}/{field}/evaluate_tiles.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(TILED),
-    threads: DRAWING_THREADS
+        image=one_of(PLAN.tiled),
+    threads: RENDERING_THREADS
     resources:
         gpu=gpus_of,
         mem_mb=estimates.DRAWING_MEMORY_MB
         + estimates.picture_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
-        runtime=lambda wildcards, threads: drawing_minutes(
+        runtime=lambda wildcards, threads: rendering_minutes(
             wildcards,
-            (TILED[wildcards.image][0].width * TILED[wildcards.image][0].height) ** 0.5,
+            (PLAN.tiled[wildcards.image][0].width * PLAN.tiled[wildcards.image][0].height) ** 0.5,
             threads,
         ),
     params:
         overview_megapixels=config["evaluate"]["max_megapixels"],
-        field=field_settings,
-        training=training_settings,
-        device=device_of,
+        field=PLAN.field_settings,
+        training=PLAN.training_settings,
+        device=PLAN.device_of,
         version=VERSION,
     message:
-        "Measuring how well {wildcards.field} draws {wildcards.image}"
+        "Evaluating {wildcards.field} on {wildcards.image}"
     script:
         "../../scripts/evaluate_tiles.py"

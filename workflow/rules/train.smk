@@ -1,34 +1,4 @@
-# Networks: taught a picture here, in one go or in segments, or brought along as a model.json.
-
-
-rule train_segment:
-    input:
-        pixels="results/{image}/pixels.csv",
-        facts="results/{image}/picture.json",
-        earlier=earlier_segment,
-    output:
-        segment_folder=directory("results/{image}/{field}/segments/{segment}"),
-    log:
-        "logs/{image}/{field}/train_segment_{segment}.log",
-    benchmark:
-        "logs/{image}/{field}/train_segment_{segment}.benchmark.tsv"
-    wildcard_constraints:
-        image=one_of(WHOLE),
-        field=TRAINED_NAMES,
-    threads: training_threads
-    resources:
-        gpu=gpus_of,
-        mem_mb=training_memory_mb,
-        runtime=training_minutes,
-    params:
-        field=field_settings,
-        training=training_settings,
-        state="results/{image}/{field}/.state",
-        version=VERSION,
-    message:
-        "Teaching {wildcards.image} to {wildcards.field}, part {wildcards.segment}"
-    script:
-        "../../scripts/train.py"
+# Networks: trained on an image, in one go or in segments, or imported from a model.json.
 
 
 rule train:
@@ -51,7 +21,7 @@ rule train:
     benchmark:
         "logs/{image}/{field}/train.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(WHOLE),
+        image=one_of(PLAN.whole),
         field=TRAINED_NAMES,
     threads: training_threads
     resources:
@@ -59,14 +29,26 @@ rule train:
         mem_mb=training_memory_mb,
         runtime=training_minutes,
     params:
-        field=field_settings,
-        training=training_settings,
-        state="results/{image}/{field}/.state",
+        field=PLAN.field_settings,
+        training=PLAN.training_settings,
+        execution=PLAN.execution_settings,
+        state=training_state,
         version=VERSION,
     message:
-        "Teaching {wildcards.image} to {wildcards.field}"
+        "Training {wildcards.field} on {wildcards.image}"
     script:
         "../../scripts/train.py"
+
+
+use rule train as train_segment with:
+    output:
+        segment_folder=directory("results/{image}/{field}/segments/{segment}"),
+    log:
+        "logs/{image}/{field}/train_segment_{segment}.log",
+    benchmark:
+        "logs/{image}/{field}/train_segment_{segment}.benchmark.tsv"
+    message:
+        "Training {wildcards.field} on {wildcards.image}, segment {wildcards.segment}"
 
 
 # Each of these owns the files of its networks by their names, which wins over the pattern of `train`.
@@ -76,8 +58,8 @@ for batch in BATCHES:
         name:
             f"train_batch_{batch.name}"
         input:
-            pixels=batch_pictures(batch, "pixels.csv"),
-            facts=batch_pictures(batch, "picture.json"),
+            pixels=batch_images(batch, "pixels.csv"),
+            facts=batch_images(batch, "picture.json"),
         output:
             models=for_runs("results/{image}/{field}/model.safetensors", batch.runs),
             histories=[
@@ -103,16 +85,17 @@ for batch in BATCHES:
             **batch_resources(batch),
         params:
             batch=batch.name,
+            networks=batch_networks(batch),
             version=VERSION,
         message:
-            f"Teaching {len(batch.runs)} networks together: {batch.runs[0].field} and others like it"
+            f"Training {len(batch.runs)} networks together: {batch.runs[0].field} and others like it"
         script:
             "../../scripts/train_batch.py"
 
 
 rule import_weights:
     input:
-        weights=lambda wildcards: field_of(wildcards)["path"],
+        weights=of_networks("path"),
         facts="results/{image}/picture.json",
     output:
         model="results/{image}/{field}/model.safetensors",
@@ -121,14 +104,14 @@ rule import_weights:
     benchmark:
         "logs/{image}/{field}/import_weights.benchmark.tsv"
     wildcard_constraints:
-        image=one_of(WHOLE),
-        field=one_of(IMPORTED),
+        image=one_of(PLAN.whole),
+        field=one_of(PLAN.imported),
     resources:
         mem_mb=estimates.BASE_MEMORY_MB,
         runtime=10,
     params:
         version=VERSION,
     message:
-        "Reading the weights of {wildcards.field} for {wildcards.image}"
+        "Importing the weights of {wildcards.field} for {wildcards.image}"
     script:
         "../../scripts/import_weights.py"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.ndimage
 
-from edges import main
+from find_edges import main
 from neuralfield.images import (
     Picture,
     edges,

@@ -72,7 +72,7 @@ def test_a_larger_source_is_compared_at_its_own_size(tmp_path):
     ):
         expected = psnr_db(pictures[name].values(), source.values())
         assert numbers[key] == pytest.approx(expected)
-    # A smooth picture is enlarged well by any filter, and not by untrained weights.
+    # A smooth image is enlarged well by any filter, and not by untrained weights.
     assert numbers["upscale_lanczos_psnr_db"] > 25 > numbers["upscale_psnr_db"]
 
 

@@ -1,7 +1,8 @@
-"""What a job says when files let it down."""
+"""Jobs get the arguments that their rules declare, and report files that fail in one line."""
 
 import errno
 import logging
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,15 +12,50 @@ from small_disk import small_disk
 from entry.job import run_job
 
 
-def run(main, log: Path) -> int:
-    snakemake = SimpleNamespace(
-        rule="render", wildcards=["cub"], log=[str(log)], resources={}, config={}
+class Named(dict):
+    """Values by their names, as Snakemake gives them to a script: it iterates over values."""
+
+    def __iter__(self):
+        return iter(self.values())
+
+    def __getattr__(self, name):
+        return self[name]
+
+
+def run(main, log: Path, others=None, **files) -> int:
+    job = SimpleNamespace(
+        rule="render",
+        wildcards=Named(image="cub"),
+        params=Named(size=24, version="engine 1"),
+        input=Named(),
+        output=Named(files),
+        log=[str(log)],
+        resources={},
+        config={},
+        threads=2,
     )
-    try:
-        run_job(main, snakemake)
-    except SystemExit as left:
-        return int(left.code or 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["__main__"], "snakemake", job, raising=False)
+        try:
+            run_job(main, others)
+        except SystemExit as left:
+            return int(left.code or 0)
     return 0
+
+
+def test_arguments_are_what_the_rule_has_under_the_same_names(tmp_path):
+    found = {}
+
+    def main(image, drawing, tiles, *, size, threads, field="siren", label=True):
+        found.update(locals())
+
+    files = {"drawing": "render.png", "tiles": ["a.json", "b.json"]}
+    assert run(main, tmp_path / "log", lambda job: {"label": job.params.version}, **files) == 0
+    del found["found"]
+    assert found == {
+        **{"image": "cub", "drawing": Path("render.png"), "size": 24, "threads": 2},
+        **{"tiles": [Path("a.json"), Path("b.json")], "field": "siren", "label": "engine 1"},
+    }
 
 
 @pytest.mark.parametrize(

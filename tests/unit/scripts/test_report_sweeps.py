@@ -1,4 +1,4 @@
-"""What the report says of a sweep: honest about chance, and readable with two networks or forty."""
+"""The report on sweeps: honest about chance, and readable with two networks or forty."""
 
 import re
 
@@ -18,7 +18,7 @@ HEADER_WITH_LANCZOS = HEADER.replace(",train", ",upscale_lanczos_psnr_db,train")
 
 @pytest.fixture
 def sweep(tmp_path):
-    """Writes the tables and pictures of runs, given as (image, width, seed, redraw in dB)."""
+    """Writes the tables and images of runs, given as (image, width, seed, redraw in dB)."""
 
     def make(*runs, base="net"):
         rows, folders = [HEADER_WITH_LANCZOS], []

@@ -1,7 +1,8 @@
-"""Plots of tables of any shape, with columns of any name: as a picture, and for the page."""
+"""Plots of tables of any shape, with columns of any name: as an image, and for the page."""
 
 import json
 import xml.etree.ElementTree as ET
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,9 +11,8 @@ from test_table_task import make_task
 
 import plot_table
 from neuralfield.tasks.table.samples import Samples
-from reporting.colours import PAGE
 from reporting.plots import inline_svg
-from reporting.table_plots import draw, read_view, what_is_drawn
+from reporting.table_plots import draw, plot_in_words, read_view
 
 NAMES = ["<i>a", "$b^{", "_c", 'd"&', "é"]
 
@@ -51,13 +51,13 @@ def test_every_shape_is_drawn_the_same_each_time(untrained, tmp_path, shape, hel
     with Image.open(tmp_path / "a.png") as picture:
         assert picture.width == 960
     view = read_view(table, model, (), ())
-    svg = inline_svg(lambda axes: draw(axes, view, PAGE), "name")
+    svg = inline_svg(partial(draw, view), "name")
     words = "".join(ET.fromstring(svg).itertext())
     named = view.samples.inputs if shape in ((1, 1), (1, 2), (2, 1)) else view.samples.targets
     assert all(name in words for name in named)
     assert ("held out" in words) == (held_out_share > 0)
     assert "#0300" not in svg and "#010101" not in svg, "colours are the page's"
-    assert view.samples.targets[0] in what_is_drawn(view)
+    assert view.samples.targets[0] in plot_in_words(view)
 
 
 def test_sizes_are_drawn_over_their_parameters(untrained, tmp_path):
@@ -69,5 +69,5 @@ def test_sizes_are_drawn_over_their_parameters(untrained, tmp_path):
         paths[-1].write_text(json.dumps(found | {"parameters": parameters, "accuracy": accuracy}))
     view = read_view(table, model, (), paths)
     assert [size["parameters"] for size in view.sizes] == [10, 200]
-    words = "".join(ET.fromstring(inline_svg(lambda axes: draw(axes, view, PAGE), "n")).itertext())
+    words = "".join(ET.fromstring(inline_svg(partial(draw, view), "n")).itertext())
     assert "guessing" in words and "80%" in words and "200" in words

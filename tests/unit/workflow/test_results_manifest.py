@@ -42,7 +42,7 @@ FILES = {
 
 
 class Run:
-    """Finished results, and the times at which Snakemake would say that each was made."""
+    """Finished results, and the times at which each was made according to Snakemake."""
 
     def __init__(self, results: Path) -> None:
         self.results = results

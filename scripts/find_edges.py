@@ -1,11 +1,12 @@
-"""Find the edges of a picture."""
+"""Find the edges of an image."""
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from entry.job import run_job
 from neuralfield.images import (
     Picture,
     PngBandWriter,
@@ -21,9 +22,6 @@ from neuralfield.system.errors import InputError
 from neuralfield.system.files import replacing
 from neuralfield.system.provenance import remedy_for
 
-if TYPE_CHECKING:
-    from entry.job import snakemake
-
 
 def main(
     picture: Path,
@@ -35,15 +33,15 @@ def main(
     kernel_size: int | None = None,
     bit_depth: int = 8,
 ) -> None:
-    """Take a picture to grey, and write the Laplacian of a Gaussian of it.
+    """Convert an image to grey, and write the Laplacian of a Gaussian of it.
 
     Parameters
     ----------
     picture : Path
-        The picture as it is taught: a PNG, or the pixels that ``unpack.py`` writes (.npy), of which
-        a band at a time is read.
+        The training image: a PNG, or the pixels that ``unpack.py`` writes (.npy), which are read a
+        band at a time.
     facts : Path
-        JSON that says what it is, see ``resize.py``.
+        JSON that describes it, see ``resize.py``.
     edges : Path
         PNG to write: middle grey where there is no edge, see `EdgeFilter.levels`.
     raw : Path
@@ -53,12 +51,7 @@ def main(
     kernel_size : int, optional
         Odd number of pixels that the Gaussian is cut off to.
     bit_depth : {8, 16}
-        Of `edges`.
-
-    Raises
-    ------
-    InputError
-        The picture is missing or damaged, or another one than the facts are of.
+        Bit depth of `edges`.
     """
     kernel = EdgeFilter(sigma, kernel_size)
     about = read_facts(facts)
@@ -78,7 +71,7 @@ def main(
 
 
 def _grey_rows(path: Path, about: dict[str, dict[str, Any]], facts: Path) -> GreyRows:
-    """Rows of an image in grey: its luma, over white where it is transparent."""
+    """Return a reader of rows of an image in grey: its luma, over white where it is transparent."""
     is_what = about["resized"]
     width, height, mode = is_what["width"], is_what["height"], is_what["mode"]
     if path.suffix == ".npy":
@@ -101,14 +94,4 @@ def _grey_rows(path: Path, about: dict[str, dict[str, Any]], facts: Path) -> Gre
 
 
 if __name__ == "__main__":
-    from entry.job import run_job
-
-    run_job(
-        main,
-        snakemake,
-        picture=Path(snakemake.input.picture),
-        facts=Path(snakemake.input.facts),
-        edges=Path(snakemake.output.edges),
-        raw=Path(snakemake.output.raw),
-        **snakemake.params.settings,
-    )
+    run_job(main, lambda job: job.params.settings)

@@ -1,0 +1,35 @@
+"""The tables of sweeps that `compare.py` writes and the report reads."""
+
+from pathlib import Path
+from typing import Any
+
+from neuralfield.system.errors import InputError
+from neuralfield.system.input_files import read_own_csv
+
+MEASURES = ("psnr_db", "ssim", "upscale_psnr_db", "train_seconds", "parameters")
+NAMES = ("image", "field", "sweep", "base_field", "combination", "device", "engine", "precision")
+"""Columns that stay text, as do settings, whatever they look like."""
+
+Row = dict[str, Any]
+"""A row of a table by its columns; None where there is no number."""
+
+
+def read_table(path: Path) -> list[Row]:
+    """Read the rows of a table that this workflow wrote.
+
+    Raises
+    ------
+    InputError
+        The table is missing or damaged.
+    """
+    expected = "a table written by neuralfield"
+    remedy = "remove it, and run the same command again: it is made anew"
+    table = read_own_csv(path, expected, remedy, dtype=str, keep_default_na=False)
+    columns = {}
+    for name, texts in table.items():
+        is_text = name in NAMES or str(name).startswith("setting_")
+        try:
+            columns[name] = [text if is_text else float(text) if text else None for text in texts]
+        except ValueError as error:
+            raise InputError(str(path), f"{name}: {error}", expected, remedy) from error
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

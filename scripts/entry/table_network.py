@@ -1,0 +1,71 @@
+"""The network of a table that the settings describe, and what it answers."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuralfield.system.provenance import require_finished, require_same_training
+from neuralfield.tasks.table.samples import Samples, held_out_rows, read_samples
+from neuralfield.tasks.table.table_model import TableModel, load_table_model
+from neuralfield.tasks.table.table_task import TableTask
+
+
+def read_own(
+    table: Path,
+    model: Path,
+    settings: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> tuple[TableModel, Samples]:
+    """Read a table's network, and the samples that it was trained on.
+
+    Parameters
+    ----------
+    table, model : Path
+    settings, training : mapping, optional
+        Settings of the network and of its training, see `read_task`. Without them any network with
+        columns of this table is accepted.
+
+    Raises
+    ------
+    CheckpointError, InputError
+        A file is missing or damaged, or the network is of another table or training.
+    """
+    network = load_table_model(model)
+    if settings is None or training is None:
+        return network, read_samples(table, network.inputs, network.targets)
+    task = read_task(table, settings, training)
+    expected = f"the network that the settings describe, of {task.samples.where}"
+    require_same_training(model, network.provenance, task.provenance, expected)
+    require_finished(model, network.metadata, task.training.steps)
+    return network, task.samples
+
+
+def read_task(table: Path, settings: Mapping[str, Any], training: Mapping[str, Any]) -> TableTask:
+    """Read a table as a task to train on.
+
+    Parameters
+    ----------
+    table : Path
+        CSV with a row for each sample.
+    settings : mapping
+        ``inputs``, ``targets``, ``network``, ``scale_inputs``, ``scale_targets`` and
+        ``held_out_share``.
+    training : mapping
+        Settings of the training.
+    """
+    samples = read_samples(table, settings["inputs"], settings["targets"])
+    return TableTask.from_settings(samples, settings, training)
+
+
+def predict(network: TableModel, values: np.ndarray) -> np.ndarray:
+    """Evaluate a network in the precision that it was trained in."""
+    is_double = network.metadata.get("precision") == "float64"
+    return network.predict(values, dtype="float64" if is_double else "float32")
+
+
+def held_out_mask(network: TableModel, count: int) -> np.ndarray:
+    """Return which rows a network was not trained on; bool, shape (count,)."""
+    seed = network.metadata["training"]["random_seed"]
+    return held_out_rows(count, network.metadata["held_out_share"], seed)

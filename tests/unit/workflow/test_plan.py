@@ -1,0 +1,102 @@
+"""The plan of a config: which settings a training depends on, and which files it makes."""
+
+from types import SimpleNamespace
+
+import pytest
+from PIL import Image
+from workspace import SETTINGS, Workspace
+
+from config.configuration import MAKES_NO_DIFFERENCE, Run, read_settings
+from config.sweeps import expand
+from jobs import products
+from jobs.plan import Plan
+from jobs.startup import UserError
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch) -> Plan:
+    """A plan with everything that there can be: tiles, segments, a sweep, tables, a classifier."""
+    monkeypatch.chdir(tmp_path)
+    workspace = Workspace(tmp_path)
+    Image.new("L", (60, 40)).save("large.png")
+    config = workspace.settings
+    config["images"]["large"] = {"path": "large.png", "tiles": {"size": 32}, "fields": ["plain"]}
+    config["fields"]["plain"]["training"] = {"segments": 2, "time_limit_s": 60}
+    vary = {"random_seed": [3, 4]}
+    config["sweeps"] = {"seeds": {"images": ["tiny"], "fields": ["siren"], "vary": vary}}
+    workspace.add_table()
+    config["tables"]["slope"]["sizes"] = [[4, 2]]
+    workspace.add_classifier()
+    settings = read_settings(config, lambda place: "config.yaml")
+    return Plan(settings, expand(settings, lambda place: "config.yaml"))
+
+
+NETWORKS = [
+    {"image": "tiny", "field": "siren+random_seed=3"},
+    {"image": "large", "field": "plain", "tile": "0_0"},
+    {"network": "slope/sizes/4x2"},
+    {"classifier": "bars"},
+]
+
+
+@pytest.mark.parametrize("names", NETWORKS)
+def test_settings_of_a_training_are_those_that_count_and_the_others(plan: Plan, names):
+    wildcards = SimpleNamespace(**names)
+    counting = plan.training_settings(wildcards)
+    others = plan.execution_settings(wildcards, [])
+    assert not counting.keys() & set(MAKES_NO_DIFFERENCE)
+    assert others.keys() <= set(MAKES_NO_DIFFERENCE) and "checkpoint_interval_s" in others
+    assert {**counting, **others} == plan.network_of(wildcards)["training"]
+
+
+def test_networks_are_found_by_the_wildcards_of_a_job(plan: Plan):
+    swept = plan.network_of(SimpleNamespace(image="tiny", field="siren+random_seed=3"))
+    assert swept["training"]["random_seed"] == 3
+    assert swept["width"] == SETTINGS["fields"]["siren"]["width"]
+    table = plan.network_of(SimpleNamespace(network="slope/sizes/4x2"))
+    assert table["network"]["widths"] == [4, 2]
+    assert plan.network_of(Run("large", "plain"))["training"]["time_limit_s"] == 60
+    with pytest.raises(UserError, match="none: no such network"):
+        plan.network_of(SimpleNamespace(image="tiny", field="none"))
+
+
+def test_a_tile_is_an_image_of_its_own_size(plan: Plan):
+    tile = SimpleNamespace(image="large", tile="0_1")
+    width, height = plan.image_of(tile)["size"]
+    assert (width, height) != (60, 40) and max(width, height) <= 60
+    assert plan.image_of(SimpleNamespace(image="large"))["path"] == "large.png"
+
+
+def test_each_training_of_an_image_has_its_files(plan: Plan):
+    files = products.all_products(plan)
+    assert len(files) == len(set(files))
+    for name in (
+        "tiny/pixels.csv",
+        "tiny/siren+random_seed=3/metrics.json",
+        "tiny/plain/segments/1",
+        "large/overview.png",
+        "large/tiles/0_1/pixels.csv",
+        "large/plain/mosaic.json",
+        "large/plain/tiles/0_1/checkpoints",
+        "large/plain/tiles/0_1/segments/1",
+        "large/plain/timelapse.gif",
+        "comparison.csv",
+    ):
+        assert f"results/{name}" in files, name
+    assert "results/large/plain/model.safetensors" not in files
+    assert "results/tiny/siren+random_seed=3/render_8.png" not in files
+
+
+def test_folders_of_states_are_those_of_all_trainings(plan: Plan):
+    folders = products.state_folders(plan)
+    assert "results/large/plain/tiles/0_0" in folders and "results/large/plain" not in folders
+    assert "results/tables/slope/sizes/4x2" in folders and "results/classifiers/bars" in folders
+
+
+def test_folders_have_the_snapshots_of_their_training(plan: Plan):
+    contents = {folder: names for _, folder, names in products.network_contents(plan)}
+    whole = contents["results/tiny/plain/checkpoints"]
+    half = contents["results/tiny/plain/segments/1/snapshots"]
+    assert half < whole and "step_00000020.safetensors" in whole - half
+    assert contents["results/tiny/plain/comparison"] == {"redraw.png"}
+    assert {name.split(".")[1] for name in contents["results/large/plain/checkpoints"]} == {"json"}

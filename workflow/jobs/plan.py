@@ -1,0 +1,134 @@
+"""The images, networks, tables and classifiers of a config, as the rules look them up."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from config.configuration import MAKES_NO_DIFFERENCE, Run, runs, trained_fields
+from config.large_images import headers_and_tilings
+from config.sweeps import Sweep, all_fields, all_runs
+from config.table_settings import size_name
+from jobs.startup import UserError
+from neuralfield.images.tiling import Tile
+
+Settings = dict[str, Any]
+
+
+class Plan:
+    """Everything that a config asks for.
+
+    Parameters
+    ----------
+    settings : mapping
+        See `config.configuration.read_settings`.
+    sweeps : sequence of Sweep
+        The sweeps among them, see `config.sweeps.expand`.
+
+    Attributes
+    ----------
+    config : dict
+        The settings, with the networks of sweeps among the `fields`.
+    single_runs, swept_runs, runs : list of Run
+        The networks of images: those of `fields`, those of sweeps, and all.
+    trained, imported : list of str
+        Names of fields.
+    tiled : dict of str to (Header, Tiling)
+        The images that are trained in tiles.
+    whole : list of str
+        The other images.
+    table_networks : dict of str to str
+        The table of each network of tables, by the network's folder.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], sweeps: Sequence[Sweep]) -> None:
+        self.sweeps = sweeps
+        swept_fields = all_fields(sweeps, settings)
+        self.config: Settings = {**settings, "fields": settings["fields"] | swept_fields}
+        self.single_runs = runs(settings)
+        self.swept_runs = all_runs(sweeps)
+        self.runs = self.single_runs + self.swept_runs
+        self.trained = trained_fields(self.config)
+        self.imported = [field for field in self.config["fields"] if field not in self.trained]
+        self.tiled = headers_and_tilings(self.config["images"])
+        self.whole = [name for name in self.config["images"] if name not in self.tiled]
+        self.table_networks = {
+            network: table
+            for table in self.config["tables"]
+            for network in self.networks_of_table(table)
+        }
+
+    def trained_runs(self, among: Iterable[Run]) -> list[Run]:
+        """Return the runs whose networks are trained here, and not imported."""
+        return [run for run in among if run.field in self.trained]
+
+    def image_of(self, wildcards: Any) -> Settings:
+        """Return the settings of the image of a job, or the size of its tile."""
+        if hasattr(wildcards, "tile"):
+            tile = self.tile_of(wildcards)
+            return {"size": [tile.width, tile.height]}
+        return self.config["images"][wildcards.image]
+
+    def tiles_of(self, image: str) -> list[str]:
+        """Return the names of an image's tiles; none where it is trained as a whole."""
+        return [tile.name for tile in self.tiled[image][1]] if image in self.tiled else []
+
+    def tile_of(self, wildcards: Any) -> Tile:
+        """Return the tile of a job."""
+        return self.tiled[wildcards.image][1].named(wildcards.tile)
+
+    def network_of(self, wildcards: Any) -> Settings:
+        """Return the settings of a job's network: an image's, a table's or a classifier's."""
+        if hasattr(wildcards, "classifier"):
+            return self.config["classifiers"][wildcards.classifier]
+        if hasattr(wildcards, "network"):
+            return self._table_of(wildcards.network)
+        if wildcards.field not in self.config["fields"]:
+            raise UserError(
+                f"{wildcards.field}: no such network; expected a field or a combination of a sweep;"
+                " `snakemake -n` names them all"
+            )
+        return self.config["fields"][wildcards.field]
+
+    def networks_of_table(self, table: str) -> list[str]:
+        """Return the folders of a table's networks: its own, and one for each further size."""
+        sizes = self.config["tables"][table]["sizes"]
+        return [table, *(f"{table}/sizes/{size_name(widths)}" for widths in sizes)]
+
+    def _table_of(self, network: str) -> Settings:
+        name = self.table_networks[network]
+        table = self.config["tables"][name]
+        widths = [table["network"]["widths"], *table["sizes"]]
+        own = widths[self.networks_of_table(name).index(network)]
+        return table | {"network": table["network"] | {"widths": own}}
+
+    def field_settings(self, wildcards: Any) -> Settings:
+        """Return the settings of an image's network without those of its training."""
+        return _without(self.network_of(wildcards), ["training"])
+
+    def training_settings(self, wildcards: Any) -> Settings:
+        """Return the settings of a training that its result depends on; none if imported.
+
+        Snakemake compares them: a change of them trains again.
+        """
+        return _without(self.network_of(wildcards).get("training", {}), MAKES_NO_DIFFERENCE)
+
+    def execution_settings(self, wildcards: Any, input: Any) -> Settings:
+        """Return the settings of a training that its result does not depend on.
+
+        Snakemake does not compare a param whose function asks for `input`.
+        """
+        training = self.network_of(wildcards)["training"]
+        return {key: training[key] for key in MAKES_NO_DIFFERENCE if key in training}
+
+    def device_of(self, wildcards: Any) -> str:
+        """Return where a network is trained and rendered."""
+        return self.network_of(wildcards).get("training", self.config["training"])["device"]
+
+    def table_task_settings(self, wildcards: Any) -> Settings:
+        """Return the settings of a table that its network depends on, without its training."""
+        keys = ("inputs", "targets", "network", "scale_inputs", "scale_targets", "held_out_share")
+        table = self.network_of(wildcards)
+        return {key: table[key] for key in keys}
+
+
+def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> Settings:
+    return {key: value for key, value in settings.items() if key not in keys}
