@@ -1,15 +1,20 @@
-"""Checks of numbers in settings, shared by all networks."""
+"""Checks of numbers that the settings of all networks share."""
 
 from typing import Any
 
 from neuralfield.system.errors import ConfigError
 
 _LARGEST_NUMBER = 1e30
-"""Largest allowed number; it stays finite in float32 after a multiplication."""
+"""Still finite in float32, with some room for what it is multiplied by."""
 
 
 def require_positive(settings: Any, *names: str) -> None:
-    """Check that the named settings are finite numbers above 0; raises `ConfigError`."""
+    """Check that some of a network's settings are finite numbers above 0.
+
+    Raises
+    ------
+    ConfigError
+    """
     for name in names:
         value = getattr(settings, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -24,12 +29,11 @@ def require_whole(
     at_most: float = _LARGEST_NUMBER,
     section: str = "fields",
 ) -> None:
-    """Check that the named settings, numbers or tuples of them, are whole numbers in a range.
+    """Check that some of a network's settings, or all numbers of a tuple, are whole numbers.
 
     Raises
     ------
     ConfigError
-        A number is not whole, below `at_least` or above `at_most`.
     """
     for name in names:
         value = getattr(settings, name)
