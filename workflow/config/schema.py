@@ -80,7 +80,7 @@ def _rule(setting: Setting) -> dict[str, Any]:
         bounds = {
             "minimum": setting.minimum,
             "exclusiveMinimum": setting.above,
-            "maximum": setting.maximum,
+            "maximum": setting.config_maximum or setting.maximum,
             "exclusiveMaximum": setting.below,
             "x-unit": setting.unit or None,
         }

@@ -29,8 +29,10 @@ class Plan:
         The settings, with the networks of sweeps among the `fields`.
     single_runs, swept_runs, runs : list of Run
         The networks of images: those of `fields`, those of sweeps, and all.
-    trained, imported : list of str
-        Names of fields.
+    trained : set of str
+        Names of the fields that are trained here.
+    imported : list of str
+        Names of the others.
     tiled : dict of str to (Header, Tiling)
         The images that are trained in tiles.
     whole : list of str
@@ -46,7 +48,7 @@ class Plan:
         self.single_runs = runs(settings)
         self.swept_runs = all_runs(sweeps)
         self.runs = self.single_runs + self.swept_runs
-        self.trained = trained_fields(self.config)
+        self.trained = set(trained_fields(self.config))
         self.imported = [field for field in self.config["fields"] if field not in self.trained]
         self.tiled = headers_and_tilings(self.config["images"])
         self.whole = [name for name in self.config["images"] if name not in self.tiled]

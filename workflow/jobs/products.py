@@ -104,10 +104,11 @@ def timelapses(plan: Plan, runs: Iterable[Run]) -> list[str]:
 
 
 def table_products(plan: Plan) -> list[str]:
-    """Return the files of all networks of tables except plots."""
+    """Return the files of all networks of tables, and the plot of each table."""
     folders = [f"results/tables/{network}" for network in plan.table_networks]
     measured = [f"{f}/{name}" for f in folders for name in ("metrics.json", "predictions.csv")]
-    return measured + [file for folder in folders for file in training_products(folder)]
+    plots = [f"results/tables/{table}/plot.png" for table in plan.config["tables"]]
+    return plots + measured + [file for folder in folders for file in training_products(folder)]
 
 
 def classifier_products(plan: Plan) -> list[str]:

@@ -10,18 +10,14 @@ every_classifier = one_for_each(
 )
 
 
-def labelled_files(part):
-    """Input functions for the images and the labels of a part of a set."""
-    return [
-        lambda wildcards, number=number: str(
-            find_files(PLAN.network_of(wildcards)["path"], part)[number]
-        )
-        for number in range(2)
-    ]
+def images_of(part):
+    """An input function for the images of a part of a set."""
+    return lambda wildcards: str(find_files(PLAN.network_of(wildcards)["path"], part)[0])
 
 
-TAUGHT_IMAGES, TAUGHT_LABELS = labelled_files(TAUGHT)
-HELD_OUT_IMAGES, HELD_OUT_LABELS = labelled_files(HELD_OUT)
+def labels_of(part):
+    """An input function for the labels of a part of a set."""
+    return lambda wildcards: str(find_files(PLAN.network_of(wildcards)["path"], part)[1])
 
 
 def classifier_memory_mb(wildcards, threads):
@@ -37,15 +33,14 @@ def classifier_minutes(wildcards, threads, attempt):
 rule classifiers:
     input:
         "results/classifiers/report.html",
-        every_classifier("results/classifiers/{classifier}/model.safetensors"),
         products.classifier_products(PLAN),
         incomplete_again(products.classifier_contents),
 
 
 rule train_classifier:
     input:
-        pictures=TAUGHT_IMAGES,
-        labels=TAUGHT_LABELS,
+        pictures=images_of(TAUGHT),
+        labels=labels_of(TAUGHT),
     output:
         model="results/classifiers/{classifier}/model.safetensors",
         history="results/classifiers/{classifier}/history.csv",
@@ -75,10 +70,10 @@ rule train_classifier:
 
 rule evaluate_classifier:
     input:
-        taught_pictures=TAUGHT_IMAGES,
-        taught_labels=TAUGHT_LABELS,
-        held_out_pictures=HELD_OUT_IMAGES,
-        held_out_labels=HELD_OUT_LABELS,
+        taught_pictures=images_of(TAUGHT),
+        taught_labels=labels_of(TAUGHT),
+        held_out_pictures=images_of(HELD_OUT),
+        held_out_labels=labels_of(HELD_OUT),
         model="results/classifiers/{classifier}/model.safetensors",
         record="results/classifiers/{classifier}/training.json",
     output:
@@ -109,7 +104,7 @@ rule evaluate_classifier:
 
 rule plot_classifier:
     input:
-        pictures=HELD_OUT_IMAGES,
+        pictures=images_of(HELD_OUT),
         metrics="results/classifiers/{classifier}/metrics.json",
         predictions="results/classifiers/{classifier}/predictions.csv",
         history="results/classifiers/{classifier}/history.csv",

@@ -76,6 +76,10 @@ if workflow.is_main_process and not startup.others_are_at_work():
     )
 BATCHES = batches.settled(BATCH_LIMITS, config["fields"], LEDGER | NEW_BATCHES)
 
+TRAININGS = sum(len(products.training_folders(PLAN, run)) for run in PLAN.trained_runs(PLAN.runs))
+TRAININGS -= sum(len(batch.runs) - 1 for batch in BATCHES)
+"""Jobs that train networks of images."""
+
 CORES_ON_A_CLUSTER = 2
 """Those of a training, where neither the settings nor --cores set a number."""
 
@@ -129,12 +133,7 @@ def training_threads(wildcards):
     cores = workflow.resource_settings.cores
     if workflow.remote_exec:  # a job of a cluster: it has been given its share
         return cores
-    if hasattr(wildcards, "classifier"):
-        trainings = len(config["classifiers"])
-    else:
-        runs = PLAN.trained_runs(PLAN.runs)
-        trainings = sum(len(products.training_folders(PLAN, run)) for run in runs)
-        trainings -= sum(len(batch.runs) - 1 for batch in BATCHES)
+    trainings = len(config["classifiers"]) if hasattr(wildcards, "classifier") else TRAININGS
     return max(1, cores // max(1, trainings)) if cores else CORES_ON_A_CLUSTER
 
 

@@ -20,7 +20,6 @@ def table_sizes(table):
 rule tables:
     input:
         "results/tables/report.html",
-        every_table("results/tables/{network}/plot.png"),
         products.table_products(PLAN),
         incomplete_again(products.table_contents),
 

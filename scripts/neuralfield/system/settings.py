@@ -41,8 +41,8 @@ class Setting:
         What a message says instead of the bounds, and what it tells the user to do.
     auto : bool
         Whether a config file may say ``auto``, for which a value is chosen later.
-    config_default : object
-        The default of config files where it is not that of the dataclass.
+    config_default, config_maximum : object
+        Those of config files where they are not those of the dataclass.
     in_config : bool
         Whether config files have it.
     omit_when_off : bool
@@ -73,6 +73,7 @@ class Setting:
     remedy: str = ""
     auto: bool = False
     config_default: Any = None
+    config_maximum: float | None = None
     in_config: bool = True
     omit_when_off: bool = False
     changes_result: bool = True

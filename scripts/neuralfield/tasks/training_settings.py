@@ -91,7 +91,8 @@ class TrainingSettings(Settings):
         0,
         "another number gives another network; the same one gives the same, bit for bit",
         minimum=0,
-        maximum=2**32 - 1,
+        maximum=2**64 - 1,
+        config_maximum=2**32 - 1,
     )
     snapshots: int = setting(
         60,

@@ -146,7 +146,7 @@ def test_a_damaged_list_is_not_believed(trained, content):
 def test_other_settings_are_trained_and_replace_what_is_kept_when_they_are_done(trained):
     before = trained.files
     trained.delete_outputs()
-    failing = Trained(trained.folder, learning_rate=3e38)
+    failing = Trained(trained.folder, learning_rate=1e30)
     with pytest.raises(NeuralfieldError):
         failing.fit()
     assert trained.again().files == before, "a failing training has cost nothing"
