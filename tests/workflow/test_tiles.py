@@ -189,7 +189,7 @@ def test_segments_and_black_and_white(workspace: Workspace):
         ({"tiles": {}}, "tiles.size: missing; expected a whole number of pixels"),
         ({"tiles": 512}, "tiles: 512; expected settings of the tiles; write `size: 1024`"),
         ({"tiles": {"size": 36}, "size": 32}, "size: 32; expected no size beside tiles"),
-        ({"tiles": {"size": 36, "overlap": 8}, "path": "bad.png"}, "path: bad.png is not a pict"),
+        ({"tiles": {"size": 36, "overlap": 8}, "path": "bad.png"}, "path: bad.png is not an image"),
         (
             {"tiles": {"size": 16, "overlap": 5}, "path": "long.png"},
             "tiles.size: 16, which makes 16,364 tiles; expected at most 10,000",
@@ -256,8 +256,8 @@ def test_no_job_holds_a_large_picture(tmp_path):
 
 
 def test_the_page_s_settings_are_valid(tmp_path, monkeypatch):
-    """The settings of docs/large_pictures.md work."""
-    page = (ROOT / "docs/large_pictures.md").read_text()
+    """The settings of docs/large_images.md work."""
+    page = (ROOT / "docs/large_images.md").read_text()
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (1200, 900)).save("survey.tif")
     written = yaml.safe_load(page.split("```yaml")[1].split("```")[0])
