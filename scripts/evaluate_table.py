@@ -79,8 +79,8 @@ def main(
         "least_squares": least_squares,
     }
     if remembers and is_accuracy:
-        taught = samples.count - numbers["held_out_rows"]
-        bits = remembered_bits(numbers["accuracy"], taught * len(network.targets))
+        trained_on = samples.count - numbers["held_out_rows"]
+        bits = remembered_bits(numbers["accuracy"], trained_on * len(network.targets))
         numbers["bits_remembered"] = bits
         numbers["bits_per_parameter"] = bits / trained["parameters"]
     _write_predictions(predictions, samples, answers, held_out)

@@ -11,15 +11,15 @@ from reporting.page import NOTHING, write_page
 from reporting.sweep_page import gather_sweeps
 
 KINDS = {
-    "siren": "A network of sine waves (SIREN)",
-    "finer": "A network of sine waves that are the faster, the larger their input (FINER)",
+    "siren": "A network of sines (SIREN)",
+    "finer": "A network of sines whose frequency grows with their input (FINER)",
     "wire": "A network of complex Gabor wavelets (WIRE)",
     "gauss": "A network of Gaussian bells",
     "hashgrid": "Trained numbers on grids of many resolutions, and a small network (hash encoding)",
-    "cafe": "Products of waves and polynomials, and a small network (CAFE+)",
+    "cafe": "Products of Fourier features and polynomials, and a small network (CAFE+)",
     "mlp": "A plain network",
-    "fourier": "A network that is shown waves of many lengths (Fourier features)",
-    "upscaler": "Convolutions that have learned how this picture is enlarged (zero-shot)",
+    "fourier": "A network with Fourier features of the position as its input",
+    "upscaler": "Convolutions trained to enlarge this image (zero-shot)",
     "imported": "Imported weights, not trained here",
 }
 

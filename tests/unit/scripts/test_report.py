@@ -158,7 +158,7 @@ def test_a_page_of_many_kinds_of_networks(results):
     assert "98,752" in page.text
     assert "3\xa0min 20\xa0s" in text
     assert "Intel Xeon" in page.text
-    assert "A network of sine waves (SIREN)" in page.text
+    assert "A network of sines (SIREN)" in page.text
     assert page.tags.count("video") == 1
 
 
