@@ -12,7 +12,7 @@ from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
 from neuralfield.engines.cuda.hopper.product_pass import HopperProductPass
 from neuralfield.engines.cuda.hopper.wide_pass import HopperPass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.engines.plan import batch_plan, network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import gpu_is_present, select_device, to_host

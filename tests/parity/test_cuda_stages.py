@@ -10,7 +10,7 @@ from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.engines.plan import batch_plan, network_plan
 from neuralfield.fields.coordinate_network import CornerBias
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.schedules import Schedule

@@ -10,8 +10,7 @@ from neuralfield.engines import layers
 from neuralfield.engines.complex_layers import real_parameters
 from neuralfield.engines.cuda.buffers import Buffers
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plan import BatchPlan, NetworkPlan
-from neuralfield.engines.plan_of_network import network_plan
+from neuralfield.engines.plan import BatchPlan, NetworkPlan, network_plan
 from neuralfield.fields import PictureShape, field_settings
 from neuralfield.rendering import layer_values
 from neuralfield.rendering.layer_values import LayerDraw

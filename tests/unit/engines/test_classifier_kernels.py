@@ -13,7 +13,7 @@ from neuralfield.engines import make_engine
 from neuralfield.engines.cuda.classifier import classifier_engine, convolution_plan
 from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, reason_against_plan
 from neuralfield.engines.cuda.classifier.convolution_plan import ConvolutionShape
-from neuralfield.engines.cuda.classifier.plan_of_network import classifier_plan
+from neuralfield.engines.cuda.classifier.plan import classifier_plan
 from neuralfield.engines.cuda.classifier.sampling import brightness_table, drawing_constants
 from neuralfield.nn import ops
 from neuralfield.nn.pooling import average_pool2d

@@ -15,7 +15,7 @@ from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
 from neuralfield.engines.cuda.hopper import narrow_pass as narrow
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.stages.update import STRANDS
-from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.engines.plan import batch_plan, network_plan
 from neuralfield.system.device import Device
 
 H200_PROCESSORS = 132

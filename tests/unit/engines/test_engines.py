@@ -17,7 +17,7 @@ from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.hopper.padded_network import HopperNetwork
-from neuralfield.engines.plan_of_network import network_plan
+from neuralfield.engines.plan import network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.fields import PictureShape, Siren, build_field
 from neuralfield.fields.coordinate_network import Fixed

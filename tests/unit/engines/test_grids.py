@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neuralfield.engines.cuda.portable import grids
-from neuralfield.engines.plan_of_network import network_plan
+from neuralfield.engines.plan import network_plan
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.images.coordinates import axis_centres, extent, grid

@@ -5,8 +5,7 @@ import pytest
 
 from neuralfield.engines import layers
 from neuralfield.engines.complex_layers import complex_gradients, real_parameters
-from neuralfield.engines.plan import TILE_ROWS, BatchPlan
-from neuralfield.engines.plan_of_network import network_plan
+from neuralfield.engines.plan import TILE_ROWS, BatchPlan, network_plan
 from neuralfield.fields import PictureShape, field_settings
 from neuralfield.nn.losses import make_loss, mean_squared_error, squared_error_of_means
 from neuralfield.nn.ops import mean_axis, reshape

@@ -17,8 +17,7 @@ from neuralfield.engines.cuda.stages.update import (
     work_table,
 )
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.plan import BatchPlan
-from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.engines.plan import BatchPlan, batch_plan, network_plan
 from neuralfield.nn.optimizers import state_keys
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import select_device

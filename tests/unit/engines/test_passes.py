@@ -7,7 +7,7 @@ from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.hopper import narrow_network as narrow
 from neuralfield.engines.cuda.hopper import narrow_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.engines.plan import batch_plan, network_plan
 
 
 def mlp(activation, *widths, **settings):

@@ -24,8 +24,8 @@ from neuralfield.engines.plan import (
     LOSSES,
     OUTPUTS,
     NetworkPlan,
+    network_plan,
 )
-from neuralfield.engines.plan_of_network import network_plan
 from neuralfield.engines.thread_pool import Crew
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.optimizers import Adam, Sgd, state_keys

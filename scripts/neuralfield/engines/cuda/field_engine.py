@@ -5,11 +5,11 @@ from math import prod
 from typing import Any
 
 from neuralfield.engines.cuda.buffers import Buffers, Pass
-from neuralfield.engines.cuda.gpu import compute_capability
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
 from neuralfield.engines.cuda.hopper.product_pass import HopperProductPass
 from neuralfield.engines.cuda.hopper.wide_pass import HopperPass
+from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.cuda.recorded_engine import (
@@ -20,8 +20,7 @@ from neuralfield.engines.cuda.recorded_engine import (
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
-from neuralfield.engines.plan import LOSSES, BatchPlan, NetworkPlan
-from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.engines.plan import LOSSES, BatchPlan, NetworkPlan, batch_plan, network_plan
 from neuralfield.nn.optimizers import Adam, Sgd
 from neuralfield.system.device import Device, require_memory
 from neuralfield.tasks.image.image_objective import PictureProblem

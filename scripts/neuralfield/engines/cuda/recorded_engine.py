@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from neuralfield.engines.cuda.buffers import Pass
-from neuralfield.engines.cuda.gpu import compute_capability
+from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.update import SCHEDULE_KINDS, UpdateStage
 from neuralfield.nn.optimizers import Adam, Muon, Sgd, unclipped

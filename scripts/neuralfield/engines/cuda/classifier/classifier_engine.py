@@ -5,8 +5,7 @@ from neuralfield.engines.cuda.classifier.classifier_pass import (
     activation_bytes,
     reason_against_plan,
 )
-from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
-from neuralfield.engines.cuda.classifier.plan_of_network import classifier_plan
+from neuralfield.engines.cuda.classifier.plan import ClassifierPlan, classifier_plan
 from neuralfield.engines.cuda.classifier.sampling import DrawingStage
 from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,

@@ -17,8 +17,7 @@ from neuralfield.engines.cuda.classifier.convolution_plan import (
 )
 from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
 from neuralfield.engines.cuda.classifier.sampling import DrawingStage
-from neuralfield.engines.cuda.gpu import card_limits
-from neuralfield.engines.cuda.launch import Launch
+from neuralfield.engines.cuda.launch import Launch, card_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.system.device import Array, Device
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
-from neuralfield.engines.cuda.gpu import card_limits
 from neuralfield.engines.cuda.hopper.gradients import VectorGradients, partial_gradients
 from neuralfield.engines.cuda.hopper.narrow_network import (
     fixed_bytes,
@@ -30,7 +29,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     parameter_offsets,
     reason_against,
 )
-from neuralfield.engines.cuda.launch import Launch
+from neuralfield.engines.cuda.launch import Launch, card_limits
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.portable.grid_gradient import (
     TableGradient,

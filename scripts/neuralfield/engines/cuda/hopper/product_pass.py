@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
-from neuralfield.engines.cuda.gpu import card_limits
 from neuralfield.engines.cuda.hopper.padded_network import (
     SHARED_LIMIT_BYTES,
     TILE_THREADS,
@@ -20,7 +19,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     parameter_offsets,
 )
 from neuralfield.engines.cuda.hopper.wgmma import operand_wgmma_source, wgmma_source
-from neuralfield.engines.cuda.launch import Launch
+from neuralfield.engines.cuda.launch import Launch, card_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.plan import (
     ACTIVATIONS,

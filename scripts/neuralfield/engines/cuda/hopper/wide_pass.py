@@ -12,7 +12,6 @@ import numpy as np
 
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.gpu import card_limits
 from neuralfield.engines.cuda.hopper.gradients import (
     VectorGradients,
     partial_gradients,
@@ -36,6 +35,7 @@ from neuralfield.engines.cuda.hopper.rounds import (
     share_processors,
 )
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
+from neuralfield.engines.cuda.launch import card_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.plan import (
     MIXED_GRADIENT_SCALE,
