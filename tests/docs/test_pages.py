@@ -91,7 +91,6 @@ def test_files_that_sources_name_are_there():
         "hopper_weights",
         "hopper_narrow",
         "hopper_narrow_batch",
-        "hopper_product",
         "sample_next",
         "update_batch",
         "prepare_weights",

@@ -9,7 +9,6 @@ from make_problem import SIREN, make_problem
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.field_engine import CudaEngine
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
-from neuralfield.engines.cuda.hopper.product_pass import HopperProductPass
 from neuralfield.engines.cuda.hopper.wide_pass import HopperPass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.plan import batch_plan, network_plan
@@ -46,7 +45,6 @@ CAFE = {"type": "cafe", "scale": 2.0}
 PASSES_AND_PRECISIONS = [
     (HopperNarrowPass, "mixed"),
     (HopperPass, "mixed"),
-    (HopperProductPass, "mixed"),
     (LayerPass, "mixed"),
     (LayerPass, "float32"),
 ]

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,9 +24,10 @@ from neuralfield.fields import PictureShape, Siren, build_field
 from neuralfield.fields.coordinate_network import Fixed
 from neuralfield.nn.layers import Activation
 from neuralfield.system.device import Device, select_device
-from neuralfield.system.errors import ConfigError
+from neuralfield.system.errors import CheckpointError, ConfigError
 from neuralfield.system.interruption import StopSignals
 from neuralfield.tasks.image.image_model import load_model
+from neuralfield.training.fit import fit, publish_segment
 from neuralfield.training.loop import Member, advance_all
 from neuralfield.training.run import Run
 from neuralfield.training.state import StateFolder
@@ -331,6 +333,32 @@ def test_what_was_used_decides_whether_a_state_is_ours():
     assert training_fingerprint(tasks["auto"], other, "cpu") not in names
     other.precision, other.variant = "float32", "another way"
     assert training_fingerprint(tasks["auto"], other, "cpu") not in names
+
+
+def test_a_training_of_a_pass_that_is_no_more_starts_afresh(tmp_path, monkeypatch):
+    """Its state has another name, whichever pass was recorded in it."""
+    task = test_fit.make_task()
+
+    def stop(row):
+        if row["step"] > 3:  # states of steps before have been saved
+            raise test_fit.Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CpuEngine, "variant", "hopper-product")
+        with pytest.raises(test_fit.Stopped):
+            test_fit.train(task, tmp_path / "old", progress=stop, checkpoint_interval_s=0)
+        run = Run(CPU, tmp_path / "segment/state", say=lambda line: None)
+        publish = partial(publish_segment, segment_folder=tmp_path / "segment")
+        fit(task, run, publish, until_step=20)
+    assert list((tmp_path / "old/state").glob("state_*"))
+    said = test_fit.train(task, tmp_path / "old")
+    assert said == ["settings or data have changed since the saved state; starting afresh"]
+    test_fit.train(task, tmp_path / "new")
+    digests = {test_fit.sha256(tmp_path / name / "model.safetensors") for name in ("old", "new")}
+    assert len(digests) == 1
+    run = Run(CPU, tmp_path / "next", say=lambda line: None)
+    with pytest.raises(CheckpointError, match=r"expected run \w+, this training"):
+        fit(task, run, publish, earlier_segment=tmp_path / "segment")
 
 
 def test_a_whole_number_of_a_config_is_a_float_for_the_compiler():

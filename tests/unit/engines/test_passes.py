@@ -40,25 +40,8 @@ WIRE = {"type": "wire", "hidden_layers": 2}
         ({**HASHGRID, "levels": 16, "features": 5}, 90, "auto", "layers"),
         (HASHGRID, 90, "float32", "layers"),
         (HASHGRID, 75, "auto", "layers"),
-        ({"type": "cafe"}, 90, "auto", "hopper-product"),
-        (
-            {"type": "cafe", "factors": 2, "chebyshev_degree": 0, "width": 40},
-            90,
-            "auto",
-            "hopper-product",
-        ),
-        (
-            {"type": "cafe", "factors": 1, "frequencies": 16, "width": 128},
-            90,
-            "auto",
-            "hopper-product",
-        ),
-        # no room: for wider products, more features, more factors, and no code for other layers
-        ({"type": "cafe", "width": 97}, 90, "auto", "layers"),
-        ({"type": "cafe", "factors": 1, "frequencies": 16, "width": 129}, 90, "auto", "layers"),
-        ({"type": "cafe", "frequencies": 49}, 90, "auto", "layers"),
-        ({"type": "cafe", "factors": 5}, 90, "auto", "layers"),
-        ({"type": "cafe", "hidden_layers": 2}, 90, "auto", "layers"),
+        # products of linear maps are for the portable one alone
+        ({"type": "cafe"}, 90, "auto", "layers"),
         ({"type": "cafe", "hidden_layers": 0}, 90, "auto", "layers"),
         ({"type": "cafe"}, 90, "float32", "layers"),
         ({"type": "cafe"}, 80, "auto", "layers"),

@@ -7,7 +7,6 @@ from typing import Any
 from neuralfield.engines.cuda.buffers import Buffers, Pass
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
-from neuralfield.engines.cuda.hopper.product_pass import HopperProductPass
 from neuralfield.engines.cuda.hopper.wide_pass import HopperPass
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
@@ -25,8 +24,8 @@ from neuralfield.nn.optimizers import Adam, Sgd
 from neuralfield.system.device import Device, require_memory
 from neuralfield.tasks.image.image_objective import PictureProblem
 
-_PassType = type[HopperNarrowPass] | type[HopperPass] | type[HopperProductPass] | type[LayerPass]
-_PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, HopperProductPass, LayerPass)
+_PassType = type[HopperNarrowPass] | type[HopperPass] | type[LayerPass]
+_PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, LayerPass)
 """The first that covers a problem is taken."""
 
 _BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
