@@ -7,7 +7,7 @@ from neuralfield.engines.complex_layers import ComplexTensor, complex_layer, rea
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.cafe import FourierChebyshev, Product
 from neuralfield.fields.coordinate_network import CornerBias, FourierFeatures, Identity
-from neuralfield.fields.hashgrid import HashEncoding
+from neuralfield.fields.hashgrid import HashEncoding, Level
 from neuralfield.fields.wire import ComplexLinear, Gabor
 from neuralfield.nn.layers import Layer, Nonlinearity
 from neuralfield.tasks.image.image_objective import PictureProblem
@@ -94,8 +94,8 @@ class NetworkPlan:
     steepness : float
     parameter_names : tuple of str
         In the order in which parameters lie in memory.
-    levels : tuple of (int, int, int)
-        Of a hash grid, see `portable.grids`; its table is the first parameter.
+    levels : tuple of Level
+        Of a hash grid, whose table is the first parameter.
     complex_tensors : tuple of ComplexTensor
         Of a network of complex numbers: its weights and biases. All else tells of the real network
         that does the same.
@@ -106,7 +106,7 @@ class NetworkPlan:
     output: str
     steepness: float
     parameter_names: tuple[str, ...]
-    levels: tuple[tuple[int, int, int], ...] = ()
+    levels: tuple[Level, ...] = ()
     complex_tensors: tuple[ComplexTensor, ...] = ()
 
     @property
@@ -117,8 +117,8 @@ class NetworkPlan:
     @property
     def table_shape(self) -> tuple[int, int]:
         """Of a hash grid: rows, and features of a row."""
-        _, start, rows = self.levels[-1]
-        return start + rows, self.layers[0].fan_in // len(self.levels)
+        last = self.levels[-1]
+        return last.start + last.rows, self.layers[0].fan_in // len(self.levels)
 
     @property
     def unknown_part(self) -> str | None:
@@ -218,8 +218,7 @@ def network_plan(network: CoordinateNetwork) -> NetworkPlan:
     layers = tuple(map(_layer_plan, network.layers, [*network.activations, None]))
     kind = type(network.encoding)
     encoding = _ENCODINGS.get(kind, kind.__name__)
-    grids = network.encoding.levels if isinstance(network.encoding, HashEncoding) else ()
-    levels = tuple((grid.resolution, grid.start, grid.rows) for grid in grids)
+    levels = network.encoding.levels if isinstance(network.encoding, HashEncoding) else ()
     output, names = network.output, tuple(network.parameters)
     plan = NetworkPlan(encoding, layers, output.name, output.steepness, names, levels)
     if not any(isinstance(layer, ComplexLinear) for layer in network.layers):
