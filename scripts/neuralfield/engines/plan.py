@@ -29,6 +29,7 @@ ACTIVATIONS = (
 )
 OUTPUTS = ("linear", "sigmoid")
 LOSSES = ("mse", "binary_cross_entropy", "huber")
+SCHEDULES = ("constant", "cosine", "exponential")
 """What kernels have code for; they know each by its place in its list."""
 
 FOR_CARDS_ONLY = ("chebyshev", "product", "gabor")

@@ -16,7 +16,7 @@ from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.setting_checks import require_positive, require_whole
 
-_PRIME = 2654435761
+HASH_PRIME = 2654435761
 """Of the spatial hash; the other axis has the factor 1."""
 
 _INITIAL_BOUND = 1e-4
@@ -50,7 +50,7 @@ class Level:
     def row_of(self, column: Array, line: Array) -> Array:
         """Row in the table of the grid's corners; arrays of int64."""
         if self.is_hashed:
-            return self.start + ((column ^ (line * _PRIME)) & (self.rows - 1))
+            return self.start + ((column ^ (line * HASH_PRIME)) & (self.rows - 1))
         return self.start + line * (self.resolution + 1) + column
 
 

@@ -11,7 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from neuralfield.engines.cuda.buffers import Pass
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
-from neuralfield.engines.cuda.stages.update import SCHEDULE_KINDS, UpdateStage
+from neuralfield.engines.cuda.stages.update import UpdateStage
+from neuralfield.engines.plan import SCHEDULES
 from neuralfield.nn.optimizers import Adam, Muon, Sgd, unclipped
 from neuralfield.system.device import Array, Device
 from neuralfield.system.errors import ResourceError
@@ -181,7 +182,7 @@ def unknown_rule(problem: Problem) -> str | None:
     optimizer = unclipped(problem.optimizer)
     if not isinstance(optimizer, Adam | Muon | Sgd):
         return f"the optimizer {type(optimizer).__name__}"
-    if problem.schedule.name not in SCHEDULE_KINDS:
+    if problem.schedule.name not in SCHEDULES:
         return f"the schedule {problem.schedule.name}"
     return None
 

@@ -19,7 +19,7 @@ _TILES, _BATCH_TILES = 2, 8
 """Of a block, alone and where several trainings are sampled: there it waits for all its pixels at
 once."""
 
-_ALL_IN_ORDER, _RANDOM_ORDER, _BY_DENSITY = range(3)
+_SAMPLINGS = ("ALL_IN_ORDER", "RANDOM_ORDER", "BY_DENSITY")
 
 
 class SamplingStage:
@@ -146,14 +146,15 @@ def sampling_constants(
 ) -> dict[str, int | float | str]:
     """What the kernel is compiled with."""
     batches, shape = problem.batches, problem.shape
-    sampling = _ALL_IN_ORDER if batches.is_everything else _RANDOM_ORDER
+    sampling = "ALL_IN_ORDER" if batches.is_everything else "RANDOM_ORDER"
     if batch.weighted:
-        sampling = _BY_DENSITY
+        sampling = "BY_DENSITY"
     return batch.constants() | {
         "ENCODING": network.constants()["ENCODING"],
         "WIDTH": shape.width,
         "HEIGHT": shape.height,
-        "SAMPLING": sampling,
+        **{name: number for number, name in enumerate(_SAMPLINGS)},
+        "SAMPLING": _SAMPLINGS.index(sampling),
         "HALF_BITS": half_bits_of(batches.sample_count),
         "TILE_ROWS": TILE_ROWS,
         "TILES_PER_BLOCK": _TILES,

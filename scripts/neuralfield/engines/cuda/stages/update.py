@@ -13,6 +13,7 @@ from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.flat_arrays import flatten_arrays
+from neuralfield.engines.plan import SCHEDULES
 from neuralfield.nn.optimizers import (
     Adam,
     ClippedGradients,
@@ -59,9 +60,6 @@ _SCHEDULE = np.dtype(
     ]
 )
 """The struct Schedule of update.cu."""
-
-SCHEDULE_KINDS = {"constant": 0, "cosine": 1, "exponential": 2}
-"""Those that update.cu knows."""
 
 STRANDS = 8
 """Sums that the kernel, with a warp for each, takes of the parts before it adds these sums up: part
@@ -267,7 +265,7 @@ def schedule_struct(schedule: Schedule) -> np.ndarray:
     ndarray of a structured dtype, shape (1,)
     """
     rates = schedule.learning_rate, schedule.minimum_learning_rate
-    kind = SCHEDULE_KINDS[schedule.name]
+    kind = SCHEDULES.index(schedule.name)
     return np.array([(*rates, schedule.period, schedule.warmup_steps, kind)], _SCHEDULE)
 
 
