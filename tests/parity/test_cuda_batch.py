@@ -89,7 +89,7 @@ def engines_of(gpu, field, settings):
 
 
 def content_of(engine):
-    problem = engine._problem
+    problem = engine.problem
     arrays = {name: to_host(array) for name, array in problem.network.arrays.items()}
     arrays |= {name: to_host(array) for name, array in problem.optimizer.state.items()}
     return arrays | {"totals": to_host(engine.totals)}

@@ -62,11 +62,11 @@ def gpu():
 def gradients_of(engine):
     """Of the engine's first batch, which its construction has sent through the pass."""
     summed = []
-    for partial in engine._pass.partial_gradients():
+    for partial in engine.stages.own_pass.partial_gradients():
         flat = to_host(partial.array).ravel()[partial.offset :].astype(np.float64)
         summed.append((partial, flat))
     gradients = {}
-    tensors = engine._problem.network.parameters
+    tensors = engine.problem.network.parameters
     for (name, tensor), (partial, flat) in zip(tensors.items(), summed, strict=True):
         columns = partial.columns or tensor.shape[-1]
         rows = tensor.data.size // columns
@@ -240,8 +240,7 @@ def test_gradients_are_those_of_the_tape(gpu, monkeypatch, case, pass_type, prec
 class LayersInChunks(LayerPass):
     """A pass with little memory."""
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments, memory_budget_bytes=1 << 19)
+    memory_budget_bytes = 1 << 19
 
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])

@@ -133,8 +133,8 @@ def test_how_steps_are_cut_into_calls_changes_nothing(gpu, field, settings, prec
         pieces.run(first, count)
         first += count
     np.testing.assert_array_equal(to_host(whole.totals), to_host(pieces.totals))
-    for name, array in whole._problem.network.arrays.items():
-        np.testing.assert_array_equal(to_host(array), to_host(pieces._problem.network.arrays[name]))
+    for name, array in whole.problem.network.arrays.items():
+        np.testing.assert_array_equal(to_host(array), to_host(pieces.problem.network.arrays[name]))
 
 
 def test_two_engines_at_once_do_not_meet(gpu):

@@ -1,14 +1,13 @@
 """The portable kernels compute what the tape computes in float64."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from neuralfield.engines.complex_layers import real_parameters
-from neuralfield.engines.cuda.buffers import Buffers
+from neuralfield.engines.cuda.buffers import Buffers, PassArguments
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.plan import TILE_ROWS, BatchPlan, network_plan
@@ -180,15 +179,15 @@ def gradient_of(part, shape: tuple[int, ...]) -> np.ndarray:
     [("mse", 1, 63), ("mse", 6, 500), ("huber", 1, 1000), ("binary_cross_entropy", 16, 65)],
 )
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: str(field))
-def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu) -> None:
+def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu, monkeypatch) -> None:
+    monkeypatch.setattr(LayerPass, "memory_budget_bytes", budget_bytes)
     channels = 4 if loss == "huber" else 1
     batch = BatchPlan(pixels, points, points > 1, loss, HUBER_DELTA, channels, loss == "huber")
     if loss == "binary_cross_entropy":  # values beyond 0 and 1 have slopes that fp16 cannot hold
         field = {**field, "output": "sigmoid"}
     case = make_case(field, batch)
-    pass_type = partial(LayerPass, memory_budget_bytes=budget_bytes)
-    buffers = make_buffers(gpu, case, batch)
-    tested = make_pass(pass_type, gpu, network_plan(case.network), batch, buffers, precision)
+    plan, buffers = network_plan(case.network), make_buffers(gpu, case, batch)
+    tested = make_pass(LayerPass, PassArguments(gpu, plan, batch, buffers, precision))
     expected, by_parameter = tape_results(case, batch)
     for _ in range(2):  # nothing is left over from a step for the next
         tested.launch()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from neuralfield.engines.cuda.buffers import Buffers, Pass
+from neuralfield.engines.cuda.buffers import Buffers, PassArguments
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
 from neuralfield.engines.cuda.hopper.wide_pass import HopperPass
@@ -13,9 +13,12 @@ from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,
+    Stages,
+    memory_in_words,
     reason_against_card,
     unknown_rule,
 )
+from neuralfield.engines.cuda.recorded_steps import named_range
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
@@ -35,7 +38,6 @@ _BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
 _MOST_NUMBERS = 1 << 31
 """Of one parameter: kernels count them in 32 bits."""
 
-_WHERE = "training"
 _REMEDY = "use smaller batches (training: batch_pixels) or a smaller picture (images: size)"
 
 
@@ -56,17 +58,8 @@ class BatchKind:
     constants: tuple[tuple[str, Any], ...]
 
 
-@dataclass(frozen=True)
-class Stages:
-    """What a step consists of."""
-
-    sampling: SamplingStage
-    own_pass: Pass
-    update: UpdateStage
-
-
 class CudaEngine(RecordedEngine[SamplingStage]):
-    """Training steps of a field that stay on the card.
+    """Training steps of a field that stay on the GPU.
 
     Parameters
     ----------
@@ -79,57 +72,51 @@ class CudaEngine(RecordedEngine[SamplingStage]):
     Raises
     ------
     ResourceError
-        The card has too little memory.
+        The GPU has too little memory.
     """
-
-    batch_kind: BatchKind | None = None
-    """Of those that it can take steps with, see `CudaBatch`; None: of none."""
 
     def __init__(self, problem: PictureProblem, device: Device, precision: str) -> None:
         network, batch = network_plan(problem.network), batch_plan(problem)
         chosen = _choose_pass(network, batch, precision, compute_capability(device))
         assert not isinstance(chosen, str), chosen
-        pass_type, self.precision = chosen
-        self.variant = pass_type.name
-        require_memory(_own_bytes(problem, batch), device, _WHERE, _REMEDY)
-        super().__init__(
-            device, problem, lambda: self._prepare(problem, network, batch, pass_type), _REMEDY
-        )
+        pass_type, precision = chosen
+        require_memory(_own_bytes(problem, batch), device, "training", _REMEDY)
+        with memory_in_words(device, _REMEDY):
+            with named_range(device.xp.cuda, "compile"):
+                buffers = _make_buffers(problem, batch, device)
+                given = PassArguments(device, network, batch, buffers, precision)
+                stages = _make_stages(problem, pass_type, given)
+            super().__init__(device, problem, stages, precision)
+        self.batch_kind = _batch_kind(problem, given, stages)
+        """What it has in common with engines it can take steps with, see `CudaBatch`, or None."""
 
-    @property
-    def stages(self) -> Stages:
-        """What a step consists of; not of an engine that is closed."""
-        return Stages(self._sampling, self._pass, self._update)
 
-    def _prepare(
-        self,
-        problem: PictureProblem,
-        network: NetworkPlan,
-        batch: BatchPlan,
-        pass_type: _PassType,
-    ) -> None:
-        device = self._device
-        step = device.xp.zeros((), dtype="int64")
-        buffers = _make_buffers(problem, batch, device)
-        own_pass = make_pass(pass_type, device, network, batch, buffers, self.precision)
-        sampling = SamplingStage(device, problem, network, batch, buffers, step)
-        self._set_stages(sampling, own_pass, buffers.parameters, step)
-        self.batch_kind = self._kind_of_batch(network, batch)
+def _make_stages(
+    problem: PictureProblem, pass_type: _PassType, given: PassArguments
+) -> Stages[SamplingStage]:
+    device, buffers = given.device, given.buffers
+    step = device.xp.zeros((), dtype="int64")
+    own_pass = make_pass(pass_type, given)
+    sampling = SamplingStage(device, problem, given.network, given.batch, buffers, step)
+    update = UpdateStage(device, problem, buffers.parameters, own_pass, step, given.precision)
+    return Stages(sampling, own_pass, update)
 
-    def _kind_of_batch(self, network: NetworkPlan, batch: BatchPlan) -> BatchKind | None:
-        """See `batch_kind`: what kernels of batches have been written for, and shown to do."""
-        own_pass, optimizer = self._pass, self._problem.optimizer
-        activations = {layer.activation for layer in network.layers[:-1]}
-        if (
-            not isinstance(own_pass, HopperNarrowPass)
-            or not HopperNarrowBatch.has_room(own_pass)
-            or not isinstance(optimizer, Adam | Sgd)
-            or network.encoding not in _BATCH_ENCODINGS
-            or not activations <= _BATCH_ACTIVATIONS
-        ):
-            return None
-        constants = (*self._sampling.constants.items(), *self._update.constants.items())
-        return BatchKind(network, batch, constants)
+
+def _batch_kind(
+    problem: PictureProblem, given: PassArguments, stages: Stages[SamplingStage]
+) -> BatchKind | None:
+    """See `CudaEngine.batch_kind`: what kernels of batches have been written for, and tested."""
+    activations = {layer.activation for layer in given.network.layers[:-1]}
+    if (
+        not isinstance(stages.own_pass, HopperNarrowPass)
+        or not HopperNarrowBatch.has_room(stages.own_pass)
+        or not isinstance(problem.optimizer, Adam | Sgd)
+        or given.network.encoding not in _BATCH_ENCODINGS
+        or not activations <= _BATCH_ACTIVATIONS
+    ):
+        return None
+    constants = (*stages.sampling.constants.items(), *stages.update.constants.items())
+    return BatchKind(given.network, given.batch, constants)
 
 
 def reason_against(problem: PictureProblem, precision: str, device: Device) -> str | None:

@@ -9,16 +9,18 @@ from neuralfield.engines.cuda.classifier.plan import ClassifierPlan, classifier_
 from neuralfield.engines.cuda.classifier.sampling import DrawingStage
 from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,
+    Stages,
+    memory_in_words,
     reason_against_card,
     unknown_rule,
 )
-from neuralfield.engines.cuda.stages.update import working_bytes
+from neuralfield.engines.cuda.recorded_steps import named_range
+from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.nn.optimizers import Muon, unclipped
 from neuralfield.system.device import Device, require_memory
 from neuralfield.tasks.classifier.classifier_objective import ClassifierProblem
 
-_WHERE = "training"
 _REMEDY = "use smaller batches (training: batch_samples)"
 
 
@@ -41,24 +43,28 @@ class ClassifierCudaEngine(RecordedEngine[DrawingStage]):
     def __init__(self, problem: ClassifierProblem, device: Device) -> None:
         plan = classifier_plan(problem)
         assert not isinstance(plan, str), plan
-        self.precision, self.variant = "float32", ClassifierPass.name
         state = sum(array.nbytes for array in problem.optimizer.state.values())
         working = working_bytes(problem.optimizer, problem.network.parameters)
         own_bytes = 4 * (problem.network.parameter_count + len(problem.labelled.labels))
         needed_bytes = (
             own_bytes + problem.labelled.pictures.nbytes + state + working + activation_bytes(plan)
         )
-        require_memory(needed_bytes, device, _WHERE, _REMEDY)
-        super().__init__(device, problem, lambda: self._prepare(problem, plan), _REMEDY)
+        require_memory(needed_bytes, device, "training", _REMEDY)
+        with memory_in_words(device, _REMEDY):
+            with named_range(device.xp.cuda, "compile"):
+                stages = _make_stages(problem, device, plan)
+            super().__init__(device, problem, stages, "float32")
 
-    def _prepare(self, problem: ClassifierProblem, plan: ClassifierPlan) -> None:
-        device = self._device
-        step = device.xp.zeros((), dtype="int64")
-        parameters, _ = flatten_parameters(device, problem.network)
-        sampling = DrawingStage(device, problem, plan, step)
-        seed = problem.random_seed
-        own_pass = ClassifierPass(device, plan, parameters, sampling, seed, step)
-        self._set_stages(sampling, own_pass, parameters, step)
+
+def _make_stages(
+    problem: ClassifierProblem, device: Device, plan: ClassifierPlan
+) -> Stages[DrawingStage]:
+    step = device.xp.zeros((), dtype="int64")
+    parameters, _ = flatten_parameters(device, problem.network)
+    sampling = DrawingStage(device, problem, plan, step)
+    own_pass = ClassifierPass(device, plan, parameters, sampling, problem.random_seed, step)
+    update = UpdateStage(device, problem, parameters, own_pass, step, "float32")
+    return Stages(sampling, own_pass, update)
 
 
 def reason_against(problem: ClassifierProblem, precision: str, device: Device) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.engines.cuda.buffers import PartialGradient, WeightCopy
+from neuralfield.engines.cuda.buffers import PartialGradient, Pass, WeightCopy
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.source import compile_module
@@ -76,14 +76,17 @@ class UpdateStage:
         The optimizer's state is put into flat arrays here, of which it keeps views.
     parameters : array of float32, shape (n,)
         All parameters one after another.
-    gradients : sequence of PartialGradient
-        One for each parameter tensor, in order.
-    loss_partials, totals : array of float64
-        See `neuralfield.engines.cuda.buffers.Pass` and `neuralfield.engines.Engine`.
+    own_pass : Pass
+        Whose partial gradients and losses are added up.
     step : array of int64, shape ()
         Steps finished so far, on the card.
     precision : {"mixed", "float32"}
         Of the products that orthogonalise hidden matrices.
+
+    Attributes
+    ----------
+    totals : array of float64, shape (2,)
+        What steps add their loss and error to.
     """
 
     def __init__(
@@ -91,14 +94,14 @@ class UpdateStage:
         device: Device,
         problem: Problem,
         parameters: Array,
-        gradients: Sequence[PartialGradient],
-        loss_partials: Array,
-        totals: Array,
+        own_pass: Pass,
         step: Array,
         precision: str,
     ) -> None:
         xp, optimizer = device.xp, problem.optimizer
-        tensors = problem.network.parameters
+        tensors, gradients = problem.network.parameters, own_pass.partial_gradients()
+        loss_partials = own_pass.loss_partials
+        self.totals = xp.zeros(2)
         self._moments = [
             flatten_arrays(device, [(optimizer.state, key) for key in keys])
             for keys in state_keys(optimizer, list(tensors))
@@ -144,7 +147,7 @@ class UpdateStage:
             moment1,
             moment2,
             loss_partials,
-            totals,
+            self.totals,
             scalars,
             schedule,
             step,
