@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from make_problem import SIREN, make_problem
+from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.field_engine import CudaEngine
@@ -66,7 +66,7 @@ def gradients_of(engine):
         flat = to_host(partial.array).ravel()[partial.offset :].astype(np.float64)
         summed.append((partial, flat))
     gradients = {}
-    tensors = engine.problem.network.parameters
+    tensors = engine.objective.network.parameters
     for (name, tensor), (partial, flat) in zip(tensors.items(), summed, strict=True):
         columns = partial.columns or tensor.shape[-1]
         rows = tensor.data.size // columns
@@ -79,22 +79,22 @@ def gradients_of(engine):
 def reference_gradients(field, settings):
     """The tape's in float64, from a step of plain descent with a rate of 1."""
     plain: dict[str, Any] = {"optimizer": "sgd", "schedule": Schedule("constant", 1.0, 0.0, 10)}
-    problem = make_problem(field, dtype="float64", **settings, **plain)
-    before = {name: tensor.data.copy() for name, tensor in problem.network.parameters.items()}
-    engine = TapeEngine(problem, CPU, 1)
+    objective = make_objective(field, dtype="float64", **settings, **plain)
+    before = {name: tensor.data.copy() for name, tensor in objective.network.parameters.items()}
+    engine = TapeEngine(objective, CPU, 1)
     engine.run(0, 1)
-    after = problem.network.parameters
+    after = objective.network.parameters
     return {name: array - after[name].data for name, array in before.items()}, engine.totals
 
 
-def make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem):
-    plans = network_plan(problem.network), batch_plan(problem)
+def make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective):
+    plans = network_plan(objective.network), batch_plan(objective)
     capability = int(gpu.xp.cuda.Device().compute_capability)
     reason = pass_type.reason_against(*plans, precision, capability)
     if reason:
         pytest.skip(reason)
     monkeypatch.setattr(cuda_engine, "_PASSES", (pass_type,))
-    return CudaEngine(problem, gpu, precision)
+    return CudaEngine(objective, gpu, precision)
 
 
 def mlp(activation, *widths, **settings):
@@ -220,8 +220,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_are_those_of_the_tape(gpu, monkeypatch, case, pass_type, precision):
     field, settings = CASES[case]
-    problem = make_problem(field, device=gpu, **settings)
-    engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
+    objective = make_objective(field, device=gpu, **settings)
+    engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
     gradients = gradients_of(engine)
     expected, expected_totals = reference_gradients(field, settings)
     errors = {
@@ -248,8 +248,8 @@ class LayersInChunks(LayerPass):
 def test_chunks_change_no_bit_of_the_gradient_of_grids(gpu, monkeypatch, settings, precision):
     found = []
     for pass_type in (LayerPass, LayersInChunks):
-        problem = make_problem(GRIDS, device=gpu, width=80, height=50, **settings)
-        engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
+        objective = make_objective(GRIDS, device=gpu, width=80, height=50, **settings)
+        engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
         found.append(gradients_of(engine)["encoding.table"])
         engine.close()
     np.testing.assert_array_equal(*found)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from make_problem import SIREN, make_problem
+from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient, Pass
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
@@ -45,9 +45,9 @@ def gpu():
     ],
 )
 def test_sampling_is_the_same_bits(gpu, field, settings):
-    problem, twin = (make_problem(field, device=device, **settings) for device in (gpu, CPU))
-    network, batch = network_plan(problem.network), batch_plan(problem)
-    xp, shape = gpu.xp, problem.shape
+    objective, twin = (make_objective(field, device=device, **settings) for device in (gpu, CPU))
+    network, batch = network_plan(objective.network), batch_plan(objective)
+    xp, shape = gpu.xp, objective.shape
     buffers = Buffers(
         parameters=xp.zeros(1),
         offsets={},
@@ -57,7 +57,7 @@ def test_sampling_is_the_same_bits(gpu, field, settings):
         frequencies=None,
     )
     counter = xp.zeros((), dtype="int64")
-    stage = SamplingStage(gpu, problem, network, batch, buffers, counter)
+    stage = SamplingStage(gpu, objective, network, batch, buffers, counter)
     for step in (0, 3, 17, 1_234_567):
         counter.fill(step)
         stage.launch()
@@ -108,8 +108,8 @@ class GivenPass(Pass):
 )
 def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, parts):
     xp, precision = gpu.xp, "float32"
-    problem, twin = (
-        make_problem(device=device, channels=3, schedule=schedule, **settings)
+    objective, twin = (
+        make_objective(device=device, channels=3, schedule=schedule, **settings)
         for device in (gpu, CPU)
     )
     tensors = twin.network.parameters
@@ -125,11 +125,11 @@ def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, 
         strides = (4 * part_stride, 4 * row_stride, 4)
         view = xp.lib.stride_tricks.as_strided(array[offset:], (parts, rows, columns), strides)
         strided.append(view)
-    places = {name: tensor.data for name, tensor in problem.network.parameters.items()}
+    places = {name: tensor.data for name, tensor in objective.network.parameters.items()}
     parameters = flatten_arrays(gpu, [(places, name) for name in places])
     counter = xp.zeros((), dtype="int64")
     own_pass = GivenPass(gpu, gradients, gpu.asarray(generator.random((300, 2))))
-    stage = UpdateStage(gpu, problem, parameters, own_pass, counter, precision)
+    stage = UpdateStage(gpu, objective, parameters, own_pass, counter, precision)
     stage.set_step(2)
     for step in range(2, 9):
         sums = []
@@ -159,17 +159,17 @@ def test_muon_moves_matrices_as_in_float64(gpu, widths, steps, precision):
         "schedule": Schedule("constant", 1e-2, 0, 20),
         "field": {"type": "mlp", "widths": widths},
     }
-    problem = make_problem(device=gpu, **settings)
-    twin = make_problem(dtype="float64", **settings)
+    objective = make_objective(device=gpu, **settings)
+    twin = make_objective(dtype="float64", **settings)
     tensors = twin.network.parameters
     before = {name: tensor.data.copy() for name, tensor in tensors.items()}
-    places = {name: tensor.data for name, tensor in problem.network.parameters.items()}
+    places = {name: tensor.data for name, tensor in objective.network.parameters.items()}
     parameters = flatten_arrays(gpu, [(places, name) for name in places])
     arrays = [gpu.xp.zeros(tensor.shape, "float32") for tensor in tensors.values()]
     gradients = [PartialGradient(array, 1, array.size, array.shape[-1], 0, 1.0) for array in arrays]
     counter = gpu.xp.zeros((), dtype="int64")
     own_pass = GivenPass(gpu, gradients, gpu.xp.zeros((1, 2)))
-    stage = UpdateStage(gpu, problem, parameters, own_pass, counter, precision)
+    stage = UpdateStage(gpu, objective, parameters, own_pass, counter, precision)
     stage.set_step(0)
     generator = np.random.default_rng(steps)
     for step in range(steps):

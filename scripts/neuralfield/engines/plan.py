@@ -10,7 +10,7 @@ from neuralfield.fields.coordinate_network import CornerBias, FourierFeatures, I
 from neuralfield.fields.hashgrid import HashEncoding, Level
 from neuralfield.fields.wire import ComplexLinear, Gabor
 from neuralfield.nn.layers import Layer, Nonlinearity
-from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.image.image_objective import ImageObjective
 
 TILE_ROWS = 64
 """Rows of the tiles that batches come in: a whole number of pixels with all their points."""
@@ -229,16 +229,16 @@ def network_plan(network: CoordinateNetwork) -> NetworkPlan:
     return replace(plan, parameter_names=names, complex_tensors=tuple(tensors))
 
 
-def batch_plan(problem: PictureProblem) -> BatchPlan:
-    """What kernels have to know of a problem's batches."""
-    footprint, batches, shape = problem.footprint, problem.batches, problem.shape
+def batch_plan(objective: ImageObjective) -> BatchPlan:
+    """What kernels have to know of an objective's batches."""
+    footprint, batches, shape = objective.footprint, objective.batches, objective.shape
     is_picture = footprint is None and batches.is_everything
     return BatchPlan(
         pixels=batches.size,
-        points=problem.points,
+        points=objective.points,
         footprint=footprint is not None,
-        loss=problem.loss,
-        huber_delta=problem.huber_delta,
+        loss=objective.loss,
+        huber_delta=objective.huber_delta,
         channels=shape.channels,
         weighted=batches.is_weighted,
         picture=(shape.width, shape.height) if is_picture else None,

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import test_fit
-from make_problem import make_problem
+from make_objective import make_objective
 
 from neuralfield.engines import make_engine
 from neuralfield.engines.batch import EngineBatch
@@ -54,8 +54,8 @@ class CardWithNumpy(SimpleNamespace):
 def take_engine(request, precision, device=CPU, **settings):
     said = []
     dtype = "float64" if precision == "float64" else "float32"
-    problem = make_problem(dtype=dtype, **settings)
-    engine = make_engine(request, precision, problem, device, 1, said.append)
+    objective = make_objective(dtype=dtype, **settings)
+    engine = make_engine(request, precision, objective, device, 1, said.append)
     engine.close()
     return engine, said
 
@@ -176,7 +176,7 @@ def test_a_network_without_kernels_goes_to_the_tape(field, part):
 )
 def test_a_card_has_kernels_for_fields_and_optimizers(settings):
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    assert cuda_engine.reason_against(make_problem(**settings), "auto", card) is None
+    assert cuda_engine.reason_against(make_objective(**settings), "auto", card) is None
 
 
 @pytest.mark.parametrize(
@@ -212,10 +212,10 @@ class Waves(Fixed):
 )
 def test_what_kernels_have_no_code_for_is_named(change, named):
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    problem = make_problem()
-    assert cuda_engine.reason_against(problem, "auto", card) is None
-    assert cpu_engine.reason_against(problem, "auto", CPU) is None
-    changed = change(problem) or problem
+    objective = make_objective()
+    assert cuda_engine.reason_against(objective, "auto", card) is None
+    assert cpu_engine.reason_against(objective, "auto", CPU) is None
+    changed = change(objective) or objective
     reason = cuda_engine.reason_against(changed, "auto", card)
     assert reason == f"the cuda engine does not cover {named}"
     reason = cpu_engine.reason_against(changed, "auto", CPU)
@@ -227,14 +227,16 @@ def test_what_kernels_have_no_code_for_is_named(change, named):
 @pytest.mark.parametrize("make", [TapeEngine, CpuEngine])
 @pytest.mark.parametrize("points", [1, 4, 5])
 def test_steps_in_one_call_are_the_steps_one_by_one(points, make):
-    together, apart = (make(make_problem(batch_pixels=50, points=points), CPU, 1) for _ in range(2))
+    together, apart = (
+        make(make_objective(batch_pixels=50, points=points), CPU, 1) for _ in range(2)
+    )
     together.run(3, 5)
     for step in range(3, 8):
         apart.run(step, 1)
     np.testing.assert_array_equal(together.totals, apart.totals)
     assert (together.totals > 0).all()
-    for name, array in together.problem.network.arrays.items():
-        np.testing.assert_array_equal(apart.problem.network.arrays[name], array)
+    for name, array in together.objective.network.arrays.items():
+        np.testing.assert_array_equal(apart.objective.network.arrays[name], array)
 
 
 def test_results_do_not_depend_on_how_many_steps_a_call_takes(tmp_path, monkeypatch):

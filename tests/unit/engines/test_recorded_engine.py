@@ -23,14 +23,14 @@ class Engine(RecordedEngine[Stage]):
     def __init__(self, card, is_constant=False, failure=None):
         weight = SimpleNamespace(data=np.zeros(3, np.float32))
         network = SimpleNamespace(parameters={"weight": weight})
-        problem: Any = SimpleNamespace(network=network)
+        objective: Any = SimpleNamespace(network=network)
         own_pass: Any = Stage(card, "pass")
         update: Any = Stage(card, "update")
         stages = Stages(Stage(card, "sample", is_constant), own_pass, update)
         with memory_in_words(card.device, "use smaller batches"):
             if failure:
                 raise failure
-            super().__init__(card.device, problem, stages, "float32")
+            super().__init__(card.device, objective, stages, "float32")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from neuralfield.engines.plan import SCHEDULES
 from neuralfield.nn.optimizers import Adam, Muon, Sgd, unclipped
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ResourceError
-from neuralfield.tasks.objective import Problem
+from neuralfield.tasks.objective import Objective
 
 _LEAST_CAPABILITY = 75
 _OUT_OF_MEMORY = 2
@@ -59,7 +59,7 @@ class RecordedEngine(Generic[AnySampling]):
     Parameters
     ----------
     device : Device
-    problem : Problem
+    objective : Objective
         Its parameters and the optimizer's state are views of the flat arrays that the update moves.
     stages : Stages
     precision : {"mixed", "float32"}
@@ -69,9 +69,9 @@ class RecordedEngine(Generic[AnySampling]):
     most_steps = 1 << 20
 
     def __init__(
-        self, device: Device, problem: Problem, stages: Stages[AnySampling], precision: str
+        self, device: Device, objective: Objective, stages: Stages[AnySampling], precision: str
     ) -> None:
-        self._device, self._cuda, self.problem = device, device.xp.cuda, problem
+        self._device, self._cuda, self.objective = device, device.xp.cuda, objective
         self.stages, self.precision = stages, precision
         self.variant = stages.own_pass.name
         self.totals = stages.update.totals
@@ -95,7 +95,7 @@ class RecordedEngine(Generic[AnySampling]):
 
     def memory_report(self) -> dict[str, int]:
         """Bytes on the card, by what they are for; not of an engine that is closed."""
-        tensors = self.problem.network.parameters.values()
+        tensors = self.objective.network.parameters.values()
         return {
             "parameters": sum(tensor.data.nbytes for tensor in tensors),
             "optimizer": self.stages.update.memory_bytes,
@@ -125,7 +125,7 @@ class RecordedEngine(Generic[AnySampling]):
 
 
 def reason_against_card(precision: str, device: Device) -> str | None:
-    """Why the cuda engine cannot work here, whatever the problem; None where it can."""
+    """Why the cuda engine cannot work here, whatever the objective; None where it can."""
     if device.kind != "gpu":
         return "the cuda engine needs a GPU"
     if precision == "float64":
@@ -137,13 +137,13 @@ def reason_against_card(precision: str, device: Device) -> str | None:
     return None
 
 
-def unknown_rule(problem: Problem) -> str | None:
+def unknown_rule(objective: Objective) -> str | None:
     """Of how parameters are moved, what the update has no code for; None: it has it for all."""
-    optimizer = unclipped(problem.optimizer)
+    optimizer = unclipped(objective.optimizer)
     if not isinstance(optimizer, Adam | Muon | Sgd):
         return f"the optimizer {type(optimizer).__name__}"
-    if problem.schedule.name not in SCHEDULES:
-        return f"the schedule {problem.schedule.name}"
+    if objective.schedule.name not in SCHEDULES:
+        return f"the schedule {objective.schedule.name}"
     return None
 
 

@@ -12,7 +12,7 @@ from neuralfield.nn.dropout import Dropout
 from neuralfield.nn.layers import Conv2d, Linear
 from neuralfield.nn.network import Stage
 from neuralfield.nn.pooling import max_pool2d
-from neuralfield.tasks.classifier.classifier_objective import ClassifierProblem
+from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 
 _WEIGHTS_OFFSET_ELEMENTS = 4
 """Parts of a layer's gradient begin at a multiple of this: they are added up four at a time."""
@@ -64,14 +64,14 @@ class ClassifierPlan:
         }
 
 
-def classifier_plan(problem: ClassifierProblem) -> ClassifierPlan | str:
+def classifier_plan(objective: ClassifierObjective) -> ClassifierPlan | str:
     """What kernels have to know of a classifier and its batches, or which part they do not know.
 
     It is read off the network's stages: convolutions, each with max pooling and relu, then
     linear layers, each but the last with relu and dropout.
     """
-    stages = iter(problem.network.stages)
-    shape = problem.labelled.shape
+    stages = iter(objective.network.stages)
+    shape = objective.labelled.shape
     sides = (shape.channels, shape.height, shape.width)
     convolutions: list[ConvolutionShape] = []
     stage = next(stages, None)
@@ -85,7 +85,7 @@ def classifier_plan(problem: ClassifierProblem) -> ClassifierPlan | str:
         stage = next(stages, None)
     if stage is not ops.flatten:
         return _name(stage)
-    return _with_linear_layers(problem, convolutions, stages)
+    return _with_linear_layers(objective, convolutions, stages)
 
 
 def _convolution(
@@ -108,7 +108,7 @@ def _convolution(
 
 
 def _with_linear_layers(
-    problem: ClassifierProblem, convolutions: list[ConvolutionShape], stages: Iterator[Stage]
+    objective: ClassifierObjective, convolutions: list[ConvolutionShape], stages: Iterator[Stage]
 ) -> ClassifierPlan | str:
     """The rest of the stages."""
     sizes: list[int] = []
@@ -135,8 +135,8 @@ def _with_linear_layers(
         tuple(convolutions),
         tuple(sizes),
         dropout=rates.pop() if rates else 0.0,
-        batch=problem.batches.size,
-        pixels=problem.labelled.shape.width * problem.labelled.shape.height,
+        batch=objective.batches.size,
+        pixels=objective.labelled.shape.width * objective.labelled.shape.height,
     )
 
 

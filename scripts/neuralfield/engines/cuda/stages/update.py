@@ -26,7 +26,7 @@ from neuralfield.nn.optimizers import (
 from neuralfield.nn.schedules import Schedule
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, Device
-from neuralfield.tasks.objective import Problem
+from neuralfield.tasks.objective import Objective
 
 _WORK = np.dtype(
     [
@@ -72,7 +72,7 @@ class UpdateStage:
     Parameters
     ----------
     device : Device
-    problem : Problem
+    objective : Objective
         The optimizer's state is put into flat arrays here, of which it keeps views.
     parameters : array of float32, shape (n,)
         All parameters one after another.
@@ -92,14 +92,14 @@ class UpdateStage:
     def __init__(
         self,
         device: Device,
-        problem: Problem,
+        objective: Objective,
         parameters: Array,
         own_pass: Pass,
         step: Array,
         precision: str,
     ) -> None:
-        xp, optimizer = device.xp, problem.optimizer
-        tensors, gradients = problem.network.parameters, own_pass.partial_gradients()
+        xp, optimizer = device.xp, objective.optimizer
+        tensors, gradients = objective.network.parameters, own_pass.partial_gradients()
         loss_partials = own_pass.loss_partials
         self.totals = xp.zeros(2)
         self._moments = [
@@ -112,7 +112,7 @@ class UpdateStage:
         self._tensors, self._gradients = tensors, gradients
         works = work_table(tensors, gradients, directions)
         works_on_card = device.asarray(works.view(np.uint8))
-        schedule = device.asarray(schedule_struct(problem.schedule).view(np.uint8))
+        schedule = device.asarray(schedule_struct(objective.schedule).view(np.uint8))
         scalars = xp.zeros((2, 3), dtype=xp.float32)
         blocks_done = xp.zeros((), dtype=xp.uint32)
         self._step_arguments = step, scalars, schedule
