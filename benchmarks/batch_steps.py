@@ -22,7 +22,7 @@ from measuring.rows import Row, random_values, training_multiply_adds
 from neuralfield.engines.batch import EngineBatch
 from neuralfield.fields import field_settings
 from neuralfield.system.device import Device, select_device, to_host
-from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.image.image_objective import ImageObjective
 from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.training_settings import PictureTraining
 from neuralfield.training.trainer import Trainer
@@ -133,9 +133,9 @@ def _floor_s(
     ceilings: Any,
     device: Device,
 ) -> float:
-    problem = trainer.problem
-    assert isinstance(problem, PictureProblem)
-    row = Row("", field, problem.batches.size, problem.points, "rgb")
+    objective = trainer.objective
+    assert isinstance(objective, ImageObjective)
+    row = Row("", field, objective.batches.size, objective.points, "rgb")
     matrices_s = ceilings.floor_s(networks * training_multiply_adds(row), 0)
     properties = device.xp.cuda.runtime.getDeviceProperties(device.xp.cuda.Device().id)
     cycles_per_s = 1e3 * properties["clockRate"]

@@ -33,7 +33,7 @@ from neuralfield.nn.sampling import detail_density
 from neuralfield.rendering.render import render
 from neuralfield.system.device import Device, select_device
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.image.image_objective import ImageObjective
 from neuralfield.tasks.image.image_task import PictureTask
 from neuralfield.tasks.training_settings import PictureTraining
 
@@ -46,12 +46,12 @@ class DensityTask(PictureTask):
 
     density: np.ndarray
 
-    def problem(self, *arguments: Any, **named: Any) -> PictureProblem:
-        """The usual problem, with batches by the density."""
-        problem = super().problem(*arguments, **named)
-        cumulative = problem.batches.xp.asarray(np.cumsum(self.density))
-        batches = dataclasses.replace(problem.batches, cumulative_density=cumulative)
-        return dataclasses.replace(problem, batches=batches)
+    def objective(self, *arguments: Any, **named: Any) -> ImageObjective:
+        """As ever, with other batches."""
+        objective = super().objective(*arguments, **named)
+        cumulative = objective.batches.xp.asarray(np.cumsum(self.density))
+        batches = dataclasses.replace(objective.batches, cumulative_density=cumulative)
+        return dataclasses.replace(objective, batches=batches)
 
 
 def even(values: np.ndarray, share: float) -> np.ndarray:

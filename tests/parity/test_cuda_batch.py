@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import test_batch
 import test_fit
-from make_problem import SIREN, make_problem
+from make_objective import SIREN, make_objective
 from test_divergence import content
 
 from neuralfield.engines import batch as engine_batch
@@ -84,14 +84,14 @@ def always_together(monkeypatch):
 
 
 def engines_of(gpu, field, settings):
-    problems = [make_problem(field, device=gpu, **settings, **member) for member in MEMBERS]
-    return [CudaEngine(problem, gpu, "auto") for problem in problems]
+    objectives = [make_objective(field, device=gpu, **settings, **member) for member in MEMBERS]
+    return [CudaEngine(objective, gpu, "auto") for objective in objectives]
 
 
 def content_of(engine):
-    problem = engine._problem
-    arrays = {name: to_host(array) for name, array in problem.network.arrays.items()}
-    arrays |= {name: to_host(array) for name, array in problem.optimizer.state.items()}
+    objective = engine.objective
+    arrays = {name: to_host(array) for name, array in objective.network.arrays.items()}
+    arrays |= {name: to_host(array) for name, array in objective.optimizer.state.items()}
     return arrays | {"totals": to_host(engine.totals)}
 
 
@@ -123,13 +123,13 @@ def test_members_have_the_bytes_that_they_have_alone(gpu, always_together, case)
 def test_those_of_other_kinds_take_turns(gpu, always_together):
     wide = {**SIREN, "width": 128}
     fields = [SIREN, wide, SIREN, {**SIREN, "width": 32}, wide]
-    engines = [CudaEngine(make_problem(field, device=gpu), gpu, "auto") for field in fields]
+    engines = [CudaEngine(make_objective(field, device=gpu), gpu, "auto") for field in fields]
     done = []
     batch = EngineBatch(gpu, 1)
     batch.run(engines, 0, 5, lambda place, seconds: done.append(place))
     assert [members for members, *_ in always_together] == [2, 1]
     assert sorted(done) == [0, 1, 2, 3, 4]
-    alone = [CudaEngine(make_problem(field, device=gpu), gpu, "auto") for field in fields]
+    alone = [CudaEngine(make_objective(field, device=gpu), gpu, "auto") for field in fields]
     for one, other in zip(alone, engines, strict=True):
         one.run(0, 5)
         np.testing.assert_array_equal(to_host(other.totals), to_host(one.totals))

@@ -4,15 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from make_problem import SIREN, make_problem
+from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.field_engine import CudaEngine
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
-from neuralfield.engines.cuda.hopper.product_pass import HopperProductPass
 from neuralfield.engines.cuda.hopper.wide_pass import HopperPass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.engines.plan import batch_plan, network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import gpu_is_present, select_device, to_host
@@ -46,7 +45,6 @@ CAFE = {"type": "cafe", "scale": 2.0}
 PASSES_AND_PRECISIONS = [
     (HopperNarrowPass, "mixed"),
     (HopperPass, "mixed"),
-    (HopperProductPass, "mixed"),
     (LayerPass, "mixed"),
     (LayerPass, "float32"),
 ]
@@ -64,11 +62,11 @@ def gpu():
 def gradients_of(engine):
     """Of the engine's first batch, which its construction has sent through the pass."""
     summed = []
-    for partial in engine._pass.partial_gradients():
+    for partial in engine.stages.own_pass.partial_gradients():
         flat = to_host(partial.array).ravel()[partial.offset :].astype(np.float64)
         summed.append((partial, flat))
     gradients = {}
-    tensors = engine._problem.network.parameters
+    tensors = engine.objective.network.parameters
     for (name, tensor), (partial, flat) in zip(tensors.items(), summed, strict=True):
         columns = partial.columns or tensor.shape[-1]
         rows = tensor.data.size // columns
@@ -81,22 +79,22 @@ def gradients_of(engine):
 def reference_gradients(field, settings):
     """The tape's in float64, from a step of plain descent with a rate of 1."""
     plain: dict[str, Any] = {"optimizer": "sgd", "schedule": Schedule("constant", 1.0, 0.0, 10)}
-    problem = make_problem(field, dtype="float64", **settings, **plain)
-    before = {name: tensor.data.copy() for name, tensor in problem.network.parameters.items()}
-    engine = TapeEngine(problem, CPU, 1)
+    objective = make_objective(field, dtype="float64", **settings, **plain)
+    before = {name: tensor.data.copy() for name, tensor in objective.network.parameters.items()}
+    engine = TapeEngine(objective, CPU, 1)
     engine.run(0, 1)
-    after = problem.network.parameters
+    after = objective.network.parameters
     return {name: array - after[name].data for name, array in before.items()}, engine.totals
 
 
-def make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem):
-    plans = network_plan(problem.network), batch_plan(problem)
+def make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective):
+    plans = network_plan(objective.network), batch_plan(objective)
     capability = int(gpu.xp.cuda.Device().compute_capability)
     reason = pass_type.reason_against(*plans, precision, capability)
     if reason:
         pytest.skip(reason)
     monkeypatch.setattr(cuda_engine, "_PASSES", (pass_type,))
-    return CudaEngine(problem, gpu, precision)
+    return CudaEngine(objective, gpu, precision)
 
 
 def mlp(activation, *widths, **settings):
@@ -222,8 +220,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_are_those_of_the_tape(gpu, monkeypatch, case, pass_type, precision):
     field, settings = CASES[case]
-    problem = make_problem(field, device=gpu, **settings)
-    engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
+    objective = make_objective(field, device=gpu, **settings)
+    engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
     gradients = gradients_of(engine)
     expected, expected_totals = reference_gradients(field, settings)
     errors = {
@@ -242,8 +240,7 @@ def test_gradients_are_those_of_the_tape(gpu, monkeypatch, case, pass_type, prec
 class LayersInChunks(LayerPass):
     """A pass with little memory."""
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments, memory_budget_bytes=1 << 19)
+    memory_budget_bytes = 1 << 19
 
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
@@ -251,8 +248,8 @@ class LayersInChunks(LayerPass):
 def test_chunks_change_no_bit_of_the_gradient_of_grids(gpu, monkeypatch, settings, precision):
     found = []
     for pass_type in (LayerPass, LayersInChunks):
-        problem = make_problem(GRIDS, device=gpu, width=80, height=50, **settings)
-        engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
+        objective = make_objective(GRIDS, device=gpu, width=80, height=50, **settings)
+        engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
         found.append(gradients_of(engine)["encoding.table"])
         engine.close()
     np.testing.assert_array_equal(*found)

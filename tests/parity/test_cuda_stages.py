@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from make_problem import SIREN, make_problem
+from make_objective import SIREN, make_objective
 
-from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
+from neuralfield.engines.cuda.buffers import Buffers, PartialGradient, Pass
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.engines.plan import batch_plan, network_plan
 from neuralfield.fields.coordinate_network import CornerBias
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.schedules import Schedule
@@ -45,9 +45,9 @@ def gpu():
     ],
 )
 def test_sampling_is_the_same_bits(gpu, field, settings):
-    problem, twin = (make_problem(field, device=device, **settings) for device in (gpu, CPU))
-    network, batch = network_plan(problem.network), batch_plan(problem)
-    xp, shape = gpu.xp, problem.shape
+    objective, twin = (make_objective(field, device=device, **settings) for device in (gpu, CPU))
+    network, batch = network_plan(objective.network), batch_plan(objective)
+    xp, shape = gpu.xp, objective.shape
     buffers = Buffers(
         parameters=xp.zeros(1),
         offsets={},
@@ -57,7 +57,7 @@ def test_sampling_is_the_same_bits(gpu, field, settings):
         frequencies=None,
     )
     counter = xp.zeros((), dtype="int64")
-    stage = SamplingStage(gpu, problem, network, batch, buffers, counter)
+    stage = SamplingStage(gpu, objective, network, batch, buffers, counter)
     for step in (0, 3, 17, 1_234_567):
         counter.fill(step)
         stage.launch()
@@ -80,6 +80,17 @@ def test_sampling_is_the_same_bits(gpu, field, settings):
             np.testing.assert_array_equal(to_host(buffers.weights), weights.astype(np.float32))
 
 
+class GivenPass(Pass):
+    """Leaves the gradients and losses that it was made with."""
+
+    def __init__(self, device, gradients, loss_partials):
+        super().__init__(device)
+        self._gradients, self.loss_partials = gradients, loss_partials
+
+    def partial_gradients(self):
+        return self._gradients
+
+
 @pytest.mark.parametrize("parts", [1, 7, 22, 132])
 @pytest.mark.parametrize(
     ("settings", "schedule"),
@@ -97,8 +108,8 @@ def test_sampling_is_the_same_bits(gpu, field, settings):
 )
 def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, parts):
     xp, precision = gpu.xp, "float32"
-    problem, twin = (
-        make_problem(device=device, channels=3, schedule=schedule, **settings)
+    objective, twin = (
+        make_objective(device=device, channels=3, schedule=schedule, **settings)
         for device in (gpu, CPU)
     )
     tensors = twin.network.parameters
@@ -114,13 +125,11 @@ def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, 
         strides = (4 * part_stride, 4 * row_stride, 4)
         view = xp.lib.stride_tricks.as_strided(array[offset:], (parts, rows, columns), strides)
         strided.append(view)
-    places = {name: tensor.data for name, tensor in problem.network.parameters.items()}
+    places = {name: tensor.data for name, tensor in objective.network.parameters.items()}
     parameters = flatten_arrays(gpu, [(places, name) for name in places])
-    totals, counter = xp.zeros(2), xp.zeros((), dtype="int64")
-    loss_partials = gpu.asarray(generator.random((300, 2)))
-    stage = UpdateStage(
-        *(gpu, problem, parameters, gradients, loss_partials, totals, counter), precision
-    )
+    counter = xp.zeros((), dtype="int64")
+    own_pass = GivenPass(gpu, gradients, gpu.asarray(generator.random((300, 2))))
+    stage = UpdateStage(gpu, objective, parameters, own_pass, counter, precision)
     stage.set_step(2)
     for step in range(2, 9):
         sums = []
@@ -134,7 +143,8 @@ def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, 
         assert int(counter) == step + 1
     for name, tensor in tensors.items():
         np.testing.assert_allclose(to_host(places[name]), tensor.data, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(to_host(totals), 7 * to_host(loss_partials).sum(axis=0))
+    expected = 7 * to_host(own_pass.loss_partials).sum(axis=0)
+    np.testing.assert_allclose(to_host(stage.totals), expected)
 
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
@@ -149,19 +159,17 @@ def test_muon_moves_matrices_as_in_float64(gpu, widths, steps, precision):
         "schedule": Schedule("constant", 1e-2, 0, 20),
         "field": {"type": "mlp", "widths": widths},
     }
-    problem = make_problem(device=gpu, **settings)
-    twin = make_problem(dtype="float64", **settings)
+    objective = make_objective(device=gpu, **settings)
+    twin = make_objective(dtype="float64", **settings)
     tensors = twin.network.parameters
     before = {name: tensor.data.copy() for name, tensor in tensors.items()}
-    places = {name: tensor.data for name, tensor in problem.network.parameters.items()}
+    places = {name: tensor.data for name, tensor in objective.network.parameters.items()}
     parameters = flatten_arrays(gpu, [(places, name) for name in places])
     arrays = [gpu.xp.zeros(tensor.shape, "float32") for tensor in tensors.values()]
     gradients = [PartialGradient(array, 1, array.size, array.shape[-1], 0, 1.0) for array in arrays]
-    totals, counter = gpu.xp.zeros(2), gpu.xp.zeros((), dtype="int64")
-    loss_partials = gpu.xp.zeros((1, 2))
-    stage = UpdateStage(
-        *(gpu, problem, parameters, gradients, loss_partials, totals, counter), precision
-    )
+    counter = gpu.xp.zeros((), dtype="int64")
+    own_pass = GivenPass(gpu, gradients, gpu.xp.zeros((1, 2)))
+    stage = UpdateStage(gpu, objective, parameters, own_pass, counter, precision)
     stage.set_step(0)
     generator = np.random.default_rng(steps)
     for step in range(steps):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import test_fit
 from allocations import allocations
-from make_problem import SIREN, make_problem
+from make_objective import SIREN, make_objective
 from paths import IMPORT_PATHS
 from test_cuda_engine import CAFE, CPU, GRIDS, PASSES_AND_PRECISIONS, WIRE, make_cuda_engine
 
@@ -50,9 +50,9 @@ def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, field, pass_type,
         "points": points,
         "channels": 3,
     }
-    problem = make_problem(field, device=gpu, **settings)
-    twin = TapeEngine(make_problem(field, **settings), CPU, 1)
-    engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
+    objective = make_objective(field, device=gpu, **settings)
+    twin = TapeEngine(make_objective(field, **settings), CPU, 1)
+    engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
     for first in range(0, 200, 50):  # later steps differ as any two roundings do
         engine.totals.fill(0)
         twin.totals.fill(0)
@@ -70,16 +70,16 @@ def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
 ):
     """After one step parameters are near the tape's, after ten and more the loss is."""
     settings = {"batch_pixels": 100, "points": 3, "channels": 3} | settings
-    problem = make_problem(device=gpu, **settings)
-    twin = TapeEngine(make_problem(dtype="float64", **settings), CPU, 1)
-    before = {name: to_host(array) for name, array in problem.network.arrays.items()}
-    engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
+    objective = make_objective(device=gpu, **settings)
+    twin = TapeEngine(make_objective(dtype="float64", **settings), CPU, 1)
+    before = {name: to_host(array) for name, array in objective.network.arrays.items()}
+    engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
     engine.run(0, 1)
     twin.run(0, 1)
     # what a gradient has next to nothing of, Muon moves as far as the rest: also its roundings
     tolerance = {"mixed": 0.1, "float32": 0.01}[precision]
-    for name, array in twin.problem.network.arrays.items():
-        moved = to_host(problem.network.arrays[name]) - before[name]
+    for name, array in twin.objective.network.arrays.items():
+        moved = to_host(objective.network.arrays[name]) - before[name]
         expected = array - before[name]
         difference = np.linalg.norm(moved - expected)
         assert difference < tolerance * np.linalg.norm(expected), name
@@ -98,9 +98,9 @@ def test_muon_moves_complex_matrices_as_on_the_tape(gpu, monkeypatch, pass_type,
     """To a loss that differs by hundredths where they are not moved, or by Adam."""
     field = {**WIRE, "width": 24, "omega_0": 10.0, "scale": 5.0}
     settings: dict[str, Any] = {"batch_pixels": 100, "points": 3, "channels": 3} | MUON
-    problem = make_problem(field, device=gpu, **settings)
-    twin = TapeEngine(make_problem(field, dtype="float64", **settings), CPU, 1)
-    engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, problem)
+    objective = make_objective(field, device=gpu, **settings)
+    twin = TapeEngine(make_objective(field, dtype="float64", **settings), CPU, 1)
+    engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
     for first, count in ((0, 10), (10, 90)):
         engine.totals.fill(0)
         twin.totals.fill(0)
@@ -125,7 +125,7 @@ def test_muon_moves_complex_matrices_as_on_the_tape(gpu, monkeypatch, pass_type,
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
 def test_how_steps_are_cut_into_calls_changes_nothing(gpu, field, settings, precision):
     whole, pieces = (
-        CudaEngine(make_problem(field, device=gpu, **settings), gpu, precision) for _ in range(2)
+        CudaEngine(make_objective(field, device=gpu, **settings), gpu, precision) for _ in range(2)
     )
     whole.run(0, 100)
     first = 0
@@ -133,8 +133,10 @@ def test_how_steps_are_cut_into_calls_changes_nothing(gpu, field, settings, prec
         pieces.run(first, count)
         first += count
     np.testing.assert_array_equal(to_host(whole.totals), to_host(pieces.totals))
-    for name, array in whole._problem.network.arrays.items():
-        np.testing.assert_array_equal(to_host(array), to_host(pieces._problem.network.arrays[name]))
+    for name, array in whole.objective.network.arrays.items():
+        np.testing.assert_array_equal(
+            to_host(array), to_host(pieces.objective.network.arrays[name])
+        )
 
 
 def test_two_engines_at_once_do_not_meet(gpu):
@@ -146,12 +148,12 @@ def test_two_engines_at_once_do_not_meet(gpu):
     ]
     alone = []
     for settings in everyone:
-        engine = CudaEngine(make_problem(device=gpu, **settings), gpu, "auto")
+        engine = CudaEngine(make_objective(device=gpu, **settings), gpu, "auto")
         engine.run(0, 60)
         alone.append(to_host(engine.totals))
         engine.close()
     together = [
-        CudaEngine(make_problem(device=gpu, **settings), gpu, "auto") for settings in everyone
+        CudaEngine(make_objective(device=gpu, **settings), gpu, "auto") for settings in everyone
     ]
     for first in range(0, 60, 20):
         for engine in together:
@@ -163,8 +165,8 @@ def test_two_engines_at_once_do_not_meet(gpu):
 
 @pytest.mark.parametrize("settings", [{}, MUON | CLIPPED], ids=["adam", "muon, clipped"])
 def test_steps_allocate_nothing(gpu, settings):
-    problem = make_problem(device=gpu, batch_pixels=100, points=4, **settings)
-    engine = CudaEngine(problem, gpu, "auto")
+    objective = make_objective(device=gpu, batch_pixels=100, points=4, **settings)
+    engine = CudaEngine(objective, gpu, "auto")
     engine.run(0, 20)
     with allocations(gpu) as asked_for:
         engine.run(20, 1000)
@@ -179,19 +181,19 @@ def test_steps_allocate_nothing(gpu, settings):
 
 def test_a_profile_is_taken_stage_by_stage_with_the_same_result(gpu, monkeypatch):
     settings: dict[str, Any] = {"batch_pixels": 100, "points": 4}
-    engine = CudaEngine(make_problem(device=gpu, **settings), gpu, "auto")
+    engine = CudaEngine(make_objective(device=gpu, **settings), gpu, "auto")
     engine.run(0, 20)
     monkeypatch.setenv("NEURALFIELD_PROFILE", "1")
-    profiled = CudaEngine(make_problem(device=gpu, **settings), gpu, "auto")
+    profiled = CudaEngine(make_objective(device=gpu, **settings), gpu, "auto")
     profiled.run(0, 20)
     np.testing.assert_array_equal(to_host(profiled.totals), to_host(engine.totals))
 
 
 def test_too_little_memory_is_refused_with_what_to_do(gpu, monkeypatch):
     monkeypatch.setattr("neuralfield.system.device.available_memory_bytes", lambda device: 1000)
-    problem = make_problem(device=gpu)
+    objective = make_objective(device=gpu)
     with pytest.raises(ResourceError, match=r"needs about .* use smaller batches"):
-        make_engine("cuda", "auto", problem, gpu, 1, print)
+        make_engine("cuda", "auto", objective, gpu, 1, print)
 
 
 @pytest.mark.parametrize("supervision", ["point", "footprint"])

@@ -1,13 +1,12 @@
-"""Kernels of hash grids: the same as their twins in NumPy."""
+"""Kernels of hash grids: the same as the tape in float64."""
 
 import numpy as np
 import pytest
 import test_grids
 
-from neuralfield.engines.cuda.portable import grids
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.portable.grid_gradient import make_table_gradient
-from neuralfield.engines.plan import BatchPlan
+from neuralfield.engines.plan import BatchPlan, network_plan
 from neuralfield.images.coordinates import grid
 from neuralfield.system.device import gpu_is_present, select_device, to_host
 
@@ -27,8 +26,8 @@ def gpu():
 
 def plan_of(features: int, finest: int = 0, width: int = 40, height: int = 31):
     field = {**test_grids.GRIDS, "features": features, "finest_resolution": finest}
-    plan, _, centres = test_grids.made(field, width, height)
-    return plan, centres
+    network, encoding, centres = test_grids.made(field, width, height)
+    return network_plan(network), encoding, centres
 
 
 def layout_of(kind: str, rows: int, numbers: int) -> FeatureLayout:
@@ -59,7 +58,7 @@ FEATURES = pytest.mark.parametrize("features", [1, 2, 3, 4, 8])
 @FEATURES
 @pytest.mark.parametrize("count", [1, 63, 1000])
 def test_features(gpu, count, features, kind):
-    plan, _ = plan_of(features)
+    plan, encoding, _ = plan_of(features)
     generator = np.random.default_rng(1)
     table = generator.normal(size=plan.table_shape).astype(np.float32)
     points = generator.uniform(-1, 1, size=(count, 2)).astype(np.float32)
@@ -71,7 +70,8 @@ def test_features(gpu, count, features, kind):
     tested.launch(gpu.asarray(points), count, rows, found)()
     found = to_host(found)[places(layout, rows, numbers)]
     points = np.concatenate([points, np.zeros((rows - count, 2), np.float32)])
-    expected = grids.features(plan.levels, table, points)
+    encoding.table.data = table.astype(np.float64)
+    expected = encoding(points).data
     np.testing.assert_allclose(found, expected, atol=4 * TOLERANCE[layout.is_mixed])
 
 
@@ -92,15 +92,13 @@ def gradients_of(gpu, plan, batch, layout, points, slopes, times=1):
 @pytest.mark.parametrize("finest", [0, 300])
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 1), (2, 65), (300, 31)])
 def test_the_gradient_of_all_pixels(gpu, width, height, finest, features, kind):
-    plan, centres = plan_of(features, finest, width, height)
+    plan, encoding, centres = plan_of(features, finest, width, height)
     points = grid(*centres)
     batch = BatchPlan(len(points), 1, False, "mse", 0.1, 1, False, (width, height))
     layout = layout_of(kind, len(points), features * len(plan.levels))
     generator = np.random.default_rng(2)
     slopes = generator.normal(size=(len(points), features * len(plan.levels))).astype(np.float16)
-    expected = grids.gradient_of_picture(
-        plan.levels, plan.table_shape, centres, slopes.astype(np.float64)
-    )
+    expected = test_grids.gradient_of_the_tape(encoding, points, slopes.astype(np.float64))
     first, second = gradients_of(gpu, plan, batch, layout, points, slopes, times=2)
     np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-4)
     np.testing.assert_array_equal(first, second)
@@ -110,15 +108,13 @@ def test_the_gradient_of_all_pixels(gpu, width, height, finest, features, kind):
 @FEATURES
 @pytest.mark.parametrize(("count", "spread"), [(1, 1.0), (63, 0.01), (1000, 1.0), (1000, 0.01)])
 def test_the_gradient_of_any_points_in_any_order(gpu, count, spread, features, kind):
-    plan, _ = plan_of(features)
+    plan, encoding, _ = plan_of(features)
     generator = np.random.default_rng(3)
     points = generator.uniform(-spread, spread, size=(count, 2)).astype(np.float32)
     slopes = generator.normal(size=(count, features * len(plan.levels))).astype(np.float16)
     batch = BatchPlan(count, 1, False, "mse", 0.1, 1, False)
     layout = layout_of(kind, count, features * len(plan.levels))
-    expected = grids.gradient_of_points(
-        plan.levels, plan.table_shape, points, slopes.astype(np.float64)
-    )
+    expected = test_grids.gradient_of_the_tape(encoding, points, slopes.astype(np.float64))
     first, second = gradients_of(gpu, plan, batch, layout, points, slopes, times=2)
     np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-4)
     np.testing.assert_array_equal(first, second)
@@ -128,7 +124,7 @@ def test_the_gradient_of_any_points_in_any_order(gpu, count, spread, features, k
 
 
 def test_the_largest_slopes_of_all_points_do_not_overflow(gpu):
-    plan, _ = plan_of(2)
+    plan, _, _ = plan_of(2)
     count, numbers = 5000, 2 * len(plan.levels)
     points = np.full((count, 2), -1, np.float32)
     slopes = np.full((count, numbers), 65504, np.float16)

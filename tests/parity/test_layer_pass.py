@@ -1,18 +1,23 @@
-"""The portable kernels compute what their twin in NumPy computes."""
+"""The portable kernels compute what the tape computes in float64."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from test_kernel_twins import HUBER_DELTA
 
-from neuralfield.engines import layers
 from neuralfield.engines.complex_layers import real_parameters
-from neuralfield.engines.cuda.buffers import Buffers
+from neuralfield.engines.cuda.buffers import Buffers, PassArguments
+from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plan import BatchPlan, NetworkPlan
-from neuralfield.engines.plan_of_network import network_plan
-from neuralfield.fields import PictureShape, field_settings
+from neuralfield.engines.plan import TILE_ROWS, BatchPlan, network_plan
+from neuralfield.fields import CoordinateNetwork, PictureShape, field_settings
+from neuralfield.fields.coordinate_network import CornerBias
+from neuralfield.fields.hashgrid import HashEncoding
+from neuralfield.images.coordinates import grid
+from neuralfield.nn.losses import make_loss, squared_error_of_means
+from neuralfield.nn.ops import mean_axis, reshape
+from neuralfield.nn.tensor import Tensor, gradients
 from neuralfield.rendering import layer_values
 from neuralfield.rendering.layer_values import LayerDraw
 from neuralfield.system.device import gpu_is_present, select_device, to_host
@@ -22,6 +27,7 @@ pytestmark = [
     pytest.mark.skipif(not gpu_is_present(), reason="no NVIDIA driver answers, or no CuPy"),
 ]
 
+HUBER_DELTA = 0.1
 FIELDS = [
     {"type": "siren", "width": 256, "hidden_layers": 2},
     {"type": "siren", "width": 129, "hidden_layers": 1, "output": "sigmoid"},
@@ -50,46 +56,120 @@ def gpu():
     return select_device("gpu")
 
 
-def problem(
-    field: dict[str, Any], channels: int, batch: BatchPlan
-) -> tuple[NetworkPlan, dict[str, Any], Any, Any, Any, Any]:
-    """A plan, and what its twin is given."""
+@dataclass(frozen=True)
+class Case:
+    """A network in float64 whose numbers are float32, and a batch of points for it.
+
+    Attributes
+    ----------
+    network : CoordinateNetwork
+    points : ndarray of float32, shape (pixels * points, 2)
+    inputs : ndarray of float32, of the same shape
+        The points as kernels read them: u and v for corners.
+    targets : ndarray of float32, shape (pixels, channels)
+    weights : ndarray of float32, shape (pixels,), or None
+    """
+
+    network: CoordinateNetwork
+    points: np.ndarray
+    inputs: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray | None
+
+
+def make_case(field: dict[str, Any], batch: BatchPlan) -> Case:
     generator = np.random.default_rng(2)
-    network = field_settings(field).build(PictureShape(40, 30, channels), generator)
+    network = field_settings(field).build(PictureShape(40, 30, batch.channels), generator)
     for features in network.encoding.parameters.values():
         features.data *= 1e4  # fresh ones would hardly matter
-    plan = network_plan(network)
-    parameters = {name: t.data.astype(np.float32) for name, t in network.parameters.items()}
-    if plan.complex_tensors:
-        parameters = real_parameters(plan.complex_tensors, parameters)
-    inputs = np.zeros((batch.rows, 2), np.float32)
-    valid = layers.valid_rows(batch)
-    inputs[valid] = generator.uniform(-1, 1, size=(len(valid), 2))
-    targets = generator.uniform(size=(batch.pixels, channels)).astype(np.float32)
+    rounded = {name: array.astype(np.float32) for name, array in network.arrays.items()}
+    network.load(rounded, "rounded")
+    points = generator.uniform(-1, 1, size=(batch.pixels * batch.points, 2)).astype(np.float32)
+    targets = generator.uniform(size=(batch.pixels, batch.channels)).astype(np.float32)
     weights = generator.uniform(0.5, 2, batch.pixels).astype(np.float32) if batch.weighted else None
-    frequencies = network.buffers.get("encoding.frequencies")
-    if frequencies is not None:
-        frequencies = frequencies.astype(np.float32)
-    return plan, parameters, inputs, targets, weights, frequencies
+    return Case(network, points, as_inputs(network, points), targets, weights)
 
 
-def on_card(gpu, parameters, inputs, targets, weights, frequencies) -> Buffers:
-    sizes = [array.size for array in parameters.values()]
-    offsets = dict(zip(parameters, np.cumsum([0, *sizes[:-1]]).tolist(), strict=True))
-    flat = np.concatenate([array.ravel() for array in parameters.values()])
-    weights, frequencies = (a if a is None else gpu.asarray(a) for a in (weights, frequencies))
-    arrays = (gpu.asarray(inputs), gpu.asarray(targets), weights, frequencies)
-    return Buffers(gpu.asarray(flat), offsets, *arrays)
+def as_inputs(network: CoordinateNetwork, points: np.ndarray) -> np.ndarray:
+    """Points as kernels read them: u and v for corners, without the column of ones."""
+    encoding = network.encoding
+    return encoding(points)[:, 1:] if isinstance(encoding, CornerBias) else points
 
 
-def gradient_of(partial, shape: tuple[int, ...]) -> np.ndarray:
+def values_of_the_tape(network: CoordinateNetwork, points: np.ndarray) -> Tensor:
+    """In float64; but where points lie in the cells of a grid is a float32 of the kernels too."""
+    is_grid = isinstance(network.encoding, HashEncoding)
+    return network(points if is_grid else points.astype(np.float64))
+
+
+def tape_results(case: Case, batch: BatchPlan) -> tuple[list[float], list[np.ndarray]]:
+    """Loss and squared error, and the gradients of all parameters."""
+    count = batch.pixels * batch.channels
+    targets, loss_of = case.targets.astype(np.float64), make_loss(batch.loss, HUBER_DELTA)
+    values = values_of_the_tape(case.network, case.points)
+    if batch.footprint:
+        first = (batch.points + 1) // 2
+        assert 2 * first == batch.points, "groups of the same size"
+        estimates = mean_axis(reshape(values, (batch.pixels, 2, first, batch.channels)), axis=2)
+        if batch.loss == "mse":
+            loss = squared_error_of_means(estimates, targets, count)
+        else:
+            loss = loss_of(mean_axis(estimates, axis=1), targets, count)
+        errors = estimates.data - targets[:, None, :]
+        squared = errors[:, 0] * errors[:, 1]
+    else:
+        loss = loss_of(values, targets, count)
+        squared = (values.data - targets) ** 2
+    if case.weights is not None:
+        squared = squared * case.weights[:, None]
+    found = gradients(loss, list(case.network.parameters.values()))
+    return [float(loss.data), float(squared.sum() / count)], found
+
+
+def rows_of_points(batch: BatchPlan) -> np.ndarray:
+    """Rows of the batch that hold a point, in the order of pixels and of their points."""
+    row = np.arange(batch.rows)
+    in_tile = row % TILE_ROWS
+    pixel = row // TILE_ROWS * batch.tile_pixels + in_tile // batch.points
+    return row[(in_tile < batch.tile_pixels * batch.points) & (pixel < batch.pixels)]
+
+
+def on_gpu(gpu, arrays: dict[str, np.ndarray]) -> tuple[Any, dict[str, int]]:
+    """Arrays one after another in float32, and where each begins."""
+    sizes = [array.size for array in arrays.values()]
+    offsets = dict(zip(arrays, np.cumsum([0, *sizes[:-1]]).tolist(), strict=True))
+    flat = np.concatenate([array.ravel() for array in arrays.values()])
+    return gpu.asarray(flat, dtype="float32"), offsets
+
+
+def frequencies_of(gpu, network: CoordinateNetwork) -> Any:
+    found = network.buffers.get("encoding.frequencies")
+    return None if found is None else gpu.asarray(found, dtype="float32")
+
+
+def make_buffers(gpu, case: Case, batch: BatchPlan) -> Buffers:
+    tensors = case.network.parameters
+    flat, offsets = on_gpu(gpu, {name: tensor.data for name, tensor in tensors.items()})
+    inputs = np.zeros((batch.rows, 2), np.float32)
+    inputs[rows_of_points(batch)] = case.inputs
+    return Buffers(
+        parameters=flat,
+        offsets=offsets,
+        inputs=gpu.asarray(inputs),
+        targets=gpu.asarray(case.targets),
+        weights=None if case.weights is None else gpu.asarray(case.weights),
+        frequencies=frequencies_of(gpu, case.network),
+    )
+
+
+def gradient_of(part, shape: tuple[int, ...]) -> np.ndarray:
     """The sum of a gradient's parts."""
-    columns = partial.columns or shape[-1]
+    columns = part.columns or shape[-1]
     rows = np.prod(shape, dtype=int) // columns
-    index = partial.offset + np.arange(partial.parts)[:, None, None] * partial.part_stride
-    index = index + np.arange(rows)[:, None] * partial.row_stride + np.arange(columns)
-    parts = to_host(partial.array).ravel()[index].astype(np.float64)
-    return partial.scale * parts.sum(axis=0).reshape(shape)
+    index = part.offset + np.arange(part.parts)[:, None, None] * part.part_stride
+    index = index + np.arange(rows)[:, None] * part.row_stride + np.arange(columns)
+    parts = to_host(part.array).ravel()[index].astype(np.float64)
+    return part.scale * parts.sum(axis=0).reshape(shape)
 
 
 @pytest.mark.parametrize("budget_bytes", [1 << 30, 1 << 20], ids=["at once", "in chunks"])
@@ -99,24 +179,26 @@ def gradient_of(partial, shape: tuple[int, ...]) -> np.ndarray:
     [("mse", 1, 63), ("mse", 6, 500), ("huber", 1, 1000), ("binary_cross_entropy", 16, 65)],
 )
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: str(field))
-def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu) -> None:
+def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu, monkeypatch) -> None:
+    monkeypatch.setattr(LayerPass, "memory_budget_bytes", budget_bytes)
     channels = 4 if loss == "huber" else 1
     batch = BatchPlan(pixels, points, points > 1, loss, HUBER_DELTA, channels, loss == "huber")
     if loss == "binary_cross_entropy":  # values beyond 0 and 1 have slopes that fp16 cannot hold
         field = {**field, "output": "sigmoid"}
-    plan, parameters, *arrays = problem(field, channels, batch)
-    buffers = on_card(gpu, parameters, *arrays)
-    tested = LayerPass(gpu, plan, batch, buffers, precision, budget_bytes)
-    expected = layers.forward_and_backward(plan, batch, parameters, *arrays)
+    case = make_case(field, batch)
+    plan, buffers = network_plan(case.network), make_buffers(gpu, case, batch)
+    tested = make_pass(LayerPass, PassArguments(gpu, plan, batch, buffers, precision))
+    expected, by_parameter = tape_results(case, batch)
     for _ in range(2):  # nothing is left over from a step for the next
         tested.launch()
         found = to_host(tested.loss_partials).sum(axis=0)
         is_relu = field.get("activation") == "relu" or field["type"] in ("hashgrid", "cafe")
         tolerance = (RELU_TOLERANCE if is_relu else TOLERANCE)[precision]
-        np.testing.assert_allclose(found, expected[:2], rtol=tolerance, atol=tolerance / 10)
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance / 10)
         partials = tested.partial_gradients()
-        for name, partial, gradient in zip(parameters, partials, expected[2], strict=True):
-            error = np.linalg.norm(gradient_of(partial, parameters[name].shape) - gradient)
+        names = case.network.parameters
+        for name, part, gradient in zip(names, partials, by_parameter, strict=True):
+            error = np.linalg.norm(gradient_of(part, gradient.shape) - gradient)
             assert error <= tolerance * np.linalg.norm(gradient) + 1e-9, name
 
 
@@ -129,16 +211,18 @@ def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu) -> None
 def test_draw(field, width, height, chunk_rows, precision, gpu, monkeypatch) -> None:
     """In several chunks, the last one not full."""
     monkeypatch.setattr(layer_values, "_CHUNK_ROWS", chunk_rows)
-    batch = BatchPlan(1, 1, False, "mse", HUBER_DELTA, 3, False)
-    plan, parameters, *arrays = problem(field, 3, batch)
-    buffers = on_card(gpu, parameters, *arrays)
-    tested = LayerDraw(
-        *(gpu, plan, buffers.parameters, buffers.offsets, buffers.frequencies, precision)
-    )
+    network = make_case(field, BatchPlan(1, 1, False, "mse", HUBER_DELTA, 3, False)).network
+    plan = network_plan(network)
+    arrays = {name: tensor.data for name, tensor in network.parameters.items()}
+    if plan.complex_tensors:
+        arrays = real_parameters(plan.complex_tensors, arrays)
+    tested = LayerDraw(gpu, plan, *on_gpu(gpu, arrays), frequencies_of(gpu, network), precision)
     columns = np.linspace(-1, 1, width, dtype=np.float32)
     rows = np.linspace(-0.7, 0.7, height, dtype=np.float32)
-    points = np.stack(np.meshgrid(columns, rows), axis=-1).reshape(-1, 2)
-    expected, _, _ = layers.forward(plan, parameters, points, arrays[-1])
-    found = to_host(tested.grid(gpu.asarray(columns), gpu.asarray(rows)))
-    np.testing.assert_array_equal(to_host(tested.points(gpu.asarray(points))), found)
+    expected = values_of_the_tape(network, grid(columns, rows)).data
+    if isinstance(network.encoding, CornerBias):
+        columns, rows = (network.encoding.along(i, x) for i, x in enumerate((columns, rows)))
+    columns, rows = gpu.asarray(columns), gpu.asarray(rows)
+    found = to_host(tested.grid(columns, rows))
+    np.testing.assert_array_equal(to_host(tested.points(grid(columns, rows))), found)
     np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE[precision])

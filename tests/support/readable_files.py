@@ -26,12 +26,12 @@ from neuralfield.fields import PictureShape, build_field, network_settings
 from neuralfield.images import Picture, write_facts, write_pixel_csv
 from neuralfield.nn.scaling import Scaling
 from neuralfield.system.checkpoint import load_arrays, save_arrays
-from neuralfield.tasks.classifier.classifier_model import ClassifierModel, save_classifier
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.idx import write_idx
 from neuralfield.tasks.image.image_model import save_model
 from neuralfield.tasks.table.dense_network import Dense
-from neuralfield.tasks.table.table_model import TableModel, save_table_model
+from neuralfield.tasks.table.table_model import TableModel
 
 RNG = np.random.default_rng(0)
 
@@ -171,7 +171,7 @@ def save_table_network(path: Path) -> None:
         network, ("a", "b"), ("t",), Scaling(np.zeros(2), np.ones(2)), Scaling(0 * one, one), {}
     )
     record = {"step": 3, "training": {}, "table": "digest"}
-    save_table_model(path, network.build(2, 1, np.random.default_rng(0)), model, record)
+    model.save(path, network.build(2, 1, np.random.default_rng(0)), record)
 
 
 def saved_models(save: Callable[[Path], None]) -> st.SearchStrategy[bytes]:
@@ -214,7 +214,7 @@ def save_small_classifier(path: Path) -> None:
     settings, shape = ConvolutionalClassifier((2,), 3, 1, 2, (4,)), PictureShape(6, 5, 1)
     model = ClassifierModel(settings, shape, 3, Scaling(np.ones(1), np.ones(1)), {})
     record = {"step": 3, "training": {}, "pictures": "digest"}
-    save_classifier(path, settings.build(shape, 3, np.random.default_rng(0)), model, record)
+    model.save(path, settings.build(shape, 3, np.random.default_rng(0)), record)
 
 
 def picture_facts() -> bytes:

@@ -101,10 +101,10 @@ class Stage:
     """
 
     memory_bytes = 5
-    loss_partials = None
 
     def __init__(self, card: RecordingCard, name: str, is_constant: bool = False) -> None:
         self._card, self.name, self.is_constant = card, name, is_constant
+        self.totals = np.zeros(2)
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
@@ -125,10 +125,6 @@ class Stage:
     def begin(self, first_step: int) -> None:
         """Put on the current stream what is due of a batch's update before steps."""
         self._card.launch(f"{self.name} begins at {first_step}")
-
-    def partial_gradients(self) -> list[Any]:
-        """None."""
-        return []
 
     def memory_report(self) -> dict[str, int]:
         """Of sampling."""

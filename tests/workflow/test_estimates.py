@@ -8,7 +8,7 @@ from config.configuration import read_settings
 from jobs import estimates
 from jobs.compare_estimates import Job, table
 from neuralfield.engines.cpu import cpu_engine
-from neuralfield.engines.plan_of_network import network_plan
+from neuralfield.engines.plan import network_plan
 from neuralfield.fields import FIELDS, PictureShape, build_field, field_settings
 
 IMAGE = {"size": [768, 512]}

@@ -12,9 +12,9 @@ from neuralfield.engines.cuda.field_engine import CudaEngine
 from neuralfield.engines.tape import TapeEngine, memory_bytes
 from neuralfield.system.device import Array, Device, require_memory
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.classifier.classifier_objective import ClassifierProblem
-from neuralfield.tasks.image.image_objective import PictureProblem
-from neuralfield.tasks.objective import Problem
+from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
+from neuralfield.tasks.image.image_objective import ImageObjective
+from neuralfield.tasks.objective import Objective
 
 ENGINES = ("auto", "cpu", "cuda", "tape")
 
@@ -48,20 +48,20 @@ class Engine(Protocol):
 def make_engine(
     request: str,
     precision: str,
-    problem: Problem,
+    objective: Objective,
     device: Device,
     threads: int,
     note: Callable[[str], None],
 ) -> Engine:
-    """An engine for a problem.
+    """An engine for an objective.
 
     Parameters
     ----------
     request : {"auto", "cpu", "cuda", "tape"}
-        ``auto`` takes the fastest engine that covers the problem.
+        ``auto`` takes the fastest engine that covers the objective.
     precision : {"auto", "mixed", "float32", "float64"}
         ``auto`` is mixed on the cuda engine and float32 elsewhere.
-    problem : Problem
+    objective : Objective
     device : Device
     threads : int
         Cores to use, on the CPU.
@@ -71,7 +71,7 @@ def make_engine(
     Raises
     ------
     ConfigError
-        Unknown engine, or the one asked for does not cover the problem.
+        Unknown engine, or the one asked for does not cover the objective.
     ResourceError
         The step would not fit into memory.
     """
@@ -79,12 +79,12 @@ def make_engine(
         raise ConfigError("training.engine", repr(request), "auto, cpu, cuda or tape")
     if precision == "mixed" and (device.kind == "cpu" or request in ("cpu", "tape")):
         note("mixed precision is the cuda engine's: training in float32")
-    is_picture = isinstance(problem, PictureProblem)
+    is_picture = isinstance(objective, ImageObjective)
     fastest = "cuda" if device.kind == "gpu" else "cpu"
     wanted = fastest if request == "auto" else request
-    has_kernels = is_picture or (isinstance(problem, ClassifierProblem) and wanted == "cuda")
+    has_kernels = is_picture or (isinstance(objective, ClassifierObjective) and wanted == "cuda")
     if request != "tape" and (has_kernels or request != "auto"):
-        found = _with_kernels(wanted, precision, problem, device, threads)
+        found = _with_kernels(wanted, precision, objective, device, threads)
         if not isinstance(found, str):
             return found
         if request != "auto":
@@ -95,25 +95,25 @@ def make_engine(
     if not is_picture:
         smaller = "a narrower network, smaller batches"
     remedy = f"use {smaller} or fewer threads"
-    require_memory(memory_bytes(problem, device, threads), device, "training", remedy)
-    return TapeEngine(problem, device, threads)
+    require_memory(memory_bytes(objective, threads), device, "training", remedy)
+    return TapeEngine(objective, device, threads)
 
 
 def _with_kernels(
-    wanted: str, precision: str, problem: Problem, device: Device, threads: int
+    wanted: str, precision: str, objective: Objective, device: Device, threads: int
 ) -> Engine | str:
-    """An engine with kernels of its own, or why there is none for a problem."""
+    """An engine with kernels of its own, or why there is none for an objective."""
     taught = "fields and classifiers" if wanted == "cuda" else "fields"
     reason: str | None = f"{wanted} is for {taught}"
-    if isinstance(problem, ClassifierProblem) and wanted == "cuda":
-        reason = classifier_engine.reason_against(problem, precision, device)
-        return reason or ClassifierCudaEngine(problem, device)
-    if isinstance(problem, PictureProblem):
+    if isinstance(objective, ClassifierObjective) and wanted == "cuda":
+        reason = classifier_engine.reason_against(objective, precision, device)
+        return reason or ClassifierCudaEngine(objective, device)
+    if isinstance(objective, ImageObjective):
         reason = (cuda_engine if wanted == "cuda" else cpu_engine).reason_against(
-            problem, precision, device
+            objective, precision, device
         )
         if reason is None and wanted == "cuda":
-            return CudaEngine(problem, device, precision)
+            return CudaEngine(objective, device, precision)
         if reason is None:
-            return CpuEngine(problem, device, threads)
+            return CpuEngine(objective, device, threads)
     return reason

@@ -9,8 +9,6 @@ gradients are taken back to these.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from neuralfield.system.device import Array, namespace_of
 
 
@@ -114,31 +112,3 @@ def real_parameters(
                 whole[i::rows, j::columns] = blocks[i][j]
         made[tensor.name] = whole
     return made
-
-
-def complex_gradients(
-    tensors: Sequence[ComplexTensor], gradients: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Gradients of the complex network's parameters, from those of the real one's.
-
-    Returns
-    -------
-    dict of name to ndarray, shape (n,)
-    """
-    found = {}
-    for tensor in tensors:
-        rows, columns = tensor.row_step, tensor.column_step
-        whole = gradients[tensor.name].reshape(rows * tensor.rows, columns * tensor.columns)
-        real, imaginary = whole[::rows, ::columns].copy(), np.zeros((tensor.rows, tensor.columns))
-        if columns == 2:
-            imaginary += whole[::rows, 1::2]
-        if rows == 2:
-            imaginary -= whole[1::2, ::columns]
-        if rows == columns == 2:
-            real += whole[1::2, 1::2]
-        parts = [real.ravel()] if tensor.imaginary is None else [real.ravel(), imaginary.ravel()]
-        if len(tensor.parameter_sizes) == 1:
-            found[tensor.real] = np.concatenate(parts)
-        else:
-            found |= dict(zip(tensor.parameter_sizes, parts, strict=True))
-    return found

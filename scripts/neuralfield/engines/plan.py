@@ -1,20 +1,35 @@
-"""What kernels are compiled for: a network's shape and a batch's, as plain numbers."""
+"""The plain numbers that kernels are compiled for: a network's shape and a batch's."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from neuralfield.engines.complex_layers import ComplexTensor
+from neuralfield.engines.complex_layers import ComplexTensor, complex_layer, real_layer
+from neuralfield.fields import CoordinateNetwork
+from neuralfield.fields.cafe import FourierChebyshev, Product
+from neuralfield.fields.coordinate_network import CornerBias, FourierFeatures, Identity
+from neuralfield.fields.hashgrid import HashEncoding, Level
+from neuralfield.fields.wire import ComplexLinear, Gabor
+from neuralfield.nn.layers import Layer, Nonlinearity
+from neuralfield.tasks.image.image_objective import ImageObjective
 
 TILE_ROWS = 64
 """Rows of the tiles that batches come in: a whole number of pixels with all their points."""
 
-ENCODINGS = ("identity", "corners", "fourier", "hashgrid", "chebyshev")
+_ENCODINGS = {
+    Identity: "identity",
+    CornerBias: "corners",
+    FourierFeatures: "fourier",
+    HashEncoding: "hashgrid",
+    FourierChebyshev: "chebyshev",
+}
+ENCODINGS = tuple(_ENCODINGS.values())
 ACTIVATIONS = (
     *("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian"),
     *("product", "gabor"),
 )
 OUTPUTS = ("linear", "sigmoid")
 LOSSES = ("mse", "binary_cross_entropy", "huber")
+SCHEDULES = ("constant", "cosine", "exponential")
 """What kernels have code for; they know each by its place in its list."""
 
 FOR_CARDS_ONLY = ("chebyshev", "product", "gabor")
@@ -80,8 +95,8 @@ class NetworkPlan:
     steepness : float
     parameter_names : tuple of str
         In the order in which parameters lie in memory.
-    levels : tuple of (int, int, int)
-        Of a hash grid, see `portable.grids`; its table is the first parameter.
+    levels : tuple of Level
+        Of a hash grid, whose table is the first parameter.
     complex_tensors : tuple of ComplexTensor
         Of a network of complex numbers: its weights and biases. All else tells of the real network
         that does the same.
@@ -92,7 +107,7 @@ class NetworkPlan:
     output: str
     steepness: float
     parameter_names: tuple[str, ...]
-    levels: tuple[tuple[int, int, int], ...] = ()
+    levels: tuple[Level, ...] = ()
     complex_tensors: tuple[ComplexTensor, ...] = ()
 
     @property
@@ -103,8 +118,8 @@ class NetworkPlan:
     @property
     def table_shape(self) -> tuple[int, int]:
         """Of a hash grid: rows, and features of a row."""
-        _, start, rows = self.levels[-1]
-        return start + rows, self.layers[0].fan_in // len(self.levels)
+        last = self.levels[-1]
+        return last.start + last.rows, self.layers[0].fan_in // len(self.levels)
 
     @property
     def unknown_part(self) -> str | None:
@@ -197,3 +212,60 @@ class BatchPlan:
             "CHANNELS": self.channels,
             "WEIGHTED": int(self.weighted),
         }
+
+
+def network_plan(network: CoordinateNetwork) -> NetworkPlan:
+    """What kernels have to know of a network."""
+    layers = tuple(map(_layer_plan, network.layers, [*network.activations, None]))
+    kind = type(network.encoding)
+    encoding = _ENCODINGS.get(kind, kind.__name__)
+    levels = network.encoding.levels if isinstance(network.encoding, HashEncoding) else ()
+    output, names = network.output, tuple(network.parameters)
+    plan = NetworkPlan(encoding, layers, output.name, output.steepness, names, levels)
+    if not any(isinstance(layer, ComplexLinear) for layer in network.layers):
+        return plan
+    tensors = _complex_tensors(network)
+    names = tuple(tensor.name for tensor in tensors)
+    return replace(plan, parameter_names=names, complex_tensors=tuple(tensors))
+
+
+def batch_plan(objective: ImageObjective) -> BatchPlan:
+    """What kernels have to know of an objective's batches."""
+    footprint, batches, shape = objective.footprint, objective.batches, objective.shape
+    is_picture = footprint is None and batches.is_everything
+    return BatchPlan(
+        pixels=batches.size,
+        points=objective.points,
+        footprint=footprint is not None,
+        loss=objective.loss,
+        huber_delta=objective.huber_delta,
+        channels=shape.channels,
+        weighted=batches.is_weighted,
+        picture=(shape.width, shape.height) if is_picture else None,
+    )
+
+
+def _layer_plan(layer: Layer, activation: Nonlinearity | None) -> LayerPlan:
+    fan_out, has_bias = layer.fan_out, layer.bias is not None
+    if activation is None:
+        return LayerPlan(layer.fan_in, fan_out, has_bias, None, 1.0)
+    factors = activation.factors if isinstance(activation, Product) else 1
+    scale = 0.0
+    if isinstance(activation, Gabor):
+        scale = float(activation.scale)
+        fan_out *= 1 if activation.is_complex else 2
+    name, frequency = activation.name, float(activation.frequency)
+    return LayerPlan(layer.fan_in, fan_out, has_bias, name, frequency, factors, scale)
+
+
+def _complex_tensors(network: CoordinateNetwork) -> list[ComplexTensor]:
+    """Weights and biases, in order."""
+    tensors: list[ComplexTensor] = []
+    for index, layer in enumerate(network.layers):
+        if isinstance(layer, ComplexLinear):
+            fan_in, fan_out = layer.real.shape
+            only = layer.real_part_only
+            tensors += complex_layer(index, fan_in, fan_out, real_part_only=only)
+        else:
+            tensors += real_layer(index, layer.fan_in, layer.fan_out)
+    return tensors

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from neuralfield.nn.tensor import gradients
 from neuralfield.system.device import Array, Device
-from neuralfield.tasks.objective import Problem
+from neuralfield.tasks.objective import Objective
 
 MOST_STEPS = {"cpu": 1, "gpu": 64}
 """Steps between two looks at the loss: a look makes a card wait."""
@@ -22,21 +22,20 @@ class TapeEngine:
 
     Parameters
     ----------
-    problem : Problem
+    objective : Objective
     device : Device
     threads : int
     """
 
     name, variant = "tape", ""
 
-    def __init__(self, problem: Problem, device: Device, threads: int) -> None:
-        self.problem, self.device = problem, device
-        self.precision = problem.dtype
+    def __init__(self, objective: Objective, device: Device, threads: int) -> None:
+        self.objective, self.device = objective, device
+        self.precision = objective.dtype
         self.most_steps = MOST_STEPS[device.kind]
         self.totals = device.xp.zeros(2)
-        self._supervision = problem.supervision(device)
-        self._leaves = list(problem.network.parameters.values())
-        self._block_samples = problem.block_samples(device)
+        objective.data  # noqa: B018 - brought here once, before threads ask for it
+        self._leaves = list(objective.network.parameters.values())
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
@@ -56,7 +55,7 @@ class TapeEngine:
 
     def memory_report(self) -> dict[str, int]:
         """About what it needs on the device at once, in bytes."""
-        return {"about": memory_bytes(self.problem, self.device, self._threads)}
+        return {"about": memory_bytes(self.objective, self._threads)}
 
     def close(self) -> None:
         """Let the threads go."""
@@ -66,10 +65,10 @@ class TapeEngine:
     def _step(self, index: int) -> tuple[Array, Array]:
         """Update the weights; the batch's mean loss before that, and its estimate of the mean
         error over all samples."""
-        batch = self.problem.batches.indices(index)
+        batch = self.objective.batches.indices(index)
         blocks = [
-            batch[start : start + self._block_samples]
-            for start in range(0, len(batch), self._block_samples)
+            batch[start : start + self.objective.block_samples]
+            for start in range(0, len(batch), self.objective.block_samples)
         ]
         work = self._pool.map if self._pool else map
         parts = iter(work(lambda samples: self._block(samples, index, len(batch)), blocks))
@@ -78,25 +77,25 @@ class TapeEngine:
             for accumulated, part in zip(total, block_gradients, strict=True):
                 accumulated += part
             loss, error = loss + block_loss, error + block_error
-        self.problem.optimizer.update(total, self.problem.schedule(index), index + 1)
+        self.objective.optimizer.update(total, self.objective.schedule(index), index + 1)
         return loss, error
 
     def _block(
         self, samples: Array, step: int, batch_size: int
     ) -> tuple[list[Array], Array, Array]:
-        loss, error = self._supervision.loss(self.problem.network, samples, step, batch_size)
+        loss, error = self.objective.evaluate(samples, step, batch_size)
         return gradients(loss, self._leaves), loss.data, error
 
 
-def memory_bytes(problem: Problem, device: Device, threads: int) -> int:
+def memory_bytes(objective: Objective, threads: int) -> int:
     """About what a step needs at once, in bytes."""
-    itemsize = 8 if problem.dtype == "float64" else 4
-    block = min(problem.block_samples(device), problem.batches.size)
+    itemsize = 8 if objective.dtype == "float64" else 4
+    block = min(objective.block_samples, objective.batches.size)
     # samples are there once, and so is the batch's part of a random order (44 bytes a sample while
     # it is drawn, measured); a block's layers live for each thread
     return (
-        problem.batches.sample_count * problem.sample_bytes
-        + 44 * problem.batches.size
-        + threads * block * _ARRAYS_ALIVE * problem.working_values * itemsize
-        + (6 * itemsize * problem.network.parameter_count)
+        objective.batches.sample_count * objective.sample_bytes
+        + 44 * objective.batches.size
+        + threads * block * _ARRAYS_ALIVE * objective.working_values * itemsize
+        + (6 * itemsize * objective.network.parameter_count)
     )

@@ -16,8 +16,8 @@ from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.settings import setting
 
-_PRIME = 2654435761
-"""The factor of one axis in the spatial hash; that of the other axis is 1."""
+HASH_PRIME = 2654435761
+"""Of the spatial hash; the other axis has the factor 1."""
 
 _INITIAL_BOUND = 1e-4
 
@@ -48,7 +48,7 @@ class Level:
     def row_of(self, column: Array, line: Array) -> Array:
         """Row in the table of the grid's corners; arrays of int64."""
         if self.is_hashed:
-            return self.start + ((column ^ (line * _PRIME)) & (self.rows - 1))
+            return self.start + ((column ^ (line * HASH_PRIME)) & (self.rows - 1))
         return self.start + line * (self.resolution + 1) + column
 
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from neuralfield.engines.complex_layers import real_parameters
 from neuralfield.engines.cpu import cpu_engine
-from neuralfield.engines.cuda.gpu import compute_capability
+from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.portable import layer_forward
-from neuralfield.engines.plan_of_network import network_plan
+from neuralfield.engines.plan import network_plan
 from neuralfield.fields.upscaler import UpscalingNetwork
 from neuralfield.rendering import hopper_renderer
 from neuralfield.rendering.array_renderer import ArrayDraw

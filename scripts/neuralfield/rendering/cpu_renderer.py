@@ -3,8 +3,7 @@
 import numpy as np
 
 from neuralfield.engines.cpu.encoding import encoding_numbers
-from neuralfield.engines.plan import OUTPUTS
-from neuralfield.engines.plan_of_network import network_plan
+from neuralfield.engines.plan import OUTPUTS, network_plan
 from neuralfield.engines.thread_pool import Crew
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.system.device import Array

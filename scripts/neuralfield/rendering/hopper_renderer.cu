@@ -23,7 +23,7 @@ struct Shared {
 };
 
 __device__ __forceinline__ float2 network_input(double x, double y) {
-#if ENCODING == 1
+#if ENCODING == CORNERS
     const float longer = TRAINING_WIDTH > TRAINING_HEIGHT ? TRAINING_WIDTH : TRAINING_HEIGHT;
     float column = (float(x) * longer + (TRAINING_WIDTH - 1)) / 2;
     float row = (float(y) * longer + (TRAINING_HEIGHT - 1)) / 2;

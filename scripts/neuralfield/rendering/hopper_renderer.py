@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralfield.engines.cuda.gpu import card_limits
 from neuralfield.engines.cuda.hopper.padded_network import (
     TILE_THREADS,
     HopperNetwork,
@@ -18,6 +17,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
 )
 from neuralfield.engines.cuda.hopper.padded_network import reason_against as reason_against_network
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
+from neuralfield.engines.cuda.launch import card_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.plan import TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device

@@ -1,8 +1,9 @@
-"""What an engine is given: everything that says what one training step computes."""
+"""What one training step computes, as engines are given it."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
 from neuralfield.nn.network import Network
 from neuralfield.nn.optimizers import Optimizer
@@ -12,17 +13,41 @@ from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, Device
 
 
-class Supervision(Protocol):
-    """What a batch asks of a network, on a device, and how far its answers are off."""
+@dataclass(frozen=True, kw_only=True)
+class Objective(ABC):
+    """A network, what it is fitted to, and how.
 
-    def loss(
-        self, network: Any, samples: Array, step: int, batch_size: int
-    ) -> tuple[Tensor, Array]:
-        """The part of a batch's mean loss, and of its error, that some samples have.
+    Attributes
+    ----------
+    network : Network
+        On `device`, in `dtype`; trained in place.
+    optimizer : Optimizer
+        Over the network's parameters.
+    schedule : Schedule
+        The learning rate at every step.
+    batches : Batches
+    device : Device
+    dtype : {"float32", "float64"}
+    """
+
+    network: Network[Any]
+    optimizer: Optimizer
+    schedule: Schedule
+    batches: Batches
+    device: Device
+    dtype: str
+
+    @cached_property
+    def data(self) -> Any:
+        """What `evaluate` reads of all samples, brought to the device when first asked for."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
+        """Compute the part of a batch's mean loss, and of its error, that some samples have.
 
         Parameters
         ----------
-        network : Network
         samples : array of int64, shape (n,)
             A block of the batch.
         step : int
@@ -35,40 +60,13 @@ class Supervision(Protocol):
         error : array of one number
             See `neuralfield.tasks.task.Measure`; an estimate of its mean over all samples.
         """
-        ...
 
-
-@dataclass(frozen=True, kw_only=True)
-class Problem(ABC):
-    """A network, what it is taught, and how.
-
-    Attributes
-    ----------
-    network : Network
-        On the engine's device, in `dtype`; trained in place.
-    optimizer : Optimizer
-        Over the network's parameters.
-    schedule : Schedule
-        The learning rate at every step.
-    batches : Batches
-    dtype : {"float32", "float64"}
-    """
-
-    network: Network[Any]
-    optimizer: Optimizer
-    schedule: Schedule
-    batches: Batches
-    dtype: str
-
+    @property
     @abstractmethod
-    def supervision(self, device: Device) -> Supervision:
-        """What is taught, on a device."""
-
-    @abstractmethod
-    def block_samples(self, device: Device) -> int:
+    def block_samples(self) -> int:
         """Samples that pass through the network together, on the tape.
 
-        Few enough for a core's cache, or to keep a card's memory free. Part of the result, because
+        Few enough for a core's cache, or to keep a GPU's memory free. Part of the result, because
         sums are taken block by block.
         """
 

@@ -1,10 +1,12 @@
-"""What a training needs to know of what is taught: a picture, a table, pictures with labels."""
+"""What a training needs to know of its task: an image, a table or images with labels to fit."""
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +14,15 @@ from neuralfield.images.metrics import IDENTICAL_DB
 from neuralfield.nn.network import Network
 from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.schedules import Schedule
+from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.device import Device
-from neuralfield.tasks.objective import Problem
-from neuralfield.tasks.training_settings import TrainingSettings
+from neuralfield.tasks.objective import Objective
+from neuralfield.tasks.stored_model import StoredModel
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What a history says beside the loss: how good a network is, in its users' terms.
+    """How good a network is, in its users' terms: a column of histories beside the loss.
 
     Attributes
     ----------
@@ -28,7 +31,7 @@ class Measure:
     of_mean_error : callable
         From the mean of what an engine adds up as errors.
     format : str
-        How a number of it is told, with its unit: as for `str.format`.
+        How a number of it is printed, with its unit: as for `str.format`.
     """
 
     name: str
@@ -55,57 +58,83 @@ ACCURACY = Measure("accuracy", _share_right, "{:.2%} right")
 """Of the share of answers that are wrong."""
 
 
-class Task(Protocol):
-    """What is to be learned, and how."""
+class Task(ABC):
+    """What a network is fitted to, and how: an image, a table or images with labels.
+
+    Attributes
+    ----------
+    training : TrainingSettings
+    """
+
+    training: Any
 
     @property
-    def training(self) -> TrainingSettings:
-        """How."""
-        ...
-
-    @property
+    @abstractmethod
     def measure(self) -> Measure:
-        """What the history says of it."""
-        ...
+        """What the history says beside the loss."""
 
+    @cached_property
+    def model(self) -> StoredModel[Any]:
+        """The network without weights: what its file says besides them."""
+        raise NotImplementedError
+
+    @abstractmethod
     def fresh_network(self) -> Network[Any]:
-        """A network with fresh weights, in float64 on the CPU: a function of the settings alone."""
-        ...
+        """Build a network with fresh weights, in float64 on the CPU: the settings decide it.
 
-    def problem(
+        Raises
+        ------
+        ResourceError
+            It is larger than the memory there is.
+        """
+
+    @abstractmethod
+    def objective(
         self,
         network: Any,
         optimizer: Optimizer,
         schedule: Schedule,
         device: Device,
         dtype: str,
-    ) -> Problem:
-        """What an engine is given."""
-        ...
+    ) -> Objective:
+        """Make what engines compute steps of.
 
+        Raises
+        ------
+        ConfigError
+            A loss that does not go with the network's output.
+        """
+
+    @abstractmethod
     def identity(self) -> list[Any]:
-        """All that the result depends on but training settings, engine and device; JSON can hold
-        it."""
-        ...
+        """Return all that the result depends on but training settings, engine and device, as
+        plain values."""
 
+    @abstractmethod
     def record(self) -> dict[str, Any]:
-        """What a network's file says of what it was taught."""
-        ...
+        """Return what a network's file says of its training data."""
 
-    def save_network(self, path: Path, network: Any, record: dict[str, Any]) -> None:
+    @abstractmethod
+    def squared_error(self, network: Any, device: Device, dtype: str) -> float:
+        """Measure how far a network is off on a part of the data; may be infinite or NaN."""
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """That of every network of this task; see `StoredModel.provenance`."""
+        metadata = self.record() | {"training": self.training.described()}
+        return self.model.with_metadata(metadata).provenance
+
+    def save_network(self, path: Path, network: Network[Any], record: Mapping[str, Any]) -> None:
         """Write a network with all that is needed to use it."""
-        ...
+        self.model.save(path, network, record)
 
     def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Arrays of a network that `save_network` wrote in this training after some step.
+        """Read the arrays of a network that `save_network` wrote in this training after some step.
 
         Raises
         ------
         CheckpointError
             The file is missing, damaged, or of another training or step.
         """
-        ...
-
-    def squared_error(self, network: Any, device: Device, dtype: str) -> float:
-        """How far a network is off on a part of what is taught; may be infinite or NaN."""
-        ...
+        of = self.model.with_metadata(record)
+        return load_snapshot(path, step, of, type(of).load).arrays

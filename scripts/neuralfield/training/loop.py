@@ -272,4 +272,4 @@ def _last_good_snapshot(trainer: Trainer, folder: Path) -> tuple[Path, int, dict
 def _squared_error(trainer: Trainer, arrays: dict[str, np.ndarray]) -> float:
     """The task's squared error of a snapshot; may be infinite or NaN."""
     trainer.network.load(arrays, "snapshot")
-    return trainer.task.squared_error(trainer.network, trainer.device, trainer.problem.dtype)
+    return trainer.task.squared_error(trainer.network, trainer.device, trainer.objective.dtype)

@@ -115,11 +115,11 @@ class Trainer:
             settings.epoch_offset,
             settings.warmup_steps,
         )
-        self.problem = task.problem(self.network, self.optimizer, schedule, device, dtype)
+        self.objective = task.objective(self.network, self.optimizer, schedule, device, dtype)
         self._make_engine = partial(
             make_engine, engine, settings.precision, device=device, threads=threads
         )
-        self.engine = self._make_engine(problem=self.problem, note=note)
+        self.engine = self._make_engine(objective=self.objective, note=note)
         self.rollback: Rollback | None = None
         self.best: Best | None = None
         self._candidate: Best | None = None
@@ -143,7 +143,7 @@ class Trainer:
     @property
     def schedule(self) -> Schedule:
         """The learning rate at every step."""
-        return self.problem.schedule
+        return self.objective.schedule
 
     @property
     def history_columns(self) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ class Trainer:
         rate = self.schedule(self.steps_taken - 1)
         self.history.append((self.steps_taken, self.seconds, loss, measured, rate))
         if self._candidate is not None:
-            sees_all = self.problem.batches.is_everything
+            sees_all = self.objective.batches.is_everything
             own_loss = float(total) - self._candidate.loss if sees_all else loss
             if self.best is None or own_loss < self.best.loss:
                 self.best = replace(self._candidate, loss=own_loss)
@@ -291,8 +291,8 @@ class Trainer:
         )
         self.rollback = rollback
         self.engine.close()
-        self.problem = replace(self.problem, schedule=lowered)
-        self.engine = self._make_engine(problem=self.problem, note=lambda line: None)
+        self.objective = replace(self.objective, schedule=lowered)
+        self.engine = self._make_engine(objective=self.objective, note=lambda line: None)
 
     def _require_finite(self) -> None:
         loss = float(self.engine.totals[0])  # waits for the steps

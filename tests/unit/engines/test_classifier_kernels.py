@@ -13,13 +13,13 @@ from neuralfield.engines import make_engine
 from neuralfield.engines.cuda.classifier import classifier_engine, convolution_plan
 from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, reason_against_plan
 from neuralfield.engines.cuda.classifier.convolution_plan import ConvolutionShape
-from neuralfield.engines.cuda.classifier.plan_of_network import classifier_plan
+from neuralfield.engines.cuda.classifier.plan import classifier_plan
 from neuralfield.engines.cuda.classifier.sampling import brightness_table, drawing_constants
 from neuralfield.nn import ops
 from neuralfield.nn.pooling import average_pool2d
 from neuralfield.system.device import Device, select_device
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.classifier.classifier_objective import ClassifierProblem
+from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 from neuralfield.tasks.classifier.labelled import LabelledPictures, network_inputs
 from neuralfield.training.trainer import Trainer
 
@@ -28,17 +28,17 @@ CARD = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArg
 MNIST = LabelledPictures("labels", np.zeros((30, 28, 28), np.uint8), np.arange(30) % 10)
 
 
-def problem_of(labelled=None, network=None, **training):
-    """The problem of a task, as its trainer makes it."""
+def objective_of(labelled=None, network=None, **training):
+    """The objective of a task, as its trainer makes it."""
     trainer = Trainer(make_task(labelled, network, **training), CPU, "tape", 1, print)
     trainer.close()
-    assert isinstance(trainer.problem, ClassifierProblem)
-    return trainer.problem
+    assert isinstance(trainer.objective, ClassifierObjective)
+    return trainer.objective
 
 
-def engine_for(problem, request="auto", precision="auto", device=CARD):
+def engine_for(objective, request="auto", precision="auto", device=CARD):
     said = []
-    engine = make_engine(request, precision, problem, device, 1, said.append)
+    engine = make_engine(request, precision, objective, device, 1, said.append)
     engine.close()
     return engine, said
 
@@ -47,7 +47,7 @@ LENET = {"channels": (10, 20), "kernel": 5, "padding": 0, "hidden": (64,), "drop
 
 
 def test_a_classifier_is_read_off_its_stages():
-    plan = classifier_plan(problem_of(MNIST, LENET, batch_samples=12))
+    plan = classifier_plan(objective_of(MNIST, LENET, batch_samples=12))
     assert not isinstance(plan, str)
     first, last = plan.convolutions
     assert first == ConvolutionShape(1, 28, 28, 10, 5, 0, 2, is_last=False)
@@ -68,10 +68,10 @@ def test_a_classifier_is_read_off_its_stages():
     ],
 )
 def test_another_row_of_stages_is_named_and_goes_to_the_tape(where, stage, named):
-    problem = problem_of()
-    problem.network.operations[where] = stage
-    assert classifier_plan(problem) == named
-    engine, said = engine_for(problem)
+    objective = objective_of()
+    objective.network.operations[where] = stage
+    assert classifier_plan(objective) == named
+    engine, said = engine_for(objective)
     assert engine.name == "tape"
     assert said == [f"the cuda engine does not cover {named}: training on the tape"]
 
@@ -87,8 +87,8 @@ def test_another_row_of_stages_is_named_and_goes_to_the_tape(where, stage, named
 )
 def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
     pictures = np.zeros((3, side, side), np.uint8)
-    problem = problem_of(LabelledPictures("labels", pictures, np.arange(3)), network)
-    engine, said = engine_for(problem)
+    objective = objective_of(LabelledPictures("labels", pictures, np.arange(3)), network)
+    engine, said = engine_for(objective)
     assert engine.name == "tape"
     assert len(said) == 1 and reason in said[0]
 
@@ -106,27 +106,27 @@ def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
     ],
 )
 def test_where_the_engine_cannot_work_it_says_why(card, precision, reason):
-    problem = problem_of(precision="float64" if precision == "float64" else "float32")
-    assert classifier_engine.reason_against(problem, precision, card) == reason
+    objective = objective_of(precision="float64" if precision == "float64" else "float32")
+    assert classifier_engine.reason_against(objective, precision, card) == reason
     with pytest.raises(ConfigError, match=reason):
-        engine_for(problem, "cuda", precision, card)
+        engine_for(objective, "cuda", precision, card)
 
 
 def test_muon_goes_to_the_tape():
-    engine, said = engine_for(problem_of(optimizer="muon", gradient_clip_norm=0.5))
+    engine, said = engine_for(objective_of(optimizer="muon", gradient_clip_norm=0.5))
     assert engine.name == "tape"
     what = "the optimizer Muon for classifiers"
     assert said == [f"the cuda engine does not cover {what}: training on the tape"]
 
 
 def test_a_processor_trains_on_the_tape_and_says_nothing_of_it():
-    engine, said = engine_for(problem_of(), device=CPU)
+    engine, said = engine_for(objective_of(), device=CPU)
     assert (engine.name, said) == ("tape", [])
 
 
 def test_all_that_the_shipped_settings_need_is_covered():
     for settings in (LENET, {"kernel": 3, "padding": 1}, {"channels": (), "hidden": ()}):
-        assert classifier_engine.reason_against(problem_of(MNIST, settings), "auto", CARD) is None
+        assert classifier_engine.reason_against(objective_of(MNIST, settings), "auto", CARD) is None
 
 
 SHAPES = [
@@ -190,31 +190,31 @@ def test_tiles_cover_everything_and_have_room(batch):
 
 
 def test_bytes_become_the_same_numbers_as_on_the_tape():
-    problem = problem_of()
-    expected = network_inputs(problem.labelled.pictures, problem.scaling, "float32")[..., 0]
-    found = brightness_table(problem)[problem.labelled.pictures]
+    objective = objective_of()
+    expected = network_inputs(objective.labelled.pictures, objective.scaling, "float32")[..., 0]
+    found = brightness_table(objective)[objective.labelled.pictures]
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == np.float32
 
 
 def test_kernels_are_told_how_to_draw_and_to_drop():
-    problem = problem_of(batch_samples=24, random_seed=2**40 + 5)
-    plan = classifier_plan(problem)
+    objective = objective_of(batch_samples=24, random_seed=2**40 + 5)
+    plan = classifier_plan(objective)
     assert not isinstance(plan, str)
-    drawing = drawing_constants(problem, plan)
+    drawing = drawing_constants(objective, plan)
     assert (drawing["SAMPLES"], drawing["IS_EVERYTHING"], drawing["BATCH"]) == (60, 0, 24)
     assert drawing["SEED"] == f"{2**40 + 5}ull"
-    head = head_constants(plan, 4, problem.random_seed)
+    head = head_constants(plan, 4, objective.random_seed)
     assert (head["HAS_DROPOUT"], head["THRESHOLD"]) == (1, f"{2**30}u")
     assert head["KEPT_FACTOR"] == pytest.approx(4 / 3)
-    everything = problem_of(bars(30), batch_samples=0)
+    everything = objective_of(bars(30), batch_samples=0)
     plan = classifier_plan(everything)
     assert not isinstance(plan, str) and plan.batch == 30
     assert drawing_constants(everything, plan)["IS_EVERYTHING"] == 1
 
 
 def test_one_block_s_memory_decides_how_wide_linear_layers_may_be():
-    plans = [classifier_plan(problem_of(network={"hidden": (n,)})) for n in (2_000, 12_000)]
+    plans = [classifier_plan(objective_of(network={"hidden": (n,)})) for n in (2_000, 12_000)]
     assert [isinstance(plan, str) for plan in plans] == [False, False]
     reasons = [reason_against_plan(plan) for plan in plans if not isinstance(plan, str)]
     assert reasons[0] is None and "linear layers of" in str(reasons[1])

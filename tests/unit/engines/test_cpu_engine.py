@@ -5,7 +5,7 @@ import numba.core.config
 import numpy as np
 import pytest
 import test_fit
-from make_problem import make_problem
+from make_objective import make_objective
 
 from neuralfield import fields
 from neuralfield.engines import thread_pool
@@ -57,18 +57,18 @@ BATCHES = {
 
 
 def trained(make, dtype, *, steps=1, threads=2, **settings):
-    problem = make_problem(dtype=dtype, **settings)
-    engine = make(problem, CPU, threads)
+    objective = make_objective(dtype=dtype, **settings)
+    engine = make(objective, CPU, threads)
     engine.run(0, steps)
     engine.close()
-    return problem, engine.totals
+    return objective, engine.totals
 
 
 def first_gradient(make, dtype, **settings):
     """As Adam's first moment keeps it, by parameter; and loss and squared error."""
-    problem, totals = trained(make, dtype, optimizer="adam", **settings)
-    state = problem.optimizer.state
-    return {name: state[f"moment1.{name}"] / 0.1 for name in problem.network.parameters}, totals
+    objective, totals = trained(make, dtype, optimizer="adam", **settings)
+    state = objective.optimizer.state
+    return {name: state[f"moment1.{name}"] / 0.1 for name in objective.network.parameters}, totals
 
 
 def require_gradient_of_the_tape(limit=2e-5, **settings):
@@ -123,7 +123,7 @@ def test_gradients_of_grids_are_those_of_the_tape_chunk_by_chunk(batch, monkeypa
 
 @pytest.mark.parametrize("kind", fields.FIELDS)
 def test_every_kind_of_field_is_among_the_networks_or_left_to_the_tape(kind):
-    reason = cpu_engine.reason_against(make_problem(field={"type": kind}), "float32", CPU)
+    reason = cpu_engine.reason_against(make_objective(field={"type": kind}), "float32", CPU)
     assert (reason is None) == any(network["type"] == kind for network in NETWORKS.values())
 
 
@@ -143,7 +143,7 @@ def test_a_training_is_that_of_the_tape(network, optimizer):
         trained(CpuEngine, "float32", **settings),
         trained(TapeEngine, "float64", **settings),
     )
-    start = make_problem(field, dtype="float64").network
+    start = make_objective(field, dtype="float64").network
     for name, tensor in expected.network.parameters.items():
         moved = np.linalg.norm(tensor.data - start.parameters[name].data)
         error = np.linalg.norm(found.network.parameters[name].data - tensor.data)
@@ -158,9 +158,9 @@ def test_the_number_of_threads_changes_no_bit(network, batch, monkeypatch):
     if "batch_pixels" in settings:
         settings["batch_pixels"] = 2000
     runs = [trained(CpuEngine, "float32", threads=n, **settings) for n in (1, 2, 4)]
-    for problem, totals in runs[1:]:
+    for objective, totals in runs[1:]:
         np.testing.assert_array_equal(totals, runs[0][1])
-        for name, array in problem.network.arrays.items():
+        for name, array in objective.network.arrays.items():
             np.testing.assert_array_equal(array, runs[0][0].network.arrays[name])
 
 
@@ -184,9 +184,9 @@ def test_a_training_that_goes_on_from_a_saved_state_ends_with_the_same_bytes(net
 
 
 def test_a_loss_that_is_not_finite_is_seen():
-    problem = make_problem()
-    problem.network.parameters["layers.0.weight"].data[0, 0] = np.inf
-    engine = CpuEngine(problem, CPU, 1)
+    objective = make_objective()
+    objective.network.parameters["layers.0.weight"].data[0, 0] = np.inf
+    engine = CpuEngine(objective, CPU, 1)
     engine.run(0, 1)
     engine.close()
     assert not np.isfinite(engine.totals[0])
@@ -195,7 +195,7 @@ def test_a_loss_that_is_not_finite_is_seen():
 def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
     monkeypatch.setattr("neuralfield.system.device.available_memory_bytes", lambda device: 1000)
     with pytest.raises(ResourceError, match="training: needs about"):
-        CpuEngine(make_problem(), CPU, 1)
+        CpuEngine(make_objective(), CPU, 1)
 
 
 def test_an_error_in_a_thread_reaches_the_caller():

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from make_problem import SIREN, make_problem
+from make_objective import SIREN, make_objective
 
 from neuralfield.engines import batch as engine_batch
 from neuralfield.engines.batch import EngineBatch
@@ -15,7 +15,7 @@ from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
 from neuralfield.engines.cuda.hopper import narrow_pass as narrow
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.stages.update import STRANDS
-from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.engines.plan import batch_plan, network_plan
 from neuralfield.system.device import Device
 
 H200_PROCESSORS = 132
@@ -55,8 +55,8 @@ def test_together_go_those_that_are_many_and_small(tiles, members, together):
 )
 @pytest.mark.parametrize("side", [20, 128, 1000])
 def test_a_batch_is_for_networks_whose_sums_have_room(field, has_room, side):
-    problem = make_problem(field, width=side, height=side, channels=4)
-    network, batch = network_plan(problem.network), batch_plan(problem)
+    objective = make_objective(field, width=side, height=side, channels=4)
+    network, batch = network_plan(objective.network), batch_plan(objective)
     alone: Any = SimpleNamespace(
         network=network,
         batch=batch,
@@ -139,8 +139,8 @@ def card(monkeypatch):
 
 
 def kind_of(**settings):
-    problem = make_problem(width=128, height=128, **settings)
-    return BatchKind(network_plan(problem.network), batch_plan(problem), ())
+    objective = make_objective(width=128, height=128, **settings)
+    return BatchKind(network_plan(objective.network), batch_plan(objective), ())
 
 
 def test_those_of_one_kind_go_together_and_others_take_turns(card):

@@ -4,12 +4,13 @@ import importlib.util
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import test_fit
-from make_problem import make_problem
+from make_objective import make_objective
 
 from neuralfield.engines import make_engine
 from neuralfield.engines.batch import EngineBatch
@@ -17,16 +18,18 @@ from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.hopper.padded_network import HopperNetwork
-from neuralfield.engines.plan_of_network import network_plan
+from neuralfield.engines.plan import network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.fields import PictureShape, Siren, build_field
 from neuralfield.fields.coordinate_network import Fixed
 from neuralfield.nn.layers import Activation
 from neuralfield.system.device import Device, select_device
-from neuralfield.system.errors import ConfigError
+from neuralfield.system.errors import CheckpointError, ConfigError
 from neuralfield.system.interruption import StopSignals
 from neuralfield.tasks.image.image_model import load_model
+from neuralfield.training.fit import fit
 from neuralfield.training.loop import ActiveTraining, Execution, Training, train_all
+from neuralfield.training.results import publish_segment
 from neuralfield.training.state import StateFolder
 from neuralfield.training.trainer import Trainer, training_fingerprint
 
@@ -51,8 +54,8 @@ class CardWithNumpy(SimpleNamespace):
 def take_engine(request, precision, device=CPU, **settings):
     said = []
     dtype = "float64" if precision == "float64" else "float32"
-    problem = make_problem(dtype=dtype, **settings)
-    engine = make_engine(request, precision, problem, device, 1, said.append)
+    objective = make_objective(dtype=dtype, **settings)
+    engine = make_engine(request, precision, objective, device, 1, said.append)
     engine.close()
     return engine, said
 
@@ -173,7 +176,7 @@ def test_a_network_without_kernels_goes_to_the_tape(field, part):
 )
 def test_a_card_has_kernels_for_fields_and_optimizers(settings):
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    assert cuda_engine.reason_against(make_problem(**settings), "auto", card) is None
+    assert cuda_engine.reason_against(make_objective(**settings), "auto", card) is None
 
 
 @pytest.mark.parametrize(
@@ -209,10 +212,10 @@ class Waves(Fixed):
 )
 def test_what_kernels_have_no_code_for_is_named(change, named):
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    problem = make_problem()
-    assert cuda_engine.reason_against(problem, "auto", card) is None
-    assert cpu_engine.reason_against(problem, "auto", CPU) is None
-    changed = change(problem) or problem
+    objective = make_objective()
+    assert cuda_engine.reason_against(objective, "auto", card) is None
+    assert cpu_engine.reason_against(objective, "auto", CPU) is None
+    changed = change(objective) or objective
     reason = cuda_engine.reason_against(changed, "auto", card)
     assert reason == f"the cuda engine does not cover {named}"
     reason = cpu_engine.reason_against(changed, "auto", CPU)
@@ -224,14 +227,16 @@ def test_what_kernels_have_no_code_for_is_named(change, named):
 @pytest.mark.parametrize("make", [TapeEngine, CpuEngine])
 @pytest.mark.parametrize("points", [1, 4, 5])
 def test_steps_in_one_call_are_the_steps_one_by_one(points, make):
-    together, apart = (make(make_problem(batch_pixels=50, points=points), CPU, 1) for _ in range(2))
+    together, apart = (
+        make(make_objective(batch_pixels=50, points=points), CPU, 1) for _ in range(2)
+    )
     together.run(3, 5)
     for step in range(3, 8):
         apart.run(step, 1)
     np.testing.assert_array_equal(together.totals, apart.totals)
     assert (together.totals > 0).all()
-    for name, array in together.problem.network.arrays.items():
-        np.testing.assert_array_equal(apart.problem.network.arrays[name], array)
+    for name, array in together.objective.network.arrays.items():
+        np.testing.assert_array_equal(apart.objective.network.arrays[name], array)
 
 
 def test_results_do_not_depend_on_how_many_steps_a_call_takes(tmp_path, monkeypatch):
@@ -331,6 +336,32 @@ def test_what_was_used_decides_whether_a_state_is_ours():
     assert training_fingerprint(tasks["auto"], other, "cpu") not in names
     other.precision, other.variant = "float32", "another way"
     assert training_fingerprint(tasks["auto"], other, "cpu") not in names
+
+
+def test_a_training_of_a_pass_that_is_no_more_starts_afresh(tmp_path, monkeypatch):
+    """Its state has another name, whichever pass was recorded in it."""
+    task = test_fit.make_task()
+
+    def stop(row):
+        if row["step"] > 3:  # states of steps before have been saved
+            raise test_fit.Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CpuEngine, "variant", "hopper-product")
+        with pytest.raises(test_fit.Stopped):
+            test_fit.train(task, tmp_path / "old", progress=stop, checkpoint_interval_s=0)
+        run = Execution(CPU, tmp_path / "segment/state", say=lambda line: None)
+        publish = partial(publish_segment, segment_folder=tmp_path / "segment")
+        fit(task, run, publish, until_step=20)
+    assert list((tmp_path / "old/state").glob("state_*"))
+    said = test_fit.train(task, tmp_path / "old")
+    assert said == ["settings or data have changed since the saved state; starting afresh"]
+    test_fit.train(task, tmp_path / "new")
+    digests = {test_fit.sha256(tmp_path / name / "model.safetensors") for name in ("old", "new")}
+    assert len(digests) == 1
+    run = Execution(CPU, tmp_path / "next", say=lambda line: None)
+    with pytest.raises(CheckpointError, match=r"expected run \w+, this training"):
+        fit(task, run, publish, earlier_segment=tmp_path / "segment")
 
 
 def test_a_whole_number_of_a_config_is_a_float_for_the_compiler():

@@ -1,10 +1,9 @@
-"""Twins of the kernels of hash grids, against the tape."""
+"""The gradient of a hash grid as the kernels sum it over an image, against the tape."""
 
 import numpy as np
 import pytest
 
-from neuralfield.engines.cuda.portable import grids
-from neuralfield.engines.plan_of_network import network_plan
+from neuralfield.engines.cuda.portable.grids import AxisCorners, axis_corners, corners_of_rows
 from neuralfield.fields import PictureShape, build_field, field_settings
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.images.coordinates import axis_centres, extent, grid
@@ -16,18 +15,42 @@ GRIDS = {"type": "hashgrid", "levels": 5, "base_resolution": 3, "log2_table_size
 
 
 def made(field, width, height):
-    """The plan, the encoding, and the coordinates of a picture's columns and lines."""
+    """A network in float64, its encoding, and the coordinates of an image's columns and lines."""
     network = build_field(field_settings(field), PictureShape(width, height, 1), 1)
-    assert isinstance(network.encoding, HashEncoding)
     sides = zip((width, height), extent(width, height), strict=True)
-    centres = tuple(axis_centres(np, pixels, half).astype(np.float32) for pixels, half in sides)
-    return network_plan(network), network.encoding, centres
+    centres = [axis_centres(np, pixels, half).astype(np.float32) for pixels, half in sides]
+    assert isinstance(network.encoding, HashEncoding)
+    return network, network.encoding, centres
 
 
-def gradient_of_the_tape(encoding, points, slopes):
+def gradient_of_the_tape(encoding, points, by_features):
     features = encoding(points)
-    (found,) = gradients(ops.sum_all(ops.multiply(features, slopes)), [encoding.table])
+    (found,) = gradients(ops.sum_all(ops.multiply(features, by_features)), [encoding.table])
     return found
+
+
+def weights_of(axis: AxisCorners) -> np.ndarray:
+    """Weights of all pixels at all corners of an axis, shape (k, n)."""
+    first, middle, last = axis.spans.T[:, :, None]
+    pixel = np.arange(len(axis.parts))
+    behind = (first <= pixel) & (pixel < middle)
+    before = (middle <= pixel) & (pixel < last)
+    return behind * axis.parts + before * (1 - axis.parts)
+
+
+def gradient_of_sums(encoding, centres, by_features):
+    """What the kernels do: sums along lines, then down, then over the corners of each row."""
+    width, height = map(len, centres)
+    gradient = np.zeros_like(encoding.table.data)
+    parts = np.split(by_features, len(encoding.levels), axis=1)
+    for level, part in zip(encoding.levels, parts, strict=True):
+        across, down = (axis_corners(axis, level.resolution) for axis in centres)
+        of_lines = np.einsum("cx,yxf->ycf", weights_of(across), part.reshape(height, width, -1))
+        sums = np.einsum("ly,ycf->lcf", weights_of(down), of_lines)
+        counts, corners = corners_of_rows(level, across.corners, down.corners)
+        rows = level.start + np.repeat(np.arange(level.rows), counts)
+        np.add.at(gradient, rows, sums.reshape(-1, gradient.shape[1])[corners])
+    return gradient
 
 
 @pytest.mark.parametrize("features", [1, 2, 3])
@@ -35,22 +58,10 @@ def gradient_of_the_tape(encoding, points, slopes):
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 1), (2, 65), (40, 31)])
 def test_sums_along_lines_and_down_are_the_gradient_of_the_tape(width, height, finest, features):
     field = {**GRIDS, "finest_resolution": finest, "features": features}
-    plan, encoding, centres = made(field, width, height)
-    slopes = np.random.default_rng(0).normal(size=(width * height, encoding.size))
-    found = grids.gradient_of_picture(plan.levels, plan.table_shape, centres, slopes)
-    expected = gradient_of_the_tape(encoding, grid(*centres), slopes)
+    _, encoding, centres = made(field, width, height)
+    by_features = np.random.default_rng(0).normal(size=(width * height, encoding.size))
+    found = gradient_of_sums(encoding, centres, by_features)
+    expected = gradient_of_the_tape(encoding, grid(*centres), by_features)
     # the tape has the parts of cells in float32
     np.testing.assert_allclose(found, expected, atol=1e-4)
     assert np.abs(expected).max() > 0.1
-
-
-def test_features_and_gradients_of_any_points_are_those_of_the_tape():
-    plan, encoding, _ = made(GRIDS, 40, 31)
-    generator = np.random.default_rng(0)
-    points = np.concatenate([generator.uniform(-1, 1, (500, 2)), [[1, 1], [-1, -1], [1, -1]]])
-    slopes = generator.normal(size=(len(points), encoding.size))
-    found = grids.features(plan.levels, encoding.table.data, points)
-    np.testing.assert_allclose(found, encoding(points).data, rtol=1e-12, atol=1e-18)
-    gradient = grids.gradient_of_points(plan.levels, plan.table_shape, points, slopes)
-    expected = gradient_of_the_tape(encoding, points, slopes)
-    np.testing.assert_allclose(gradient, expected, rtol=1e-9, atol=1e-12)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from make_problem import SIREN, make_problem
+from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda import source
 from neuralfield.engines.cuda.buffers import PartialGradient
@@ -17,8 +17,7 @@ from neuralfield.engines.cuda.stages.update import (
     work_table,
 )
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.plan import BatchPlan
-from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.engines.plan import BatchPlan, batch_plan, network_plan
 from neuralfield.nn.optimizers import state_keys
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import select_device
@@ -71,7 +70,7 @@ def test_rows_come_in_tiles_of_64_with_whole_pixels(pixels, points, tile_pixels,
     ],
 )
 def test_a_network_is_described_by_its_plan(field, encoding, sizes):
-    network = make_problem(field, channels=3).network
+    network = make_objective(field, channels=3).network
     plan = network_plan(network)
     assert plan.encoding == encoding
     assert [(layer.fan_in, layer.fan_out) for layer in plan.layers] == sizes
@@ -83,12 +82,12 @@ def test_a_network_is_described_by_its_plan(field, encoding, sizes):
 
 
 def test_a_batch_is_described_by_its_plan():
-    plan = batch_plan(make_problem(batch_pixels=50, points=5, detail_share=0.5, loss="huber"))
+    plan = batch_plan(make_objective(batch_pixels=50, points=5, detail_share=0.5, loss="huber"))
     assert plan == BatchPlan(50, 5, True, "huber", 0.1, 1, True)
-    assert batch_plan(make_problem(detail_share=0.5)) == BatchPlan(
+    assert batch_plan(make_objective(detail_share=0.5)) == BatchPlan(
         391, 1, False, "mse", 0.1, 1, False, picture=(23, 17)
     )
-    assert batch_plan(make_problem(points=2)).picture is None
+    assert batch_plan(make_objective(points=2)).picture is None
 
 
 @pytest.mark.parametrize(
@@ -96,18 +95,18 @@ def test_a_batch_is_described_by_its_plan():
     [({}, 0), ({"batch_pixels": 50}, 1), ({"batch_pixels": 50, "detail_share": 0.5}, 2)],
 )
 def test_the_sampling_kernel_is_told_how_to_sample(settings, sampling):
-    problem = make_problem(**settings)
-    network, batch = network_plan(problem.network), batch_plan(problem)
-    constants = sampling_constants(problem, network, batch)
+    objective = make_objective(**settings)
+    network, batch = network_plan(objective.network), batch_plan(objective)
+    constants = sampling_constants(objective, network, batch)
     assert constants["SAMPLING"] == sampling
     assert 4 ** int(constants["HALF_BITS"]) >= 23 * 17
 
 
 def test_draws_by_density_stay_in_their_parts():
-    problem = make_problem(batch_pixels=50, detail_share=1.0)
-    starts = part_starts(np, problem.batches.cumulative_density, 50)
+    objective = make_objective(batch_pixels=50, detail_share=1.0)
+    starts = part_starts(np, objective.batches.cumulative_density, 50)
     for step in range(100):
-        pixels = problem.batches.indices(step)
+        pixels = objective.batches.indices(step)
         assert (starts[:-1] <= pixels).all()
         assert (pixels <= np.minimum(starts[1:], 23 * 17 - 1)).all()
 
@@ -122,17 +121,19 @@ def test_arrays_become_views_of_one():
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 def test_blocks_of_the_update_cover_each_parameter_once(optimizer):
-    problem = make_problem(channels=3, optimizer=optimizer)
+    objective = make_objective(channels=3, optimizer=optimizer)
     array = SimpleNamespace(data=SimpleNamespace(ptr=1 << 20), size=9 * 4096)
-    tensors, state = problem.network.parameters, problem.optimizer.state
+    tensors, state = objective.network.parameters, objective.optimizer.state
     gradients = [
         PartialGradient(array, 9, 4096, tensor.shape[-1], 0, 1.0) for tensor in tensors.values()
     ]
-    hidden = problem.network.hidden_matrices if optimizer == "muon" else ()
+    hidden = objective.network.hidden_matrices if optimizer == "muon" else ()
     directions: dict[str, Any] = dict.fromkeys(hidden, array)
-    places = [[state[key] for key in keys] for keys in state_keys(problem.optimizer, list(tensors))]
+    places = [
+        [state[key] for key in keys] for keys in state_keys(objective.optimizer, list(tensors))
+    ]
     first, second = (np.zeros(sum(part.size for part in parts), int) for parts in places)
-    assert first.size == problem.network.parameter_count
+    assert first.size == objective.network.parameter_count
     for work in work_table(tensors, gradients, directions):
         elements = 128 if work["is_vector"] else 32
         own = np.arange(work["first"], min(work["first"] + elements, work["size"]))
@@ -145,15 +146,15 @@ def test_blocks_of_the_update_cover_each_parameter_once(optimizer):
 
 
 def test_the_update_kernel_knows_optimizer_and_schedule():
-    problem = make_problem(beta1=0.8)
-    constants = update_constants(problem.optimizer)
+    objective = make_objective(beta1=0.8)
+    constants = update_constants(objective.optimizer)
     assert constants["ADAM"] == 1
     assert constants["ONE_MINUS_BETA1"] == 1 - 0.8
-    constants = update_constants(make_problem(optimizer="sgd").optimizer)
+    constants = update_constants(make_objective(optimizer="sgd").optimizer)
     assert (constants["ADAM"], constants["HAS_MOMENTUM"]) == (0, 0)
     assert (constants["CLIPPED"], constants["MUON"]) == (0, 0)
-    problem = make_problem(optimizer="muon", beta2=0.99, gradient_clip_norm=0.25)
-    constants = update_constants(problem.optimizer)
+    objective = make_objective(optimizer="muon", beta2=0.99, gradient_clip_norm=0.25)
+    constants = update_constants(objective.optimizer)
     assert (constants["ADAM"], constants["MUON"], constants["BETA2"]) == (1, 1, 0.99)
     assert (constants["CLIPPED"], constants["CLIP_NORM"]) == (1, 0.25)
     (struct,) = schedule_struct(Schedule("cosine", 0.1, 0.01, 50, 5, 7)).tolist()

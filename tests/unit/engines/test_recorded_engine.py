@@ -9,9 +9,8 @@ import pytest
 from recording_card import CudaError, OutOfMemoryError, RecordingCard, Stage
 
 from neuralfield.engines.cuda import batch as cuda_batch
-from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.batch import CudaBatch
-from neuralfield.engines.cuda.recorded_engine import RecordedEngine, memory_in_words
+from neuralfield.engines.cuda.recorded_engine import RecordedEngine, Stages, memory_in_words
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ResourceError
 
@@ -21,31 +20,22 @@ WARM_UP = ["step 0", "prepare pass", "sample", "pass"]
 class Engine(RecordedEngine[Stage]):
     """Stages that write down when they run."""
 
-    precision, variant = "float32", "written down"
-
     def __init__(self, card, is_constant=False, failure=None):
-        def prepare():
-            if failure:
-                raise failure
-            parameters: Any = None
-            sampling, own_pass = Stage(card, "sample", is_constant), Stage(card, "pass")
-            self._set_stages(sampling, own_pass, parameters, parameters)
-
         weight = SimpleNamespace(data=np.zeros(3, np.float32))
         network = SimpleNamespace(parameters={"weight": weight})
-        problem: Any = SimpleNamespace(network=network)
-        super().__init__(card.device, problem, prepare, "use smaller batches")
-
-    @property
-    def stages(self):
-        return SimpleNamespace(sampling=self._sampling, own_pass=self._pass, update=self._update)
+        objective: Any = SimpleNamespace(network=network)
+        own_pass: Any = Stage(card, "pass")
+        update: Any = Stage(card, "update")
+        stages = Stages(Stage(card, "sample", is_constant), own_pass, update)
+        with memory_in_words(card.device, "use smaller batches"):
+            if failure:
+                raise failure
+            super().__init__(card.device, objective, stages, "float32")
 
 
 @pytest.fixture
-def card(monkeypatch):
-    card = RecordingCard()
-    monkeypatch.setattr(recorded_engine, "UpdateStage", lambda *arguments: Stage(card, "update"))
-    return card
+def card():
+    return RecordingCard()
 
 
 def test_before_steps_are_recorded_kernels_run_once_but_move_no_parameter(card):

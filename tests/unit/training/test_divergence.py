@@ -17,8 +17,7 @@ from test_fit import CPU, make_task, sha256
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.errors import DivergenceError
-from neuralfield.tasks.image import image_task
-from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_model import Model, load_model
 from neuralfield.tasks.training_settings import log_spaced_steps
 from neuralfield.training import loop as training_loop
 from neuralfield.training import state as state_module
@@ -110,7 +109,7 @@ def dying_at(moment, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(TapeEngine, "run", mortal(TapeEngine.run))
         patch.setattr(state_module, "save_arrays", mortal(state_module.save_arrays))
-        patch.setattr(image_task, "save_model", mortal(image_task.save_model))
+        patch.setattr(Model, "save", mortal(Model.save))
         patch.setattr(os, "unlink", mortal(os.unlink))
         patch.setattr(os, "replace", mortal(os.replace))
         yield
@@ -176,9 +175,9 @@ def test_where_it_goes_back_to_does_not_depend_on_when_it_is_noticed(tmp_path, m
         take_steps(self, first_step, count)
         if (
             first_step == 15
-            and self.problem.schedule.learning_rate == test_fit.SMALL["learning_rate"]
+            and self.objective.schedule.learning_rate == test_fit.SMALL["learning_rate"]
         ):
-            next(iter(self.problem.optimizer.state.values()))[...] = np.inf
+            next(iter(self.objective.optimizer.state.values()))[...] = np.inf
 
     monkeypatch.setattr(TapeEngine, "run", overflow)
     noticed = []

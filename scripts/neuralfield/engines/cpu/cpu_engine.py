@@ -24,13 +24,13 @@ from neuralfield.engines.plan import (
     LOSSES,
     OUTPUTS,
     NetworkPlan,
+    network_plan,
 )
-from neuralfield.engines.plan_of_network import network_plan
 from neuralfield.engines.thread_pool import Crew
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.optimizers import Adam, Sgd, state_keys
 from neuralfield.system.device import Array, Device, require_memory
-from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.image.image_objective import ImageObjective
 
 if TYPE_CHECKING:
     from neuralfield.engines.cpu.kernels.layout import Layout
@@ -49,7 +49,7 @@ class CpuEngine:
 
     Parameters
     ----------
-    problem : PictureProblem
+    objective : ImageObjective
         One that `reason_against` has nothing against; its parameters and the optimizer's state
         become views of flat arrays.
     device : Device
@@ -64,14 +64,14 @@ class CpuEngine:
     name, variant, precision = "cpu", "", "float32"
     most_steps = 64
 
-    def __init__(self, problem: PictureProblem, device: Device, threads: int) -> None:
+    def __init__(self, objective: ImageObjective, device: Device, threads: int) -> None:
         # imported here, because Numba takes a moment to start
         from neuralfield.engines.cpu.kernels import block, layout, update
 
-        plan = network_plan(problem.network)
-        self._layout = layout.make_layout(plan, points=problem.points)
-        self._cut = Cut(problem, self._layout)
-        self._memory = _memory_report(problem, self._layout, self._cut, threads)
+        plan = network_plan(objective.network)
+        self._layout = layout.make_layout(plan, points=objective.points)
+        self._cut = Cut(objective, self._layout)
+        self._memory = _memory_report(objective, self._layout, self._cut, threads)
         require_memory(
             sum(self._memory.values()),
             device,
@@ -80,24 +80,24 @@ class CpuEngine:
             " threads",
         )
         self.totals = np.zeros(2)
-        self.problem, self._block, self._update = problem, block, update
-        shape, batches = problem.shape, problem.batches
+        self.objective, self._block, self._update = objective, block, update
+        shape, batches = objective.shape, objective.batches
         self._centres = pixel_centres(np, shape.width, shape.height).astype(np.float32)
-        self._targets = np.ascontiguousarray(problem.values.reshape(-1, shape.channels))
+        self._targets = np.ascontiguousarray(objective.values.reshape(-1, shape.channels))
         weights = batches.weights(np.arange(batches.sample_count)) if batches.is_weighted else None
         self._weights = np.empty(0) if weights is None else weights
         self._footprint = (1, 0.0, 0)
-        if footprint := problem.footprint:
+        if footprint := objective.footprint:
             self._footprint = (footprint.points, footprint.pixel_side, footprint.random_seed)
-        self._objective = _objective_numbers(problem, plan)
-        parameters, _ = flatten_parameters(device, problem.network)
-        moments = _flat_moments(problem, device)
+        self._objective = _objective_numbers(objective, plan)
+        parameters, _ = flatten_parameters(device, objective.network)
+        moments = _flat_moments(objective, device)
         # the encoding's parameters come first
         split = self._cut.encoding_numbers
         self._of_encoding = (*(array[:split] for array in moments), parameters[:split])
         self._of_layers = (*(array[split:] for array in moments), parameters[split:])
-        self._encoding = encoding_numbers(problem.network, plan)
-        self._encoding_gradient = GridGradient(problem.network.encoding, self._cut)
+        self._encoding = encoding_numbers(objective.network, plan)
+        self._encoding_gradient = GridGradient(objective.network.encoding, self._cut)
         self._factors = layout.aligned(self._layout.factor_numbers)
         numbers = layout.row_length(self._layout.gradient_numbers)
         self._gradients = layout.aligned(self._cut.shards * numbers).reshape(-1, numbers)
@@ -117,7 +117,7 @@ class CpuEngine:
         table = self._layout
         *_, parameters = self._of_layers
         self._block.pack(table.table, table.frequencies, parameters, self._factors)
-        batch = self.problem.batches.indices(first_step)
+        batch = self.objective.batches.indices(first_step)
         for step in range(first_step, first_step + count):
             batch = self._step(step, batch, is_last=step == first_step + count - 1)
 
@@ -131,7 +131,7 @@ class CpuEngine:
 
     def _step(self, step: int, batch: Array, *, is_last: bool) -> Array:
         """Take a step, and find the batch of the next."""
-        batches, cut = self.problem.batches, self._cut
+        batches, cut = self.objective.batches, self._cut
         following = batch
 
         def find_following() -> None:
@@ -143,7 +143,7 @@ class CpuEngine:
         for chunk in cut.chunks:
             self._work_on_chunk(chunk, batch, step, meanwhile)
             meanwhile = []
-        numbers = _optimizer_numbers(self.problem, step)
+        numbers = _optimizer_numbers(self.objective, step)
         parts = len(cut.layer_parts) + len(cut.encoding_parts)
         self._crew.run(lambda part, _: self._move(part, numbers), parts)
         self.totals += self._shard_totals.sum(axis=0)
@@ -217,12 +217,12 @@ class CpuEngine:
         )
 
 
-def reason_against(problem: PictureProblem, precision: str, device: Device) -> str | None:
-    """Why the cpu engine cannot work on a problem; None where it can.
+def reason_against(objective: ImageObjective, precision: str, device: Device) -> str | None:
+    """Why the cpu engine cannot work on an objective; None where it can.
 
     Parameters
     ----------
-    problem : PictureProblem
+    objective : ImageObjective
     precision : {"auto", "mixed", "float32", "float64"}
     device : Device
     """
@@ -230,13 +230,13 @@ def reason_against(problem: PictureProblem, precision: str, device: Device) -> s
         return "the cpu engine needs training.device: cpu"
     if precision == "float64":
         return "the cpu engine computes in float32, not in float64"
-    found = reason_against_network(network_plan(problem.network))
+    found = reason_against_network(network_plan(objective.network))
     if found is not None:
         return found
-    if problem.loss not in _COVERED["loss"]:
-        return f"the cpu engine does not cover the loss {problem.loss}"
-    if not isinstance(problem.optimizer, Adam | Sgd):
-        kind = type(problem.optimizer).__name__
+    if objective.loss not in _COVERED["loss"]:
+        return f"the cpu engine does not cover the loss {objective.loss}"
+    if not isinstance(objective.optimizer, Adam | Sgd):
+        kind = type(objective.optimizer).__name__
         return f"the cpu engine does not cover the optimizer {kind}"
     return None
 
@@ -254,16 +254,16 @@ def reason_against_network(plan: NetworkPlan) -> str | None:
 
 
 def _objective_numbers(
-    problem: PictureProblem, plan: NetworkPlan
+    objective: ImageObjective, plan: NetworkPlan
 ) -> tuple[int, int, float, float, float]:
-    share = 1 / (problem.batches.size * problem.shape.channels)
-    numbers = OUTPUTS.index(plan.output), LOSSES.index(problem.loss)
-    return *numbers, float(plan.steepness), float(problem.huber_delta), share
+    share = 1 / (objective.batches.size * objective.shape.channels)
+    numbers = OUTPUTS.index(plan.output), LOSSES.index(objective.loss)
+    return *numbers, float(plan.steepness), float(objective.huber_delta), share
 
 
-def _optimizer_numbers(problem: PictureProblem, step: int) -> np.ndarray:
+def _optimizer_numbers(objective: ImageObjective, step: int) -> np.ndarray:
     """What `kernels.cpu.update` has to know of the optimizer, for the update after a step."""
-    optimizer, rate = problem.optimizer, problem.schedule(step)
+    optimizer, rate = objective.optimizer, objective.schedule(step)
     if isinstance(optimizer, Adam):
         beta1, beta2 = optimizer.beta1, optimizer.beta2
         correction1, correction2 = 1 - beta1 ** (step + 1), math.sqrt(1 - beta2 ** (step + 1))
@@ -273,12 +273,12 @@ def _optimizer_numbers(problem: PictureProblem, step: int) -> np.ndarray:
     return np.array([rate, optimizer.momentum], np.float32)
 
 
-def _flat_moments(problem: PictureProblem, device: Device) -> tuple[np.ndarray, np.ndarray]:
+def _flat_moments(objective: ImageObjective, device: Device) -> tuple[np.ndarray, np.ndarray]:
     """The optimizer's state as at most two flat arrays, of which it keeps views."""
-    state, names = problem.optimizer.state, list(problem.network.parameters)
+    state, names = objective.optimizer.state, list(objective.network.parameters)
     moments = [
         flatten_arrays(device, [(state, key) for key in keys])
-        for keys in state_keys(problem.optimizer, names)
+        for keys in state_keys(objective.optimizer, names)
     ]
     nothing = np.empty(0, np.float32)
     first, second = (*moments, nothing, nothing)[:2]
@@ -286,18 +286,18 @@ def _flat_moments(problem: PictureProblem, device: Device) -> tuple[np.ndarray, 
 
 
 def _memory_report(
-    problem: PictureProblem, layout: "Layout", cut: Cut, threads: int
+    objective: ImageObjective, layout: "Layout", cut: Cut, threads: int
 ) -> dict[str, int]:
-    size, encoding = problem.network.parameter_count, problem.network.encoding
-    pixels = problem.shape.width * problem.shape.height
+    size, encoding = objective.network.parameter_count, objective.network.encoding
+    pixels = objective.shape.width * objective.shape.height
     trained = cut.chunk_points * (encoding.size + 2) if cut.encoding_numbers else 0
     return {
         "parameters": 4 * (size + layout.factor_numbers),
-        "optimizer": sum(array.nbytes for array in problem.optimizer.state.values()),
-        "picture": pixels * (4 * problem.shape.channels + 8),
-        "density": 16 * pixels if problem.batches.is_weighted else 0,
+        "optimizer": sum(array.nbytes for array in objective.optimizer.state.values()),
+        "picture": pixels * (4 * objective.shape.channels + 8),
+        "density": 16 * pixels if objective.batches.is_weighted else 0,
         # of a random order while it is drawn, as measured
-        "batch": 44 * problem.batches.size,
+        "batch": 44 * objective.batches.size,
         "gradients": 4 * cut.shards * layout.gradient_numbers,
         "encoding": 4 * (cut.encoding_numbers + trained),
         "blocks": 4 * threads * layout.thread_numbers,

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.image.image_objective import ImageObjective
 
 if TYPE_CHECKING:
     from neuralfield.engines.cpu.kernels.layout import Layout
@@ -26,7 +26,7 @@ class Cut:
 
     Parameters
     ----------
-    problem : PictureProblem
+    objective : ImageObjective
     layout : Layout
 
     Attributes
@@ -49,13 +49,13 @@ class Cut:
         Layer, first and end of rows of its weights that are moved together.
     """
 
-    def __init__(self, problem: PictureProblem, layout: "Layout") -> None:
-        network = problem.network
+    def __init__(self, objective: ImageObjective, layout: "Layout") -> None:
+        network = objective.network
         tables = network.encoding.parameters.values()
         self.encoding_numbers = sum(table.data.size for table in tables)
-        points = problem.points
+        points = objective.points
         self.block_pixels = layout.block_rows // points
-        pixels = problem.batches.size
+        pixels = objective.batches.size
         blocks = -(-pixels // self.block_pixels)
         most_blocks = blocks
         if self.encoding_numbers:

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
-from neuralfield.engines.cuda.gpu import card_limits
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
+from neuralfield.engines.cuda.launch import card_limits
 from neuralfield.engines.cuda.recorded_engine import memory_in_words
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch

@@ -1,11 +1,13 @@
-"""What the parts of the cuda engine share: arrays on the card, and what a pass gives back."""
+"""What the stages of the cuda engine exchange, and what all passes have in common."""
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from neuralfield.engines.plan import BatchPlan, NetworkPlan
 from neuralfield.system.device import Array, Device
 
 
@@ -90,29 +92,84 @@ class PartialGradient:
     columns: int | None = None
 
 
-class Pass(Protocol):
-    """Forward, loss and backward for one batch."""
+@dataclass(frozen=True)
+class PassArguments:
+    """What every pass over a field's batches is made from.
 
-    name: str
-    loss_partials: Array
-    """float64, shape (n, 2): their column sums are the batch's mean loss and squared error."""
+    Attributes
+    ----------
+    device : Device
+    network : NetworkPlan
+    batch : BatchPlan
+    buffers : Buffers
+    precision : {"mixed", "float32"}
+        mixed: activations, their gradients and products' weights are fp16, sums float32.
+    """
+
+    device: Device
+    network: NetworkPlan
+    batch: BatchPlan
+    buffers: Buffers
+    precision: str
+
+
+class Allocating(Protocol):
+    """A part of an engine that has memory of its own."""
 
     @property
     def memory_bytes(self) -> int:
         """What it has allocated."""
         ...
 
-    def partial_gradients(self) -> list[PartialGradient]:
-        """One for each parameter tensor, in order."""
-        ...
 
-    def prepare(self) -> None:
+class Pass(ABC):
+    """Forward, loss and backward for one batch.
+
+    Parameters
+    ----------
+    device : Device
+
+    Attributes
+    ----------
+    loss_partials : array of float64, shape (n, 2)
+        Its column sums are the batch's mean loss and squared error.
+    """
+
+    name: str
+    loss_partials: Array
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._allocated: list[Array] = []
+        self._parts: list[Allocating] = []
+        self._launches: list[Callable[[], None]] = []
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it has allocated."""
+        own = sum(array.nbytes for array in self._allocated)
+        return own + sum(part.memory_bytes for part in self._parts)
+
+    @abstractmethod
+    def partial_gradients(self) -> list[PartialGradient]:
+        """Return one for each parameter tensor, in order."""
+
+    def prepare(self) -> None:  # noqa: B027 - not every pass has copies of parameters
         """Put on the current stream what is due when others than the update set parameters."""
-        ...
 
     def launch(self) -> None:
         """Put the pass on the current stream; allocates nothing and waits for nothing."""
-        ...
+        for launch in self._launches:
+            launch()
+
+    def _zeros(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> Array:
+        self._allocated.append(self._device.xp.zeros(shape, dtype=dtype))
+        return self._allocated[-1]
+
+    def _upload(self, table: np.ndarray) -> Array:
+        """Structs for a kernel, as bytes."""
+        self._allocated.append(self._device.xp.asarray(table.view(np.uint8).reshape(-1)))
+        return self._allocated[-1]
 
 
 def member_table(device: Device, members: Sequence[Sequence[Any]]) -> Array:

@@ -4,31 +4,32 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from neuralfield.engines.cuda.buffers import Buffers, Pass
-from neuralfield.engines.cuda.gpu import compute_capability
+from neuralfield.engines.cuda.buffers import Buffers, PassArguments
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
-from neuralfield.engines.cuda.hopper.product_pass import HopperProductPass
 from neuralfield.engines.cuda.hopper.wide_pass import HopperPass
+from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,
+    Stages,
+    memory_in_words,
     reason_against_card,
     unknown_rule,
 )
+from neuralfield.engines.cuda.recorded_steps import named_range
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
-from neuralfield.engines.plan import LOSSES, BatchPlan, NetworkPlan
-from neuralfield.engines.plan_of_network import batch_plan, network_plan
+from neuralfield.engines.plan import LOSSES, BatchPlan, NetworkPlan, batch_plan, network_plan
 from neuralfield.nn.optimizers import Adam, Sgd
 from neuralfield.system.device import Device, require_memory
-from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.image.image_objective import ImageObjective
 
-_PassType = type[HopperNarrowPass] | type[HopperPass] | type[HopperProductPass] | type[LayerPass]
-_PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, HopperProductPass, LayerPass)
-"""The first that covers a problem is taken."""
+_PassType = type[HopperNarrowPass] | type[HopperPass] | type[LayerPass]
+_PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, LayerPass)
+"""The first that covers an objective is taken."""
 
 _BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
 _BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
@@ -37,7 +38,6 @@ _BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
 _MOST_NUMBERS = 1 << 31
 """Of one parameter: kernels count them in 32 bits."""
 
-_WHERE = "training"
 _REMEDY = "use smaller batches (training: batch_pixels) or a smaller picture (images: size)"
 
 
@@ -58,21 +58,12 @@ class BatchKind:
     constants: tuple[tuple[str, Any], ...]
 
 
-@dataclass(frozen=True)
-class Stages:
-    """What a step consists of."""
-
-    sampling: SamplingStage
-    own_pass: Pass
-    update: UpdateStage
-
-
 class CudaEngine(RecordedEngine[SamplingStage]):
-    """Training steps of a field that stay on the card.
+    """Training steps of a field that stay on the GPU.
 
     Parameters
     ----------
-    problem : PictureProblem
+    objective : ImageObjective
         With a network in float32; its parameters and the optimizer's state become views of flat
         arrays.
     device : Device
@@ -81,86 +72,80 @@ class CudaEngine(RecordedEngine[SamplingStage]):
     Raises
     ------
     ResourceError
-        The card has too little memory.
+        The GPU has too little memory.
     """
 
-    batch_kind: BatchKind | None = None
-    """Of those that it can take steps with, see `CudaBatch`; None: of none."""
-
-    def __init__(self, problem: PictureProblem, device: Device, precision: str) -> None:
-        network, batch = network_plan(problem.network), batch_plan(problem)
+    def __init__(self, objective: ImageObjective, device: Device, precision: str) -> None:
+        network, batch = network_plan(objective.network), batch_plan(objective)
         chosen = _choose_pass(network, batch, precision, compute_capability(device))
         assert not isinstance(chosen, str), chosen
-        pass_type, self.precision = chosen
-        self.variant = pass_type.name
-        require_memory(_own_bytes(problem, batch), device, _WHERE, _REMEDY)
-        super().__init__(
-            device, problem, lambda: self._prepare(problem, network, batch, pass_type), _REMEDY
-        )
-
-    @property
-    def stages(self) -> Stages:
-        """What a step consists of; not of an engine that is closed."""
-        return Stages(self._sampling, self._pass, self._update)
-
-    def _prepare(
-        self,
-        problem: PictureProblem,
-        network: NetworkPlan,
-        batch: BatchPlan,
-        pass_type: _PassType,
-    ) -> None:
-        device = self._device
-        step = device.xp.zeros((), dtype="int64")
-        buffers = _make_buffers(problem, batch, device)
-        own_pass = make_pass(pass_type, device, network, batch, buffers, self.precision)
-        sampling = SamplingStage(device, problem, network, batch, buffers, step)
-        self._set_stages(sampling, own_pass, buffers.parameters, step)
-        self.batch_kind = self._kind_of_batch(network, batch)
-
-    def _kind_of_batch(self, network: NetworkPlan, batch: BatchPlan) -> BatchKind | None:
-        """See `batch_kind`: what kernels of batches have been written for, and shown to do."""
-        own_pass, optimizer = self._pass, self._problem.optimizer
-        activations = {layer.activation for layer in network.layers[:-1]}
-        if (
-            not isinstance(own_pass, HopperNarrowPass)
-            or not HopperNarrowBatch.has_room(own_pass)
-            or not isinstance(optimizer, Adam | Sgd)
-            or network.encoding not in _BATCH_ENCODINGS
-            or not activations <= _BATCH_ACTIVATIONS
-        ):
-            return None
-        constants = (*self._sampling.constants.items(), *self._update.constants.items())
-        return BatchKind(network, batch, constants)
+        pass_type, precision = chosen
+        require_memory(_own_bytes(objective, batch), device, "training", _REMEDY)
+        with memory_in_words(device, _REMEDY):
+            with named_range(device.xp.cuda, "compile"):
+                buffers = _make_buffers(objective, batch, device)
+                given = PassArguments(device, network, batch, buffers, precision)
+                stages = _make_stages(objective, pass_type, given)
+            super().__init__(device, objective, stages, precision)
+        self.batch_kind = _batch_kind(objective, given, stages)
+        """What it has in common with engines it can take steps with, see `CudaBatch`, or None."""
 
 
-def reason_against(problem: PictureProblem, precision: str, device: Device) -> str | None:
-    """Why the cuda engine cannot work on a problem; None where it can.
+def _make_stages(
+    objective: ImageObjective, pass_type: _PassType, given: PassArguments
+) -> Stages[SamplingStage]:
+    device, buffers = given.device, given.buffers
+    step = device.xp.zeros((), dtype="int64")
+    own_pass = make_pass(pass_type, given)
+    sampling = SamplingStage(device, objective, given.network, given.batch, buffers, step)
+    update = UpdateStage(device, objective, buffers.parameters, own_pass, step, given.precision)
+    return Stages(sampling, own_pass, update)
+
+
+def _batch_kind(
+    objective: ImageObjective, given: PassArguments, stages: Stages[SamplingStage]
+) -> BatchKind | None:
+    """See `CudaEngine.batch_kind`: what kernels of batches have been written for, and tested."""
+    activations = {layer.activation for layer in given.network.layers[:-1]}
+    if (
+        not isinstance(stages.own_pass, HopperNarrowPass)
+        or not HopperNarrowBatch.has_room(stages.own_pass)
+        or not isinstance(objective.optimizer, Adam | Sgd)
+        or given.network.encoding not in _BATCH_ENCODINGS
+        or not activations <= _BATCH_ACTIVATIONS
+    ):
+        return None
+    constants = (*stages.sampling.constants.items(), *stages.update.constants.items())
+    return BatchKind(given.network, given.batch, constants)
+
+
+def reason_against(objective: ImageObjective, precision: str, device: Device) -> str | None:
+    """Why the cuda engine cannot work on an objective; None where it can.
 
     Parameters
     ----------
-    problem : PictureProblem
+    objective : ImageObjective
     precision : {"auto", "mixed", "float32", "float64"}
     device : Device
     """
     found = reason_against_card(precision, device)
     if found is not None:
         return found
-    network, batch = network_plan(problem.network), batch_plan(problem)
-    found = _unknown_part(problem, network, batch)
+    network, batch = network_plan(objective.network), batch_plan(objective)
+    found = _unknown_part(objective, network, batch)
     if found is None:
         chosen = _choose_pass(network, batch, precision, compute_capability(device))
         found = chosen if isinstance(chosen, str) else None
     return None if found is None else f"the cuda engine does not cover {found}"
 
 
-def _unknown_part(problem: PictureProblem, network: NetworkPlan, batch: BatchPlan) -> str | None:
+def _unknown_part(objective: ImageObjective, network: NetworkPlan, batch: BatchPlan) -> str | None:
     """What kernels have no code for, whichever pass is taken; None: they have it for all."""
     if batch.loss not in LOSSES:
         return f"the loss {batch.loss}"
     if network.levels and prod(network.table_shape) >= _MOST_NUMBERS:
         return f"grids of {prod(network.table_shape):,} numbers"
-    return unknown_rule(problem) or network.unknown_part
+    return unknown_rule(objective) or network.unknown_part
 
 
 def _choose_pass(
@@ -177,17 +162,17 @@ def _choose_pass(
     return reasons[-1]
 
 
-def _own_bytes(problem: PictureProblem, batch: BatchPlan) -> int:
+def _own_bytes(objective: ImageObjective, batch: BatchPlan) -> int:
     """What the engine needs beside its pass."""
-    parameters = 4 * problem.network.parameter_count
-    state = sum(array.nbytes for array in problem.optimizer.state.values())
+    parameters = 4 * objective.network.parameter_count
+    state = sum(array.nbytes for array in objective.optimizer.state.values())
     rows = 8 * batch.rows + 4 * batch.pixels * (batch.channels + int(batch.weighted))
-    working = working_bytes(problem.optimizer, problem.network.parameters)
-    return parameters + state + working + problem.values.nbytes + rows
+    working = working_bytes(objective.optimizer, objective.network.parameters)
+    return parameters + state + working + objective.values.nbytes + rows
 
 
-def _make_buffers(problem: PictureProblem, batch: BatchPlan, device: Device) -> Buffers:
-    xp, network = device.xp, problem.network
+def _make_buffers(objective: ImageObjective, batch: BatchPlan, device: Device) -> Buffers:
+    xp, network = device.xp, objective.network
     flat, offsets = flatten_parameters(device, network)
     return Buffers(
         parameters=flat,

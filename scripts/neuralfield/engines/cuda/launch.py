@@ -1,9 +1,11 @@
-"""A kernel with all that it is given."""
+"""A kernel with its arguments, and the limits of the GPU that it is launched on."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from neuralfield.system.device import Device
 
 THREADS = 256
 
@@ -24,3 +26,14 @@ class Launch:
         """Put it on the current stream."""
         arguments = tuple(_NOTHING if value is None else value for value in self.arguments)
         self.kernel(self.grid, (self.threads,), arguments, shared_mem=self.shared_bytes)
+
+
+def compute_capability(device: Device) -> int:
+    """Of the current card; 90 is 9.0."""
+    return int(device.xp.cuda.Device().compute_capability)
+
+
+def card_limits(device: Device) -> tuple[int, int]:
+    """The current card's multiprocessors, and the bytes of shared memory that a block may have."""
+    properties = device.xp.cuda.runtime.getDeviceProperties(device.xp.cuda.Device().id)
+    return int(properties["multiProcessorCount"]), int(properties["sharedMemPerBlockOptin"])

@@ -1,8 +1,7 @@
 // From the last layer's number z to a value, from values to the loss, and both slopes.
-// Twins: fields/coordinate_network.py (Output), losses.py.
+// Reference implementations: fields/coordinate_network.py (Output), nn/losses.py.
 //
-// Constants: OUTPUT_SIGMOID (0, 1), STEEPNESS, LOSS (0 mse, 1 binary cross-entropy, 2 huber),
-// HUBER_DELTA.
+// Constants: OUTPUT_SIGMOID (0, 1), STEEPNESS, LOSS, HUBER_DELTA.
 #pragma once
 
 #define PROBABILITY_MARGIN 1e-7f
@@ -32,10 +31,10 @@ __device__ __forceinline__ float clipped_probability(float value) {
 }
 
 __device__ __forceinline__ float loss_value(float value, float target) {
-#if LOSS == 0
+#if LOSS == MSE
     float difference = value - target;
     return difference * difference;
-#elif LOSS == 1
+#elif LOSS == BINARY_CROSS_ENTROPY
     float p = clipped_probability(value);
     return -fmaf(target, logf(p), (1.0f - target) * log1pf(-p));
 #else
@@ -46,9 +45,9 @@ __device__ __forceinline__ float loss_value(float value, float target) {
 
 // d loss / d value
 __device__ __forceinline__ float loss_slope(float value, float target) {
-#if LOSS == 0
+#if LOSS == MSE
     return 2.0f * (value - target);
-#elif LOSS == 1
+#elif LOSS == BINARY_CROSS_ENTROPY
     float p = clipped_probability(value);
     return (p - target) / (p * (1.0f - p));
 #else
@@ -67,7 +66,7 @@ __device__ __forceinline__ FootprintLoss footprint_loss(float mean0, float mean1
     FootprintLoss result;
     float error0 = mean0 - target, error1 = mean1 - target;
     result.squared_error = error0 * error1;
-#if LOSS == 0
+#if LOSS == MSE
     result.loss = result.squared_error;
     result.slope0 = error1;
     result.slope1 = error0;

@@ -3,8 +3,6 @@
 
 #include "philox.cuh"
 
-#define STREAM_ORDER 0u
-
 // The sample in a place of a step's batch, of `count` samples; half_bits: of `permuted`.
 __device__ __forceinline__ unsigned int sample_in_random_order(int slot, long long step, int batch,
                                                                int count, int half_bits,

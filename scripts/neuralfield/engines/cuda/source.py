@@ -1,18 +1,54 @@
 """From a kernel's file to a loaded module, through NVRTC, with CuPy's cache on disk.
 
 Nearly every size that a kernel depends on is a constant of its source: the compiler unrolls loops
-over it, and a module serves one network and one batch. (Only the portable kernels of layers.cu are
-given widths and rows when they are launched.) The cache knows a module by its text, so texts are
-complete: files they include are put in place, and constants are lines at the top.
+over it, and a module serves one network and one batch. (Only the portable kernels of layers.cu get
+widths and rows when they are launched.) The cache identifies a module by its text, so texts are
+complete: included files are put in place, and constants are lines at the top.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from neuralfield.engines.plan import (
+    ACTIVATIONS,
+    ACTIVATIONS_WITH_SLOPES,
+    ENCODINGS,
+    LOSSES,
+    SCHEDULES,
+)
+from neuralfield.fields.hashgrid import HASH_PRIME
+from neuralfield.system import random_streams
+
 _LOCAL_INCLUDE = re.compile(r'^[ \t]*#include "([^"]+)"[ \t]*\n', re.MULTILINE)
 _ONCE = re.compile(r"^[ \t]*#pragma once[ \t]*\n", re.MULTILINE)
+
+
+def _macros(names: Iterable[str]) -> list[str]:
+    return [name.upper().replace(" ", "_") for name in names]
+
+
+def _places(names: Iterable[str], prefix: str = "") -> dict[str, int]:
+    return {prefix + name: place for place, name in enumerate(_macros(names))}
+
+
+_ANY_WITH_SLOPES = " || ".join(f"ACTIVATION == {name}" for name in _macros(ACTIVATIONS_WITH_SLOPES))
+
+SHARED_NUMBERS: Mapping[str, Any] = {
+    **_places(ENCODINGS),
+    **_places(ACTIVATIONS),
+    **_places(LOSSES),
+    **_places(SCHEDULES, "SCHEDULE_"),
+    # of the constant ACTIVATION, which not every kernel has
+    "KEEPS_SLOPES": f"({_ANY_WITH_SLOPES})",
+    "STREAM_ORDER": f"{random_streams.STREAM_ORDER}u",
+    "STREAM_JITTER": f"{random_streams.STREAM_JITTER}u",
+    "STREAM_DENSITY": f"{random_streams.STREAM_DENSITY}u",
+    "STREAM_DROPOUT": f"{random_streams.STREAM_DROPOUT}u",
+    "HASH_PRIME": f"{HASH_PRIME}u",
+}
+"""Numbers that Python and all kernels need, by the names that kernels have for them."""
 
 
 def read_source(path: Path) -> str:
@@ -59,5 +95,6 @@ def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") 
     if cupy.cuda.Device().compute_capability == "90":
         options += ("-arch=sm_90a",)  # unlocks this card's own instructions, such as wgmma
     return cupy.RawModule(
-        code=define_lines(constants) + prelude + read_source(path), options=options
+        code=define_lines({**SHARED_NUMBERS, **constants}) + prelude + read_source(path),
+        options=options,
     )

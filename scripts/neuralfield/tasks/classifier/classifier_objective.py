@@ -1,16 +1,17 @@
-"""Pictures with labels as a problem: what is shown, and how far a network's answers are off."""
+"""Fitting a classifier to images with labels: what it is shown, and how many it gets wrong."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from neuralfield.nn.dropout import TrainingCall
 from neuralfield.nn.losses import softmax_cross_entropy
 from neuralfield.nn.network import Sequential
 from neuralfield.nn.scaling import Scaling
 from neuralfield.nn.tensor import Tensor
-from neuralfield.system.device import Array, Device
+from neuralfield.system.device import Array
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.labelled import LabelledPictures, network_inputs
-from neuralfield.tasks.objective import Problem
+from neuralfield.tasks.objective import Objective
 
 BLOCK_PICTURES = {"cpu": 64, "gpu": 1 << 12}
 """Pictures that pass through the network together at the most, by the kind of device. Measured on a
@@ -22,8 +23,8 @@ BLOCK_VALUES = {"cpu": 1 << 20, "gpu": 1 << 28}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifierProblem(Problem):
-    """A network, the pictures that it is taught, and how.
+class ClassifierObjective(Objective):
+    """A network, the images that it is fitted to, and how.
 
     Attributes
     ----------
@@ -43,14 +44,25 @@ class ClassifierProblem(Problem):
     scaling: Scaling
     random_seed: int
 
-    def supervision(self, device: Device) -> "ClassifierSupervision":
-        """Pictures and labels, on a device."""
-        return ClassifierSupervision(self, device)
+    @cached_property
+    def data(self) -> tuple[Array, Array]:
+        """All images and their labels."""
+        images = self.device.asarray(self.labelled.pictures, dtype="uint8")
+        return images, self.device.asarray(self.labelled.labels, dtype="int64")
 
-    def block_samples(self, device: Device) -> int:
-        """Pictures that pass through the network together, on the tape."""
-        fitting = BLOCK_VALUES[device.kind] // self.working_values
-        return max(1, min(BLOCK_PICTURES[device.kind], fitting))
+    def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
+        """Compute some images' part of a batch's mean loss, and of its share of wrong answers."""
+        images, labels = (array[samples] for array in self.data)
+        shown = network_inputs(images, self.scaling, self.dtype)
+        logits = self.network(shown, TrainingCall(self.random_seed, step, samples))
+        wrong = (logits.data.argmax(axis=1) != labels).sum()
+        return softmax_cross_entropy(logits, labels, batch_size), wrong / batch_size
+
+    @property
+    def block_samples(self) -> int:
+        """Images that pass through the network together, on the tape."""
+        fitting = BLOCK_VALUES[self.device.kind] // self.working_values
+        return max(1, min(BLOCK_PICTURES[self.device.kind], fitting))
 
     @property
     def sample_bytes(self) -> int:
@@ -61,28 +73,3 @@ class ClassifierProblem(Problem):
     def working_values(self) -> int:
         """Numbers that are alive for each picture while it is worked on, about."""
         return self.settings.working_values(self.labelled.shape)
-
-
-class ClassifierSupervision:
-    """Pictures, and the loss of a network's answers.
-
-    Parameters
-    ----------
-    problem : ClassifierProblem
-    device : Device
-    """
-
-    def __init__(self, problem: ClassifierProblem, device: Device) -> None:
-        self._problem, self._xp = problem, device.xp
-        self._pictures = device.asarray(problem.labelled.pictures, dtype="uint8")
-        self._labels = device.asarray(problem.labelled.labels, dtype="int64")
-
-    def loss(
-        self, network: Sequential, samples: Array, step: int, batch_size: int
-    ) -> tuple[Tensor, Array]:
-        """The part of a batch's mean loss, and of its share of wrong answers, that some have."""
-        problem, labels = self._problem, self._labels[samples]
-        shown = network_inputs(self._pictures[samples], problem.scaling, problem.dtype)
-        logits = network(shown, TrainingCall(problem.random_seed, step, samples))
-        wrong = (logits.data.argmax(axis=1) != labels).sum()
-        return softmax_cross_entropy(logits, labels, batch_size), wrong / batch_size

@@ -1,9 +1,8 @@
-"""Teaching a network to tell pictures apart."""
+"""The task of telling images apart."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -13,30 +12,25 @@ from neuralfield.nn.network import Sequential, require_memory_for
 from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
 from neuralfield.nn.schedules import Schedule
-from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.device import Device, to_host
 from neuralfield.system.errors import InputError
-from neuralfield.tasks.classifier.classifier_model import (
-    ClassifierModel,
-    load_classifier,
-    save_classifier,
-)
-from neuralfield.tasks.classifier.classifier_objective import ClassifierProblem
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel
+from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.labelled import (
     LabelledPictures,
     brightness_scaling,
     network_inputs,
 )
-from neuralfield.tasks.task import ACCURACY, Measure
+from neuralfield.tasks.task import ACCURACY, Measure, Task
 from neuralfield.tasks.training_settings import ClassifierTraining, of_the_training
 
 _MOST_JUDGED = 1024
 
 
 @dataclass(frozen=True)
-class ClassifierTask:
-    """Pictures with labels, the network that learns to tell them apart, and how.
+class ClassifierTask(Task):
+    """Images with labels, the network that learns to tell them apart, and how.
 
     Attributes
     ----------
@@ -65,7 +59,7 @@ class ClassifierTask:
     def from_settings(
         cls, labelled: LabelledPictures, network: Mapping[str, Any], training: Mapping[str, Any]
     ) -> Self:
-        """A task as the sections `classifiers` and `training` of a config describe it."""
+        """Make a task as the sections `classifiers` and `training` of a config describe it."""
         return cls(
             labelled,
             ConvolutionalClassifier.from_mapping(network),
@@ -73,14 +67,8 @@ class ClassifierTask:
         )
 
     @property
-    def provenance(self) -> dict[str, Any]:
-        """That of every network of this task; see `ClassifierModel.provenance`."""
-        metadata = self.record() | {"training": self.training.described()}
-        return replace(self.model, metadata=metadata).provenance
-
-    @property
     def measure(self) -> Measure:
-        """The share of the batches' pictures that was answered right."""
+        """The share of the batches' images that was classified correctly."""
         return ACCURACY
 
     @cached_property
@@ -92,29 +80,23 @@ class ClassifierTask:
         )
 
     def fresh_network(self) -> Sequential:
-        """A network with fresh weights.
-
-        Raises
-        ------
-        ResourceError
-            It is larger than the memory there is.
-        """
+        """Build a network with fresh weights."""
         shape, classes = self.labelled.shape, self.labelled.classes
         require_memory_for(self.network.weight_shapes(shape, classes), "network: hidden")
         generator = np.random.default_rng(self.training.random_seed)
         return self.network.build(shape, classes, generator)
 
-    def problem(
+    def objective(
         self,
         network: Sequential,
         optimizer: Optimizer,
         schedule: Schedule,
         device: Device,
         dtype: str,
-    ) -> ClassifierProblem:
-        """What an engine is given."""
+    ) -> ClassifierObjective:
+        """Make what engines compute steps of."""
         seed, count = self.training.random_seed, self.labelled.count
-        return ClassifierProblem(
+        return ClassifierObjective(
             network=network,
             settings=self.network,
             labelled=self.labelled,
@@ -123,30 +105,21 @@ class ClassifierTask:
             optimizer=optimizer,
             schedule=schedule,
             batches=Batches(device.xp, count, self.training.batch_samples, seed),
+            device=device,
             dtype=dtype,
         )
 
     def identity(self) -> list[Any]:
-        """Network and pictures."""
+        """Return network and images."""
         return ["classifier", asdict(self.network), self._digest]
 
     def record(self) -> dict[str, Any]:
-        """What a network's file says of what it was taught."""
+        """Return what a network's file says of its training data."""
         return {"pictures": self._digest}
-
-    def save_network(self, path: Path, network: Sequential, record: Mapping[str, Any]) -> None:
-        """Write a network so that it can be used anywhere."""
-        save_classifier(path, network, self.model, record)
-
-    def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Arrays of this training's network after some step; see `neuralfield.classifiers`."""
-        model = self.model
-        of = ClassifierModel(model.settings, model.shape, model.classes, model.scaling, {}, record)
-        return load_snapshot(path, step, of, load_classifier).arrays
 
     @np.errstate(all="ignore")
     def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:
-        """Of the probabilities of some pictures' classes, their mean; may be NaN."""
+        """Take the mean over the probabilities of some images' classes."""
         count = self.labelled.count
         chosen = np.linspace(0, count - 1, min(count, _MOST_JUDGED)).astype(np.int64)
         shown = device.asarray(self.labelled.pictures[chosen])

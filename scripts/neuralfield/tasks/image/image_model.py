@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,17 +18,15 @@ from neuralfield.fields import (
     network_settings,
 )
 from neuralfield.images.image import CHANNELS
-from neuralfield.nn.network import Network, require_enough, require_numbers
-from neuralfield.system.checkpoint import load_described, record_of, require_format, save_arrays
-from neuralfield.system.device import Device, to_host
+from neuralfield.nn.network import Network, require_enough
+from neuralfield.tasks.stored_model import StoredModel
 
-_FORMAT = 1
 _LARGEST_SIDE_PX = 1 << 20
 
 
 @dataclass(frozen=True)
-class Model:
-    """A picture as a function.
+class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
+    """An image as a function.
 
     Attributes
     ----------
@@ -37,13 +35,12 @@ class Model:
     shape : PictureShape
         Size and channels of the picture it was taught.
     mode : {"bilevel", "grey", "rgb", "rgba"}
-    arrays : dict of name to array
-        Weights, and buffers such as random frequencies.
-    metadata : dict
-        How it was made: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or "gpu"),
-        ``precision`` ("float32", "float64" or "mixed"), ``footprint`` (whether a pixel is the mean
-        over its square), ``picture`` (digest of what it was taught, see `images.facts`).
+    arrays, metadata : dict
+        See `StoredModel`; the digest is ``picture``, and there is ``footprint`` (whether a pixel is
+        the mean over its square).
     """
+
+    what = "a model"
 
     settings: FieldSettings | Upscaler
     shape: PictureShape
@@ -74,7 +71,7 @@ class Model:
     @property
     def parameter_count(self) -> int:
         """How many numbers were trained."""
-        return build_field(self.settings, self.shape).parameter_count
+        return self.fresh_network().parameter_count
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -83,18 +80,43 @@ class Model:
         shape = {"width": self.width, "height": self.height, "mode": self.mode}
         return {**record, "field": describe_field(self.settings), **shape}
 
-    def network(
-        self, device: Device, dtype: str = "float32"
-    ) -> CoordinateNetwork | UpscalingNetwork:
-        """The network with its weights, ready to be called on a device.
+    def described(self) -> dict[str, Any]:
+        """Return the field's settings, and the image's size and mode."""
+        return {
+            "field": describe_field(self.settings),
+            "width": self.width,
+            "height": self.height,
+            "channels": self.channels,
+            "mode": self.mode,
+        }
 
-        Raises
-        ------
-        ConfigError
-            The arrays are not those of the field.
-        """
-        network = build_field(self.settings, self.shape)
-        return network.with_weights(self.arrays, device, dtype)
+    @classmethod
+    def from_described(
+        cls,
+        arrays: dict[str, np.ndarray],
+        description: Mapping[str, Any],
+        metadata: dict[str, Any],
+    ) -> Self:
+        """Make a model out of a file that anybody may have written."""
+        sides = [description[key] for key in ("width", "height", "channels")]
+        if not all(type(side) is int for side in sides):
+            raise ValueError(f"sizes {sides}")
+        shape = PictureShape(*sides)
+        if not (0 < shape.width <= _LARGEST_SIDE_PX and 0 < shape.height <= _LARGEST_SIDE_PX):
+            raise ValueError(f"size {shape.width} x {shape.height}")
+        mode = description["mode"]
+        if CHANNELS.get(mode) != shape.channels:
+            raise ValueError(f"mode {mode!r} with {shape.channels} channels")
+        settings = network_settings(description["field"])
+        countable = getattr(settings, "hidden_layers", 0) <= len(arrays)
+        require_enough(arrays, settings.weight_shapes(shape) if countable else [], settings)
+        model = cls(settings, shape, mode, arrays, metadata)
+        model.fresh_network().load(arrays, "model")
+        return model
+
+    def fresh_network(self) -> CoordinateNetwork | UpscalingNetwork:
+        """Build a network of this kind, with weights that do not matter."""
+        return build_field(self.settings, self.shape)
 
 
 def save_model(
@@ -105,45 +127,10 @@ def save_model(
     mode: str,
     metadata: Mapping[str, Any],
 ) -> None:
-    """Write a network so that it can be drawn anywhere; the same network gives the same bytes."""
-    description = {
-        "format": _FORMAT,
-        "field": describe_field(settings),
-        "width": shape.width,
-        "height": shape.height,
-        "channels": shape.channels,
-        "mode": mode,
-        "record": dict(metadata),
-    }
-    save_arrays(path, {name: to_host(a) for name, a in network.arrays.items()}, description)
+    """Write a network so that it can be rendered anywhere; see `StoredModel.save`."""
+    Model(settings, shape, mode, {}).save(path, network, metadata)
 
 
 def load_model(path: Path | str) -> Model:
-    """Read a model or a snapshot.
-
-    Raises
-    ------
-    CheckpointError
-        The file is missing, damaged, of an unknown format, or not a model.
-    """
-    return load_described(path, "a model", _described)
-
-
-def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) -> Model:
-    """A model out of a file that anybody may have written: nothing in it is believed unchecked."""
-    require_format(description["format"], _FORMAT)
-    sides = [description[key] for key in ("width", "height", "channels")]
-    if not all(type(side) is int for side in sides):
-        raise ValueError(f"sizes {sides}")
-    shape = PictureShape(*sides)
-    if not (0 < shape.width <= _LARGEST_SIDE_PX and 0 < shape.height <= _LARGEST_SIDE_PX):
-        raise ValueError(f"size {shape.width} x {shape.height}")
-    mode, record = description["mode"], record_of(description)
-    if CHANNELS.get(mode) != shape.channels:
-        raise ValueError(f"mode {mode!r} with {shape.channels} channels")
-    settings = network_settings(description["field"])
-    require_numbers(arrays)
-    countable = getattr(settings, "hidden_layers", 0) <= len(arrays)
-    require_enough(arrays, settings.weight_shapes(shape) if countable else [], settings)
-    build_field(settings, shape).load(arrays, "model")
-    return Model(settings, shape, mode, arrays, record)
+    """Read a model or a snapshot; see `StoredModel.load`."""
+    return Model.load(path)

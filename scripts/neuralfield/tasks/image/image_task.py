@@ -1,10 +1,8 @@
-"""Teaching a field a picture."""
+"""The task of fitting a field to an image."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -19,16 +17,14 @@ from neuralfield.fields import (
 )
 from neuralfield.images import picture_digest
 from neuralfield.images.coordinates import pixel_centres
-from neuralfield.nn.network import Network
 from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches, Footprint, detail_density
 from neuralfield.nn.schedules import Schedule
-from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.image.image_model import Model, load_model, save_model
-from neuralfield.tasks.image.image_objective import PictureProblem
-from neuralfield.tasks.task import PSNR_DB, Measure
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.image_objective import ImageObjective
+from neuralfield.tasks.task import PSNR_DB, Measure, Task
 from neuralfield.tasks.training_settings import PictureTraining
 
 _MOST_PIXELS_JUDGED = 4096
@@ -38,13 +34,13 @@ Settings = TypeVar("Settings", FieldSettings, Upscaler)
 
 
 @dataclass(frozen=True)
-class TaughtPicture(Generic[Settings]):
-    """A picture, what learns it, and how.
+class TaughtPicture(Task, Generic[Settings]):
+    """An image, what is fitted to it, and how.
 
     Attributes
     ----------
     values : ndarray of float32, shape (height, width, channels)
-        The picture, in [0, 1].
+        The image, in [0, 1].
     mode : {"bilevel", "grey", "rgb", "rgba"}
     field : FieldSettings or Upscaler
     training : PictureTraining
@@ -73,7 +69,7 @@ class TaughtPicture(Generic[Settings]):
 
     @cached_property
     def picture(self) -> str:
-        """Digest of what is taught; see `neuralfield.images.picture_digest`."""
+        """Digest of the training image; see `neuralfield.images.picture_digest`."""
         return picture_digest(self.values)
 
     @cached_property
@@ -87,8 +83,13 @@ class TaughtPicture(Generic[Settings]):
         first = self.values[0, 0]
         return first if (self.values == first).all() else None
 
+    @cached_property
+    def model(self) -> Model:
+        """The network without weights: what its file says besides them."""
+        return Model(self.field, self.shape, self.mode, {})
+
     def identity(self) -> list[Any]:
-        """Field, mode and picture."""
+        """Return field, mode and image."""
         identity = [
             describe_field(self.field),
             self.mode,
@@ -97,28 +98,13 @@ class TaughtPicture(Generic[Settings]):
         ]
         return [*identity, "constant"] if self.is_solved else identity
 
-    def save_network(self, path: Path, network: Network[Any], record: Mapping[str, Any]) -> None:
-        """Write a network so that it can be drawn anywhere."""
-        save_model(path, network, self.field, self.shape, self.mode, record)
-
-    def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Arrays of this training's network after some step."""
-        of = Model(self.field, self.shape, self.mode, {}, record)
-        return load_snapshot(path, step, of, load_model).arrays
-
 
 @dataclass(frozen=True)
 class PictureTask(TaughtPicture[FieldSettings]):
-    """A picture, the field that learns it, and how."""
+    """An image, the field that is fitted to it, and how."""
 
     def fresh_network(self) -> CoordinateNetwork:
-        """The field with fresh weights; of a one-colour image, with weights that give its colour.
-
-        Raises
-        ------
-        ResourceError
-            It is larger than the memory there is.
-        """
+        """Build the field with fresh weights; for a one-colour image, with weights that give it."""
         network = build_field(self.field, self.shape, self.training.random_seed)
         if self.constant is not None:
             network.make_constant(self.constant)
@@ -131,21 +117,15 @@ class PictureTask(TaughtPicture[FieldSettings]):
             return False
         return build_field(self.field, self.shape).make_constant(self.constant)
 
-    def problem(
+    def objective(
         self,
         network: CoordinateNetwork,
         optimizer: Optimizer,
         schedule: Schedule,
         device: Device,
         dtype: str,
-    ) -> PictureProblem:
-        """What an engine is given.
-
-        Raises
-        ------
-        ConfigError
-            Binary cross-entropy of an output that is not a probability.
-        """
+    ) -> ImageObjective:
+        """Make what engines compute steps of."""
         settings, shape = self.training, self.shape
         if settings.loss == "binary_cross_entropy" and self.field.output != "sigmoid":
             raise ConfigError(
@@ -160,7 +140,7 @@ class PictureTask(TaughtPicture[FieldSettings]):
         if settings.supervision == "footprint":
             pixel_side = 2 / max(shape.width, shape.height)
             footprint = Footprint(settings.footprint_points, pixel_side, seed)
-        return PictureProblem(
+        return ImageObjective(
             network=network,
             shape=shape,
             values=self.values,
@@ -170,16 +150,17 @@ class PictureTask(TaughtPicture[FieldSettings]):
             schedule=schedule.at_rest() if self.is_solved else schedule,
             batches=Batches(device.xp, pixels, settings.batch_pixels, seed, density),
             footprint=footprint,
+            device=device,
             dtype=dtype,
         )
 
     def record(self) -> dict[str, Any]:
-        """What a network's file says of what it was taught."""
+        """Return what a network's file says of its training data."""
         return {"picture": self.picture, "footprint": self.training.supervision == "footprint"}
 
     @np.errstate(all="ignore")
     def squared_error(self, network: CoordinateNetwork, device: Device, dtype: str) -> float:
-        """Mean over a few thousand pixels' centres; may be infinite or NaN."""
+        """Take the mean over a few thousand pixels' centres."""
         shape = self.shape
         count = shape.width * shape.height
         pixels = np.linspace(0, count - 1, min(count, _MOST_PIXELS_JUDGED)).astype(np.int64)

@@ -3,24 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.nn.network import Sequential, require_enough, require_numbers
+from neuralfield.nn.network import Sequential, require_enough
 from neuralfield.nn.scaling import Scaling
-from neuralfield.system.checkpoint import load_described, record_of, require_format, save_arrays
 from neuralfield.system.device import HOST, Device, to_host
 from neuralfield.system.input_files import MOST_COLUMNS
+from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.tasks.table.dense_network import Dense
 
-_FORMAT = 1
-_KIND = "table"
 _ROWS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
-class TableModel:
+class TableModel(StoredModel[Sequential]):
     """A function from the input columns of a table to its target columns.
 
     Attributes
@@ -29,12 +27,11 @@ class TableModel:
     inputs, targets : tuple of str
         Names of the columns.
     input_scaling, target_scaling : Scaling
-    arrays : dict of name to array
-        Weights.
-    metadata : dict
-        How it was made: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or "gpu"),
-        ``precision``, ``table`` (digest of what it was taught, see `tables.samples`).
+    arrays, metadata : dict
+        See `StoredModel`; the digest is ``table``.
     """
+
+    what, kind = "a network of a table", "table"
 
     settings: Dense
     inputs: tuple[str, ...]
@@ -56,17 +53,38 @@ class TableModel:
             "target_scaling": self.target_scaling.described(),
         }
 
-    def network(self, device: Device = HOST, dtype: str = "float32") -> Sequential:
-        """The network with its weights, ready to be called on a device.
+    def described(self) -> dict[str, Any]:
+        """Return the network's settings, its columns and their scaling."""
+        return {
+            "network": asdict(self.settings),
+            "inputs": list(self.inputs),
+            "targets": list(self.targets),
+            "input_scaling": self.input_scaling.described(),
+            "target_scaling": self.target_scaling.described(),
+        }
 
-        Raises
-        ------
-        ConfigError
-            The arrays are not those of the settings.
-        """
+    @classmethod
+    def from_described(
+        cls,
+        arrays: dict[str, np.ndarray],
+        description: Mapping[str, Any],
+        metadata: dict[str, Any],
+    ) -> Self:
+        """Make a model out of a file that anybody may have written."""
+        inputs, targets = (_names(description[key]) for key in ("inputs", "targets"))
+        given = dict(description["network"])
+        settings = Dense(**{**given, "widths": tuple(given["widths"])})
+        input_scaling = Scaling.from_description(description["input_scaling"], len(inputs))
+        target_scaling = Scaling.from_description(description["target_scaling"], len(targets))
+        require_enough(arrays, settings.weight_shapes(len(inputs), len(targets)), settings)
+        model = cls(settings, inputs, targets, input_scaling, target_scaling, arrays, metadata)
+        model.network()
+        return model
+
+    def fresh_network(self) -> Sequential:
+        """Build a network of this kind, with weights that do not matter."""
         sizes = len(self.inputs), len(self.targets)
-        network = self.settings.build(*sizes, np.random.default_rng(0))
-        return network.with_weights(self.arrays, device, dtype)
+        return self.settings.build(*sizes, np.random.default_rng(0))
 
     def predict(
         self, values: np.ndarray, device: Device = HOST, dtype: str = "float32"
@@ -117,61 +135,9 @@ class TableModel:
         return weights * self.target_scaling.spread, self.target_scaling.undo(intercepts)
 
 
-def save_table_model(
-    path: Path, network: Sequential, model: TableModel, metadata: Mapping[str, Any]
-) -> None:
-    """Write a network so that it can predict anywhere; the same network gives the same bytes.
-
-    Parameters
-    ----------
-    path : Path
-    network : Sequential
-        Its weights are written.
-    model : TableModel
-        All else is taken from it, but for its metadata.
-    metadata : mapping
-        See `TableModel`.
-    """
-    description = {
-        "format": _FORMAT,
-        "kind": _KIND,
-        "network": asdict(model.settings),
-        "inputs": list(model.inputs),
-        "targets": list(model.targets),
-        "input_scaling": model.input_scaling.described(),
-        "target_scaling": model.target_scaling.described(),
-        "record": dict(metadata),
-    }
-    save_arrays(path, {name: to_host(a) for name, a in network.arrays.items()}, description)
-
-
 def load_table_model(path: Path | str) -> TableModel:
-    """Read a table's network or a snapshot of it.
-
-    Raises
-    ------
-    CheckpointError
-        The file is missing, damaged, of an unknown format, or not a network of a table.
-    """
-    return load_described(path, "a network of a table", _described)
-
-
-def _described(arrays: dict[str, np.ndarray], description: Mapping[str, Any]) -> TableModel:
-    """A model out of a file that anybody may have written: nothing in it is believed unchecked."""
-    if description.get("kind") != _KIND:
-        raise ValueError(f"kind {description.get('kind')!r}")
-    require_format(description["format"], _FORMAT)
-    inputs, targets = (_names(description[key]) for key in ("inputs", "targets"))
-    record = record_of(description)
-    given = dict(description["network"])
-    settings = Dense(**{**given, "widths": tuple(given["widths"])})
-    input_scaling = Scaling.from_description(description["input_scaling"], len(inputs))
-    target_scaling = Scaling.from_description(description["target_scaling"], len(targets))
-    require_numbers(arrays)
-    require_enough(arrays, settings.weight_shapes(len(inputs), len(targets)), settings)
-    model = TableModel(settings, inputs, targets, input_scaling, target_scaling, arrays, record)
-    model.network()
-    return model
+    """Read a table's network or a snapshot of it; see `StoredModel.load`."""
+    return TableModel.load(path)
 
 
 def _names(found: Any) -> tuple[str, ...]:

@@ -1,22 +1,23 @@
-"""A table as a problem: rows, what should be answered, and how far the answers are off."""
+"""Fitting a network to a table: rows, their targets, and how far the network is off."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from neuralfield.nn.losses import make_loss
 from neuralfield.nn.network import Sequential
 from neuralfield.nn.tensor import Tensor
-from neuralfield.system.device import Array, Device
-from neuralfield.tasks.objective import Problem
+from neuralfield.system.device import Array
+from neuralfield.tasks.objective import Objective
 
 BLOCK_ROWS = {"cpu": 1024, "gpu": 1 << 18}
 """Rows that pass through the network together, by the kind of device."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableProblem(Problem):
-    """A network, the rows that it is taught, and how.
+class TableObjective(Objective):
+    """A network, the rows that it is fitted to, and how.
 
     Attributes
     ----------
@@ -44,13 +45,31 @@ class TableProblem(Problem):
     loss: str
     huber_delta: float
 
-    def supervision(self, device: Device) -> "TableSupervision":
-        """The rows, on a device."""
-        return TableSupervision(self, device)
+    @cached_property
+    def data(self) -> tuple[Array, Array, Array]:
+        """Inputs and targets of all rows, and the squared spread of the targets."""
+        inputs, targets = (
+            self.device.asarray(array, dtype=self.dtype) for array in (self.inputs, self.targets)
+        )
+        return inputs, targets, self.device.asarray(self.target_spread**2, dtype="float64")
 
-    def block_samples(self, device: Device) -> int:
+    def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
+        """Compute some rows' part of a batch's mean loss, and of its error."""
+        inputs, targets, squared_spread = self.data
+        target = targets[samples]
+        values = self.network(inputs[samples])
+        count = batch_size * target.shape[1]
+        if self.counts_wrong:
+            error = ((values.data >= 0.5) != (target >= 0.5)).sum() / count
+        else:
+            squared = ((values.data - target) ** 2).sum(axis=0)
+            error = (squared * squared_spread).sum() / count
+        return make_loss(self.loss, self.huber_delta)(values, target, count), error
+
+    @property
+    def block_samples(self) -> int:
         """Rows that pass through the network together, on the tape."""
-        return BLOCK_ROWS[device.kind]
+        return BLOCK_ROWS[self.device.kind]
 
     @property
     def sample_bytes(self) -> int:
@@ -63,34 +82,3 @@ class TableProblem(Problem):
         """Numbers that are alive for each row while it is worked on, about."""
         shapes = [layer.weight.shape for layer in self.network.layers]
         return shapes[0][0] + sum(into_out[1] for into_out in shapes)
-
-
-class TableSupervision:
-    """Rows, and the loss of a network's answers.
-
-    Parameters
-    ----------
-    problem : TableProblem
-    device : Device
-    """
-
-    def __init__(self, problem: TableProblem, device: Device) -> None:
-        self._loss = make_loss(problem.loss, problem.huber_delta)
-        self._counts_wrong = problem.counts_wrong
-        self._inputs = device.asarray(problem.inputs, dtype=problem.dtype)
-        self._targets = device.asarray(problem.targets, dtype=problem.dtype)
-        self._squared_spread = device.asarray(problem.target_spread**2, dtype="float64")
-
-    def loss(
-        self, network: Sequential, samples: Array, step: int, batch_size: int
-    ) -> tuple[Tensor, Array]:
-        """The part of a batch's mean loss, and of its error, that some rows have."""
-        target = self._targets[samples]
-        values = network(self._inputs[samples])
-        count = batch_size * target.shape[1]
-        if self._counts_wrong:
-            error = ((values.data >= 0.5) != (target >= 0.5)).sum() / count
-        else:
-            squared = ((values.data - target) ** 2).sum(axis=0)
-            error = (squared * self._squared_spread).sum() / count
-        return self._loss(values, target, count), error

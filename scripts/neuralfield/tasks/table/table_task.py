@@ -1,10 +1,9 @@
-"""Teaching a network a table."""
+"""The task of fitting a network to a table."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,14 +13,13 @@ from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
 from neuralfield.nn.scaling import RULES, fit_scaling
 from neuralfield.nn.schedules import Schedule
-from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.samples import Samples, held_out_rows
-from neuralfield.tasks.table.table_model import TableModel, load_table_model, save_table_model
-from neuralfield.tasks.table.table_objective import TableProblem
-from neuralfield.tasks.task import ACCURACY, Measure
+from neuralfield.tasks.table.table_model import TableModel
+from neuralfield.tasks.table.table_objective import TableObjective
+from neuralfield.tasks.task import ACCURACY, Measure, Task
 from neuralfield.tasks.training_settings import SampleTraining, of_the_training
 
 _MOST_ROWS_JUDGED = 4096
@@ -36,8 +34,8 @@ RMSE = Measure("rmse", _root, "{:.4g} off")
 
 
 @dataclass(frozen=True)
-class TableTask:
-    """Samples, the network that learns them, and how.
+class TableTask(Task):
+    """Samples, the network that is fitted to them, and how.
 
     Attributes
     ----------
@@ -46,11 +44,11 @@ class TableTask:
     network : Dense
     training : SampleTraining
     scale_inputs : {"standard", "range", "none"}
-        See `neuralfield.nn.scaling.fit_scaling`. Of the rows that are taught.
+        See `neuralfield.nn.scaling.fit_scaling`. Of the training rows.
     scale_targets : {"auto", "standard", "range", "none"}
         ``auto``: as they are for a sigmoid output, and standard for a linear one.
     held_out_share : float
-        Part of the rows that is not taught; see `neuralfield.tasks.table.samples.held_out_rows`.
+        Part of the rows that is kept for evaluation; see `held_out_rows`.
 
     Raises
     ------
@@ -85,7 +83,7 @@ class TableTask:
     def from_settings(
         cls, samples: Samples, settings: Mapping[str, Any], training: Mapping[str, Any]
     ) -> Self:
-        """A task as the sections `tables` and `training` of a config describe it."""
+        """Make a task as the sections `tables` and `training` of a config describe it."""
         return cls(
             samples,
             Dense(**{**settings["network"], "widths": tuple(settings["network"]["widths"])}),
@@ -96,25 +94,19 @@ class TableTask:
         )
 
     @property
-    def provenance(self) -> dict[str, Any]:
-        """That of every network of this task; see `TableModel.provenance`."""
-        metadata = self.record() | {"training": self.training.described()}
-        return replace(self.model, metadata=metadata).provenance
-
-    @property
     def measure(self) -> Measure:
         """Accuracy of a sigmoid whose targets are all 0 or 1, and else the error's root."""
         return ACCURACY if self._counts_wrong else RMSE
 
     @cached_property
     def held_out(self) -> np.ndarray:
-        """Which rows are not taught; bool, shape (n,)."""
+        """Which rows are kept for evaluation; bool, shape (n,)."""
         seed = self.training.random_seed
         return held_out_rows(self.samples.count, self.held_out_share, seed)
 
     @cached_property
     def taught(self) -> Samples:
-        """The rows that are."""
+        """The rows that the network is fitted to."""
         return self.samples.rows(~self.held_out)
 
     @cached_property
@@ -133,29 +125,23 @@ class TableTask:
         )
 
     def fresh_network(self) -> Sequential:
-        """A network with fresh weights.
-
-        Raises
-        ------
-        ResourceError
-            It is larger than the memory there is.
-        """
+        """Build a network with fresh weights."""
         sizes = len(self.samples.inputs), len(self.samples.targets)
         require_memory_for(self.network.weight_shapes(*sizes), "network: widths")
         return self.network.build(*sizes, np.random.default_rng(self.training.random_seed))
 
-    def problem(
+    def objective(
         self,
         network: Sequential,
         optimizer: Optimizer,
         schedule: Schedule,
         device: Device,
         dtype: str,
-    ) -> TableProblem:
-        """What an engine is given."""
+    ) -> TableObjective:
+        """Make what engines compute steps of."""
         settings = self.training
         inputs, targets = self._scaled
-        return TableProblem(
+        return TableObjective(
             network=network,
             inputs=inputs,
             targets=targets,
@@ -166,36 +152,26 @@ class TableTask:
             optimizer=optimizer,
             schedule=schedule,
             batches=Batches(device.xp, len(inputs), settings.batch_samples, settings.random_seed),
+            device=device,
             dtype=dtype,
         )
 
     def identity(self) -> list[Any]:
-        """Network, scaling and rows."""
+        """Return network, scaling and rows."""
         scaling = [self.scale_inputs, self.scale_targets]
         return ["table", asdict(self.network), scaling, self.held_out_share, self.samples.digest]
 
     def record(self) -> dict[str, Any]:
-        """What a network's file says of what it was taught."""
+        """Return what a network's file says of its training data."""
         return {
             "table": self.samples.digest,
             "measure": self.measure.name,
             "held_out_share": self.held_out_share,
         }
 
-    def save_network(self, path: Path, network: Sequential, record: Mapping[str, Any]) -> None:
-        """Write a network so that it can predict anywhere."""
-        save_table_model(path, network, self.model, record)
-
-    def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Arrays of this training's network after some step."""
-        model = self.model
-        scaling = model.input_scaling, model.target_scaling
-        of = TableModel(model.settings, model.inputs, model.targets, *scaling, {}, record)
-        return load_snapshot(path, step, of, load_table_model).arrays
-
     @np.errstate(all="ignore")
     def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:
-        """Mean over a few thousand rows, in the network's units; may be infinite or NaN."""
+        """Take the mean over a few thousand rows, in the network's units."""
         inputs, targets = self._scaled
         count = len(inputs)
         rows = np.linspace(0, count - 1, min(count, _MOST_ROWS_JUDGED)).astype(np.int64)
@@ -208,6 +184,6 @@ class TableTask:
 
     @cached_property
     def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
-        """The taught rows in the network's units."""
+        """The training rows in the network's units."""
         inputs = self.model.input_scaling.apply(self.taught.input_values)
         return inputs, self.model.target_scaling.apply(self.taught.target_values)

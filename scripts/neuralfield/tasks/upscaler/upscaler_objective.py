@@ -1,6 +1,7 @@
-"""Enlarging as a problem: crops of a picture, and of what is left of it when it is reduced."""
+"""Fitting an upscaler: crops of an image, and of what is left of it when it is reduced."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from neuralfield.nn.losses import make_loss
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, Device, to_host
 from neuralfield.system.random_streams import STREAM_CROP, philox, uniform
-from neuralfield.tasks.objective import Problem
+from neuralfield.tasks.objective import Objective
 
 ENLARGING = "lanczos"
 """What the network corrects."""
@@ -19,8 +20,8 @@ _BLOCK_CROPS = {"cpu": 1, "gpu": 32}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpscalingProblem(Problem):
-    """A network, the picture whose enlarging it learns, and how.
+class UpscalerObjective(Objective):
+    """A network, the image that it learns to enlarge, and how.
 
     Attributes
     ----------
@@ -41,13 +42,24 @@ class UpscalingProblem(Problem):
     huber_delta: float
     random_seed: int
 
-    def supervision(self, device: Device) -> "UpscalingSupervision":
-        """Crops, on a device."""
-        return UpscalingSupervision(self, device)
+    @cached_property
+    def data(self) -> "Crops":
+        """The crops of every step."""
+        given = (self.settings, self.values, self.random_seed)
+        return Crops(*given, self.device, self.dtype)
 
-    def block_samples(self, device: Device) -> int:
+    def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
+        """Compute some crops' part of a batch's mean loss, and of its squared error."""
+        enlarged, target = self.data.of_step(samples, step)
+        values = self.network(enlarged)
+        count = batch_size * target[0].size
+        loss = make_loss(self.loss, self.huber_delta)(values, target, count)
+        return loss, ((values.data - target) ** 2).sum() / count
+
+    @property
+    def block_samples(self) -> int:
         """Crops that pass through the network together."""
-        return _BLOCK_CROPS[device.kind]
+        return _BLOCK_CROPS[self.device.kind]
 
     @property
     def sample_bytes(self) -> int:
@@ -114,30 +126,6 @@ class Crops:
             square = self._light[top : top + self._side, left : left + self._side]
             targets.append(turned(square, symmetry))
         return self._xp.stack(inputs), self._xp.stack(targets)
-
-
-class UpscalingSupervision:
-    """How far enlarged crops are from what they should be.
-
-    Parameters
-    ----------
-    problem : UpscalingProblem
-    device : Device
-    """
-
-    def __init__(self, problem: UpscalingProblem, device: Device) -> None:
-        self._loss = make_loss(problem.loss, problem.huber_delta)
-        given = (problem.settings, problem.values, problem.random_seed)
-        self._crops = Crops(*given, device, problem.dtype)
-
-    def loss(
-        self, network: UpscalingNetwork, samples: Array, step: int, batch_size: int
-    ) -> tuple[Tensor, Array]:
-        """The part of a batch's mean loss, and of its squared error, that some crops have."""
-        enlarged, target = self._crops.of_step(samples, step)
-        values = network(enlarged)
-        count = batch_size * target[0].size
-        return self._loss(values, target, count), ((values.data - target) ** 2).sum() / count
 
 
 def reduced_and_enlarged(light: np.ndarray, factor: int) -> np.ndarray:

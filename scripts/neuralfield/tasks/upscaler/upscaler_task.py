@@ -1,4 +1,4 @@
-"""Teaching an upscaler its picture."""
+"""The task of fitting an upscaler to its image."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_task import PictureTask, TaughtPicture
 from neuralfield.tasks.training_settings import PictureTraining
-from neuralfield.tasks.upscaler.upscaler_objective import Crops, UpscalingProblem
+from neuralfield.tasks.upscaler.upscaler_objective import Crops, UpscalerObjective
 
 _CROPS_JUDGED = 16
 _STEP_JUDGED = 2**32 - 1
@@ -22,35 +22,23 @@ _STEP_JUDGED = 2**32 - 1
 
 @dataclass(frozen=True)
 class UpscalingTask(TaughtPicture[Upscaler]):
-    """A picture, the upscaler that learns how it is enlarged, and how."""
+    """An image, the upscaler that learns how it is enlarged, and how."""
 
     def fresh_network(self) -> UpscalingNetwork:
-        """The network with fresh weights, and the picture.
-
-        Raises
-        ------
-        ResourceError
-            It is larger than the memory there is.
-        """
+        """Build the network with fresh weights, and the image."""
         network = build_field(self.field, self.shape, self.training.random_seed)
         network.picture[...] = self.values
         return network
 
-    def problem(
+    def objective(
         self,
         network: UpscalingNetwork,
         optimizer: Optimizer,
         schedule: Schedule,
         device: Device,
         dtype: str,
-    ) -> UpscalingProblem:
-        """What an engine is given.
-
-        Raises
-        ------
-        ConfigError
-            Binary cross-entropy of values that are no probabilities.
-        """
+    ) -> UpscalerObjective:
+        """Make what engines compute steps of."""
         settings = self.training
         if settings.loss == "binary_cross_entropy":
             expected = "mse or huber: what an upscaler makes is no probability"
@@ -58,7 +46,7 @@ class UpscalingTask(TaughtPicture[Upscaler]):
         pixels = settings.batch_pixels or self.shape.width * self.shape.height
         crop = min(self.field.crop, self.shape.width, self.shape.height)
         crops = max(1, round(pixels / crop**2))
-        return UpscalingProblem(
+        return UpscalerObjective(
             network=network,
             settings=self.field,
             values=self.values,
@@ -68,16 +56,17 @@ class UpscalingTask(TaughtPicture[Upscaler]):
             optimizer=optimizer,
             schedule=schedule.at_rest() if self.is_solved else schedule,
             batches=Batches(device.xp, crops, 0, settings.random_seed),
+            device=device,
             dtype=dtype,
         )
 
     def record(self) -> dict[str, Any]:
-        """What a network's file says of what it was taught."""
+        """Return what a network's file says of its training data."""
         return {"picture": self.picture}
 
     @np.errstate(all="ignore")
     def squared_error(self, network: UpscalingNetwork, device: Device, dtype: str) -> float:
-        """Mean over some crops; may be infinite or NaN."""
+        """Take the mean over some crops."""
         crops = Crops(self.field, self.values, self.training.random_seed, device, dtype)
         enlarged, target = crops.of_step(np.arange(_CROPS_JUDGED), _STEP_JUDGED)
         return float(((network(enlarged).data - target) ** 2).mean())
@@ -86,7 +75,7 @@ class UpscalingTask(TaughtPicture[Upscaler]):
 def picture_task(
     values: np.ndarray, mode: str, network: FieldSettings | Upscaler, training: PictureTraining
 ) -> PictureTask | UpscalingTask:
-    """The task of teaching a picture to a network, of whichever kind; see `TaughtPicture`."""
+    """Make the task of fitting a network of either kind to an image."""
     if isinstance(network, Upscaler):
         return UpscalingTask(values, mode, network, training)
     return PictureTask(values, mode, network, training)

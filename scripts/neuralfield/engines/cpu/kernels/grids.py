@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from neuralfield.engines.cpu.kernels import entry_point
+from neuralfield.fields.hashgrid import HASH_PRIME
 
 RESOLUTION, START, TABLE_ROWS = range(3)
 """Columns of `levels`, see `neuralfield.fields.hashgrid.Level`; one row for each."""
@@ -19,7 +20,7 @@ _POINTS_AT_ONCE = 512
 """Their corners stay in a core's nearest cache."""
 
 _OPTIONS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
-_PRIME = np.int32(2654435761 - (1 << 32))
+_PRIME = np.int32(HASH_PRIME - (1 << 32))
 """Of the spatial hash, whose lowest bits are the same in 32 bits as in more."""
 _ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 

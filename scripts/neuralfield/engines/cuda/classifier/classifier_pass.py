@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from neuralfield.engines.cuda.buffers import PartialGradient
+from neuralfield.engines.cuda.buffers import PartialGradient, Pass
 from neuralfield.engines.cuda.classifier.convolution_plan import (
     SHARED_LIMIT_BYTES,
     ConvolutionShape,
@@ -17,8 +17,7 @@ from neuralfield.engines.cuda.classifier.convolution_plan import (
 )
 from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
 from neuralfield.engines.cuda.classifier.sampling import DrawingStage
-from neuralfield.engines.cuda.gpu import card_limits
-from neuralfield.engines.cuda.launch import Launch
+from neuralfield.engines.cuda.launch import Launch, card_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.system.device import Array, Device
 
@@ -51,8 +50,8 @@ class _Stage:
     parts: Array
 
 
-class ClassifierPass:
-    """Forward, loss and backward for one batch; see `neuralfield.engines.cuda.buffers.Pass`.
+class ClassifierPass(Pass):
+    """Forward, loss and backward for one batch.
 
     A kernel for each layer and direction; linear layers are worked on by one, forward and back.
 
@@ -82,9 +81,9 @@ class ClassifierPass:
         random_seed: int,
         step: Array,
     ) -> None:
-        self._device, self._plan, self._drawn = device, plan, drawn
+        super().__init__(device)
+        self._plan, self._drawn = plan, drawn
         self._multiprocessors, self._shared_limit_bytes = card_limits(device)
-        self._arrays: list[Array] = []
         self._stages: list[_Stage] = []
         self._forward: list[Launch] = []
         self._backward: list[Launch] = []
@@ -92,15 +91,10 @@ class ClassifierPass:
         for shape in plan.convolutions:
             offset, values = self._add_convolution(shape, parameters, offset, values)
         self._add_head(parameters[offset:], values, random_seed, step)
-        self._launches = [*self._forward, *self._backward]
-
-    @property
-    def memory_bytes(self) -> int:
-        """What it has allocated."""
-        return sum(array.nbytes for array in self._arrays)
+        self._launches += [*self._forward, *self._backward]
 
     def partial_gradients(self) -> list[PartialGradient]:
-        """One for each parameter tensor, in order."""
+        """Return one for each parameter tensor, in order."""
         found = []
         for stage in self._stages:
             columns, stride = stage.shape.channels_out, stage.shape.parameters
@@ -112,18 +106,6 @@ class ClassifierPass:
             weights = PartialGradient(parts, len(parts), offsets[-1], out, start, 1.0)
             found += [weights, _bias_after(weights, start + into * out)]
         return found
-
-    def prepare(self) -> None:
-        """Nothing: kernels read the parameters themselves."""
-
-    def launch(self) -> None:
-        """Put the pass on the current stream."""
-        for launch in self._launches:
-            launch()
-
-    def _array(self, *shape: int, dtype: str = "float32") -> Array:
-        self._arrays.append(self._device.xp.zeros(shape, dtype=dtype))
-        return self._arrays[-1]
 
     def _add_convolution(
         self, shape: ConvolutionShape, parameters: Array, offset: int, pictures: Array
@@ -140,10 +122,10 @@ class ClassifierPass:
         module = compile_module(Path(__file__).with_name("convolution.cu"), constants)
         stage = _Stage(
             shape,
-            values=self._array(batch, shape.values_out),
-            winners=self._array(batch, shape.values_out, dtype="uint16"),
-            slopes=self._array(batch, shape.values_out),
-            parts=self._array(gradient.grid[0], shape.parameters),
+            values=self._zeros((batch, shape.values_out)),
+            winners=self._zeros((batch, shape.values_out), "uint16"),
+            slopes=self._zeros((batch, shape.values_out)),
+            parts=self._zeros((gradient.grid[0], shape.parameters)),
         )
         weights, bias_at = parameters[offset:], offset + shape.parameters - shape.channels_out
         bias = parameters[bias_at:]
@@ -172,10 +154,10 @@ class ClassifierPass:
             p for p in _HEAD_PICTURES if p == 1 or _head_bytes(plan, p) <= self._shared_limit_bytes
         )
         blocks = -(-batch // pictures)
-        self.loss_partials = self._array(blocks, 2, dtype="float64")
-        hidden = self._array(max(1, batch * sum(sizes[1:-1])))
-        slopes = self._array(batch * sum(sizes[1:]))
-        flat_slopes = self._stages[-1].slopes if self._stages else self._array(*flat.shape)
+        self.loss_partials = self._zeros((blocks, 2), "float64")
+        hidden = self._zeros(max(1, batch * sum(sizes[1:-1])))
+        slopes = self._zeros(batch * sum(sizes[1:]))
+        flat_slopes = self._stages[-1].slopes if self._stages else self._zeros(flat.shape)
         tiles = sum(
             -(-(into + 1) // _GRADIENT_TILE[0]) * -(-out // _GRADIENT_TILE[1])
             for into, out in pairwise(sizes)
@@ -183,7 +165,7 @@ class ClassifierPass:
         shares = min(-(-2 * self._multiprocessors // tiles), -(-batch // _LEAST_SHARE))
         share = -(-batch // shares)
         shares = -(-batch // share)
-        self._dense_parts = self._array(shares, plan.part_offsets[-1])
+        self._dense_parts = self._zeros((shares, plan.part_offsets[-1]))
 
         constants = plan.head_constants()
         head = compile_module(

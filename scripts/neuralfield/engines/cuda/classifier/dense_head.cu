@@ -11,7 +11,6 @@
 
 #define WARPS (THREADS / 32)
 #define ALL_LANES 0xFFFFFFFFu
-#define STREAM_DROPOUT 3u
 #define ROWS_AT_ONCE 4
 
 struct __align__(4 * PICTURES) Numbers {  // one for each picture

@@ -1,10 +1,18 @@
-"""What kernels are compiled for, of a classifier: its layers and its batch, as plain numbers."""
+"""The plain numbers that a classifier's kernels are compiled for: its layers and its batch."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from neuralfield.engines.cuda.classifier.convolution_plan import ConvolutionShape
+from neuralfield.nn import ops
+from neuralfield.nn.dropout import Dropout
+from neuralfield.nn.layers import Conv2d, Linear
+from neuralfield.nn.network import Operation
+from neuralfield.nn.pooling import max_pool2d
+from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 
 _WEIGHTS_OFFSET_ELEMENTS = 4
 """Parts of a layer's gradient begin at a multiple of this: they are added up four at a time."""
@@ -54,3 +62,88 @@ class ClassifierPlan:
             "SIZES": "{" + ", ".join(map(str, self.sizes)) + "}",
             "BATCH": self.batch,
         }
+
+
+def classifier_plan(objective: ClassifierObjective) -> ClassifierPlan | str:
+    """What kernels have to know of a classifier and its batches, or which part they do not know.
+
+    It is read off the network's operations: convolutions, each with max pooling and relu, then
+    linear layers, each but the last with relu and dropout.
+    """
+    operations = iter(objective.network.operations)
+    shape = objective.labelled.shape
+    sides = (shape.channels, shape.height, shape.width)
+    convolutions: list[ConvolutionShape] = []
+    operation = next(operations, None)
+    while isinstance(operation, Conv2d):
+        found = _convolution(operation, next(operations, None), sides)
+        activation = next(operations, None)
+        if isinstance(found, str) or activation is not ops.relu:
+            return found if isinstance(found, str) else _name(activation)
+        convolutions.append(found)
+        sides = (found.channels_out, *found.sides_out)
+        operation = next(operations, None)
+    if operation is not ops.flatten:
+        return _name(operation)
+    return _with_linear_layers(objective, convolutions, operations)
+
+
+def _convolution(
+    layer: Conv2d, pooling: Operation | None, sides: tuple[int, int, int]
+) -> ConvolutionShape | str:
+    """A convolution and its pooling, or what is unknown of it."""
+    channels, height, width = sides
+    kernel, across, _, channels_out = layer.weight.shape
+    plain = (layer.stride, layer.dilation, layer.groups) == (1, 1, 1)
+    if not plain or kernel != across or layer.bias is None or not isinstance(layer.padding, int):
+        return "a convolution with steps, gaps or groups, or without biases"
+    if not isinstance(pooling, partial) or pooling.func is not max_pool2d:
+        return _name(pooling)
+    pool = pooling.keywords.get("window")
+    if pooling.args or set(pooling.keywords) != {"window"} or not isinstance(pool, int):
+        return "windows of pooling that overlap, or are not square"
+    return ConvolutionShape(
+        channels, height, width, channels_out, kernel, layer.padding, pool, is_last=False
+    )
+
+
+def _with_linear_layers(
+    objective: ClassifierObjective,
+    convolutions: list[ConvolutionShape],
+    operations: Iterator[Operation],
+) -> ClassifierPlan | str:
+    """The rest of the operations."""
+    sizes: list[int] = []
+    rates: set[float] = set()
+    for operation in operations:
+        if not isinstance(operation, Linear) or operation.bias is None:
+            return _name(operation)
+        sizes += operation.weight.shape if not sizes else operation.weight.shape[1:]
+        activation = next(operations, None)
+        if activation is None:
+            break
+        dropout = next(operations, None)
+        if activation is not ops.relu or not isinstance(dropout, Dropout):
+            return _name(dropout if activation is ops.relu else activation)
+        rates.add(dropout.rate)
+    else:
+        return "a network without a last linear layer"
+    if len(rates) > 1:
+        return "several rates of dropout"
+    if convolutions:
+        last = convolutions.pop()
+        convolutions.append(ConvolutionShape(**(vars(last) | {"is_last": True})))
+    return ClassifierPlan(
+        tuple(convolutions),
+        tuple(sizes),
+        dropout=rates.pop() if rates else 0.0,
+        batch=objective.batches.size,
+        pixels=objective.labelled.shape.width * objective.labelled.shape.height,
+    )
+
+
+def _name(operation: Any) -> str:
+    if operation is None:
+        return "a network that ends so soon"
+    function = operation.func if isinstance(operation, partial) else operation
+    return f"the operation {getattr(function, '__name__', type(function).__name__)} in its place"

@@ -10,7 +10,7 @@ from neuralfield.engines.cuda.launch import THREADS
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.system.device import Device
 from neuralfield.system.random_streams import half_bits_of
-from neuralfield.tasks.classifier.classifier_objective import ClassifierProblem
+from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 from neuralfield.tasks.classifier.labelled import network_inputs
 
 
@@ -22,7 +22,7 @@ class DrawingStage:
     Parameters
     ----------
     device : Device
-    problem : ClassifierProblem
+    objective : ClassifierObjective
     plan : ClassifierPlan
     step : array of int64, shape ()
         Steps finished so far, on the card.
@@ -36,10 +36,10 @@ class DrawingStage:
     """
 
     def __init__(
-        self, device: Device, problem: ClassifierProblem, plan: ClassifierPlan, step: Any
+        self, device: Device, objective: ClassifierObjective, plan: ClassifierPlan, step: Any
     ) -> None:
-        xp, labelled = device.xp, problem.labelled
-        self.is_constant = problem.batches.is_everything
+        xp, labelled = device.xp, objective.labelled
+        self.is_constant = objective.batches.is_everything
         """Whether every step's batch is the same: the stage then has to run only once."""
         self.pictures = device.asarray(np.ascontiguousarray(labelled.pictures))
         self._all_labels = device.asarray(labelled.labels.astype(np.int32))
@@ -47,10 +47,10 @@ class DrawingStage:
         self.samples = xp.zeros(plan.batch, dtype="int32")
         self.labels = xp.zeros(plan.batch, dtype="int32")
         module = compile_module(
-            Path(__file__).with_name("draw_pictures.cu"), drawing_constants(problem, plan)
+            Path(__file__).with_name("draw_pictures.cu"), drawing_constants(objective, plan)
         )
         self._kernel, self._blocks = module.get_function("draw_pictures"), plan.batch
-        brightness = device.asarray(brightness_table(problem))
+        brightness = device.asarray(brightness_table(objective))
         self._arguments = (
             step,
             self.pictures,
@@ -74,15 +74,15 @@ class DrawingStage:
         self._kernel((self._blocks,), (THREADS,), self._arguments)
 
 
-def brightness_table(problem: ClassifierProblem) -> np.ndarray:
+def brightness_table(objective: ClassifierObjective) -> np.ndarray:
     """What each value of a byte is for the network; float32, shape (256,)."""
     every = np.arange(256, dtype=np.uint8).reshape(1, 1, -1)
-    return network_inputs(every, problem.scaling, "float32").reshape(-1)
+    return network_inputs(every, objective.scaling, "float32").reshape(-1)
 
 
-def drawing_constants(problem: ClassifierProblem, plan: ClassifierPlan) -> dict[str, int | str]:
+def drawing_constants(objective: ClassifierObjective, plan: ClassifierPlan) -> dict[str, int | str]:
     """What the kernel is compiled with."""
-    batches = problem.batches
+    batches = objective.batches
     return {
         "BATCH": plan.batch,
         "SAMPLES": batches.sample_count,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.gpu import card_limits
 from neuralfield.engines.cuda.hopper.narrow_network import (
     fixed_bytes,
     kernel_constants,
@@ -21,6 +20,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     TILE_THREADS,
     HopperNetwork,
 )
+from neuralfield.engines.cuda.launch import card_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch
 from neuralfield.engines.cuda.stages.update import STRANDS

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from neuralfield.engines.cuda.hopper.gradients import vector_count
+from neuralfield.engines.cuda.hopper.fused_pass import vector_count
 from neuralfield.engines.cuda.hopper.padded_network import HopperNetwork
 from neuralfield.engines.cuda.hopper.wgmma import operand_wgmma_source, wgmma_source
 from neuralfield.engines.plan import (

@@ -16,8 +16,7 @@ __host__ __device__ constexpr int stream_bytes() {
 }
 
 // Whether a derivative does not follow from the value.
-constexpr bool KEEPS_DERIVATIVES =
-    ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE || ACTIVATION == GAUSSIAN;
+constexpr bool KEEPS_DERIVATIVES = KEEPS_SLOPES;
 
 // A tile's tables: values that go into each layer with a matrix, and into the last layer. Then
 // - where a warpgroup sums its own tiles: two more for slopes, which take the place of the last

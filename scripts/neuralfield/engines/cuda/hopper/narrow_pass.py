@@ -6,13 +6,11 @@ global memory, but for features of hash grids and their slopes; see `narrow_pass
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
-from neuralfield.engines.cuda.gpu import card_limits
-from neuralfield.engines.cuda.hopper.gradients import VectorGradients, partial_gradients
+from neuralfield.engines.cuda.buffers import PartialGradient, PassArguments
+from neuralfield.engines.cuda.hopper.fused_pass import FusedPass
 from neuralfield.engines.cuda.hopper.narrow_network import (
     fixed_bytes,
     kernel_constants,
@@ -25,12 +23,10 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     SHARED_LIMIT_BYTES,
     TILE_THREADS,
     HopperNetwork,
-    WeightStream,
     addresses,
-    parameter_offsets,
     reason_against,
 )
-from neuralfield.engines.cuda.launch import Launch
+from neuralfield.engines.cuda.launch import Launch, card_limits
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.portable.grid_gradient import (
     TableGradient,
@@ -45,7 +41,7 @@ from neuralfield.engines.plan import (
     LayerPlan,
     NetworkPlan,
 )
-from neuralfield.system.device import Array, Device
+from neuralfield.system.device import Array
 
 _WIDEST = 64
 _MOST_SUMS = {4: 24, 3: 64, 2: 128}
@@ -56,52 +52,48 @@ LAUNCH_TILES, _TILE = 5.0, 0.7
 step costs beside its tiles; a tile of many, by throughput."""
 
 
-class HopperNarrowPass:
-    """Forward, loss and backward for one batch; see `neuralfield.engines.cuda.buffers.Pass`.
+class HopperNarrowPass(FusedPass):
+    """Forward, loss and backward for one batch; see `Pass`.
 
     Parameters
     ----------
-    device : Device
-    network : NetworkPlan
-    batch : BatchPlan
-    buffers : Buffers
-    precision : {"mixed"}
+    given : PassArguments
+        In mixed precision.
     """
 
     name = "hopper-narrow"
 
-    def __init__(
-        self,
-        device: Device,
-        network: NetworkPlan,
-        batch: BatchPlan,
-        buffers: Buffers,
-        precision: str,
-    ) -> None:
-        self.network, self.batch, self._xp = network, batch, device.xp
-        block_tiles = _block_tiles(network)
+    def __init__(self, given: PassArguments) -> None:
+        block_tiles = _block_tiles(given.network)
         assert block_tiles is not None
-        shape = narrow_network(network, block_tiles)
-        self._shape, self._threads = shape, TILE_THREADS * block_tiles
         self.block_tiles = block_tiles
-        self._stream = WeightStream(
-            device, shape, buffers.parameters, buffers.offsets, backward=False
+        shape = narrow_network(given.network, block_tiles)
+        blocks = min(card_limits(given.device)[0], given.batch.tiles)
+        super().__init__(given, shape, blocks, backward=False)
+        none = [None] * (len(shape.hidden) - len(shape.matrices))
+        self._weights = [
+            self._zeros((blocks, shape.fan_in(i), shape.widths[i])) for i in shape.matrices
+        ]
+        self._biases = [self._zeros((blocks, shape.widths[i])) for i in shape.matrices]
+        self._table: TableGradient | None = None
+        features = slopes = None
+        if given.network.encoding == "hashgrid":
+            sides = shape.input_width // 2, given.batch.rows, 2
+            features, slopes = (self._zeros(sides, "float16") for _ in range(2))
+        self.arguments = self._arguments_of(
+            [features, slopes, self._stream.array, *none, *self._weights, *none, *self._biases]
         )
-        self._allocated: list[Array] = [self._stream.array]
-        self.blocks = min(card_limits(device)[0], batch.tiles)
-
-        self._shared_bytes = _block_bytes(shape)
         module = compile_module(
             Path(__file__).with_name("narrow_pass.cu"),
-            kernel_constants(shape, batch),
+            kernel_constants(shape, given.batch),
             kernel_prelude(shape),
         )
-        self._kernel = module.get_function("hopper_narrow")
-        self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes
-        self._table: TableGradient | None = None
-        self._before: list[Launch] = []
-        self._after: list[Launch] = []
-        self._set_up_arguments(buffers, self._set_up_grids(device, buffers))
+        kernel, shared_bytes = module.get_function("hopper_narrow"), _block_bytes(shape)
+        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        threads = TILE_THREADS * block_tiles
+        self._launches.append(Launch(kernel, (blocks,), (self.arguments,), threads, shared_bytes))
+        if given.network.encoding == "hashgrid":
+            self._add_grids(features, slopes)
 
     @staticmethod
     def reason_against(
@@ -124,15 +116,9 @@ class HopperNarrowPass:
             return "gradients that have no room on a multiprocessor"
         return None
 
-    @property
-    def memory_bytes(self) -> int:
-        """What it has allocated."""
-        of_table = self._table.memory_bytes if self._table else 0
-        return sum(array.nbytes for array in self._allocated) + of_table
-
     def partial_gradients(self) -> list[PartialGradient]:
-        """One for each parameter tensor, in order."""
-        of_layers = partial_gradients(self._shape, self.batch, self._vectors, self._matrix_gradient)
+        """Return one for each parameter tensor, in order."""
+        of_layers = super().partial_gradients()
         if self._table is None:
             return of_layers
         scale = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
@@ -143,81 +129,27 @@ class HopperNarrowPass:
         """How long a step takes, about: a tile that has a multiprocessor for itself takes 1."""
         return LAUNCH_TILES + _TILE * -(-tiles // processors)
 
-    def prepare(self) -> None:
-        """Pack the weights, which the update does from then on."""
-        self._stream.launch()
-
-    def launch(self) -> None:
-        """Put the pass on the current stream."""
-        for launch in self._before:
-            launch()
-        self._kernel(
-            (self.blocks,), (self._threads,), (self.arguments,), shared_mem=self._shared_bytes
-        )
-        for launch in self._after:
-            launch()
-
-    def _zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
-        self._allocated.append(self._xp.zeros(shape, dtype=dtype))
-        return self._allocated[-1]
-
-    def _set_up_grids(self, device: Device, buffers: Buffers) -> tuple[Array | None, Array | None]:
-        """Features of the batch's rows and their slopes, with what comes before and after the
-        kernel; nothing where there are no grids."""
-        network, rows = self.network, self.batch.rows
-        if network.encoding != "hashgrid":
-            return None, None
-        features, slopes = (
-            self._zeros((self._shape.input_width // 2, rows, 2), "float16") for _ in range(2)
-        )
-        layout = FeatureLayout.of_pairs(rows)
-        grids = GridFeatures(network, buffers.parameters, buffers.offsets, layout)
-        self._before = [grids.launch(buffers.inputs, rows, rows, features)]
-        self._table = make_table_gradient(device, network, self.batch, layout)
-        self._after = self._table.launches(slopes, buffers.inputs, rows, is_last=True)
-        return features, slopes
-
-    def _set_up_arguments(
-        self, buffers: Buffers, features_and_slopes: tuple[Array | None, Array | None]
-    ) -> None:
-        shape, blocks = self._shape, self.blocks
-        none = [None] * (len(shape.hidden) - len(shape.matrices))
-        self._weights = [
-            self._zeros((blocks, shape.fan_in(i), shape.widths[i]), "float32")
-            for i in shape.matrices
-        ]
-        self._biases = [self._zeros((blocks, shape.widths[i]), "float32") for i in shape.matrices]
-        self._vectors = VectorGradients(shape, blocks, self._zeros)
-        self.loss_partials = self._zeros((blocks, 2), "float64")
-        pointers = [
-            buffers.inputs,
-            buffers.targets,
-            buffers.weights,
-            buffers.parameters,
-            buffers.frequencies,
-            *features_and_slopes,
-            self._stream.array,
-            *none,
-            *self._weights,
-            *none,
-            *self._biases,
-            self._vectors.vectors,
-            self._vectors.output_bias,
-            self.loss_partials,
-        ]
-        numbers = np.array(parameter_offsets(self.network, buffers.offsets), np.int32)
-        table = np.concatenate([addresses(pointers).view(np.uint8), numbers.view(np.uint8)])
-        self.arguments = self._xp.asarray(table)
-        self._allocated.append(self.arguments)
-
     def arguments_for(self, batch: Sequence[Array]) -> Array:
         """What the kernel is given, with other inputs, targets and weights."""
         table = self.arguments.copy()
         places = addresses(batch).view(np.uint8)
-        table[: places.size] = self._xp.asarray(places)
+        table[: places.size] = self._device.xp.asarray(places)
         return table
 
-    def _matrix_gradient(self, index: int, layer: LayerPlan, scale: float) -> list[PartialGradient]:
+    def _add_grids(self, features: Array, slopes: Array) -> None:
+        """Launches before the kernel, for the features of the batch's rows, and behind it, for the
+        table's gradient."""
+        network, rows, buffers = self.network, self.batch.rows, self._buffers
+        layout = FeatureLayout.of_pairs(rows)
+        grids = GridFeatures(network, buffers.parameters, buffers.offsets, layout)
+        self._launches.insert(0, grids.launch(buffers.inputs, rows, rows, features))
+        self._table = make_table_gradient(self._device, network, self.batch, layout)
+        self._parts.append(self._table)
+        self._launches += self._table.launches(slopes, buffers.inputs, rows, is_last=True)
+
+    def _matrix_gradients(
+        self, index: int, layer: LayerPlan, scale: float
+    ) -> list[PartialGradient]:
         """Of weight and bias."""
         shape, blocks = self._shape, self.blocks
         place, rows, columns = shape.matrices.index(index), shape.fan_in(index), shape.widths[index]

@@ -33,20 +33,3 @@ __device__ __forceinline__ uint64_t part_of(uint64_t matrix, int bytes) {
         : "r"(uint32_t(matrix) + (bytes >> 4)), "r"(uint32_t(matrix >> 32)));
     return part;
 }
-
-// Note up to 8 numbers for each of this thread's points.
-template <int count>
-__device__ __forceinline__ void note_numbers(uint4* noted, const Table& table,
-                                             const float (&numbers)[2][count]) {
-    if (table.lane % 4 == 0)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            uint32_t pairs[4] = {};
-#pragma unroll
-            for (int v = 0; v < count; v += 2)
-                pairs[v / 2] =
-                    pack_saturated(numbers[i][v], v + 1 < count ? numbers[i][v + 1] : 0.0f);
-            noted[16 * table.warp + 8 * i + table.lane / 4] =
-                make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-        }
-}

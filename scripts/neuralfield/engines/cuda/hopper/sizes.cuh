@@ -1,12 +1,8 @@
 // Sizes of a network, known when it is compiled, and how code of a size is found for a layer.
 //
 // Constants: HIDDEN (layers with an activation), WIDTHS, INPUT_WIDTH (padded to multiples of 16),
-// ENCODING (0 identity, 1 corners, 2 fourier, 3 hashgrid, 4 chebyshev), BLOCK_TILES (tiles that a
-// block works on at once, with a warpgroup each).
+// ENCODING, BLOCK_TILES (tiles that a block works on at once, with a warpgroup each).
 #pragma once
-
-enum Encoding { IDENTITY, CORNERS, FOURIER, HASHGRID, CHEBYSHEV };
-enum ActivationName { SINE, TANH, RELU, SIGMOID, VARIABLE_SINE, GAUSSIAN, PRODUCT, GABOR };
 
 constexpr int width_after[HIDDEN] = WIDTHS;
 constexpr bool has_features = ENCODING >= FOURIER;

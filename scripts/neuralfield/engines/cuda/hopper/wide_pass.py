@@ -6,26 +6,18 @@ weights stream past in shared memory. See `wide_pass.cu`, `weight_gradients.cu`.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
+from neuralfield.engines.cuda.buffers import PartialGradient, PassArguments
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.gpu import card_limits
-from neuralfield.engines.cuda.hopper.gradients import (
-    VectorGradients,
-    partial_gradients,
-    vector_count,
-)
+from neuralfield.engines.cuda.hopper.fused_pass import FusedPass, vector_count
 from neuralfield.engines.cuda.hopper.padded_network import (
     TILE_THREADS,
     HopperNetwork,
-    WeightStream,
     addresses,
     listed,
     padded,
-    parameter_offsets,
     reason_against,
 )
 from neuralfield.engines.cuda.hopper.rounds import (
@@ -36,6 +28,7 @@ from neuralfield.engines.cuda.hopper.rounds import (
     share_processors,
 )
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
+from neuralfield.engines.cuda.launch import card_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.plan import (
     MIXED_GRADIENT_SCALE,
@@ -44,7 +37,7 @@ from neuralfield.engines.plan import (
     LayerPlan,
     NetworkPlan,
 )
-from neuralfield.system.device import Array, Device
+from neuralfield.system.device import Array
 
 _MOST_BYTES = 24 << 30
 """Of all layers' values and slopes, which lie in memory at once; a fixed number, for which pass is
@@ -73,42 +66,24 @@ class _WeightJob:
         return self.rows + self.columns + 128
 
 
-class HopperPass:
-    """Forward, loss and backward for one batch; see `neuralfield.engines.cuda.buffers.Pass`.
+class HopperPass(FusedPass):
+    """Forward, loss and backward for one batch; see `Pass`.
 
     Parameters
     ----------
-    device : Device
-    network : NetworkPlan
-    batch : BatchPlan
-    buffers : Buffers
-    precision : {"mixed"}
+    given : PassArguments
+        In mixed precision.
     """
 
     name = "hopper"
 
-    def __init__(
-        self,
-        device: Device,
-        network: NetworkPlan,
-        batch: BatchPlan,
-        buffers: Buffers,
-        precision: str,
-    ) -> None:
-        self.network, self.batch, self._xp = network, batch, device.xp
-        self._device = device
-        self._allocated: list[Array] = []
-        self._launches: list[DependentLaunch] = []
-        self._shape = HopperNetwork(network, _BLOCK_TILES)
-        self._hidden, self._matrices = self._shape.hidden, self._shape.matrices
-        self._processors, self._shared_limit_bytes = card_limits(device)
-        self._stream = WeightStream(
-            device, self._shape, buffers.parameters, buffers.offsets, backward=True
-        )
-        self._allocated.append(self._stream.array)
-        self._rounds = plan_rounds(batch.tiles, self._processors, self._shape.block_tiles)
+    def __init__(self, given: PassArguments) -> None:
+        self._processors, self._shared_limit_bytes = card_limits(given.device)
+        shape = HopperNetwork(given.network, _BLOCK_TILES)
+        self._rounds = plan_rounds(given.batch.tiles, self._processors, shape.block_tiles)
+        super().__init__(given, shape, self._rounds.blocks, backward=True)
         self._counters = self._zeros(3, "uint32")
-        self._set_up_pass(buffers)
+        self._set_up_pass()
         self._set_up_weight_gradients()
 
     @staticmethod
@@ -130,34 +105,8 @@ class HopperPass:
             return f"a batch whose layers take {needed_bytes / 2**30:.0f} GiB"
         return None
 
-    @property
-    def memory_bytes(self) -> int:
-        """What it has allocated."""
-        return sum(array.nbytes for array in self._allocated)
-
-    def partial_gradients(self) -> list[PartialGradient]:
-        """One for each parameter tensor, in order."""
-        return partial_gradients(self._shape, self.batch, self._vectors, self._matrix_gradient)
-
-    def prepare(self) -> None:
-        """Pack the weights, which the update does from then on."""
-        self._stream.launch()
-
-    def launch(self) -> None:
-        """Put the pass on the current stream."""
-        for launch in self._launches:
-            launch()
-
-    def _zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
-        self._allocated.append(self._xp.zeros(shape, dtype=dtype))
-        return self._allocated[-1]
-
-    def _upload(self, table: np.ndarray) -> Array:
-        self._allocated.append(self._xp.asarray(table.view(np.uint8).reshape(-1)))
-        return self._allocated[-1]
-
-    def _set_up_pass(self, buffers: Buffers) -> None:
-        network, batch, shape = self.network, self.batch, self._shape
+    def _set_up_pass(self) -> None:
+        batch, shape = self.batch, self._shape
         stages, shared_bytes = shape.ring(
             _pass_fixed_bytes(shape), self._shared_limit_bytes, backward=True
         )
@@ -171,55 +120,26 @@ class HopperPass:
         kernel = module.get_function("hopper_pass")
         kernel.max_dynamic_shared_size_bytes = shared_bytes
 
-        self._blocks = self._rounds.blocks
         self._values = [self._zeros(1, "float16")] * len(shape.hidden)
         self._slopes = list(self._values)
-        for index in self._matrices:
+        for index in shape.matrices:
             self._values[index] = self._zeros(batch.rows * shape.fan_in(index), "float16")
             self._slopes[index] = self._zeros(batch.rows * shape.widths[index], "float16")
-        derivatives = self._zeros(
-            self._blocks
-            * shape.block_tiles
-            * len(shape.hidden)
-            * (shape.widest // 16)
-            * TILE_THREADS
-            * 4,
-            "float32",
-        )
-        self._vectors = VectorGradients(shape, self._blocks, self._zeros)
-        self.loss_partials = self._zeros((self._blocks, 2), "float64")
-        pointers = [
-            buffers.inputs,
-            buffers.targets,
-            buffers.weights,
-            buffers.parameters,
-            buffers.frequencies,
-            self._stream.array,
-            *self._values,
-            *self._slopes,
-            derivatives,
-            self._vectors.vectors,
-            self._vectors.output_bias,
-            self.loss_partials,
-            self._counters,
-        ]
-        numbers = parameter_offsets(network, buffers.offsets)
-        table = np.concatenate(
-            [addresses(pointers).view(np.uint8), np.array(numbers, np.int32).view(np.uint8)]
-        )
+        sides = self.blocks, shape.block_tiles, len(shape.hidden), shape.widest // 16
+        derivatives = self._zeros((*sides, TILE_THREADS, 4))
+        pointers = [self._stream.array, *self._values, *self._slopes, derivatives]
+        arguments = [self._arguments_of(pointers, [self._counters])]
         threads = TILE_THREADS * (shape.block_tiles + 1)
         self._launches.append(
-            DependentLaunch(
-                self._device, kernel, self._blocks, threads, [self._upload(table)], shared_bytes
-            )
+            DependentLaunch(self._device, kernel, self.blocks, threads, arguments, shared_bytes)
         )
 
     def _set_up_weight_gradients(self) -> None:
         """Share out the matrices over the processors, in proportion to their work."""
         self._partials: dict[int, tuple[Array, Array, int]] = {}
-        if not self._matrices:
+        if not self._shape.matrices:
             return
-        rounds, jobs = self._rounds, {index: self._jobs_of(index) for index in self._matrices}
+        rounds, jobs = self._rounds, {index: self._jobs_of(index) for index in self._shape.matrices}
         shapes = sorted({job.shape for layer in jobs.values() for job in layer})
         shares = share_processors(
             [(len(layer), max(job.work for job in layer)) for layer in jobs.values()],
@@ -231,8 +151,8 @@ class HopperPass:
         for (index, layer), (count, early) in zip(jobs.items(), shares, strict=True):
             parts = count * (2 if layer[0].alternates else 1)
             rows, columns = sum(job.rows for job in layer), layer[0].columns
-            weight = self._zeros((parts, rows, columns), "float32")
-            bias = self._zeros((parts, columns), "float32")
+            weight = self._zeros((parts, rows, columns))
+            bias = self._zeros((parts, columns))
             self._partials[index] = weight, bias, parts
             head_start = SUMMED_IN_A_ROUND * rounds.block_tiles * self._processors / count
             ranges = share_out(rounds, count, early, head_start)
@@ -265,7 +185,7 @@ class HopperPass:
         )
 
     def _jobs_of(self, index: int) -> list[_WeightJob]:
-        layer = self._hidden[index]
+        layer = self._shape.hidden[index]
         rows, columns = padded(layer.fan_in), padded(layer.fan_out)
         if rows <= 128:
             return [_WeightJob(index, 0, rows, columns, rows <= 64)]
@@ -281,7 +201,7 @@ class HopperPass:
         """The job, as a struct that the kernel reads for each of its shares."""
         weight, bias, _ = self._partials[job.layer]
         each = 2 if job.alternates else 1
-        has_bias = job.first_row == 0 and self._hidden[job.layer].has_bias
+        has_bias = job.first_row == 0 and self._shape.hidden[job.layer].has_bias
         structs = []
         for part, ranges in enumerate(shares):
             pointers = addresses(
@@ -299,7 +219,9 @@ class HopperPass:
             structs.append(np.array([*numbers, 0], np.int32).view(np.uint8))
         return list(np.concatenate(structs).reshape(len(shares), -1))
 
-    def _matrix_gradient(self, index: int, layer: LayerPlan, scale: float) -> list[PartialGradient]:
+    def _matrix_gradients(
+        self, index: int, layer: LayerPlan, scale: float
+    ) -> list[PartialGradient]:
         """Of weight and bias."""
         weight, bias, parts = self._partials[index]
         _, rows, columns = weight.shape

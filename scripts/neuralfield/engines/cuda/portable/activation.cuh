@@ -1,21 +1,10 @@
 // Activations and their slopes. Twin: neuralfield/ops.py.
 //
-// Constants: ACTIVATION (0 sine, 1 tanh, 2 relu, 3 sigmoid, 4 variable sine, 5 Gaussian, 6 product:
-// see product.cuh, 7 Gabor wavelet), MIXED, for wavelets WAVELET_SCALE. A result that is stored as
-// fp16 is made by the card's fast functions, whose error is far below fp16's.
+// Constants: ACTIVATION (of PRODUCT, see product.cuh), MIXED, for wavelets WAVELET_SCALE. A result
+// that is stored as fp16 is made by the GPU's fast functions, whose error is far below fp16's.
 #pragma once
 
-#define SINE 0
-#define TANH 1
-#define RELU 2
-#define SIGMOID 3
-#define VARIABLE_SINE 4
-#define GAUSSIAN 5
-#define PRODUCT 6
-#define GABOR 7
-
 #define IS_WAVE (ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE || ACTIVATION == GABOR)
-#define KEEPS_SLOPES (IS_WAVE || ACTIVATION == GAUSSIAN)  // others' follow from the values
 #define IS_BOUNDED (ACTIVATION != RELU && ACTIVATION != GABOR)
 #define HAS_BOUNDED_SLOPES (ACTIVATION != VARIABLE_SINE && ACTIVATION != GABOR)
 

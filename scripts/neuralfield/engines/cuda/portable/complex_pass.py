@@ -1,7 +1,7 @@
 """Passes over networks of complex numbers: those over real ones, of the real network that does the
 same. See `complex_layers.cu`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from neuralfield.engines.complex_layers import ComplexTensor
-from neuralfield.engines.cuda.buffers import Buffers, PartialGradient, Pass
+from neuralfield.engines.cuda.buffers import PartialGradient, Pass, PassArguments
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS
 from neuralfield.engines.cuda.source import compile_module
-from neuralfield.engines.plan import BatchPlan, NetworkPlan
 from neuralfield.system.device import Array, Device
 
 _ALIGNED_NUMBERS = 4
@@ -34,55 +33,36 @@ _WORK = np.dtype(
 """The struct Work of complex_layers.cu."""
 
 
-def make_pass(
-    pass_type: Any,
-    device: Device,
-    network: NetworkPlan,
-    batch: BatchPlan,
-    buffers: Buffers,
-    precision: str,
-) -> Pass:
-    """A pass of that type, over complex numbers where the network has them."""
-    if network.complex_tensors:
-        return ComplexPass(pass_type, device, network, batch, buffers, precision)
-    return pass_type(device, network, batch, buffers, precision)
+def make_pass(pass_type: Callable[[PassArguments], Pass], given: PassArguments) -> Pass:
+    """Make a pass of a type, over complex numbers where the network has them."""
+    return ComplexPass(pass_type, given) if given.network.complex_tensors else pass_type(given)
 
 
-class ComplexPass:
-    """Forward, loss and backward for one batch; see `neuralfield.engines.cuda.buffers.Pass`.
+class ComplexPass(Pass):
+    """A pass over the real network that does the same, and what goes before and behind it.
 
     Parameters
     ----------
     pass_type : type of Pass
         Over real numbers.
-    device : Device
-    network : NetworkPlan
-        With complex tensors.
-    batch : BatchPlan
-    buffers : Buffers
-    precision : {"mixed", "float32"}
+    given : PassArguments
+        Its network has complex tensors.
     """
 
-    def __init__(
-        self,
-        pass_type: Any,
-        device: Device,
-        network: NetworkPlan,
-        batch: BatchPlan,
-        buffers: Buffers,
-        precision: str,
-    ) -> None:
-        xp, tensors = device.xp, network.complex_tensors
+    def __init__(self, pass_type: Callable[[PassArguments], Pass], given: PassArguments) -> None:
+        super().__init__(given.device)
+        network, buffers, tensors = given.network, given.buffers, given.network.complex_tensors
         offsets, count = _starts({t.name: t.size * t.row_step * t.column_step for t in tensors}, 1)
-        parameters = xp.zeros(count, np.float32)
+        parameters = self._zeros(count)
         real_buffers = replace(buffers, parameters=parameters, offsets=offsets)
-        self._pass: Pass = pass_type(device, network, batch, real_buffers, precision)
-        self.name, self.loss_partials = self._pass.name, self._pass.loss_partials
-        partials = dict(zip(network.parameter_names, self._pass.partial_gradients(), strict=True))
+        real_pass = pass_type(replace(given, buffers=real_buffers))
+        self._parts.append(real_pass)
+        self.name, self.loss_partials = real_pass.name, real_pass.loss_partials
+        partials = dict(zip(network.parameter_names, real_pass.partial_gradients(), strict=True))
 
         sizes = {name: n for tensor in tensors for name, n in tensor.parameter_sizes.items()}
         starts, count = _starts(sizes, _ALIGNED_NUMBERS)
-        sums = xp.zeros(count, np.float32)
+        sums = self._zeros(count)
         self._gradients = []
         parameter_works, gradient_works = [], []
         for tensor in tensors:
@@ -104,32 +84,18 @@ class ComplexPass:
                 own = sums[starts[name] :]
                 self._gradients.append(PartialGradient(own, 1, size, row, 0, partial.scale))
         module = compile_module(Path(__file__).with_name("complex_layers.cu"), {})
-        self._make_real, self._make_complex = (
-            _launch(device, module.get_function(name), np.concatenate(works))
+        make_real, make_complex = (
+            _launch(given.device, module.get_function(name), np.concatenate(works))
             for name, works in (
                 ("make_real_parameters", parameter_works),
                 ("make_complex_gradients", gradient_works),
             )
         )
-        self._own_bytes = parameters.nbytes + sums.nbytes
-
-    @property
-    def memory_bytes(self) -> int:
-        """What it has allocated."""
-        return self._pass.memory_bytes + self._own_bytes
+        self._launches = [make_real, real_pass.launch, make_complex]
 
     def partial_gradients(self) -> list[PartialGradient]:
-        """One for each parameter tensor, in order."""
+        """Return one for each parameter tensor, in order."""
         return self._gradients
-
-    def prepare(self) -> None:
-        """Nothing: each `launch` begins with the parameters as they are."""
-
-    def launch(self) -> None:
-        """Put the pass on the current stream."""
-        self._make_real()
-        self._pass.launch()
-        self._make_complex()
 
 
 def _starts(sizes: Mapping[str, int], multiple: int) -> tuple[dict[str, int], int]:

@@ -34,7 +34,7 @@ __device__ __forceinline__ Near near_corner(float coordinate, int resolution) {
 }
 
 __device__ __forceinline__ int table_row(const GridLevel& level, int column, int line) {
-    const unsigned int hash = unsigned(column) ^ unsigned(line) * 2654435761u;
+    const unsigned int hash = unsigned(column) ^ unsigned(line) * HASH_PRIME;
     return level.start +
            (level.mask ? int(hash & level.mask) : line * (level.resolution + 1) + column);
 }

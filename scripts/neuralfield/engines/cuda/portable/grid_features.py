@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from neuralfield.engines.cuda.launch import THREADS, Launch
-from neuralfield.engines.cuda.portable import grids
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.plan import NetworkPlan
 from neuralfield.system.device import Array
@@ -48,7 +47,10 @@ class FeatureLayout:
 
 def grid_constants(network: NetworkPlan, layout: FeatureLayout) -> dict[str, Any]:
     """For a kernel that includes grid_corners.cuh."""
-    structs = [(*level, (level[2] - 1) * grids.is_hashed(level)) for level in network.levels]
+    structs = [
+        (level.resolution, level.start, level.rows, (level.rows - 1) * level.is_hashed)
+        for level in network.levels
+    ]
     return {
         "LEVELS": len(structs),
         "GRID_LEVELS": struct_list(structs),

@@ -99,11 +99,12 @@ class _PictureGradient:
             for pixels, half_side in zip(picture, extent(*picture), strict=True)
         ]
         across, down = (
-            [grids.axis_corners(axis, level[0]) for level in network.levels] for axis in centres
+            [grids.axis_corners(axis, level.resolution) for level in network.levels]
+            for axis in centres
         )
         # sums along lines, and rows of the table, of each level
         sums = [picture[1] * len(level.corners) for level in across]
-        works = sums, [rows for _, _, rows in network.levels]
+        works = sums, [level.rows for level in network.levels]
         ends = [np.cumsum([-(-work // THREADS) for work in level_works]) for level_works in works]
         self._blocks = [int(level_ends[-1]) for level_ends in ends]
         constants = grid_constants(network, layout) | {

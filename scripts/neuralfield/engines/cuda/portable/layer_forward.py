@@ -49,6 +49,11 @@ class Activations:
     values: list[Array | None]
     slopes: list[Array | None]
 
+    @property
+    def arrays(self) -> list[Array]:
+        """All of them."""
+        return [array for array in (*self.values, *self.slopes) if array is not None]
+
     def kept(self, index: int) -> Array | None:
         """What the slope of the activation that goes into layer `index` is made from."""
         return self.values[index] if self.slopes[index] is None else self.slopes[index]

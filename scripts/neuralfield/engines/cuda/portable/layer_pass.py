@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.engines.cuda.buffers import Buffers, PartialGradient
+from neuralfield.engines.cuda.buffers import PartialGradient, Pass, PassArguments
 from neuralfield.engines.cuda.launch import Launch
 from neuralfield.engines.cuda.portable.grid_gradient import (
     TableGradient,
@@ -27,84 +27,61 @@ from neuralfield.engines.plan import (
     BatchPlan,
     NetworkPlan,
 )
-from neuralfield.system.device import Array, Device
-
-MEMORY_BUDGET_BYTES = 2 << 30
-"""Of activations. Part of the result, because gradients are added up chunk by chunk."""
+from neuralfield.system.device import Array
 
 _MOST_ROWS = 1 << 21
 _ROWS_PER_SPLIT = 512
 """A sum over fewer rows is not worth an array of its own."""
 
 
-class LayerPass:
+class LayerPass(Pass):
     """Forward, loss and backward of one batch, in chunks of rows that fit in memory.
 
     Parameters
     ----------
-    device : Device
-    network : NetworkPlan
-    batch : BatchPlan
-    buffers : Buffers
-    precision : {"float32", "mixed"}
-        mixed: activations, their gradients and products' weights are fp16, sums float32.
-    memory_budget_bytes : int
-        What activations may take.
+    given : PassArguments
     """
 
     name = "layers"
+    memory_budget_bytes = 2 << 30
+    """Of activations. Part of the result, because gradients are added up chunk by chunk."""
 
-    def __init__(
-        self,
-        device: Device,
-        network: NetworkPlan,
-        batch: BatchPlan,
-        buffers: Buffers,
-        precision: str,
-        memory_budget_bytes: int = MEMORY_BUDGET_BYTES,
-    ) -> None:
-        self._xp, self._network, self._batch, self._buffers = device.xp, network, batch, buffers
+    def __init__(self, given: PassArguments) -> None:
+        super().__init__(given.device)
+        network, batch, buffers = given.network, given.batch, given.buffers
+        self._network, self._batch, self._buffers = network, batch, buffers
         self._forward = LayerForward(
-            *(device, network, buffers.parameters, buffers.offsets, buffers.frequencies),
-            precision,
+            *(given.device, network, buffers.parameters, buffers.offsets, buffers.frequencies),
+            given.precision,
             trained=True,
         )
+        self._parts.append(self._forward)
         self._gradient_scale = MIXED_GRADIENT_SCALE if self._forward.is_mixed else 1.0
-        self._multiprocessors = device.xp.cuda.Device().attributes["MultiProcessorCount"]
+        self._multiprocessors = given.device.xp.cuda.Device().attributes["MultiProcessorCount"]
         self._partials: dict[str, PartialGradient] = {}
         widths, widest = self._forward.widths, max(self._forward.columns, default=0)
-        gradient_bytes = 2 * widest * np.dtype(self._forward.dtype).itemsize
+        dtype = self._forward.dtype
+        gradient_bytes = 2 * widest * np.dtype(dtype).itemsize
         self._table: TableGradient | None = None
         if network.encoding == "hashgrid":
             layout = self._forward.feature_layout
-            self._table = make_table_gradient(device, network, batch, layout)
+            self._table = make_table_gradient(given.device, network, batch, layout)
+            self._parts.append(self._table)
             if not self._table.keeps_all:
-                gradient_bytes += widths[0] * np.dtype(self._forward.dtype).itemsize
+                gradient_bytes += widths[0] * np.dtype(dtype).itemsize
         row_bytes = self._forward.row_bytes(keep=True) + gradient_bytes
-        fitting = min(memory_budget_bytes // row_bytes, _MOST_ROWS) // BLOCK_ROWS * BLOCK_ROWS
+        fitting = min(self.memory_budget_bytes // row_bytes, _MOST_ROWS) // BLOCK_ROWS * BLOCK_ROWS
         self._chunk_rows = min(max(fitting, BLOCK_ROWS), whole_blocks(batch.rows))
         self._activations = self._forward.allocate(self._chunk_rows, keep=True)
-        self._gradients = [
-            device.xp.zeros(self._chunk_rows * widest, self._forward.dtype) for _ in range(2)
-        ]
-        kept_rows = self._kept_slope_rows()
-        self._feature_slopes = device.xp.zeros((kept_rows, widths[0]), self._forward.dtype)
+        self._allocated += self._activations.arrays
+        self._gradients = [self._zeros(self._chunk_rows * widest, dtype) for _ in range(2)]
+        self._feature_slopes = self._zeros((self._kept_slope_rows(), widths[0]), dtype)
         self._allocate_partials()
         self._output_kernel = self._compile_output()
-        self._launches = [] if self._forward.prepare is None else [self._forward.prepare]
+        if self._forward.prepare is not None:
+            self._launches.append(self._forward.prepare)
         for start in range(0, batch.rows, self._chunk_rows):
             self._launches += self._chunk(start)
-        partial_arrays = {id(p.array): p.array.nbytes for p in self._partials.values()}
-        self.memory_bytes = (
-            self._forward.memory_bytes
-            + self._chunk_rows * row_bytes
-            + sum(partial_arrays.values())
-            + self.loss_partials.nbytes
-        )
-        if self._table:
-            self.memory_bytes += self._table.memory_bytes
-            if self._table.keeps_all:
-                self.memory_bytes += self._feature_slopes.nbytes
 
     @staticmethod
     def reason_against(
@@ -134,16 +111,8 @@ class LayerPass:
         return None
 
     def partial_gradients(self) -> list[PartialGradient]:
-        """One for each parameter tensor, in order."""
+        """Return one for each parameter tensor, in order."""
         return [self._partials[name] for name in self._network.parameter_names]
-
-    def prepare(self) -> None:
-        """Nothing: each `launch` begins with the parameters as they are."""
-
-    def launch(self) -> None:
-        """Put the pass on the current stream; allocates nothing and waits for nothing."""
-        for launch in self._launches:
-            launch()
 
     def _kept_slope_rows(self) -> int:
         """Rows whose features' slopes lie in memory at once."""
@@ -152,13 +121,13 @@ class LayerPass:
         return whole_blocks(self._batch.rows) if self._table.keeps_all else self._chunk_rows
 
     def _allocate_partials(self) -> None:
-        xp, forward, channels = self._xp, self._forward, self._batch.channels
+        forward, channels = self._forward, self._batch.channels
         tiles = self._chunk_rows // TILE_ROWS
         last, width = len(self._network.layers) - 1, forward.widths[-1]
         self._row_blocks = min(tiles, 2 * self._multiprocessors)
-        self.loss_partials: Array = xp.zeros((self._row_blocks, 2), np.float64)
+        self.loss_partials = self._zeros((self._row_blocks, 2), np.float64)
         size = (width + 1) * channels
-        output = xp.zeros((self._row_blocks, size), np.float32)
+        output = self._zeros((self._row_blocks, size))
         self._add_partials(f"layers.{last}.weight", output, size, channels, 0)
         self._add_partials(f"layers.{last}.bias", output, size, channels, width * channels)
         self._splits: dict[int, int] = {}
@@ -169,15 +138,15 @@ class LayerPass:
             filling = -(-2 * self._multiprocessors // blocks)
             splits = max(1, min(filling, self._chunk_rows // _ROWS_PER_SPLIT))
             self._splits[index] = splits
-            weight = xp.zeros((splits, inner, outer), np.float32)
-            bias = xp.zeros((splits * (inner // side), outer), np.float32)
+            weight = self._zeros((splits, inner, outer))
+            bias = self._zeros((splits * (inner // side), outer))
             # a row of a product's weights is a row for each factor
             row = forward.widths[index + 1]
             self._add_partials(f"layers.{index}.weight", weight, inner * outer, row, 0)
             self._add_partials(f"layers.{index}.bias", bias, outer, row, 0)
         if 0 not in forward.matrices and last:
             outer = forward.widths[1]
-            sums = xp.zeros((self._row_blocks, 3, outer), np.float32)
+            sums = self._zeros((self._row_blocks, 3, outer))
             # the sums of gradients are the bias's, and the weights' of an input that is one
             skipped = 0 if self._network.encoding == "corners" else outer
             self._add_partials("layers.0.weight", sums, 3 * outer, outer, skipped)

@@ -1,8 +1,9 @@
 // Which pixels a step looks at, and at which points of them. Twins: sampling.py (Batches,
 // Footprint), coordinates.py, fields/coordinate_network.py (CornerBias).
 //
-// Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SAMPLING (0 all pixels in order, 1 random
-// order, 2 by density), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK, THREADS.
+// Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SAMPLING and what it may be
+// (ALL_IN_ORDER, RANDOM_ORDER, BY_DENSITY), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK,
+// THREADS.
 //
 // A block draws the pixels of TILES_PER_BLOCK tiles, a thread each, and then their points: two
 // neighbours of a group are a thread's, as they share a random draw. Arithmetic is rounded step by
@@ -14,8 +15,6 @@
 #define DRAWS_0 ((GROUP_0_POINTS + 1) / 2)  // for a pixel's first group of points, and for both
 #define DRAWS (DRAWS_0 + (POINTS - GROUP_0_POINTS + 1) / 2)
 #define PIXELS_AT_ONCE (THREADS / DRAWS)
-#define STREAM_JITTER 1u
-#define STREAM_DENSITY 2u
 
 // a / count; by a power of two a product gives the same bits sooner.
 template <int count>
@@ -25,9 +24,9 @@ __device__ __forceinline__ double quotient(double a) {
 
 __device__ int pixel_of_slot(int slot, long long step, const double* __restrict__ cumulative,
                              const int* __restrict__ part_starts, unsigned long long seed) {
-#if SAMPLING == 0
+#if SAMPLING == ALL_IN_ORDER
     return slot;
-#elif SAMPLING == 1
+#elif SAMPLING == RANDOM_ORDER
     return sample_in_random_order(slot, step, PIXELS, PIXEL_COUNT, HALF_BITS, seed);
 #else
     // one draw from each of PIXELS equal parts of the density
@@ -174,7 +173,7 @@ __device__ __forceinline__ void sample_points(const Pixel* pixels, int first_til
         float2* rows = inputs + (long long)tile * TILE_ROWS + slot % TILE_PIXELS * POINTS;
         for (int i = 0; i < draw.count(); ++i) {
             float2 point = points[i];
-#if ENCODING == 1
+#if ENCODING == CORNERS
             point = make_float2(corner_input(point.x, WIDTH), corner_input(point.y, HEIGHT));
 #endif
             rows[first_point + draw.first + i] = is_valid ? point : make_float2(0.0f, 0.0f);

@@ -12,14 +12,14 @@ from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.system.device import Array, Device
 from neuralfield.system.random_streams import half_bits_of
-from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.image.image_objective import ImageObjective
 
 _THREADS = 128
 _TILES, _BATCH_TILES = 2, 8
 """Of a block, alone and where several trainings are sampled: there it waits for all its pixels at
 once."""
 
-_ALL_IN_ORDER, _RANDOM_ORDER, _BY_DENSITY = range(3)
+_SAMPLINGS = ("ALL_IN_ORDER", "RANDOM_ORDER", "BY_DENSITY")
 
 
 class SamplingStage:
@@ -28,7 +28,7 @@ class SamplingStage:
     Parameters
     ----------
     device : Device
-    problem : PictureProblem
+    objective : ImageObjective
     network : NetworkPlan
     batch : BatchPlan
     buffers : Buffers
@@ -39,22 +39,22 @@ class SamplingStage:
     def __init__(
         self,
         device: Device,
-        problem: PictureProblem,
+        objective: ImageObjective,
         network: NetworkPlan,
         batch: BatchPlan,
         buffers: Buffers,
         step: Array,
     ) -> None:
         xp = device.xp
-        self.values = xp.ascontiguousarray(device.asarray(problem.values))
-        self.is_constant = not batch.footprint and problem.batches.is_everything
+        self.values = xp.ascontiguousarray(device.asarray(objective.values))
+        self.is_constant = not batch.footprint and objective.batches.is_everything
         """Whether every step's batch is the same: the stage then has to run only once."""
-        self.constants = sampling_constants(problem, network, batch)
+        self.constants = sampling_constants(objective, network, batch)
         self._kernel = compile_module(
             Path(__file__).with_name("sampling.cu"), self.constants
         ).get_function("sample")
         self.tiles, self.blocks = batch.tiles, -(-batch.tiles // _TILES)
-        cumulative = problem.batches.cumulative_density
+        cumulative = objective.batches.cumulative_density
         self.density: tuple[Array, ...] = ()
         if batch.weighted and cumulative is not None:
             self.density = cumulative, part_starts(xp, cumulative, batch.pixels)
@@ -63,7 +63,7 @@ class SamplingStage:
         self.source = (step, *(self.density or (unused, unused)), self.values)
         weights = unused if buffers.weights is None else buffers.weights
         self.batch = (buffers.inputs, buffers.targets, weights)
-        self.seed = np.uint64(problem.batches.random_seed)
+        self.seed = np.uint64(objective.batches.random_seed)
 
     def memory_report(self) -> dict[str, int]:
         """Bytes on the card, by what they are for."""
@@ -142,18 +142,19 @@ def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
 
 
 def sampling_constants(
-    problem: PictureProblem, network: NetworkPlan, batch: BatchPlan
+    objective: ImageObjective, network: NetworkPlan, batch: BatchPlan
 ) -> dict[str, int | float | str]:
     """What the kernel is compiled with."""
-    batches, shape = problem.batches, problem.shape
-    sampling = _ALL_IN_ORDER if batches.is_everything else _RANDOM_ORDER
+    batches, shape = objective.batches, objective.shape
+    sampling = "ALL_IN_ORDER" if batches.is_everything else "RANDOM_ORDER"
     if batch.weighted:
-        sampling = _BY_DENSITY
+        sampling = "BY_DENSITY"
     return batch.constants() | {
         "ENCODING": network.constants()["ENCODING"],
         "WIDTH": shape.width,
         "HEIGHT": shape.height,
-        "SAMPLING": sampling,
+        **{name: number for number, name in enumerate(_SAMPLINGS)},
+        "SAMPLING": _SAMPLINGS.index(sampling),
         "HALF_BITS": half_bits_of(batches.sample_count),
         "TILE_ROWS": TILE_ROWS,
         "TILES_PER_BLOCK": _TILES,

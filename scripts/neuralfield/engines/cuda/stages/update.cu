@@ -39,12 +39,12 @@ struct Schedule {
 __device__ __noinline__ Scalars scalars_of(long long step, const Schedule& schedule) {
     double rate = schedule.learning_rate;
     const long long place = step < schedule.period ? step : schedule.period;
-    if (schedule.kind == 1) {
+    if (schedule.kind == SCHEDULE_COSINE) {
         const double pi = 3.141592653589793;
         double cosine = 0.5 * (1.0 + cos(pi * double(place) / double(schedule.period)));
         rate = schedule.minimum_learning_rate +
                (schedule.learning_rate - schedule.minimum_learning_rate) * cosine;
-    } else if (schedule.kind == 2) {
+    } else if (schedule.kind == SCHEDULE_EXPONENTIAL) {
         rate *= pow(schedule.minimum_learning_rate / rate, double(place) / double(schedule.period));
     }
     if (step < schedule.warmup_steps) rate *= double(step + 1) / double(schedule.warmup_steps);

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.engines.cuda.buffers import PartialGradient, WeightCopy
+from neuralfield.engines.cuda.buffers import PartialGradient, Pass, WeightCopy
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.flat_arrays import flatten_arrays
+from neuralfield.engines.plan import SCHEDULES
 from neuralfield.nn.optimizers import (
     Adam,
     ClippedGradients,
@@ -25,7 +26,7 @@ from neuralfield.nn.optimizers import (
 from neuralfield.nn.schedules import Schedule
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, Device
-from neuralfield.tasks.objective import Problem
+from neuralfield.tasks.objective import Objective
 
 _WORK = np.dtype(
     [
@@ -60,9 +61,6 @@ _SCHEDULE = np.dtype(
 )
 """The struct Schedule of update.cu."""
 
-SCHEDULE_KINDS = {"constant": 0, "cosine": 1, "exponential": 2}
-"""Those that update.cu knows."""
-
 STRANDS = 8
 """Sums that the kernel, with a warp for each, takes of the parts before it adds these sums up: part
 ``p`` belongs to sum ``p % STRANDS``. Who leaves the sums as parts leaves the same gradient."""
@@ -74,33 +72,36 @@ class UpdateStage:
     Parameters
     ----------
     device : Device
-    problem : Problem
+    objective : Objective
         The optimizer's state is put into flat arrays here, of which it keeps views.
     parameters : array of float32, shape (n,)
         All parameters one after another.
-    gradients : sequence of PartialGradient
-        One for each parameter tensor, in order.
-    loss_partials, totals : array of float64
-        See `neuralfield.engines.cuda.buffers.Pass` and `neuralfield.engines.Engine`.
+    own_pass : Pass
+        Whose partial gradients and losses are added up.
     step : array of int64, shape ()
         Steps finished so far, on the card.
     precision : {"mixed", "float32"}
         Of the products that orthogonalise hidden matrices.
+
+    Attributes
+    ----------
+    totals : array of float64, shape (2,)
+        What steps add their loss and error to.
     """
 
     def __init__(
         self,
         device: Device,
-        problem: Problem,
+        objective: Objective,
         parameters: Array,
-        gradients: Sequence[PartialGradient],
-        loss_partials: Array,
-        totals: Array,
+        own_pass: Pass,
         step: Array,
         precision: str,
     ) -> None:
-        xp, optimizer = device.xp, problem.optimizer
-        tensors = problem.network.parameters
+        xp, optimizer = device.xp, objective.optimizer
+        tensors, gradients = objective.network.parameters, own_pass.partial_gradients()
+        loss_partials = own_pass.loss_partials
+        self.totals = xp.zeros(2)
         self._moments = [
             flatten_arrays(device, [(optimizer.state, key) for key in keys])
             for keys in state_keys(optimizer, list(tensors))
@@ -111,7 +112,7 @@ class UpdateStage:
         self._tensors, self._gradients = tensors, gradients
         works = work_table(tensors, gradients, directions)
         works_on_card = device.asarray(works.view(np.uint8))
-        schedule = device.asarray(schedule_struct(problem.schedule).view(np.uint8))
+        schedule = device.asarray(schedule_struct(objective.schedule).view(np.uint8))
         scalars = xp.zeros((2, 3), dtype=xp.float32)
         blocks_done = xp.zeros((), dtype=xp.uint32)
         self._step_arguments = step, scalars, schedule
@@ -146,7 +147,7 @@ class UpdateStage:
             moment1,
             moment2,
             loss_partials,
-            totals,
+            self.totals,
             scalars,
             schedule,
             step,
@@ -267,7 +268,7 @@ def schedule_struct(schedule: Schedule) -> np.ndarray:
     ndarray of a structured dtype, shape (1,)
     """
     rates = schedule.learning_rate, schedule.minimum_learning_rate
-    kind = SCHEDULE_KINDS[schedule.name]
+    kind = SCHEDULES.index(schedule.name)
     return np.array([(*rates, schedule.period, schedule.warmup_steps, kind)], _SCHEDULE)
 
 

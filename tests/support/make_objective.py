@@ -1,4 +1,4 @@
-"""Problems for the tests of engines and their kernels."""
+"""Objectives for the tests of engines and their kernels."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from neuralfield.nn.optimizers import make_optimizer
 from neuralfield.nn.sampling import Batches, Footprint, detail_density
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import Device, select_device
-from neuralfield.tasks.image.image_objective import PictureProblem
+from neuralfield.tasks.image.image_objective import ImageObjective
 
 SIREN = {"type": "siren", "width": 24, "hidden_layers": 2}
 
 
-def make_problem(
+def make_objective(
     field=None,
     *,
     device: Device | None = None,
@@ -28,7 +28,7 @@ def make_problem(
     schedule=None,
     dtype="float32",
     **optimizer_settings,
-) -> PictureProblem:
+) -> ImageObjective:
     """A random picture and a network with fresh weights; `points` 1: point supervision.
 
     Features of hash grids are large, as after some training: fresh ones would hardly matter.
@@ -42,7 +42,7 @@ def make_problem(
     density = None
     if detail_share:
         density = device.asarray(np.cumsum(detail_density(values, detail_share)))
-    return PictureProblem(
+    return ImageObjective(
         network=network,
         shape=shape,
         values=values,
@@ -57,5 +57,6 @@ def make_problem(
         schedule=schedule or Schedule("cosine", 1e-3, 1e-5, 100),
         batches=Batches(device.xp, width * height, batch_pixels, seed, density),
         footprint=Footprint(points, 2 / max(width, height), seed) if points > 1 else None,
+        device=device,
         dtype=dtype,
     )

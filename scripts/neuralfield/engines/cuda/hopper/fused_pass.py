@@ -1,0 +1,103 @@
+"""What the two fused passes have in common: weights as a stream, and gradients in parts."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from neuralfield.engines.cuda.buffers import PartialGradient, Pass, PassArguments
+from neuralfield.engines.cuda.hopper.padded_network import (
+    HopperNetwork,
+    WeightStream,
+    addresses,
+    parameter_offsets,
+)
+from neuralfield.engines.plan import MIXED_GRADIENT_SCALE, LayerPlan
+from neuralfield.system.device import Array
+
+
+def vector_count(shape: HopperNetwork) -> int:
+    """Count the sums over points that are no matrix: for each output, each coordinate and their
+    bias."""
+    return shape.network.layers[-1].fan_out + (0 if shape.network.has_features else 3)
+
+
+class FusedPass(Pass):
+    """A pass whose blocks each leave a part of every gradient, for the update to add up.
+
+    Parameters
+    ----------
+    given : PassArguments
+    shape : HopperNetwork
+    blocks : int
+    backward : bool
+        Whether the kernel reads transposed weights too.
+    """
+
+    def __init__(
+        self, given: PassArguments, shape: HopperNetwork, blocks: int, *, backward: bool
+    ) -> None:
+        super().__init__(given.device)
+        self.network, self.batch, self.blocks = given.network, given.batch, blocks
+        self._shape, self._buffers = shape, given.buffers
+        self._stream = WeightStream(
+            given.device, shape, given.buffers.parameters, given.buffers.offsets, backward=backward
+        )
+        self._allocated.append(self._stream.array)
+        # gradients that need no matrix product: of the last layer, and of one of two coordinates;
+        # a block's first ``channels * widest`` numbers are [widest][channels]
+        self._vectors = self._zeros((blocks, vector_count(shape), shape.widest))
+        self._output_bias = self._zeros((blocks, given.batch.channels))
+        self.loss_partials = self._zeros((blocks, 2), "float64")
+
+    def partial_gradients(self) -> list[PartialGradient]:
+        """Return one for each parameter tensor, in order."""
+        unit = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
+        partials = []
+        for index, layer in enumerate(self.network.layers):
+            has_matrix = index in self._shape.matrices
+            gradients = self._matrix_gradients if has_matrix else self._vector_gradients
+            pair = gradients(index, layer, unit * layer.frequency)
+            partials += pair if layer.has_bias else pair[:1]
+        return partials
+
+    def prepare(self) -> None:
+        """Pack the weights, which the update does from then on."""
+        self._stream.launch()
+
+    @abstractmethod
+    def _matrix_gradients(
+        self, index: int, layer: LayerPlan, scale: float
+    ) -> list[PartialGradient]:
+        """Of weight and bias."""
+
+    def _vector_gradients(
+        self, index: int, layer: LayerPlan, scale: float
+    ) -> list[PartialGradient]:
+        """Of weight and bias."""
+        widest, blocks, channels = self._shape.widest, self.blocks, self.batch.channels
+        stride = vector_count(self._shape) * widest
+        if layer.activation is None:
+            return [
+                PartialGradient(self._vectors, blocks, stride, channels, 0, scale),
+                PartialGradient(self._output_bias, blocks, channels, channels, 0, scale),
+            ]
+        ones = channels * widest
+        rows = ones if self.network.encoding == "corners" else ones + widest
+        return [
+            PartialGradient(self._vectors, blocks, stride, widest, rows, scale),
+            PartialGradient(self._vectors, blocks, stride, widest, ones, scale),
+        ]
+
+    def _arguments_of(self, inner: Sequence[Array | None], last: Sequence[Array] = ()) -> Array:
+        """The kernel's struct Arguments: what both kernels read first and last, and their own."""
+        buffers = self._buffers
+        pointers = [
+            *(buffers.inputs, buffers.targets, buffers.weights),
+            *(buffers.parameters, buffers.frequencies, *inner),
+            *(self._vectors, self._output_bias, self.loss_partials, *last),
+        ]
+        offsets = np.array(parameter_offsets(self.network, buffers.offsets), np.int32)
+        return self._upload(
+            np.concatenate([addresses(pointers).view(np.uint8), offsets.view(np.uint8)])
+        )

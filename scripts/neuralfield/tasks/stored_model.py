@@ -1,0 +1,116 @@
+"""A trained network as its file has it: what the models of all tasks have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+
+from neuralfield.nn.network import Network, require_numbers
+from neuralfield.system.checkpoint import load_described, record_of, require_format, save_arrays
+from neuralfield.system.device import HOST, Device, to_host
+
+_FORMAT = 1
+
+AnyNetwork = TypeVar("AnyNetwork", bound=Network)
+
+
+class StoredModel(ABC, Generic[AnyNetwork]):
+    """A network's settings, its weights and how it was made.
+
+    Attributes
+    ----------
+    arrays : dict of name to array
+        Weights, and buffers such as random frequencies.
+    metadata : dict
+        How it was made: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or "gpu"),
+        ``precision`` ("float32", "float64" or "mixed"), and a digest of its training data.
+    """
+
+    what: ClassVar[str]
+    """What errors call it."""
+
+    kind: ClassVar[str | None] = None
+    """What its file says it is, if anything."""
+
+    arrays: dict[str, np.ndarray]
+    metadata: dict[str, Any]
+
+    @property
+    @abstractmethod
+    def provenance(self) -> dict[str, Any]:
+        """What networks of one training have in common, whatever their step; plain values."""
+
+    @abstractmethod
+    def described(self) -> dict[str, Any]:
+        """Return all that its file says beside weights and metadata, as plain values."""
+
+    @classmethod
+    @abstractmethod
+    def from_described(
+        cls,
+        arrays: dict[str, np.ndarray],
+        description: Mapping[str, Any],
+        metadata: dict[str, Any],
+    ) -> Self:
+        """Make a model out of a file that anybody may have written: nothing is believed unchecked.
+
+        Raises
+        ------
+        Exception
+            Of any kind, where something is wrong.
+        """
+
+    @abstractmethod
+    def fresh_network(self) -> AnyNetwork:
+        """Build a network of this kind, with weights that do not matter."""
+
+    def network(self, device: Device = HOST, dtype: str = "float32") -> AnyNetwork:
+        """Build the network with its weights, ready to be called on a device.
+
+        Raises
+        ------
+        ConfigError
+            The arrays are not those of the settings.
+        """
+        return self.fresh_network().with_weights(self.arrays, device, dtype)
+
+    def with_metadata(self, metadata: dict[str, Any]) -> Self:
+        """This model, made in another way."""
+        model: Any = self
+        return replace(model, metadata=metadata)
+
+    def save(self, path: Path, network: Network, metadata: Mapping[str, Any]) -> None:
+        """Write a network so that it can be used anywhere; the same network gives the same bytes.
+
+        Parameters
+        ----------
+        path : Path
+        network : Network
+            Its weights are written; all else, but for the metadata, is this model's.
+        metadata : mapping
+        """
+        kind = {} if self.kind is None else {"kind": self.kind}
+        description = {"format": _FORMAT, **kind, **self.described(), "record": dict(metadata)}
+        save_arrays(path, {name: to_host(a) for name, a in network.arrays.items()}, description)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read a model or a snapshot of it.
+
+        Raises
+        ------
+        CheckpointError
+            The file is missing, damaged, of an unknown format, or another kind of model.
+        """
+        return load_described(path, cls.what, cls._checked)
+
+    @classmethod
+    def _checked(cls, arrays: dict[str, np.ndarray], description: Mapping[str, Any]) -> Self:
+        if cls.kind is not None and description.get("kind") != cls.kind:
+            raise ValueError(f"kind {description.get('kind')!r}")
+        require_format(description["format"], _FORMAT)
+        require_numbers(arrays)
+        return cls.from_described(arrays, description, record_of(description))
