@@ -60,14 +60,14 @@ def test_a_classifier_is_read_off_its_stages():
 @pytest.mark.parametrize(
     ("where", "stage", "named"),
     [
-        (1, partial(average_pool2d, window=2), "the stage average_pool2d in its place"),
-        (2, ops.tanh, "the stage tanh in its place"),
-        (3, ops.sine, "the stage sine in its place"),
-        (5, ops.tanh, "the stage tanh in its place"),
-        (-1, ops.relu, "the stage relu in its place"),
+        (1, partial(average_pool2d, window=2), "the operation average_pool2d in its place"),
+        (2, ops.tanh, "the operation tanh in its place"),
+        (3, ops.sine, "the operation sine in its place"),
+        (5, ops.tanh, "the operation tanh in its place"),
+        (-1, ops.relu, "the operation relu in its place"),
     ],
 )
-def test_another_row_of_stages_is_named_and_goes_to_the_tape(where, stage, named):
+def test_another_row_of_operations_is_named_and_goes_to_the_tape(where, stage, named):
     objective = objective_of()
     objective.network.operations[where] = stage
     assert classifier_plan(objective) == named
