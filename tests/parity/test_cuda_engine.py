@@ -90,7 +90,7 @@ def reference_gradients(field, settings):
 def make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective):
     plans = network_plan(objective.network), batch_plan(objective)
     capability = int(gpu.xp.cuda.Device().compute_capability)
-    reason = pass_type.reason_against(*plans, precision, capability)
+    reason = pass_type.unsupported_reason(*plans, precision, capability)
     if reason:
         pytest.skip(reason)
     monkeypatch.setattr(cuda_engine, "_PASSES", (pass_type,))

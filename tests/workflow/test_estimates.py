@@ -72,9 +72,9 @@ def test_the_engine_is_the_one_that_covers_the_training(
 @pytest.mark.parametrize("kind", FIELDS)
 def test_networks_with_kernels_are_those_that_the_engines_cover(kind):
     network = build_field(field_settings({"type": kind}), PictureShape(8, 8, 1))
-    is_covered = cpu_engine.reason_against_network(network_plan(network)) is None
+    is_covered = cpu_engine.unsupported_network_reason(network_plan(network)) is None
     assert is_covered == (kind in estimates.KERNEL_FIELDS)
-    is_covered = network_plan(network).unknown_part is None
+    is_covered = network_plan(network).unsupported_reason() is None
     assert is_covered == (kind in estimates.CARD_FIELDS)
 
 

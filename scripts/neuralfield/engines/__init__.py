@@ -106,10 +106,10 @@ def _with_kernels(
     taught = "fields and classifiers" if wanted == "cuda" else "fields"
     reason: str | None = f"{wanted} is for {taught}"
     if isinstance(objective, ClassifierObjective) and wanted == "cuda":
-        reason = classifier_engine.reason_against(objective, precision, device)
+        reason = classifier_engine.unsupported_reason(objective, precision, device)
         return reason or ClassifierCudaEngine(objective, device)
     if isinstance(objective, ImageObjective):
-        reason = (cuda_engine if wanted == "cuda" else cpu_engine).reason_against(
+        reason = (cuda_engine if wanted == "cuda" else cpu_engine).unsupported_reason(
             objective, precision, device
         )
         if reason is None and wanted == "cuda":

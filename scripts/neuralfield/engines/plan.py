@@ -121,21 +121,20 @@ class NetworkPlan:
         last = self.levels[-1]
         return last.start + last.rows, self.layers[0].fan_in // len(self.levels)
 
-    @property
-    def unknown_part(self) -> str | None:
-        """A part that kernels have no code for; None: they have it for all."""
+    def unsupported_reason(self, precision: str = "float32") -> str | None:
+        """Name a part that kernels have no code for, or say why it cannot be computed in mixed
+        precision, or return None."""
         used = [
             ("encoding", self.encoding, ENCODINGS),
             *(("activation", layer.activation, ACTIVATIONS) for layer in self.layers[:-1]),
             ("output", self.output, OUTPUTS),
         ]
-        return next((f"the {kind} {part}" for kind, part, known in used if part not in known), None)
-
-    @property
-    def reason_against_mixed(self) -> str | None:
-        """Why it cannot be computed in 16 bits; None: it can."""
-        hidden = self.layers[:-1]
-        if any(_MOST_WAVES * h.wavelet_scale < h.frequency for h in hidden if h.wavelet_scale):
+        for kind, part, known in used:
+            if part not in known:
+                return f"the {kind} {part}"
+        wavelets = [layer for layer in self.layers[:-1] if layer.wavelet_scale]
+        is_steep = any(_MOST_WAVES * w.wavelet_scale < w.frequency for w in wavelets)
+        if precision == "mixed" and is_steep:
             return f"wavelets of a frequency above {_MOST_WAVES} times their scale in 16 bits"
         return None
 

@@ -81,11 +81,11 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
     if (
         device.kind == "cpu"
         and dtype == "float32"
-        and cpu_engine.reason_against_network(plan) is None
+        and cpu_engine.unsupported_network_reason(plan) is None
     ):
         return CpuDraw(network, threads)
     capability = compute_capability(device) if device.kind == "gpu" else 0
-    reason = plan.unknown_part or layer_forward.reason_against(plan, capability)
+    reason = plan.unsupported_reason() or layer_forward.unsupported_reason(plan, capability)
     if dtype == "float64" or reason is not None:
         return ArrayDraw(network, device, dtype, threads)
     arrays = {name: tensor.data for name, tensor in network.parameters.items()}
@@ -97,7 +97,7 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
     frequencies = network.buffers.get("encoding.frequencies")
     arguments = (device, plan, parameters, offsets, frequencies)
     is_mixed = precision == "mixed"
-    if is_mixed and hopper_renderer.reason_against(plan, capability) is None:
+    if is_mixed and hopper_renderer.unsupported_reason(plan, capability) is None:
         return HopperDraw(*arguments, (model.width, model.height))
     layers = LayerDraw(*arguments, "mixed" if is_mixed else "float32")
     return LayerPixels(device, layers, network.encoding)

@@ -18,8 +18,7 @@ class CpuDraw:
     Parameters
     ----------
     network : CoordinateNetwork
-        One that `reason_against_network` of `cpu_engine` has nothing against,
-        in float32.
+        Without an `unsupported_network_reason` of `cpu_engine`, in float32.
     threads : int
     """
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from neuralfield.engines.cuda.hopper import padded_network
 from neuralfield.engines.cuda.hopper.padded_network import (
     TILE_THREADS,
     HopperNetwork,
@@ -15,7 +16,6 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     listed,
     parameter_offsets,
 )
-from neuralfield.engines.cuda.hopper.padded_network import reason_against as reason_against_network
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
 from neuralfield.engines.cuda.launch import card_limits
 from neuralfield.engines.cuda.source import compile_module
@@ -30,8 +30,8 @@ _ALIGNMENT_BYTES = 256
 """At most so much of shared memory is lost to alignment."""
 
 
-def reason_against(network: NetworkPlan, compute_capability: int) -> str | None:
-    """Why a network that was taught in mixed precision cannot be drawn so; None: it can.
+def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | None:
+    """Say why a network trained in mixed precision cannot be rendered so, or return None.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def reason_against(network: NetworkPlan, compute_capability: int) -> str | None:
     """
     if network.encoding == "hashgrid":
         return "hash grids"
-    return reason_against_network(network, "mixed", compute_capability)
+    return padded_network.unsupported_reason(network, "mixed", compute_capability)
 
 
 class HopperDraw:
@@ -51,7 +51,7 @@ class HopperDraw:
     ----------
     device : Device
     network : NetworkPlan
-        One that `reason_against` has nothing against.
+        Without an `unsupported_reason`.
     parameters : array of float32, shape (n,)
         Read once, here.
     offsets : mapping of name to int

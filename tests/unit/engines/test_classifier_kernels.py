@@ -11,7 +11,7 @@ from test_engines import CardWithNumpy
 
 from neuralfield.engines import make_engine
 from neuralfield.engines.cuda.classifier import classifier_engine, convolution_plan
-from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, reason_against_plan
+from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, unsupported_reason
 from neuralfield.engines.cuda.classifier.convolution_plan import ConvolutionShape
 from neuralfield.engines.cuda.classifier.plan import classifier_plan
 from neuralfield.engines.cuda.classifier.sampling import brightness_table, drawing_constants
@@ -107,7 +107,7 @@ def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
 )
 def test_where_the_engine_cannot_work_it_says_why(card, precision, reason):
     objective = objective_of(precision="float64" if precision == "float64" else "float32")
-    assert classifier_engine.reason_against(objective, precision, card) == reason
+    assert classifier_engine.unsupported_reason(objective, precision, card) == reason
     with pytest.raises(ConfigError, match=reason):
         engine_for(objective, "cuda", precision, card)
 
@@ -126,7 +126,10 @@ def test_a_processor_trains_on_the_tape_and_says_nothing_of_it():
 
 def test_all_that_the_shipped_settings_need_is_covered():
     for settings in (LENET, {"kernel": 3, "padding": 1}, {"channels": (), "hidden": ()}):
-        assert classifier_engine.reason_against(objective_of(MNIST, settings), "auto", CARD) is None
+        assert (
+            classifier_engine.unsupported_reason(objective_of(MNIST, settings), "auto", CARD)
+            is None
+        )
 
 
 SHAPES = [
@@ -216,5 +219,5 @@ def test_kernels_are_told_how_to_draw_and_to_drop():
 def test_one_block_s_memory_decides_how_wide_linear_layers_may_be():
     plans = [classifier_plan(objective_of(network={"hidden": (n,)})) for n in (2_000, 12_000)]
     assert [isinstance(plan, str) for plan in plans] == [False, False]
-    reasons = [reason_against_plan(plan) for plan in plans if not isinstance(plan, str)]
+    reasons = [unsupported_reason(plan) for plan in plans if not isinstance(plan, str)]
     assert reasons[0] is None and "linear layers of" in str(reasons[1])

@@ -123,7 +123,7 @@ def test_gradients_of_grids_are_those_of_the_tape_chunk_by_chunk(batch, monkeypa
 
 @pytest.mark.parametrize("kind", fields.FIELDS)
 def test_every_kind_of_field_is_among_the_networks_or_left_to_the_tape(kind):
-    reason = cpu_engine.reason_against(make_objective(field={"type": kind}), "float32", CPU)
+    reason = cpu_engine.unsupported_reason(make_objective(field={"type": kind}), "float32", CPU)
     assert (reason is None) == any(network["type"] == kind for network in NETWORKS.values())
 
 

@@ -63,7 +63,7 @@ def test_a_batch_is_for_networks_whose_sums_have_room(field, has_room, side):
         blocks=min(H200_PROCESSORS, batch.tiles),
         block_tiles=narrow._block_tiles(network),
     )
-    assert HopperNarrowBatch.has_room(alone) == has_room
+    assert (HopperNarrowBatch.unsupported_reason(alone) is None) == has_room
 
 
 class Pointer:

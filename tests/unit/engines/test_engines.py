@@ -176,7 +176,7 @@ def test_a_network_without_kernels_goes_to_the_tape(field, part):
 )
 def test_a_card_has_kernels_for_fields_and_optimizers(settings):
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    assert cuda_engine.reason_against(make_objective(**settings), "auto", card) is None
+    assert cuda_engine.unsupported_reason(make_objective(**settings), "auto", card) is None
 
 
 @pytest.mark.parametrize(
@@ -213,12 +213,12 @@ class Waves(Fixed):
 def test_what_kernels_have_no_code_for_is_named(change, named):
     card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
     objective = make_objective()
-    assert cuda_engine.reason_against(objective, "auto", card) is None
-    assert cpu_engine.reason_against(objective, "auto", CPU) is None
+    assert cuda_engine.unsupported_reason(objective, "auto", card) is None
+    assert cpu_engine.unsupported_reason(objective, "auto", CPU) is None
     changed = change(objective) or objective
-    reason = cuda_engine.reason_against(changed, "auto", card)
+    reason = cuda_engine.unsupported_reason(changed, "auto", card)
     assert reason == f"the cuda engine does not cover {named}"
-    reason = cpu_engine.reason_against(changed, "auto", CPU)
+    reason = cpu_engine.unsupported_reason(changed, "auto", CPU)
     # any learning rate will do on a processor
     expected = None if "schedule" in named else f"the cpu engine does not cover {named}"
     assert reason == expected

@@ -50,7 +50,7 @@ class CpuEngine:
     Parameters
     ----------
     objective : ImageObjective
-        One that `reason_against` has nothing against; its parameters and the optimizer's state
+        One without an `unsupported_reason`; its parameters and the optimizer's state
         become views of flat arrays.
     device : Device
     threads : int
@@ -217,8 +217,8 @@ class CpuEngine:
         )
 
 
-def reason_against(objective: ImageObjective, precision: str, device: Device) -> str | None:
-    """Why the cpu engine cannot work on an objective; None where it can.
+def unsupported_reason(objective: ImageObjective, precision: str, device: Device) -> str | None:
+    """Say why the cpu engine cannot work on an objective, or return None.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def reason_against(objective: ImageObjective, precision: str, device: Device) ->
         return "the cpu engine needs training.device: cpu"
     if precision == "float64":
         return "the cpu engine computes in float32, not in float64"
-    found = reason_against_network(network_plan(objective.network))
+    found = unsupported_network_reason(network_plan(objective.network))
     if found is not None:
         return found
     if objective.loss not in _COVERED["loss"]:
@@ -241,8 +241,8 @@ def reason_against(objective: ImageObjective, precision: str, device: Device) ->
     return None
 
 
-def reason_against_network(plan: NetworkPlan) -> str | None:
-    """Why the cpu engine's kernels cannot run a network; None where they can."""
+def unsupported_network_reason(plan: NetworkPlan) -> str | None:
+    """Say why the cpu engine's kernels cannot run a network, or return None."""
     if importlib.util.find_spec("numba") is None:
         return "the cpu engine needs Numba, which is not installed"
     activations = (layer.activation for layer in plan.layers[:-1])

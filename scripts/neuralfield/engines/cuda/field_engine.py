@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.buffers import Buffers, PassArguments
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
@@ -15,14 +16,20 @@ from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,
     Stages,
     memory_in_words,
-    reason_against_card,
-    unknown_rule,
+    not_covered,
 )
 from neuralfield.engines.cuda.recorded_steps import named_range
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
-from neuralfield.engines.plan import LOSSES, BatchPlan, NetworkPlan, batch_plan, network_plan
+from neuralfield.engines.plan import (
+    LOSSES,
+    TILE_ROWS,
+    BatchPlan,
+    NetworkPlan,
+    batch_plan,
+    network_plan,
+)
 from neuralfield.nn.optimizers import Adam, Sgd
 from neuralfield.system.device import Device, require_memory
 from neuralfield.tasks.image.image_objective import ImageObjective
@@ -109,7 +116,7 @@ def _batch_kind(
     activations = {layer.activation for layer in given.network.layers[:-1]}
     if (
         not isinstance(stages.own_pass, HopperNarrowPass)
-        or not HopperNarrowBatch.has_room(stages.own_pass)
+        or HopperNarrowBatch.unsupported_reason(stages.own_pass)
         or not isinstance(objective.optimizer, Adam | Sgd)
         or given.network.encoding not in _BATCH_ENCODINGS
         or not activations <= _BATCH_ACTIVATIONS
@@ -119,8 +126,8 @@ def _batch_kind(
     return BatchKind(given.network, given.batch, constants)
 
 
-def reason_against(objective: ImageObjective, precision: str, device: Device) -> str | None:
-    """Why the cuda engine cannot work on an objective; None where it can.
+def unsupported_reason(objective: ImageObjective, precision: str, device: Device) -> str | None:
+    """Say why the cuda engine cannot work on an objective, or return None.
 
     Parameters
     ----------
@@ -128,34 +135,36 @@ def reason_against(objective: ImageObjective, precision: str, device: Device) ->
     precision : {"auto", "mixed", "float32", "float64"}
     device : Device
     """
-    found = reason_against_card(precision, device)
+    found = recorded_engine.unsupported_reason(objective, precision, device)
     if found is not None:
         return found
     network, batch = network_plan(objective.network), batch_plan(objective)
-    found = _unknown_part(objective, network, batch)
-    if found is None:
+    part = _unsupported_part(network, batch)
+    if part is None:
         chosen = _choose_pass(network, batch, precision, compute_capability(device))
-        found = chosen if isinstance(chosen, str) else None
-    return None if found is None else f"the cuda engine does not cover {found}"
+        part = chosen if isinstance(chosen, str) else None
+    return None if part is None else not_covered(part)
 
 
-def _unknown_part(objective: ImageObjective, network: NetworkPlan, batch: BatchPlan) -> str | None:
-    """What kernels have no code for, whichever pass is taken; None: they have it for all."""
+def _unsupported_part(network: NetworkPlan, batch: BatchPlan) -> str | None:
+    """Name what no pass has code for, or return None."""
     if batch.loss not in LOSSES:
         return f"the loss {batch.loss}"
+    if batch.points > TILE_ROWS:
+        return f"more than {TILE_ROWS} points a pixel"
     if network.levels and prod(network.table_shape) >= _MOST_NUMBERS:
         return f"grids of {prod(network.table_shape):,} numbers"
-    return unknown_rule(objective) or network.unknown_part
+    return network.unsupported_reason()
 
 
 def _choose_pass(
     network: NetworkPlan, batch: BatchPlan, precision: str, capability: int
 ) -> tuple[_PassType, str] | str:
-    """A pass and its precision, or the reason why there is none."""
+    """Choose a pass and its precision, or say why there is none."""
     reasons = []
     for candidate in ("mixed", "float32") if precision == "auto" else (precision,):
         for pass_type in _PASSES:
-            reason = pass_type.reason_against(network, batch, candidate, capability)
+            reason = pass_type.unsupported_reason(network, batch, candidate, capability)
             if reason is None:
                 return pass_type, candidate
             reasons.append(reason)

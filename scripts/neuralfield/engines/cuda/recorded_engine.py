@@ -124,8 +124,8 @@ class RecordedEngine(Generic[AnySampling]):
             stages.update.launch()
 
 
-def reason_against_card(precision: str, device: Device) -> str | None:
-    """Why the cuda engine cannot work here, whatever the objective; None where it can."""
+def unsupported_reason(objective: Objective, precision: str, device: Device) -> str | None:
+    """Say why no engine for NVIDIA GPUs can train here, or so, or return None."""
     if device.kind != "gpu":
         return "the cuda engine needs a GPU"
     if precision == "float64":
@@ -134,17 +134,17 @@ def reason_against_card(precision: str, device: Device) -> str | None:
     if capability < _LEAST_CAPABILITY:
         found = f"{capability // 10}.{capability % 10}"
         return f"the cuda engine needs compute capability 7.5, this card has {found}"
-    return None
-
-
-def unknown_rule(objective: Objective) -> str | None:
-    """Of how parameters are moved, what the update has no code for; None: it has it for all."""
     optimizer = unclipped(objective.optimizer)
     if not isinstance(optimizer, Adam | Muon | Sgd):
-        return f"the optimizer {type(optimizer).__name__}"
+        return not_covered(f"the optimizer {type(optimizer).__name__}")
     if objective.schedule.name not in SCHEDULES:
-        return f"the schedule {objective.schedule.name}"
+        return not_covered(f"the schedule {objective.schedule.name}")
     return None
+
+
+def not_covered(part: str) -> str:
+    """Say that the engine has no kernels for something."""
+    return f"the cuda engine does not cover {part}"
 
 
 @contextmanager

@@ -1,18 +1,15 @@
 """The cuda engine for classifiers: the same steps with other stages."""
 
-from neuralfield.engines.cuda.classifier.classifier_pass import (
-    ClassifierPass,
-    activation_bytes,
-    reason_against_plan,
-)
+from neuralfield.engines.cuda import recorded_engine
+from neuralfield.engines.cuda.classifier import classifier_pass
+from neuralfield.engines.cuda.classifier.classifier_pass import ClassifierPass, activation_bytes
 from neuralfield.engines.cuda.classifier.plan import ClassifierPlan, classifier_plan
 from neuralfield.engines.cuda.classifier.sampling import DrawingStage
 from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,
     Stages,
     memory_in_words,
-    reason_against_card,
-    unknown_rule,
+    not_covered,
 )
 from neuralfield.engines.cuda.recorded_steps import named_range
 from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
@@ -30,7 +27,7 @@ class ClassifierCudaEngine(RecordedEngine[DrawingStage]):
     Parameters
     ----------
     objective : ClassifierObjective
-        One that `reason_against` has nothing against, with a network in float32; its parameters and
+        One without an `unsupported_reason`, with a network in float32; its parameters and
         the optimizer's state become views of flat arrays.
     device : Device
 
@@ -69,8 +66,10 @@ def _make_stages(
     return Stages(sampling, own_pass, update)
 
 
-def reason_against(objective: ClassifierObjective, precision: str, device: Device) -> str | None:
-    """Why the engine cannot work on an objective; None where it can.
+def unsupported_reason(
+    objective: ClassifierObjective, precision: str, device: Device
+) -> str | None:
+    """Say why the cuda engine cannot work on an objective, or return None.
 
     Parameters
     ----------
@@ -78,13 +77,11 @@ def reason_against(objective: ClassifierObjective, precision: str, device: Devic
     precision : {"auto", "mixed", "float32", "float64"}
     device : Device
     """
-    found = reason_against_card(precision, device)
+    found = recorded_engine.unsupported_reason(objective, precision, device)
     if found is not None:
         return found
-    found = unknown_rule(objective)
     if isinstance(unclipped(objective.optimizer), Muon):
-        found = "the optimizer Muon for classifiers"  # not measured, nor held to the tape
-    if found is None:
-        plan = classifier_plan(objective)
-        found = plan if isinstance(plan, str) else reason_against_plan(plan)
-    return None if found is None else f"the cuda engine does not cover {found}"
+        return not_covered("the optimizer Muon for classifiers")  # not measured, nor tested
+    plan = classifier_plan(objective)
+    part = plan if isinstance(plan, str) else classifier_pass.unsupported_reason(plan)
+    return None if part is None else not_covered(part)

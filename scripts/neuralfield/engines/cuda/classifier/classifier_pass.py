@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from neuralfield.engines.cuda.buffers import PartialGradient, Pass
+from neuralfield.engines.cuda.classifier import convolution_plan
 from neuralfield.engines.cuda.classifier.convolution_plan import (
     SHARED_LIMIT_BYTES,
     ConvolutionShape,
@@ -13,7 +14,6 @@ from neuralfield.engines.cuda.classifier.convolution_plan import (
     backward_plan,
     forward_plan,
     gradient_plan,
-    reason_against,
 )
 from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
 from neuralfield.engines.cuda.classifier.sampling import DrawingStage
@@ -59,7 +59,7 @@ class ClassifierPass(Pass):
     ----------
     device : Device
     plan : ClassifierPlan
-        One that `reason_against_plan` has nothing against.
+        One without an `unsupported_reason`.
     parameters : array of float32, shape (n,)
         All parameters one after another.
     drawn : DrawingStage
@@ -199,10 +199,10 @@ def head_constants(plan: ClassifierPlan, pictures: int, random_seed: int) -> dic
     }
 
 
-def reason_against_plan(plan: ClassifierPlan) -> str | None:
-    """Why the pass cannot do it; None: it can."""
+def unsupported_reason(plan: ClassifierPlan) -> str | None:
+    """Say why the pass cannot work on a classifier, or return None."""
     for shape in plan.convolutions:
-        reason = reason_against(shape)
+        reason = convolution_plan.unsupported_reason(shape)
         if reason is not None:
             return reason
     if _head_bytes(plan, 1) > SHARED_LIMIT_BYTES:
@@ -235,5 +235,5 @@ def _bias_after(weights: PartialGradient, offset: int) -> PartialGradient:
 
 
 def _existing(plan: KernelPlan | None) -> KernelPlan:
-    assert plan is not None  # `reason_against_plan` would have said so
+    assert plan is not None  # else there is an `unsupported_reason`
     return plan

@@ -252,8 +252,8 @@ def gradient_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
     return None
 
 
-def reason_against(shape: ConvolutionShape) -> str | None:
-    """Why there are no kernels for a convolution; None: there are."""
+def unsupported_reason(shape: ConvolutionShape) -> str | None:
+    """Say why there are no kernels for a convolution, or return None."""
     if shape.kernel > WIDEST_KERNEL:
         return f"a kernel wider than {WIDEST_KERNEL}"
     if shape.pool > WIDEST_POOL:

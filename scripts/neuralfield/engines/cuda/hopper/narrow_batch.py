@@ -43,7 +43,7 @@ class HopperNarrowBatch:
     ----------
     device : Device
     passes : sequence of HopperNarrowPass
-        Of networks and batches of one shape, which there is room for: see `has_room`.
+        Of networks and batches of one shape, without an `unsupported_reason`.
     sampling : SamplingBatch
         Which draws their samples.
     """
@@ -75,16 +75,14 @@ class HopperNarrowBatch:
         self._pass = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
 
     @staticmethod
-    def has_room(alone: HopperNarrowPass) -> bool:
-        """Whether a network's sums fit into registers, and what else there is into shared memory.
-
-        Parameters
-        ----------
-        alone : HopperNarrowPass
-        """
+    def unsupported_reason(alone: HopperNarrowPass) -> str | None:
+        """Say why several networks of a pass cannot go in one launch, or return None."""
         shape = narrow_network(alone.network, _WORKERS)
-        fits = _batch_bytes(shape, alone) <= SHARED_LIMIT_BYTES
-        return _summer_sums(shape) <= _MOST_SUMMER_SUMS and fits
+        if _summer_sums(shape) > _MOST_SUMMER_SUMS:
+            return "sums that have no room in registers"
+        if _batch_bytes(shape, alone) > SHARED_LIMIT_BYTES:
+            return "tables that have no room in shared memory"
+        return None
 
     @staticmethod
     def step_tiles(tiles: int, members: int, processors: int) -> float:

@@ -24,7 +24,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     TILE_THREADS,
     HopperNetwork,
     addresses,
-    reason_against,
+    unsupported_reason,
 )
 from neuralfield.engines.cuda.launch import Launch, card_limits
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
@@ -36,7 +36,6 @@ from neuralfield.engines.cuda.portable.grid_gradient import (
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.plan import (
     MIXED_GRADIENT_SCALE,
-    TILE_ROWS,
     BatchPlan,
     LayerPlan,
     NetworkPlan,
@@ -96,13 +95,11 @@ class HopperNarrowPass(FusedPass):
             self._add_grids(features, slopes)
 
     @staticmethod
-    def reason_against(
+    def unsupported_reason(
         network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
-        """Why this pass cannot do it; None: it can."""
-        if batch.points > TILE_ROWS:
-            return f"{batch.points} points a pixel, more than {TILE_ROWS}"
-        reason = reason_against(network, precision, compute_capability)
+        """Say why this pass cannot be taken, or return None."""
+        reason = unsupported_reason(network, precision, compute_capability)
         if reason is not None:
             return reason
         if network.complex_tensors:

@@ -30,8 +30,8 @@ _BARRIER_BYTES = 16
 _PACKING_GRID_WIDTH, _PACKING_THREADS = 32, 256
 
 
-def reason_against(network: NetworkPlan, precision: str, compute_capability: int) -> str | None:
-    """Why fused kernels cannot work on a network; None: they can.
+def unsupported_reason(network: NetworkPlan, precision: str, compute_capability: int) -> str | None:
+    """Say why fused kernels cannot work on a network, or return None.
 
     Parameters
     ----------
@@ -49,8 +49,9 @@ def reason_against(network: NetworkPlan, precision: str, compute_capability: int
         return f"compute capability {compute_capability / 10}, not 9.0"
     if precision != "mixed":
         return f"precision {precision}, not mixed"
-    if network.reason_against_mixed is not None:
-        return network.reason_against_mixed
+    reason = network.unsupported_reason(precision)
+    if reason is not None:
+        return reason
     if widest > _WIDEST:
         return f"a layer of {widest} values, more than {_WIDEST}"
     if not 2 <= len(network.layers) <= _MOST_LAYERS:

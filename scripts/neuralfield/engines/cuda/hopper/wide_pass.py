@@ -18,7 +18,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     addresses,
     listed,
     padded,
-    reason_against,
+    unsupported_reason,
 )
 from neuralfield.engines.cuda.hopper.rounds import (
     SUMMED_IN_A_ROUND,
@@ -87,13 +87,11 @@ class HopperPass(FusedPass):
         self._set_up_weight_gradients()
 
     @staticmethod
-    def reason_against(
+    def unsupported_reason(
         network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
-        """Why this pass cannot do it; None: it can."""
-        if batch.points > TILE_ROWS:
-            return f"{batch.points} points a pixel, more than {TILE_ROWS}"
-        reason = reason_against(network, precision, compute_capability)
+        """Say why this pass cannot be taken, or return None."""
+        reason = unsupported_reason(network, precision, compute_capability)
         if reason is not None:
             return reason
         if network.encoding == "hashgrid":

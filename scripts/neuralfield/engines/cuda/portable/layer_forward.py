@@ -83,8 +83,8 @@ def tile_side(*widths: int) -> int:
     return 64 if any(width % 128 for width in widths) else 128
 
 
-def reason_against(network: NetworkPlan, compute_capability: int) -> str | None:
-    """Why the portable kernels cannot work on a network; None: they can.
+def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | None:
+    """Say why the portable kernels cannot work on a network, or return None.
 
     Parameters
     ----------

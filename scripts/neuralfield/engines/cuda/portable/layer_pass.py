@@ -15,8 +15,8 @@ from neuralfield.engines.cuda.portable.grid_gradient import (
 from neuralfield.engines.cuda.portable.layer_forward import (
     BLOCK_ROWS,
     LayerForward,
-    reason_against,
     tile_side,
+    unsupported_reason,
     whole_blocks,
 )
 from neuralfield.engines.cuda.source import compile_module
@@ -84,10 +84,10 @@ class LayerPass(Pass):
             self._launches += self._chunk(start)
 
     @staticmethod
-    def reason_against(
+    def unsupported_reason(
         network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
-        """Why this pass cannot be taken; None: it can.
+        """Say why this pass cannot be taken, or return None.
 
         Parameters
         ----------
@@ -99,16 +99,11 @@ class LayerPass(Pass):
         """
         if precision not in ("float32", "mixed"):
             return f"precision {precision}"
-        if precision == "mixed" and network.reason_against_mixed is not None:
-            return network.reason_against_mixed
-        reason = reason_against(network, compute_capability)
-        if reason is not None:
-            return reason
-        if batch.points > TILE_ROWS:
-            return f"more than {TILE_ROWS} points a pixel"
-        if not 1 <= batch.channels <= 4:
+        reason = network.unsupported_reason(precision)
+        reason = reason or unsupported_reason(network, compute_capability)
+        if reason is None and not 1 <= batch.channels <= 4:
             return f"{batch.channels} channels"
-        return None
+        return reason
 
     def partial_gradients(self) -> list[PartialGradient]:
         """Return one for each parameter tensor, in order."""
