@@ -39,6 +39,7 @@ from jobs import results_manifest
 from config import sweeps
 from jobs.plan import Plan
 from neuralfield.system.device import gpu_is_present
+from neuralfield.tasks.classifier.labelled import find_files
 from neuralfield.version import ENGINE_VERSION
 
 try:
@@ -300,3 +301,34 @@ def one_for_each(section, wildcard, example):
         return names
 
     return every
+
+
+def table_memory_mb(wildcards):
+    return estimates.table_memory_mb(PLAN.network_of(wildcards), gpus_of(wildcards))
+
+
+def table_sizes(table):
+    """The metrics of a table that has several networks."""
+    several = config["tables"][table]["sizes"]
+    networks = PLAN.networks_of_table(table) if several else []
+    return [f"results/tables/{network}/metrics.json" for network in networks]
+
+
+def images_of(part):
+    """An input function for the images of a part of a set."""
+    return lambda wildcards: str(find_files(PLAN.network_of(wildcards)["path"], part)[0])
+
+
+def labels_of(part):
+    """An input function for the labels of a part of a set."""
+    return lambda wildcards: str(find_files(PLAN.network_of(wildcards)["path"], part)[1])
+
+
+def classifier_memory_mb(wildcards, threads):
+    return estimates.classifier_memory_mb(PLAN.network_of(wildcards), threads, gpus_of(wildcards))
+
+
+def classifier_minutes(wildcards, threads, attempt):
+    return estimates.classifier_minutes(
+        PLAN.network_of(wildcards), threads, gpus_of(wildcards), attempt
+    )
