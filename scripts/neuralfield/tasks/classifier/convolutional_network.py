@@ -1,4 +1,4 @@
-"""A small convolutional classifier of pictures, after LeNet (LeCun et al., "Gradient-based learning
+"""A small convolutional classifier of images, after LeNet (LeCun et al., "Gradient-based learning
 applied to document recognition", Proceedings of the IEEE, 1998)."""
 
 from collections.abc import Mapping
@@ -25,8 +25,8 @@ _SECTION = "classifier"
 class ConvolutionalClassifier:
     """Convolutions, each with max pooling and relu, then linear layers down to the classes.
 
-    The defaults are for pictures of 28 x 28: 28 -> 24 -> 12 -> 8 -> 4, 4 x 4 x 20 = 320 values to
-    the linear layers. Pictures of 8 x 8 do with ``kernel=3, padding=1``: 8 -> 8 -> 4 -> 4 -> 2.
+    The defaults are for images of 28 x 28: 28 -> 24 -> 12 -> 8 -> 4, 4 x 4 x 20 = 320 values to
+    the linear layers. Images of 8 x 8 do with ``kernel=3, padding=1``: 8 -> 8 -> 4 -> 4 -> 2.
 
     Attributes
     ----------
@@ -75,18 +75,18 @@ class ConvolutionalClassifier:
         return cls(**{**given, **lists})
 
     def flat_values(self, shape: PictureShape) -> int:
-        """Values that the linear layers are given for each picture.
+        """Values that the linear layers are given for each image.
 
         Raises
         ------
         ConfigError
-            A kernel or a window is larger than what is left of the picture.
+            A kernel or a window is larger than what is left of the image.
         """
         _, (height, width) = self._sides(shape)[-1]
         return height * width * (shape.channels, *self.channels)[-1]
 
     def working_values(self, shape: PictureShape) -> int:
-        """Numbers that the stages give for each picture, all together."""
+        """Numbers that the stages give for each image, all together."""
         values = shape.width * shape.height * shape.channels + sum(self.hidden)
         pairs = zip(self._sides(shape)[1:], self.channels, strict=True)
         return values + sum(
@@ -104,7 +104,7 @@ class ConvolutionalClassifier:
     def build(
         self, shape: PictureShape, classes: int, generator: np.random.Generator
     ) -> Sequential:
-        """A network with fresh weights, in float64 on the CPU: pictures in, logits out.
+        """A network with fresh weights, in float64 on the CPU: images in, logits out.
 
         It is called with arrays of shape (n, height, width, channels), and gives a Tensor of
         shape (n, classes); see `neuralfield.nn.losses.softmax_cross_entropy`.
@@ -112,7 +112,7 @@ class ConvolutionalClassifier:
         Raises
         ------
         ConfigError
-            A kernel or a window is larger than what is left of the picture.
+            A kernel or a window is larger than what is left of the image.
         """
         kernel = (self.kernel, self.kernel)
         sizes = [self.flat_values(shape), *self.hidden]
@@ -135,7 +135,7 @@ class ConvolutionalClassifier:
         return Sequential([*stages, make_linear(sizes[-1], classes, plain_weights, generator)])
 
     def _sides(self, shape: PictureShape) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-        """Height and width after each convolution and its pooling; first those of the picture."""
+        """Height and width after each convolution and its pooling; first those of the image."""
         sides = (shape.height, shape.width)
         found = [(sides, sides)]
         kernel, pool, padding = ((n, n) for n in (self.kernel, self.pool, self.padding))
