@@ -116,7 +116,7 @@ def test_what_is_wrong_with_the_files_is_said_by_the_job(taught):
         fails_saying(
             taught,
             "train_classifier bars: bars/train-labels-idx1-ubyte: has 59 labels; expected 60, one"
-            " for each picture in bars/train-images-idx3-ubyte",
+            " for each image in bars/train-images-idx3-ubyte",
             arguments=("classifiers",),
         )
     finally:

@@ -1,4 +1,4 @@
-"""How training steps run. `fit` asks for steps and never knows which engine takes them."""
+"""The engines that take training steps: `fit` asks for steps and never knows which one it has."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -20,15 +20,15 @@ ENGINES = ("auto", "cpu", "cuda", "tape")
 
 
 class Engine(Protocol):
-    """Training steps, taken in some way."""
+    """Takes training steps."""
 
     name: str
     variant: str
-    """What else of an engine tells results apart, if anything."""
+    """A name for whatever else distinguishes the engine's results, or ""."""
     precision: str
-    """Of the numbers: float32, float64 or mixed."""
+    """float32, float64 or mixed."""
     most_steps: int
-    """How many a call of `run` may take."""
+    """The largest count that a call of `run` may ask for."""
     totals: Array
     """float64, shape (2,), on the device: what steps add their loss and error to."""
 
@@ -37,11 +37,11 @@ class Engine(Protocol):
         ...
 
     def memory_report(self) -> dict[str, int]:
-        """Bytes on the device, by what they are for."""
+        """Count the bytes on the device by purpose."""
         ...
 
     def close(self) -> None:
-        """Give back threads and memory."""
+        """Release threads and memory."""
         ...
 
 
@@ -66,7 +66,7 @@ def make_engine(
     threads : int
         Cores to use, on the CPU.
     note : callable
-        Told, in a line, where something else is done than was asked for.
+        Called with a line of text where something else is done than was asked for.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def make_engine(
             remedy = f"set training.engine: auto, which takes {wanted} wherever it can"
             raise ConfigError("training.engine", f"{wanted}, but {found}", "auto or tape", remedy)
         note(f"{found}: training on the tape")
-    smaller = "a smaller picture (images: size), a narrower network (fields: width)"
+    smaller = "a smaller image (images: size), a narrower network (fields: width)"
     if not is_picture:
         smaller = "a narrower network, smaller batches"
     remedy = f"use {smaller} or fewer threads"

@@ -1,11 +1,10 @@
-"""Steps of several trainings at once: many small networks in one job.
+"""Batched training: steps of several networks at once, many small networks in one job.
 
-Each member of a batch has an engine of its own. On a processor they are shared out among threads;
-on a card those of one kind take their steps in one launch (`CudaBatch`), where that is faster, and
-others take turns. A member's bytes are those that it has alone. Which members a call names is not
-always all: one that has gone back catches up alone. The workflow puts networks of one kind
-together, with the same settings but for seeds and rates; whether pictures have the same channels it
-may not know.
+Each network of a batch has an engine of its own. On a CPU the engines are distributed over threads;
+on a GPU those of one kind take their steps in one launch (`CudaBatch`) where that is faster, and
+others take turns. A network's bytes are those that it has alone. A call may cover a subset: a
+network that was rolled back catches up alone. The workflow batches networks with the same settings
+but for seeds and rates; their images may have different channels.
 """
 
 import time
@@ -19,13 +18,13 @@ from neuralfield.system.device import Device
 
 
 class EngineBatch:
-    """Takes steps of several engines, side by side on a processor's cores, or together on a card.
+    """Takes steps of several engines, side by side on a CPU's cores, or together on a GPU.
 
     Parameters
     ----------
     device : Device
     side_by_side : int
-        How many engines are at work at the same time on a processor, at the most.
+        How many engines work at the same time on a CPU, at the most.
     """
 
     def __init__(self, device: Device, side_by_side: int) -> None:
@@ -41,18 +40,18 @@ class EngineBatch:
         count: int,
         follow_up: Callable[[int, float], None],
     ) -> None:
-        """Take `count` steps with each, and do what is due after them.
+        """Take `count` steps with each engine, and do what is due after them.
 
         Parameters
         ----------
         engines : sequence of Engine
-            Those of the members whose turn it is.
+            Those that take these steps.
         first_step : int
             Steps that each has taken before.
         count : int
         follow_up : callable
-            Told the place in `engines`, and the seconds that its steps have taken, alone on its
-            cores; a share of what they have taken together. One member's may be done while others
+            Called with the place in `engines`, and the seconds that its steps have taken (a share
+            of them, where several took their steps together). It may run while other engines still
             take steps.
         """
         groups = groups_of(engines, self._device)
@@ -75,7 +74,7 @@ class EngineBatch:
         self.each(work, len(in_turn))
 
     def each(self, work: Callable[[int], None], count: int) -> None:
-        """Do something for each of `count` members, side by side."""
+        """Call `work` with each number below `count`, side by side."""
         if self._crew:
             self._crew.run(lambda place, _: work(place), count)
         else:
@@ -83,14 +82,14 @@ class EngineBatch:
                 work(place)
 
     def close(self) -> None:
-        """Let threads and recorded steps go."""
+        """Release threads and recorded steps."""
         for batch in self._together.values():
             batch.close()
         if self._crew:
             self._crew.close()
 
     def _batch_of(self, kind: BatchKind, engines: list[CudaEngine]) -> CudaBatch:
-        """What takes the steps of engines; made anew where others are to go together."""
+        """Return the batch of engines; it is made anew where other engines go together."""
         batch = self._together.get(kind)
         if batch is None or batch.engines != engines:
             if batch is not None:

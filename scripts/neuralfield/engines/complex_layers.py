@@ -1,4 +1,4 @@
-"""Layers of complex numbers as real ones of twice the width: twin of `complex_layers.cu`.
+"""Layers of complex numbers as real ones of twice the width; see `complex_layers.cu`.
 
 A value a + i b is two neighbouring real ones, and a weight A + i B is [[A, B], [-B, A]]: of that
 the first row where values that come in are real, and the first column where real parts alone go
@@ -19,7 +19,7 @@ class ComplexTensor:
     Attributes
     ----------
     name : str
-        Of the real network's.
+        The name of the real network's tensor.
     rows, columns : int
         Complex numbers; a bias is one row.
     real : str
@@ -53,12 +53,12 @@ class ComplexTensor:
 
     @property
     def first_imaginary(self) -> int:
-        """Where imaginary parts begin in their parameter."""
+        """The place at which imaginary parts begin in their parameter."""
         return self.size if self.imaginary == self.real else 0
 
 
 def real_layer(index: int, fan_in: int, fan_out: int) -> list[ComplexTensor]:
-    """Weight and bias of a layer of real numbers; imaginary parts of its values are 0."""
+    """Describe weight and bias of a layer of real numbers, whose values have no imaginary part."""
     weight, bias = f"layers.{index}.weight", f"layers.{index}.bias"
     return [
         ComplexTensor(weight, fan_in, fan_out, weight, None, 1, 2),
@@ -69,7 +69,7 @@ def real_layer(index: int, fan_in: int, fan_out: int) -> list[ComplexTensor]:
 def complex_layer(
     index: int, fan_in: int, fan_out: int, *, real_part_only: bool
 ) -> list[ComplexTensor]:
-    """Weight and bias of a complex layer.
+    """Describe weight and bias of a complex layer.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def complex_layer(
 def real_parameters(
     tensors: Sequence[ComplexTensor], parameters: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Parameters of the real network, from the complex one's.
+    """Make the parameters of the real network from the complex one's.
 
     Returns
     -------

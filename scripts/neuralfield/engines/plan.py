@@ -30,21 +30,21 @@ ACTIVATIONS = (
 OUTPUTS = ("linear", "sigmoid")
 LOSSES = ("mse", "binary_cross_entropy", "huber")
 SCHEDULES = ("constant", "cosine", "exponential")
-"""What kernels have code for; they know each by its place in its list."""
+"""Everything that kernels have code for; they identify it by its place in its list."""
 
 FOR_CARDS_ONLY = ("chebyshev", "product", "gabor")
-"""Those among them that kernels for processors have no code for."""
+"""The names in these lists that the CPU's kernels have no code for."""
 
 ACTIVATIONS_WITH_SLOPES = ("sine", "variable sine", "gaussian", "gabor")
-"""Whose slopes do not follow from their values, and are kept too."""
+"""Activations whose derivatives do not follow from their values, and are kept too."""
 
 MIXED_GRADIENT_SCALE = 1024.0
-"""Factor on slopes of the loss while they are stored as fp16: keeps small ones above its smallest
-number. A power of two, so that it rounds nothing."""
+"""Factor on gradients of the loss while they are stored as fp16: it keeps small ones above fp16's
+smallest number. A power of two, so that it rounds nothing."""
 
 _MOST_WAVES = 4
-"""Frequency of a wavelet over its scale, in 16 bits. At the most it is e ** (4 ** 2 / 4) then:
-where imaginary parts are negative, the wave grows before the bell ends it."""
+"""The largest frequency of a wavelet over its scale, in 16 bits. Its largest value is then
+e ** (4 ** 2 / 4): where imaginary parts are negative, the wavelet grows before the bell ends it."""
 
 
 @dataclass(frozen=True)
@@ -82,24 +82,24 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """A network, as far as kernels have to know it.
+    """A network's shape, as kernels are compiled for it.
 
     Attributes
     ----------
     encoding : str
-        Of the two inputs: ``identity`` as they are, ``corners`` with a one before them, ``fourier``
-        as sines and cosines, ``chebyshev`` with polynomials after these, ``hashgrid`` as features
-        of grids; the class's name for others.
+        How the first layer gets the two inputs: ``identity`` as they are, ``corners`` with a one
+        before them, ``fourier`` as sines and cosines, ``chebyshev`` with polynomials after these,
+        ``hashgrid`` as features of grids; the class's name for others.
     layers : tuple of LayerPlan
     output : {"linear", "sigmoid"}
     steepness : float
     parameter_names : tuple of str
         In the order in which parameters lie in memory.
     levels : tuple of Level
-        Of a hash grid, whose table is the first parameter.
+        The grids of a hash encoding, whose table is the first parameter.
     complex_tensors : tuple of ComplexTensor
-        Of a network of complex numbers: its weights and biases. All else tells of the real network
-        that does the same.
+        Weights and biases of a network of complex numbers. All else describes the real network
+        that computes the same.
     """
 
     encoding: str
@@ -112,12 +112,12 @@ class NetworkPlan:
 
     @property
     def has_features(self) -> bool:
-        """Whether the first layer is given more than a point's coordinates."""
+        """Whether the first layer gets more than a point's coordinates."""
         return self.encoding in ("fourier", "hashgrid", "chebyshev")
 
     @property
     def table_shape(self) -> tuple[int, int]:
-        """Of a hash grid: rows, and features of a row."""
+        """Rows of a hash grid's table, and features of a row."""
         last = self.levels[-1]
         return last.start + last.rows, self.layers[0].fan_in // len(self.levels)
 
@@ -139,7 +139,7 @@ class NetworkPlan:
         return None
 
     def constants(self) -> dict[str, Any]:
-        """For the source of a kernel."""
+        """Return the constants of a kernel's source."""
         return {
             "ENCODING": ENCODINGS.index(self.encoding),
             "OUTPUT_SIGMOID": OUTPUTS.index(self.output),
@@ -150,7 +150,7 @@ class NetworkPlan:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """A batch: how many pixels, how many points each, and what is asked of them.
+    """A batch: how many pixels, how many points each, and how their loss is computed.
 
     Rows come in tiles of 64. Row r of tile t belongs to slot ``t * tile_pixels + r // points``
     (a slot is a pixel's place in the batch) and is that pixel's point ``r % points``; it is valid
@@ -198,7 +198,7 @@ class BatchPlan:
         return TILE_ROWS * self.tiles
 
     def constants(self) -> dict[str, Any]:
-        """For the source of a kernel."""
+        """Return the constants of a kernel's source."""
         return {
             "PIXELS": self.pixels,
             "POINTS": self.points,
@@ -214,7 +214,7 @@ class BatchPlan:
 
 
 def network_plan(network: CoordinateNetwork) -> NetworkPlan:
-    """What kernels have to know of a network."""
+    """Make the plan of a network."""
     layers = tuple(map(_layer_plan, network.layers, [*network.activations, None]))
     kind = type(network.encoding)
     encoding = _ENCODINGS.get(kind, kind.__name__)
@@ -229,7 +229,7 @@ def network_plan(network: CoordinateNetwork) -> NetworkPlan:
 
 
 def batch_plan(objective: ImageObjective) -> BatchPlan:
-    """What kernels have to know of an objective's batches."""
+    """Make the plan of an objective's batches."""
     footprint, batches, shape = objective.footprint, objective.batches, objective.shape
     is_picture = footprint is None and batches.is_everything
     return BatchPlan(
@@ -258,7 +258,7 @@ def _layer_plan(layer: Layer, activation: Nonlinearity | None) -> LayerPlan:
 
 
 def _complex_tensors(network: CoordinateNetwork) -> list[ComplexTensor]:
-    """Weights and biases, in order."""
+    """List weights and biases, in order."""
     tensors: list[ComplexTensor] = []
     for index, layer in enumerate(network.layers):
         if isinstance(layer, ComplexLinear):

@@ -7,7 +7,7 @@ from neuralfield.system.device import Array, Device
 from neuralfield.tasks.objective import Objective
 
 MOST_STEPS = {"cpu": 1, "gpu": 64}
-"""Steps between two looks at the loss: a look makes a card wait."""
+"""Steps between two checks of the loss: a check makes a GPU wait."""
 
 _ARRAYS_ALIVE = 4
 """Arrays of a layer's size that are alive at once: before and after the activation, and two
@@ -54,11 +54,11 @@ class TapeEngine:
             self.totals[1] += error
 
     def memory_report(self) -> dict[str, int]:
-        """About what it needs on the device at once, in bytes."""
+        """Estimate the bytes that a step needs at once on the device."""
         return {"about": memory_bytes(self.objective, self._threads)}
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Stop the threads."""
         if self._pool:
             self._pool.shutdown()
 
@@ -88,7 +88,7 @@ class TapeEngine:
 
 
 def memory_bytes(objective: Objective, threads: int) -> int:
-    """About what a step needs at once, in bytes."""
+    """Estimate the bytes that a step needs at once."""
     itemsize = 8 if objective.dtype == "float64" else 4
     block = min(objective.block_samples, objective.batches.size)
     # samples are there once, and so is the batch's part of a random order (44 bytes a sample while

@@ -1,4 +1,4 @@
-"""Threads that share out numbered pieces of work."""
+"""A pool of threads for numbered pieces of work."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from threadpoolctl import threadpool_limits
 
 
 class Crew:
-    """Some threads, the caller's among them, each with a BLAS that uses one core.
+    """A pool of threads, the caller's among them, each with a BLAS that uses one core.
 
-    Who does which piece is left to chance: work whose result is to be the same for any number of
-    threads writes each piece's result to a place of its own.
+    Which thread does a piece is left to chance: work whose result must be the same for any number
+    of threads writes each piece's result to a place of its own.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Crew:
         Parameters
         ----------
         work : callable
-            Told the number of the piece, and which member of the crew it is (from 0).
+            Called with the number of the piece, and the thread's (from 0).
         pieces : int
         """
         remaining = deque(range(pieces))
@@ -51,7 +51,7 @@ class Crew:
             other.result()
 
     def close(self) -> None:
-        """Let the threads go, and give BLAS its own back."""
+        """Stop the threads, and let BLAS use its own again."""
         if self._pool:
             self._pool.shutdown()
         self._limits.restore_original_limits()

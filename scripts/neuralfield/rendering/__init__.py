@@ -1,4 +1,4 @@
-"""How pixels are drawn. `render` asks for pixels and never knows what draws them."""
+"""Renderers of pixels: `render` asks for pixels and never knows which renderer it has."""
 
 from typing import Protocol
 
@@ -23,12 +23,12 @@ from neuralfield.tasks.image.mosaic import Mosaic, Trained
 
 
 class Drawer(Protocol):
-    """A network, ready to draw pixels with."""
+    """A network, ready to render pixels with."""
 
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Means and spreads of pixels, on the current stream.
+        """Compute means and spreads of pixels, on the current stream.
 
         Parameters
         ----------
@@ -37,9 +37,9 @@ class Drawer(Protocol):
         rows : array of float64, shape (height,)
             y of the centre of each row.
         offsets : array of float64, shape (samples, 2)
-            Of the samples from a pixel's centre.
+            Offsets of the samples from a pixel's centre.
         which : array of int, shape (n,), or None
-            Numbers of the pixels to draw, counted row by row; None: all of them.
+            Numbers of the pixels to render, counted row by row; None: all of them.
 
         Returns
         -------
@@ -51,12 +51,12 @@ class Drawer(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what is not memory."""
+        """Release what is not memory."""
         ...
 
 
 def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
-    """The fastest drawer there is for a model, in the precision it was taught in.
+    """Make the fastest renderer for a model, in the precision of its training.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
             mosaic, device, lambda tile: make_drawer(mosaic.load(tile), device, threads)
         )
     precision = model.metadata.get("precision")
-    # weights taught in mixed precision are float32
+    # weights trained in mixed precision are float32
     dtype = "float64" if precision == "float64" else "float32"
     network = model.network(device, dtype)
     if isinstance(network, UpscalingNetwork):
         found, expected = "an upscaler among the tiles of a mosaic", "networks of positions"
-        raise ConfigError("model", found, expected, "teach it the picture as a whole")
+        raise ConfigError("model", found, expected, "train it on the whole image")
     plan = network_plan(network)
     if (
         device.kind == "cpu"

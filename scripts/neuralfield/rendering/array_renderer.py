@@ -1,4 +1,4 @@
-"""Drawing with arrays, on the CPU or a GPU, in any precision."""
+"""Rendering with arrays, on the CPU or a GPU, in any precision."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,13 +31,13 @@ class ArrayDraw:
         self._network, self._xp, self._dtype = network, device.xp, dtype
         self._block_points = _BLOCK_POINTS[device.kind]
         self._pool = ThreadPoolExecutor(threads)
-        # work for a card has to stay on the stream of the thread that asks for it
+        # work for a GPU has to stay on the stream of the thread that asks for it
         self._map = self._pool.map if device.kind == "cpu" else map
 
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Means and spreads of pixels."""
+        """Compute means and spreads of pixels."""
         centres = grid(columns, rows)
         if which is not None:
             centres = centres[which]
@@ -45,7 +45,7 @@ class ArrayDraw:
             return mean_and_spread(lambda offset: self._values(centres + offset), offsets)
 
     def close(self) -> None:
-        """Give back threads."""
+        """Stop the threads."""
         self._pool.shutdown()
 
     def _values(self, points: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Drawing on the processor's cores, through the cpu engine's kernels."""
+"""Rendering on the CPU's cores, through the cpu engine's kernels."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from neuralfield.fields import CoordinateNetwork
 from neuralfield.system.device import Array
 
 _PIECE_BLOCKS = 16
-"""Blocks of pixels that a thread draws before it asks for more."""
+"""Blocks of pixels that a thread renders before it asks for more."""
 
 
 class CpuDraw:
@@ -43,7 +43,7 @@ class CpuDraw:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Means and spreads of pixels."""
+        """Compute means and spreads of pixels."""
         numbers = np.empty(0, np.int64) if which is None else which
         count = len(numbers) if which is not None else len(columns) * len(rows)
         means = np.empty((count, self._channels), np.float32)
@@ -74,5 +74,5 @@ class CpuDraw:
         return means, spreads
 
     def close(self) -> None:
-        """Give back threads."""
+        """Stop the threads."""
         self._crew.close()

@@ -1,5 +1,5 @@
-// Values of a picture's pixels: means over samples of each, from coordinates to values in
-// registers; twin: drawing/array_draw.py.
+// Values of an image's pixels: means over samples of each, from coordinates to values in
+// registers; reference implementation: rendering/array_renderer.py.
 //
 // Constants: those of padded_network.cuh but for losses, PARAMETER_OFFSETS (the struct Offsets),
 // and for corners TRAINING_WIDTH, TRAINING_HEIGHT.

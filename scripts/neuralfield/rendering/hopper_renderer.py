@@ -1,4 +1,4 @@
-"""Drawing pixels on cards of compute capability 9.0, from coordinates to means in one kernel.
+"""Rendering on GPUs of compute capability 9.0, from coordinates to means in one kernel.
 
 See `hopper_renderer.cu`.
 """
@@ -23,7 +23,7 @@ from neuralfield.engines.plan import TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
 
 _BLOCK_TILES = {64: 6, 128: 4, 256: 2}
-"""More than in training: drawing keeps less in registers."""
+"""More than in training: rendering keeps less in registers."""
 
 _NOTHING = np.uintp(0)
 _ALIGNMENT_BYTES = 256
@@ -55,10 +55,10 @@ class HopperDraw:
     parameters : array of float32, shape (n,)
         Read once, here.
     offsets : mapping of name to int
-        Where each parameter begins.
+        The place at which each parameter begins.
     frequencies : array of float32, shape (2, F), or None
     training_size_px : (int, int)
-        Width and height of the picture that the network was taught: corners are its.
+        Width and height of the training image, whose corners are those of the encoding.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class HopperDraw:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Means and spreads of pixels."""
+        """Compute means and spreads of pixels."""
         count = len(columns) * len(rows) if which is None else len(which)
         numbers = _NOTHING if which is None else which.astype(np.int32)
         means = self._xp.empty((count, self._channels), np.float32)
@@ -116,4 +116,4 @@ class HopperDraw:
         return means, spreads
 
     def close(self) -> None:
-        """Nothing to give back but memory."""
+        """Do nothing: there is only memory to release."""

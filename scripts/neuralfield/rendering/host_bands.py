@@ -1,4 +1,4 @@
-"""Bands of a picture brought to the host while the card already draws the next ones."""
+"""Bands of an image, copied to the host while the GPU renders the next ones."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ _BANDS_IN_FLIGHT = 2
 
 
 def bands_on_host(device: Device, count: int, draw: Callable[[int], Array]) -> Iterator[np.ndarray]:
-    """Draw bands one after another.
+    """Render bands one after another.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def _bands_from_card(
         place.fetch(band, drawing, copying)
         return place
 
-    # a thread, because drawing may wait for the card, to see which pixels need more samples
+    # a thread, because drawing may wait for the GPU, to see which pixels need more samples
     with ThreadPoolExecutor(1, initializer=xp.cuda.Device().use) as ahead:
         pending = deque(ahead.submit(fetch, i) for i in range(min(count, _BANDS_IN_FLIGHT)))
         try:
@@ -69,7 +69,7 @@ def _bands_from_card(
 
 @cache
 def _streams(card: int) -> tuple[Any, Any]:
-    """For drawing and for copying. CuPy keeps freed memory by stream: the same for all pictures."""
+    """For drawing and for copying. CuPy keeps freed memory by stream: the same for all images."""
     import cupy
 
     with cupy.cuda.Device(card):
@@ -77,7 +77,7 @@ def _streams(card: int) -> tuple[Any, Any]:
 
 
 class _Place:
-    """Page-locked memory for a band: the only kind that a card copies to by itself."""
+    """Page-locked memory for a band: the only kind that a GPU copies to by itself."""
 
     def __init__(self, xp: ModuleType) -> None:
         self._xp = xp
@@ -88,7 +88,7 @@ class _Place:
         """Copy a band here once it is drawn."""
         # the first band in a place is the largest
         self._memory = self._memory or self._xp.cuda.alloc_pinned_memory(band.nbytes)
-        self._band = band  # its memory on the card must not be given to another before the copy
+        self._band = band  # its memory on the GPU must not be given to another before the copy
         self._drawn.record(drawing)
         copying.wait_event(self._drawn)
         band.data.copy_to_host_async(self._memory.ptr, band.nbytes, copying)

@@ -1,4 +1,4 @@
-"""Drawing with the portable kernels: many points, forward only, in bounded memory."""
+"""Values by the portable kernels: many points, forward only, in bounded memory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ class LayerDraw:
     network : NetworkPlan
     parameters : array of float32, shape (n,)
     offsets : mapping of name to int
-        Where each parameter begins.
+        The place at which each parameter begins.
     frequencies : array of float32, shape (2, F), or None
     precision : {"float32", "mixed"}
     """

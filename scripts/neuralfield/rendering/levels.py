@@ -1,4 +1,4 @@
-"""From values to what a file holds: whole numbers from 0 to 2**bits - 1."""
+"""Rounding of values to the levels of a file: whole numbers from 0 to 2**bits - 1."""
 
 from functools import cache
 from typing import Any
@@ -31,7 +31,7 @@ def to_levels(values: Array, bit_depth: int) -> Array:
 
 @cache
 def _rounding() -> Any:
-    """All of it in one pass over memory, on the card."""
+    """All of it in one pass over memory, on the GPU."""
     import cupy
 
     return cupy.ElementwiseKernel(

@@ -1,4 +1,4 @@
-"""Drawing with many models at once: each where its tile is, blended where tiles share pixels."""
+"""Rendering with many models: each where its tile is, blended where tiles share pixels."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class MosaicDraw:
     mosaic : Mosaic
     device : Device
     make_drawer : callable
-        Makes the drawer of one tile's model.
+        Makes the renderer of one tile's model.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class MosaicDraw:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Means and spreads of pixels."""
+        """Compute means and spreads of pixels."""
         xp, width = self._xp, len(columns)
         reach = to_host(abs(offsets).max(axis=0))
         count = len(rows) * width if which is None else len(which)
@@ -82,7 +82,7 @@ class MosaicDraw:
         return means, spreads
 
     def close(self) -> None:
-        """Give back what the drawers hold."""
+        """Release what the tiles' renderers hold."""
         for drawer in self._drawers.values():
             drawer.close()
         self._drawers.clear()
@@ -114,7 +114,7 @@ class MosaicDraw:
     def _of_tile(
         self, tile: Tile, columns: Array, rows: Array, offsets: Array, which: Array | None
     ) -> tuple[Array, Array]:
-        """What a tile's model draws, in coordinates of the whole picture."""
+        """Render with a tile's model, in coordinates of the whole image."""
         (width, height), longer = self._sides, max(tile.width, tile.height)
         scale = max(width, height) / longer
         x = columns * scale + (width - 2 * tile.left - tile.width) / longer
@@ -122,7 +122,7 @@ class MosaicDraw:
         return self._opened(tile).pixels(x, y, offsets * scale, which)
 
     def _weights(self, tile: Tile, columns: Array, rows: Array, which: Array | None) -> Array:
-        """How much a tile counts at each point of a grid, or at some of them."""
+        """Return the weight of a tile at each point of a grid, or at some of them."""
         across = self._tiling.column_weights(tile.column, self._in_px(0, columns))
         down = self._tiling.row_weights(tile.row, self._in_px(1, rows))
         if which is None:
@@ -144,7 +144,7 @@ class MosaicDraw:
     def _own_pixels(
         self, across: slice, down: slice, width: int, places: tuple[Array, Array] | None
     ) -> Array:
-        """Which of the pixels asked for lie in a part, by their position among them."""
+        """Find the requested pixels that lie in a part, by their position among them."""
         xp = self._xp
         if places is None:
             rows, columns = (xp.arange(s.start, s.stop) for s in (down, across))
@@ -155,7 +155,7 @@ class MosaicDraw:
         return inside.nonzero()[0]
 
     def _in_px(self, axis: int, positions: Array) -> Array:
-        """From coordinates to px from the left or the top."""
+        """Convert coordinates to px from the left or the top."""
         return (positions * max(self._sides) + self._sides[axis]) / 2
 
     def _opened(self, tile: Tile) -> "Drawer":
@@ -168,6 +168,6 @@ class MosaicDraw:
 
 
 def _renumbered(which: Array, across: slice, down: slice, width: int) -> Array:
-    """Numbers of pixels, counted in a part instead of in the whole."""
+    """Number pixels in a part instead of in the whole."""
     row, column = which // width - down.start, which % width - across.start
     return row * (across.stop - across.start) + column

@@ -1,4 +1,4 @@
-"""Drawing pixels with the portable kernels: a sample of every pixel at a time."""
+"""Rendering with the portable kernels: a sample of every pixel at a time."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ class LayerPixels:
     device : Device
     values : LayerDraw
     encoding : Encoding
-        Of the network that `values` are those of.
+        The encoding of the network that computes `values`.
     """
 
     def __init__(self, device: Device, values: LayerDraw, encoding: Encoding) -> None:
@@ -25,7 +25,7 @@ class LayerPixels:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Means and spreads of pixels."""
+        """Compute means and spreads of pixels."""
 
         def values_at(offset: Array) -> Array:
             x, y = self._inputs(0, columns + offset[0]), self._inputs(1, rows + offset[1])
@@ -37,7 +37,7 @@ class LayerPixels:
         return mean_and_spread(values_at, offsets)
 
     def close(self) -> None:
-        """Nothing to give back but memory."""
+        """Do nothing: there is only memory to release."""
 
     def _inputs(self, axis: int, positions: Array) -> Array:
         positions = positions.astype(np.float32)

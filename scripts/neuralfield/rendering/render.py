@@ -1,4 +1,4 @@
-"""Drawing a trained network again, at any size, in bounded memory."""
+"""Rendering a trained network at any size, in bounded memory."""
 
 import math
 from collections.abc import Generator
@@ -21,10 +21,10 @@ from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic, Trained
 
 BAND_POINTS = {"cpu": 1 << 20, "gpu": 1 << 22}
-"""Points drawn before their rows are handed on: what bounds the memory of a picture of any size."""
+"""Points rendered before their rows are handed on: this bounds the memory for any size."""
 
 _SAMPLES_OF_TRAINING_PIXEL = 256
-"""How finely a field taught means over pixels is averaged over one of them."""
+"""Samples of a training pixel, for a field that was fitted to means over pixels."""
 
 _MOST_SAMPLES = 256
 _FIRST_SAMPLES = 16
@@ -35,13 +35,13 @@ _GOLDEN_FRACTION = (math.sqrt(5) - 1) / 2
 
 
 def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) -> int:
-    """Samples of each drawn pixel.
+    """Choose the number of samples of each rendered pixel.
 
-    One, at the centre, for a field taught by points, and where a drawn pixel is no more than half
-    a training pixel. Else a field taught by footprints is averaged over the drawn pixel as it was
-    over the training pixel: 256 samples at the training size and below. Four, for smooth edges,
-    where a black-and-white picture taught by points is drawn larger. Up to 16, where a mosaic is
-    drawn smaller than it was taught: of all that a pixel covers, one point would say nothing.
+    One, at the centre, for a field fitted to points, and where a rendered pixel is no more than
+    half a training pixel. Else a field fitted to footprints is averaged over the rendered pixel as
+    it was over the training pixel: 256 samples at the training size and below. Four, for smooth
+    edges, where a black-and-white image fitted to points is rendered larger. Up to 16, where a
+    mosaic is rendered smaller than its training image: one point does not represent a whole pixel.
     """
     across = max(model.width * (box[2] - box[0]) / width, model.height * (box[3] - box[1]) / height)
     if model.footprint and _one_pixel_sides(model):
@@ -56,7 +56,7 @@ def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) ->
 
 
 def _one_pixel_sides(model: Trained) -> list[int]:
-    """The axes, 0 for x and 1 for y, along which the training image is one pixel.
+    """Find the axes, 0 for x and 1 for y, along which the training image is one pixel.
 
     Such an image says nothing about how its function varies along them, so a render is the same
     everywhere along them: the value at the centre, or the mean over the pixel, as was trained.
@@ -67,7 +67,7 @@ def _one_pixel_sides(model: Trained) -> list[int]:
 
 
 def sample_offsets(count: int) -> np.ndarray:
-    """Where in a pixel its samples lie: offsets from its centre, in pixels.
+    """Place the samples of a pixel: offsets from its centre, in pixels.
 
     A golden-ratio lattice, in which no two samples share a row or a column, so that an edge at any
     angle divides them nearly as it divides the area.
@@ -84,7 +84,7 @@ def sample_offsets(count: int) -> np.ndarray:
 def size_for_longer_side(
     model: Trained | PictureShape, longer_px: int, box: Box = WHOLE
 ) -> tuple[int, int]:
-    """Width and height of a redraw in the picture's own proportions."""
+    """Return width and height of a render in the image's own proportions."""
     part_width, part_height = model.width * (box[2] - box[0]), model.height * (box[3] - box[1])
     longer = max(part_width, part_height)
     width, height = (
@@ -104,20 +104,20 @@ def render_bands(
     threads: int = 1,
     bit_depth: int | None = None,
 ) -> Generator[np.ndarray, None, None]:
-    """Draw a picture from top to bottom, some rows at a time.
+    """Render an image from top to bottom, some rows at a time.
 
-    A GPU draws the next rows while these are used.
+    A GPU renders the next rows while these are used.
 
     Parameters
     ----------
     model : Model or Mosaic
     width, height : int
-        Size of the redraw in pixels.
+        Size of the render in pixels.
     device : Device
     box : (left, top, right, bottom)
-        The part of the picture to draw, in fractions of its sides.
+        The part of the image to render, in fractions of its sides.
     samples : int or "auto"
-        Samples of each pixel, of which the mean is drawn; see `choose_samples`.
+        Samples of each pixel, of which the mean is taken; see `choose_samples`.
     threads : int
         CPU cores to use.
     bit_depth : {8, 16} or None
@@ -163,7 +163,7 @@ def render_bands(
             band = rows[index * rows_per_band :][:rows_per_band]
             values = _average(drawer, columns, band, first, every)
             values = values.reshape(len(band), width, model.channels)
-            # a card is not asked: it would have to be waited for
+            # a GPU is not asked: it would have to be waited for
             if device.kind == "cpu" and not np.isfinite(values).all():
                 found, expected = "values that are not finite", "weights that give finite values"
                 raise CheckpointError("model", found, expected, "train the network again")
@@ -183,7 +183,7 @@ def _enlarged(
     threads: int,
     bit_depth: int | None,
 ) -> Generator[np.ndarray, None, None]:
-    """What `render_bands` yields, by a network that enlarges its picture."""
+    """Yield as `render_bands` does, by a network that enlarges its image."""
     dtype = "float64" if model.metadata.get("precision") == "float64" else "float32"
     network = model.network(device, dtype)
     assert isinstance(network, UpscalingNetwork) and isinstance(model.settings, Upscaler)
@@ -197,7 +197,7 @@ def _enlarged(
 
 
 def _average(drawer: Drawer, columns: Array, rows: Array, first: Array, every: Array) -> Array:
-    """The mean of samples over each pixel: all of them only where the first ones differ.
+    """Average samples over each pixel: all of them only where the first ones differ.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def render(
     samples: int | str = "auto",
     threads: int = 1,
 ) -> np.ndarray:
-    """Draw a whole picture in memory; parameters as `render_bands`.
+    """Render a whole image in memory; parameters as `render_bands`.
 
     Returns
     -------
@@ -254,7 +254,7 @@ def render_to_png(
     threads: int = 1,
     bit_depth: int = 8,
 ) -> None:
-    """Draw a picture of any size into a PNG, never holding more than a band of it."""
+    """Render an image of any size into a PNG, never holding more than a band of it."""
     with PngBandWriter(path, width, height, model.channels, bit_depth) as writer:
         for band in render_bands(
             model,

@@ -1,4 +1,4 @@
-"""Drawing with an upscaler: its picture, enlarged step by step, and brought to the exact size."""
+"""Rendering with an upscaler: its image, enlarged step by step, then brought to the exact size."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -22,16 +22,16 @@ TILE_PX = 128
 """Side of the squares that pass through the network: what bounds the memory of its layers."""
 
 STEP_ROWS = 512
-"""Of an enlarged picture, that are made at once."""
+"""Rows of an enlarged image that are made at once."""
 
 BAND_VALUES = 1 << 20
-"""Of the drawing, at the most, that is made at once, if it is not a single row."""
+"""The most values of the render that are made at once, if it is not a single row."""
 
 _FILTER_REACH_PX = 4
 """A Lanczos filter sees three pixels to each side."""
 
 Rows = Callable[[int, int], np.ndarray]
-"""(top, bottom) -> those rows of a picture; float32, shape (bottom - top, width, channels)."""
+"""(top, bottom) -> those rows of an image; float32, shape (bottom - top, width, channels)."""
 
 
 def upscaled_bands(
@@ -44,11 +44,11 @@ def upscaled_bands(
     box: Box,
     threads: int = 1,
 ) -> Iterator[np.ndarray]:
-    """Draw a picture from top to bottom, some rows at a time.
+    """Draw an image from top to bottom, some rows at a time.
 
-    The picture is enlarged by the network's factor, again and again, until it is no smaller than
-    the drawing, and the exact box filter makes the drawing of that. Of the step before the last one
-    all that is drawn is in memory; of the last one, and of the drawing, a band.
+    The image is enlarged by the network's factor, again and again, until it is no smaller than
+    the render, and the exact box filter makes the render of that. The whole step before the last
+    one is in memory; of the last one, and of the render, only a band.
 
     Parameters
     ----------
@@ -56,10 +56,10 @@ def upscaled_bands(
         On `device`.
     settings : Upscaler
     width, height : int
-        Of the drawing, in px.
+        Size of the render, in px.
     device : Device
     box : (left, top, right, bottom)
-        The part of the picture to draw, in fractions of its sides.
+        The part of the image to render, in fractions of its sides.
     threads : int
         CPU cores to use; makes no difference to the result.
 
@@ -87,7 +87,7 @@ def upscaled_bands(
 
 
 def _cut(picture: np.ndarray, window: np.ndarray, margin: int) -> tuple[np.ndarray, np.ndarray]:
-    """The part of a picture that a window needs, and where the window lies in it."""
+    """The part of an image that a window needs, and where the window lies in it."""
     left, top = (max(0, math.floor(side) - margin) for side in window[:2])
     right, bottom = (math.ceil(side) + margin for side in window[2:])
     return picture[top:bottom, left:right], window - np.array([left, top, left, top])
@@ -96,7 +96,7 @@ def _cut(picture: np.ndarray, window: np.ndarray, margin: int) -> tuple[np.ndarr
 def _resampled(
     rows: Rows, rows_count: int, window: np.ndarray, width: int, height: int
 ) -> Iterator[np.ndarray]:
-    """A window of a picture that comes in rows, at its exact size, band by band."""
+    """A window of an image that comes in rows, at its exact size, band by band."""
     left, top, right, bottom = window.tolist()
     scale = (bottom - top) / height
     count = max(1, BAND_VALUES // width)
@@ -118,9 +118,9 @@ def _enlarged_rows(
     top: int,
     bottom: int,
 ) -> np.ndarray:
-    """Some rows of a picture enlarged by the factor.
+    """Some rows of an image enlarged by the factor.
 
-    Corrected once so that, reduced, they are more nearly the picture again: back-projection (Irani
+    Corrected once so that, reduced, they are more nearly the image again: back-projection (Irani
     & Peleg, "Improving resolution by image registration", 1991), as the paper has it.
     """
     factor, (height, width, _) = settings.factor, picture.shape
@@ -143,7 +143,7 @@ def _network_rows(
     top: int,
     bottom: int,
 ) -> np.ndarray:
-    """What the network makes of some rows of a picture enlarged by Lanczos, tile by tile."""
+    """Correct some rows of an image enlarged by Lanczos with the network, tile by tile."""
     factor, reach = settings.factor, settings.reach_px
     height, width = (factor * side for side in picture.shape[:2])
     above, below = max(0, top - reach), min(height, bottom + reach)
@@ -168,7 +168,7 @@ def _network_rows(
 def _corrected(
     network: UpscalingNetwork, device: Device, enlarged: np.ndarray, symmetries: range
 ) -> np.ndarray:
-    """What the network makes of a tile, or its mean over some ways to lay the tile down."""
+    """Correct a tile with the network, or average over some ways to lay the tile down."""
     dtype = network.picture.dtype
     found = []
     for symmetry in symmetries:

@@ -1,1 +1,1 @@
-"""What a network is fitted to: an image, a table, labelled images, or crops to enlarge."""
+"""Tasks: fitting an image, a table, labelled images, or crops to enlarge."""

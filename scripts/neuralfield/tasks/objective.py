@@ -1,4 +1,4 @@
-"""What one training step computes, as engines are given it."""
+"""The interface of objectives: what engines compute steps of."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Objective(ABC):
 
     @cached_property
     def data(self) -> Any:
-        """What `evaluate` reads of all samples, brought to the device when first asked for."""
+        """All that `evaluate` reads of samples, brought to the device when first asked for."""
         raise NotImplementedError
 
     @abstractmethod
@@ -73,9 +73,9 @@ class Objective(ABC):
     @property
     @abstractmethod
     def sample_bytes(self) -> int:
-        """What is kept of each sample, about."""
+        """An estimate of the bytes kept of each sample."""
 
     @property
     @abstractmethod
     def working_values(self) -> int:
-        """Numbers that are alive for each sample while it is worked on, about."""
+        """An estimate of the numbers that are alive for each sample while it is worked on."""

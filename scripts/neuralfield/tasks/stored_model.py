@@ -30,10 +30,10 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     """
 
     what: ClassVar[str]
-    """What errors call it."""
+    """The words for it in errors."""
 
     kind: ClassVar[str | None] = None
-    """What its file says it is, if anything."""
+    """The kind that its file names, if any."""
 
     arrays: dict[str, np.ndarray]
     metadata: dict[str, Any]
@@ -41,7 +41,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     @property
     @abstractmethod
     def provenance(self) -> dict[str, Any]:
-        """What networks of one training have in common, whatever their step; plain values."""
+        """All that networks of one training share, whatever their step, as plain values."""
 
     @abstractmethod
     def described(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         Raises
         ------
         Exception
-            Of any kind, where something is wrong.
+            Any, where something is wrong.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What a training needs to know of its task: an image, a table or images with labels to fit."""
+"""The interface of tasks: an image, a table or images with labels to fit."""
 
 import math
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ from neuralfield.tasks.stored_model import StoredModel
 
 @dataclass(frozen=True)
 class Measure:
-    """How good a network is, in its users' terms: a column of histories beside the loss.
+    """A column of histories beside the loss: a measure of quality, in users' terms.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ def _decibels(squared_error: float) -> float:
 
 
 PSNR_DB = Measure("psnr_db", _decibels, "{:.2f} dB")
-"""Of squared errors of values in [0, 1]."""
+"""The measure of squared errors of values in [0, 1]."""
 
 
 def _share_right(share_wrong: float) -> float:
@@ -55,11 +55,11 @@ def _share_right(share_wrong: float) -> float:
 
 
 ACCURACY = Measure("accuracy", _share_right, "{:.2%} right")
-"""Of the share of answers that are wrong."""
+"""The measure of the share of answers that are wrong."""
 
 
 class Task(ABC):
-    """What a network is fitted to, and how: an image, a table or images with labels.
+    """An image, a table or images with labels that a network is fitted to, and how.
 
     Attributes
     ----------
@@ -71,11 +71,11 @@ class Task(ABC):
     @property
     @abstractmethod
     def measure(self) -> Measure:
-        """What the history says beside the loss."""
+        """The measure that the history has beside the loss."""
 
     @cached_property
     def model(self) -> StoredModel[Any]:
-        """The network without weights: what its file says besides them."""
+        """The model of this task, without weights."""
         raise NotImplementedError
 
     @abstractmethod

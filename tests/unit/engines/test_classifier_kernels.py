@@ -101,7 +101,7 @@ def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
         (
             Device("gpu", "a card", CardWithNumpy("70")),  # pyright: ignore[reportArgumentType]
             "auto",
-            "the cuda engine needs compute capability 7.5, this card has 7.0",
+            "the cuda engine needs compute capability 7.5, this GPU has 7.0",
         ),
     ],
 )

@@ -92,7 +92,7 @@ def test_an_unknown_engine_is_refused():
 @pytest.mark.parametrize(
     ("capability", "precision", "reason"),
     [
-        ("70", "auto", "the cuda engine needs compute capability 7.5, this card has 7.0"),
+        ("70", "auto", "the cuda engine needs compute capability 7.5, this GPU has 7.0"),
         ("90", "float64", "the cuda engine computes in mixed precision or float32, not in float64"),
     ],
 )

@@ -122,9 +122,9 @@ def test_as_many_labels_as_pictures(folder):
 def test_what_is_held_out_has_to_be_like_what_was_taught(folder):
     labelled = read_labelled(*find_files(folder, HELD_OUT))
     labelled.require_fit(PictureShape(4, 5, 1), 4, "as taught")
-    with pytest.raises(InputError, match="label 3 of picture 2; expected labels from 0 to 2"):
+    with pytest.raises(InputError, match="label 3 of image 2; expected labels from 0 to 2"):
         labelled.require_fit(PictureShape(4, 5, 1), 3, "as taught")
-    with pytest.raises(InputError, match="pictures of 4 x 5 pixels; expected 5 x 4, as taught"):
+    with pytest.raises(InputError, match="images of 4 x 5 pixels; expected 5 x 4, as taught"):
         labelled.require_fit(PictureShape(5, 4, 1), 4, "as taught")
 
 

@@ -1,4 +1,4 @@
-"""The engine for processors: compiled kernels over blocks of points that stay in a core's cache.
+"""The engine for CPUs: compiled kernels over blocks of points that stay in a core's cache.
 
 A step has two stages. In the first, threads work on shards of the batch, each a run of pixels whose
 gradient is summed in order; in the second on parts of the parameters: the shards' gradients are
@@ -41,11 +41,11 @@ _COVERED = {
     "output": OUTPUTS,
     "loss": LOSSES,
 }
-"""What `kernels.cpu` has code for."""
+"""Everything that the kernels have code for."""
 
 
 class CpuEngine:
-    """Training steps on the processor's cores.
+    """Takes training steps on the CPU's cores.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class CpuEngine:
             sum(self._memory.values()),
             device,
             "training",
-            "use a smaller picture (images: size), a narrower network (fields: width) or fewer"
+            "use a smaller image (images: size), a narrower network (fields: width) or fewer"
             " threads",
         )
         self.totals = np.zeros(2)
@@ -122,15 +122,15 @@ class CpuEngine:
             batch = self._step(step, batch, is_last=step == first_step + count - 1)
 
     def memory_report(self) -> dict[str, int]:
-        """Bytes by what they are for."""
+        """Count bytes by purpose."""
         return self._memory
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Stop the threads."""
         self._crew.close()
 
     def _step(self, step: int, batch: Array, *, is_last: bool) -> Array:
-        """Take a step, and find the batch of the next."""
+        """Take a step, and find the batch of the next one."""
         batches, cut = self.objective.batches, self._cut
         following = batch
 
@@ -156,7 +156,7 @@ class CpuEngine:
         step: int,
         meanwhile: Sequence[Callable[[], None]],
     ) -> None:
-        """The pass and the grids for a chunk's pixels; and what else is to be done meanwhile."""
+        """Run the pass and the grids for a chunk's pixels, and other work meanwhile."""
 
         def work(piece: int, member: int) -> None:
             if piece < len(meanwhile):
@@ -172,7 +172,7 @@ class CpuEngine:
     def _work_on_shard(
         self, shard: int, member: int, batch: Array, step: int, chunk: list[tuple[int, int]]
     ) -> None:
-        """Forward, loss and backward for a shard's pixels."""
+        """Run forward, loss and backward for a shard's pixels."""
         points, side, seed = self._footprint
         first, end = chunk[shard]
         self._block.train_blocks(
@@ -262,7 +262,7 @@ def _objective_numbers(
 
 
 def _optimizer_numbers(objective: ImageObjective, step: int) -> np.ndarray:
-    """What `kernels.cpu.update` has to know of the optimizer, for the update after a step."""
+    """Return the optimizer's numbers for the update after a step."""
     optimizer, rate = objective.optimizer, objective.schedule(step)
     if isinstance(optimizer, Adam):
         beta1, beta2 = optimizer.beta1, optimizer.beta2
@@ -274,7 +274,7 @@ def _optimizer_numbers(objective: ImageObjective, step: int) -> np.ndarray:
 
 
 def _flat_moments(objective: ImageObjective, device: Device) -> tuple[np.ndarray, np.ndarray]:
-    """The optimizer's state as at most two flat arrays, of which it keeps views."""
+    """Move the optimizer's state into at most two flat arrays, of which it keeps views."""
     state, names = objective.optimizer.state, list(objective.network.parameters)
     moments = [
         flatten_arrays(device, [(state, key) for key in keys])

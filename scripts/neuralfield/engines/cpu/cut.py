@@ -1,4 +1,4 @@
-"""How the cpu engine cuts its work into pieces: on every machine alike, whatever the threads."""
+"""The cpu engine's cut of its work into pieces: the same on every machine, with any threads."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -12,17 +12,17 @@ MOST_SHARDS = 32
 """More than most machines have cores; each has a gradient of its own."""
 
 _MOST_SHARD_NUMBERS = 1 << 25
-"""Of all their gradients: 128 MiB."""
+"""The most numbers of all their gradients: 128 MiB."""
 
 _MOST_CHUNK_NUMBERS = 1 << 21
-"""Points, and slopes of their encoded values, that are kept at a time: 8 MiB."""
+"""Points, and gradients of their encoded values, that are kept at a time: 8 MiB."""
 
 _PART_PARAMETERS = 1 << 13
 """Parameters that are moved together, about."""
 
 
 class Cut:
-    """How batches and parameters are cut.
+    """The cut of batches and parameters into pieces.
 
     Parameters
     ----------
@@ -85,5 +85,5 @@ class Cut:
 
 
 def _ends(first: int, end: int, parts: int) -> list[int]:
-    """Where parts of a range begin, and where the last one ends: as even as possible."""
+    """Divide a range as evenly as possible: where its parts begin, and where the last one ends."""
     return [first + (end - first) * i // parts for i in range(parts + 1)]

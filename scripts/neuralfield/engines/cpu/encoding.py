@@ -1,4 +1,4 @@
-"""Encodings as the cpu engine's kernels are given them, and the gradient of one that is trained."""
+"""Encodings as the cpu engine's kernels read them, and the gradient of one that is trained."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from neuralfield.fields.hashgrid import HashEncoding
 
 
 def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any, ...]:
-    """What `kernels.cpu.encodings.encode` has to know of a network's encoding.
+    """Return a network's encoding as `kernels.encodings.encode` reads it.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any
 
 
 def _levels(encoding: Encoding) -> np.ndarray:
-    """Of a hash grid, see `kernels.cpu.grids`; none for other encodings."""
+    """Return the levels of a hash grid, see `kernels.grids`; none for other encodings."""
     levels = encoding.levels if isinstance(encoding, HashEncoding) else ()
     numbers = [(level.resolution, level.start, level.rows) for level in levels]
     return np.array(numbers, np.int64).reshape(-1, 3)
@@ -48,7 +48,7 @@ class GridGradient:
     """The gradient of a hash grid's table, a level a piece of work.
 
     A corner's gradient is a sum over the points around it, in their order: a level is added up by
-    one thread, from slopes that the pass has left. For other encodings there is nothing to do.
+    one thread, from gradients that the pass has left. For other encodings there is nothing to do.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class GridGradient:
         """The gradient, in one piece."""
 
     def kept(self, place: int) -> tuple[np.ndarray, np.ndarray, int]:
-        """Where the pass leaves points and slopes, see `kernels.cpu.block.train_blocks`."""
+        """Return where the pass leaves points and gradients, see `kernels.block.train_blocks`."""
         return self._points, self._slopes, place
 
     def add_chunk(self, crew: Crew, points: int, *, is_first: bool) -> None:

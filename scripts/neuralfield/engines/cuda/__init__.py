@@ -1,1 +1,1 @@
-"""The engine for NVIDIA cards: what its engines and all stages of their steps share."""
+"""The engines for NVIDIA GPUs, and the stages of their steps."""

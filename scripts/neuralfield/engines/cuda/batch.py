@@ -1,8 +1,8 @@
-"""Steps of several cuda engines in one launch of each kernel: many small networks on one card.
+"""Steps of several cuda engines in one launch of each kernel: many small networks on one GPU.
 
-Every engine keeps its own arrays, and its own way to take steps alone. Here are tables of where
-they lie. A step has the same stages, and sums are cut as they are alone, so that it makes no
-difference to a network's bytes who goes with it, or how often.
+Every engine keeps its own arrays, and can still take steps alone; kernels find the arrays in
+tables. A step has the same stages as alone and cuts its sums in the same way, so a network's bytes
+do not depend on which networks share its launches, or how often.
 """
 
 from collections import defaultdict
@@ -33,7 +33,7 @@ class CudaBatch:
     Raises
     ------
     ResourceError
-        The card has too little memory.
+        The GPU has too little memory.
     """
 
     def __init__(self, device: Device, engines: Sequence[CudaEngine]) -> None:
@@ -57,7 +57,7 @@ class CudaBatch:
         self._steps.run(first_step, count)
 
     def close(self) -> None:
-        """Wait for the steps, and let go of the graphs."""
+        """Wait for the steps, and release the graphs."""
         self._steps.close()
 
     def _begin(self, first_step: int) -> None:
@@ -78,7 +78,7 @@ class CudaBatch:
 
 
 def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict[int, CudaEngine]]:
-    """Which engines take their steps together; those in no group take turns.
+    """Group the engines that take their steps together; those in no group take turns.
 
     Parameters
     ----------
@@ -105,18 +105,18 @@ def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict
 
 
 def is_faster_together(tiles: int, members: int, processors: int) -> bool:
-    """Whether a step of all takes less time than theirs one after another, about.
+    """Estimate whether one step of all networks takes less time than their steps in turn.
 
-    A network whose batch keeps the whole card busy has nothing to gain; nor have a few networks,
+    A network whose batch keeps the whole GPU busy has nothing to gain; nor have a few networks,
     each of which is worked on by few multiprocessors here.
 
     Parameters
     ----------
     tiles : int
-        Of a network's batch.
+        Tiles of a network's batch.
     members : int
     processors : int
-        Multiprocessors of the card.
+        Multiprocessors of the GPU.
     """
     in_turns = members * HopperNarrowPass.step_tiles(tiles, processors)
     return HopperNarrowBatch.step_tiles(tiles, members, processors) < in_turns

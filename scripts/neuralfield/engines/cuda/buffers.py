@@ -13,14 +13,14 @@ from neuralfield.system.device import Array, Device
 
 @dataclass(frozen=True)
 class Buffers:
-    """Arrays on the card that outlive a step; float32.
+    """Arrays on the GPU that outlive a step; float32.
 
     Attributes
     ----------
     parameters : array, shape (n,)
         All parameters one after another, weights row by row.
     offsets : mapping of name to int
-        Where each parameter begins.
+        The place at which each parameter begins.
     inputs : array, shape (rows, 2)
         x, y of every row; u, v for corners.
     targets : array, shape (pixels, channels)
@@ -28,7 +28,7 @@ class Buffers:
     weights : array, shape (pixels,), or None
         None: all slots alike.
     frequencies : array, shape (2, F), or None
-        Of Fourier features.
+        The frequencies of Fourier features.
     """
 
     parameters: Array
@@ -58,7 +58,7 @@ class WeightCopy:
 
     @property
     def addresses(self) -> tuple[int, int]:
-        """Where the two lie on the card; 0 for None."""
+        """Addresses of the two on the GPU; 0 for None."""
         return self.forward.data.ptr, 0 if self.backward is None else self.backward.data.ptr
 
 
@@ -79,7 +79,7 @@ class PartialGradient:
     copy : WeightCopy, optional
         To be kept up to date with the parameter.
     columns : int, optional
-        Of a row, where a row of the parameter is several rows here; without a copy.
+        Columns of a row, where a row of the parameter is several rows here; without a copy.
     """
 
     array: Array
@@ -94,7 +94,7 @@ class PartialGradient:
 
 @dataclass(frozen=True)
 class PassArguments:
-    """What every pass over a field's batches is made from.
+    """The arguments that every pass over a field's batches is made from.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Allocating(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """What it has allocated."""
+        """Bytes that it has allocated."""
         ...
 
 
@@ -146,7 +146,7 @@ class Pass(ABC):
 
     @property
     def memory_bytes(self) -> int:
-        """What it has allocated."""
+        """Bytes that it has allocated."""
         own = sum(array.nbytes for array in self._allocated)
         return own + sum(part.memory_bytes for part in self._parts)
 
@@ -173,13 +173,13 @@ class Pass(ABC):
 
 
 def member_table(device: Device, members: Sequence[Sequence[Any]]) -> Array:
-    """What a kernel is given, as an array of structs, one for each member of a batch.
+    """Make the array of structs that a kernel reads, one for each network of a batch.
 
     Parameters
     ----------
     device : Device
     members : sequence of sequence
-        Arrays on the card, whose addresses are taken, and numbers of 64 bits.
+        Arrays on the GPU, whose addresses are taken, and numbers of 64 bits.
 
     Returns
     -------

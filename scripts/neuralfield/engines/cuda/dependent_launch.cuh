@@ -4,8 +4,8 @@
 //
 // Each waits before it reads what the kernel before it writes, or writes what that one reads; only
 // then does it let the next one start. So what comes before a kernel's wait has the kernel before
-// the last behind it, and may read what that one wrote: past the first-level cache (`__ldcg`), which
-// is not told. Before compute capability 9.0 there is no such thing.
+// the last behind it, and may read what that one wrote: past the first-level cache (`__ldcg`),
+// which is not notified. Before compute capability 9.0 there is no such thing.
 //
 // sampling_batch.cu lets the next one start at once, and one of its blocks waits: what comes before
 // the wait of update_batch.cu has the update of the step before behind it, but no pass.
@@ -14,7 +14,8 @@
 //   update.cu and update_batch.cu read what the update before them wrote, and write the next step's
 //     scalars over those that it has read;
 //   narrow_batch.cu reads what sampling_batch.cu drew before the update that is ending;
-//   sampling_batch.cu, while a pass is under way, reads the number of its step from the update before
+//   sampling_batch.cu, while a pass is under way, reads the number of its step from the update
+//   before
 //     that, and fills a batch that the pass before it has read;
 //   weight_gradients.cu sums what wide_pass.cu has counted as stored.
 #pragma once

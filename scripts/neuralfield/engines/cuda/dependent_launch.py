@@ -1,7 +1,7 @@
 """Launches of kernels that may start while the kernel before them ends.
 
-CUDA calls it programmatic dependent launch; graphs that are captured keep it. CuPy has no words for
-it, so the driver is asked. The device side is `dependent_launch.cuh`.
+CUDA calls it programmatic dependent launch; graphs that are captured keep it. CuPy has no interface
+to it, so the driver is called. The device side is `dependent_launch.cuh`.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from neuralfield.system.device import Array, Device
 
 _LEAST_CAPABILITY = 90
 _LEAST_DRIVER = 12_030
-"""The first CUDA whose captured graphs keep such launches, as the driver tells its version."""
+"""The first CUDA whose captured graphs keep such launches, as the driver reports its version."""
 
 _PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
@@ -38,7 +38,7 @@ class _Config(ctypes.Structure):
 
 
 class DependentLaunch:
-    """A kernel with a grid and arguments of its own.
+    """Launches a kernel with its grid and arguments.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ class DependentLaunch:
     kernel : cupy.RawKernel
         Calls `wait_for_earlier_kernels`, by the rules of `dependent_launch.cuh`.
     blocks : int or (int, int)
-        Of the grid.
+        The grid.
     threads : int
-        Of a block.
+        Threads of a block.
     arguments : sequence of Array
-        Kept; the kernel is given where they lie.
+        Kept; the kernel gets their addresses.
     shared_bytes : int
         Dynamic shared memory of a block.
     """

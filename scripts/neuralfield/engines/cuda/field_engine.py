@@ -40,24 +40,24 @@ _PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, LayerPass)
 
 _BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
 _BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
-"""Of networks that take their steps together in one launch."""
+"""The networks that can take their steps together in one launch."""
 
 _MOST_NUMBERS = 1 << 31
-"""Of one parameter: kernels count them in 32 bits."""
+"""The most numbers of one parameter, which kernels count in 32 bits."""
 
-_REMEDY = "use smaller batches (training: batch_pixels) or a smaller picture (images: size)"
+_REMEDY = "use smaller batches (training: batch_pixels) or a smaller image (images: size)"
 
 
 @dataclass(frozen=True)
 class BatchKind:
-    """What engines have to have in common to take their steps in one launch.
+    """The properties that engines share if they take their steps in one launch.
 
     Attributes
     ----------
     network : NetworkPlan
     batch : BatchPlan
     constants : tuple of (str, value)
-        What the other stages are compiled with.
+        The constants of the other stages' kernels.
     """
 
     network: NetworkPlan
@@ -95,7 +95,7 @@ class CudaEngine(RecordedEngine[SamplingStage]):
                 stages = _make_stages(objective, pass_type, given)
             super().__init__(device, objective, stages, precision)
         self.batch_kind = _batch_kind(objective, given, stages)
-        """What it has in common with engines it can take steps with, see `CudaBatch`, or None."""
+        """The kind of engines that it can take steps with, see `CudaBatch`, or None."""
 
 
 def _make_stages(
@@ -112,7 +112,7 @@ def _make_stages(
 def _batch_kind(
     objective: ImageObjective, given: PassArguments, stages: Stages[SamplingStage]
 ) -> BatchKind | None:
-    """See `CudaEngine.batch_kind`: what kernels of batches have been written for, and tested."""
+    """Return the kind, if kernels of batches have been written for it, and tested with it."""
     activations = {layer.activation for layer in given.network.layers[:-1]}
     if (
         not isinstance(stages.own_pass, HopperNarrowPass)
@@ -172,7 +172,7 @@ def _choose_pass(
 
 
 def _own_bytes(objective: ImageObjective, batch: BatchPlan) -> int:
-    """What the engine needs beside its pass."""
+    """Count the bytes that the engine needs beside its pass."""
     parameters = 4 * objective.network.parameter_count
     state = sum(array.nbytes for array in objective.optimizer.state.values())
     rows = 8 * batch.rows + 4 * batch.pixels * (batch.channels + int(batch.weighted))

@@ -1,4 +1,4 @@
-// From the last layer's number z to a value, from values to the loss, and both slopes.
+// From the last layer's number z to a value, from values to the loss, and both gradients.
 // Reference implementations: fields/coordinate_network.py (Output), nn/losses.py.
 //
 // Constants: OUTPUT_SIGMOID (0, 1), STEEPNESS, LOSS, HUBER_DELTA.
@@ -55,9 +55,9 @@ __device__ __forceinline__ float loss_slope(float value, float target) {
 #endif
 }
 
-// Loss, squared error, and the slopes of the loss with respect to the means of a pixel's two
+// Loss, squared error, and the gradients of the loss with respect to the means of a pixel's two
 // groups of points. The squared error's two factors are independent estimates, so its
-// expectation has no variance of the jitter in it (see squared_error_of_means in losses.py).
+// expectation has no variance of the jitter in it (see squared_error_of_means in nn/losses.py).
 struct FootprintLoss {
     float loss, squared_error, slope0, slope1;
 };

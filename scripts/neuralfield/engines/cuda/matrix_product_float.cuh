@@ -1,6 +1,6 @@
 // A tile of a matrix product in float32, by 256 threads with 8 x 8 (or fewer) results each.
 //
-// All sizes are multiples of the tiles': callers pad. Twin: numpy.matmul.
+// All sizes are multiples of the tiles': callers pad. Reference implementation: numpy.matmul.
 #pragma once
 
 #include "element.cuh"
@@ -14,8 +14,8 @@
 // finish(row, column, values) takes GROUP neighbouring results; B_ORDERED changes nothing here.
 // With SUMS, threads below COLUMNS return the sum over k of B's column threadIdx.x, over every
 // slice_step-th slice from first_slice on.
-// With PARTS, B is so many matrices, part_step columns apart, and finish takes values[PARTS][GROUP]:
-// results at the same place of each product.
+// With PARTS, B is so many matrices, part_step columns apart, and finish takes
+// values[PARTS][GROUP]: results at the same place of each product.
 template <int ROWS, int COLUMNS, bool A_TRANSPOSED, bool B_ORDERED, bool SUMS, int PARTS = 1,
           typename Finish>
 __device__ __forceinline__ float matrix_product(const float* __restrict__ a, size_t a_stride,

@@ -103,8 +103,8 @@ struct SharedMatrix {
 // columns of B were put in the order of `weight_position`.
 // With SUMS, threads below COLUMNS return the sum over k of B's column threadIdx.x, over every
 // slice_step-th slice from first_slice on.
-// With PARTS, B is so many matrices, part_step columns apart, and finish takes values[PARTS][GROUP]:
-// results at the same place of each product.
+// With PARTS, B is so many matrices, part_step columns apart, and finish takes
+// values[PARTS][GROUP]: results at the same place of each product.
 template <int ROWS, int COLUMNS, bool A_TRANSPOSED, bool B_ORDERED, bool SUMS, int PARTS = 1,
           typename Finish>
 __device__ __forceinline__ float matrix_product(const __half* __restrict__ a, size_t a_stride,

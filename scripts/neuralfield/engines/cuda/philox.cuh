@@ -1,4 +1,5 @@
-// Counter-based random numbers, the same bits as rng.py, where they are explained.
+// Counter-based random numbers, the same bits as system/random_streams.py, where they are
+// explained.
 #pragma once
 
 struct Words {

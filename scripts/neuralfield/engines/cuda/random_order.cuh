@@ -1,4 +1,5 @@
-// Batches as slices of an endless row of random orders. Twin: sampling.py (Batches).
+// Batches as slices of an endless row of random orders. Reference implementation: nn/sampling.py
+// (Batches).
 #pragma once
 
 #include "philox.cuh"

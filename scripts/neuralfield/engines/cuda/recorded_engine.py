@@ -1,7 +1,7 @@
-"""What the engines for NVIDIA cards share: three stages, recorded once as graphs and replayed.
+"""An engine for NVIDIA GPUs: three stages, recorded once as graphs and replayed.
 
 A step is sampling, a pass (forward, loss, backward) and the update. Within a call nothing is
-allocated and nothing is copied between card and host.
+allocated and nothing is copied between GPU and host.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from neuralfield.tasks.objective import Objective
 
 _LEAST_CAPABILITY = 75
 _OUT_OF_MEMORY = 2
-"""The status of CUDA's own errors that says so."""
+"""The status of CUDA's errors about memory."""
 
 
 class Sampling(Protocol):
@@ -31,7 +31,7 @@ class Sampling(Protocol):
     """Whether every step's batch is the same: the stage then has to run only once."""
 
     def memory_report(self) -> dict[str, int]:
-        """Bytes on the card, by what they are for."""
+        """Count the bytes on the GPU by purpose."""
         ...
 
     def launch(self) -> None:
@@ -44,7 +44,7 @@ AnySampling = TypeVar("AnySampling", bound=Sampling)
 
 @dataclass(frozen=True)
 class Stages(Generic[AnySampling]):
-    """What a step consists of."""
+    """The stages of a step."""
 
     sampling: AnySampling
     own_pass: Pass
@@ -94,7 +94,7 @@ class RecordedEngine(Generic[AnySampling]):
         self._steps.run(first_step, count)
 
     def memory_report(self) -> dict[str, int]:
-        """Bytes on the card, by what they are for; not of an engine that is closed."""
+        """Count the bytes on the GPU by purpose; not for an engine that is closed."""
         tensors = self.objective.network.parameters.values()
         return {
             "parameters": sum(tensor.data.nbytes for tensor in tensors),
@@ -104,7 +104,7 @@ class RecordedEngine(Generic[AnySampling]):
         }
 
     def close(self) -> None:
-        """Give the GPU's memory back, but for the network's and the optimizer's."""
+        """Release the GPU's memory, but for the network's and the optimizer's."""
         self._steps.close()
         self.__dict__.pop("stages", None)
         self._device.xp.get_default_memory_pool().free_all_blocks()
@@ -125,7 +125,7 @@ class RecordedEngine(Generic[AnySampling]):
 
 
 def unsupported_reason(objective: Objective, precision: str, device: Device) -> str | None:
-    """Say why no engine for NVIDIA GPUs can train here, or so, or return None."""
+    """Say why the cuda engine cannot be used, whatever is fitted, or return None."""
     if device.kind != "gpu":
         return "the cuda engine needs a GPU"
     if precision == "float64":
@@ -133,7 +133,7 @@ def unsupported_reason(objective: Objective, precision: str, device: Device) -> 
     capability = compute_capability(device)
     if capability < _LEAST_CAPABILITY:
         found = f"{capability // 10}.{capability % 10}"
-        return f"the cuda engine needs compute capability 7.5, this card has {found}"
+        return f"the cuda engine needs compute capability 7.5, this GPU has {found}"
     optimizer = unclipped(objective.optimizer)
     if not isinstance(optimizer, Adam | Muon | Sgd):
         return not_covered(f"the optimizer {type(optimizer).__name__}")
@@ -149,7 +149,7 @@ def not_covered(part: str) -> str:
 
 @contextmanager
 def memory_in_words(device: Device, remedy: str) -> Iterator[None]:
-    """Have CuPy's and CUDA's errors about used-up memory say what to do.
+    """Turn CuPy's and CUDA's errors about memory into one that says what to do.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Steps that are recorded once as graphs, and replayed: on a stream of their own."""
+"""Recording steps once as graphs, and replaying them on a stream of their own."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ class Stage(Protocol):
 class RecordedSteps:
     """Kernels of a step, in order with the caller's current stream.
 
-    Within a call nothing is allocated and nothing is copied between card and host. With
+    Within a call nothing is allocated and nothing is copied between GPU and host. With
     ``NEURALFIELD_PROFILE=1`` in the environment nothing is recorded, and kernels are launched one
     by one.
 
@@ -29,7 +29,8 @@ class RecordedSteps:
     ----------
     device : Device
     begin : callable
-        Told the number of finished steps, puts on the current stream what is due before the next.
+        Called with the number of finished steps, puts on the current stream what is due before the
+        next one.
     launch : callable
         Puts a step's kernels on the current stream.
     """
@@ -45,12 +46,12 @@ class RecordedSteps:
         self._graphs: list[tuple[int, Any]] = []
 
     def warm_up(self, *stages: Stage) -> None:
-        """Launch stages that move no parameter: what kernels do only once they do before a capture.
+        """Launch stages that move no parameter: kernels then do before a capture what they do once.
 
         Parameters
         ----------
         *stages : Stage
-            Of a step, in their order.
+            The stages of a step, in their order.
         """
         with self.stream:
             self._begin(0)
@@ -89,7 +90,7 @@ class RecordedSteps:
         current.wait_event(self._after)
 
     def close(self) -> None:
-        """Wait for the steps, and let go of the graphs."""
+        """Wait for the steps, and release the graphs."""
         self.stream.synchronize()
         self._graphs = []
 
@@ -107,7 +108,7 @@ class RecordedSteps:
 
 @contextmanager
 def named_range(cuda: Any, name: str) -> Iterator[None]:
-    """A named stretch in a profiler's picture; `cuda` is ``cupy.cuda``."""
+    """Name a range of a profile; `cuda` is ``cupy.cuda``."""
     cuda.nvtx.RangePush(name)
     try:
         yield

@@ -73,7 +73,7 @@ def define_lines(constants: Mapping[str, Any]) -> str:
 
 
 def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") -> Any:
-    """Compile a kernel file for the current card.
+    """Compile a kernel file for the current GPU.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") 
 
     options = ("--std=c++17",)
     if cupy.cuda.Device().compute_capability == "90":
-        options += ("-arch=sm_90a",)  # unlocks this card's own instructions, such as wgmma
+        options += ("-arch=sm_90a",)  # unlocks this GPU's own instructions, such as wgmma
     return cupy.RawModule(
         code=define_lines({**SHARED_NUMBERS, **constants}) + prelude + read_source(path),
         options=options,

@@ -1,4 +1,4 @@
-"""A network that was taught to tell pictures apart, on disk: enough to use it anywhere."""
+"""A trained classifier on disk: enough to use it anywhere."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -23,7 +23,7 @@ _PICTURES_AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class ClassifierModel(StoredModel[Sequential]):
-    """A function from a picture to the probability of each class.
+    """A function from an image to the probability of each class.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class ClassifierModel(StoredModel[Sequential]):
     shape : PictureShape
     classes : int
     scaling : Scaling
-        Of pixels' brightness, 0 to 255; one column.
+        The scaling of pixels' brightness, 0 to 255; one column.
     arrays, metadata : dict
         See `StoredModel`; the digest is ``pictures``.
     """
@@ -47,7 +47,7 @@ class ClassifierModel(StoredModel[Sequential]):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What networks of one training have in common, whatever their step; plain values."""
+        """All that networks of one training share, whatever their step, as plain values."""
         return {key: self.metadata.get(key) for key in ("pictures", "training")} | {
             "network": asdict(self.settings),
             "width": self.shape.width,
@@ -90,7 +90,7 @@ class ClassifierModel(StoredModel[Sequential]):
         return self.settings.build(self.shape, self.classes, np.random.default_rng(0))
 
     def probabilities(self, pictures: np.ndarray, device: Device = HOST) -> np.ndarray:
-        """Of each class for each picture, in the precision that the network was taught in.
+        """Compute the probability of each class for each image, in the training's precision.
 
         Parameters
         ----------

@@ -14,12 +14,12 @@ from neuralfield.tasks.classifier.labelled import LabelledPictures, network_inpu
 from neuralfield.tasks.objective import Objective
 
 BLOCK_PICTURES = {"cpu": 64, "gpu": 1 << 12}
-"""Pictures that pass through the network together at the most, by the kind of device. Measured on a
+"""Images that pass through the network together at the most, by the kind of device. Measured on a
 processor: with fewer the calls cost more than the work; with more it takes as long, and there are
 fewer blocks to share between cores."""
 
 BLOCK_VALUES = {"cpu": 1 << 20, "gpu": 1 << 28}
-"""Numbers that the network gives for them, at the most: large pictures come a few at a time."""
+"""Numbers that the network gives for them, at the most: large images come a few at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +30,12 @@ class ClassifierObjective(Objective):
     ----------
     network : Sequential
     settings : ConvolutionalClassifier
-        What the network was made of.
+        The settings that the network was built from.
     labelled : LabelledPictures
     scaling : Scaling
-        Of pixels' brightness.
+        The scaling of pixels' brightness.
     random_seed : int
-        Of dropout.
+        The seed of dropout.
     """
 
     network: Sequential
@@ -66,10 +66,10 @@ class ClassifierObjective(Objective):
 
     @property
     def sample_bytes(self) -> int:
-        """What is kept of each picture: its pixels as they were read, twice, and its label."""
+        """Bytes kept of each image: its pixels as they were read, twice, and its label."""
         return 2 * self.labelled.shape.width * self.labelled.shape.height + 16
 
     @property
     def working_values(self) -> int:
-        """Numbers that are alive for each picture while it is worked on, about."""
+        """An estimate of the numbers that are alive for each image while it is worked on."""
         return self.settings.working_values(self.labelled.shape)

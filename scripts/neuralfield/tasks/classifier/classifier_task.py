@@ -41,7 +41,7 @@ class ClassifierTask(Task):
     Raises
     ------
     ConfigError
-        A kernel or a window of the network is larger than what is left of the pictures.
+        A kernel or a window of the network is larger than what is left of the images.
     InputError
         All labels are 0.
     """
@@ -73,7 +73,7 @@ class ClassifierTask(Task):
 
     @cached_property
     def model(self) -> ClassifierModel:
-        """The network without weights: what its file says besides them."""
+        """The model of this task, without weights."""
         scaling = brightness_scaling(self.labelled.pictures)
         return ClassifierModel(
             self.network, self.labelled.shape, self.labelled.classes, scaling, {}

@@ -24,7 +24,7 @@ from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import FETCH_AGAIN, open_input
 
 MOST_BYTES = 1 << 30
-"""Of a file, and of the values in it."""
+"""The largest file, and the most values in it."""
 
 MOST_SIDE_PX = 4096
 
@@ -37,7 +37,7 @@ _AT_ONCE = 1 << 20
 _DAMAGES = (gzip.BadGzipFile, EOFError, zlib.error)
 
 _CONTENTS = {1: "labels", 3: "pictures"}
-"""What files of so many dimensions hold, here."""
+"""The contents of files with so many dimensions, here."""
 
 
 def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None) -> np.ndarray:
@@ -49,7 +49,7 @@ def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None
     ----------
     path : str or os.PathLike
     dimensions : {1, 3}
-        1: labels; 3: pictures, their rows and their columns.
+        1: labels; 3: images, their rows and their columns.
     sha256 : str, optional
         Checksum that the file itself has to have, in hexadecimal.
 
@@ -62,7 +62,7 @@ def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None
     ------
     InputError
         The file cannot be read; it is larger than 1 GiB, or what it holds is; it is damaged, of
-        another format or type, longer or shorter than it claims; pictures have a side above 4096;
+        another format or type, longer or shorter than it claims; images have a side above 4096;
         its checksum is another one.
     ResourceError
         There is too little memory.
@@ -82,7 +82,7 @@ def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None
 
 
 def read_idx_shape(path: str | os.PathLike, dimensions: int) -> tuple[int, ...]:
-    """What the header of an IDX file claims, as far as the file's length allows it.
+    """Read the shape that the header of an IDX file claims, if the file's length allows it.
 
     Raises
     ------

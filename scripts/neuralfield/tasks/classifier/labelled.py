@@ -1,4 +1,4 @@
-"""Pictures with labels, from the four files that such sets come in."""
+"""Images with labels, from the four files that such sets come in."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from neuralfield.tasks.classifier.idx import read_idx
 
 TAUGHT = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 HELD_OUT = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-"""Pictures and labels, named as in MNIST; each may have .gz after it."""
+"""Images and labels, named as in MNIST; each may have .gz after it."""
 
 _BRIGHTNESSES = 256
 _PICTURES_AT_ONCE = 1 << 12
@@ -25,7 +25,7 @@ _PICTURES_AT_ONCE = 1 << 12
 
 @dataclass(frozen=True, eq=False)
 class LabelledPictures:
-    """Pictures, and what each of them shows.
+    """Images, and what each of them shows.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class LabelledPictures:
 
     @property
     def count(self) -> int:
-        """Pictures."""
+        """Images."""
         return len(self.pictures)
 
     @property
@@ -52,45 +52,45 @@ class LabelledPictures:
 
     @property
     def classes(self) -> int:
-        """How many kinds there are, as labels count from 0."""
+        """The number of classes, as labels count from 0."""
         return int(self.labels.max()) + 1
 
     @property
     def digest(self) -> str:
-        """SHA-256 of pictures and labels, in hexadecimal."""
+        """SHA-256 of images and labels, in hexadecimal."""
         digest = hashlib.sha256(json.dumps(self.pictures.shape).encode())
         digest.update(np.ascontiguousarray(self.pictures).data)
         digest.update(self.labels.astype("<i8").data)
         return digest.hexdigest()
 
     def require_fit(self, shape: PictureShape, classes: int, like: str) -> None:
-        """Check that these can be shown to a network that was taught others.
+        """Check that these can be shown to a network that was trained with others.
 
         Parameters
         ----------
         shape : PictureShape
         classes : int
-            Of those that it was taught.
+            Of those that it was trained with.
         like : str
-            What these are, for messages.
+            A description of these, for messages.
 
         Raises
         ------
         InputError
-            Pictures of another size, or a label that the network cannot give.
+            Images of another size, or a label that the network cannot give.
         """
         if self.shape != shape:
-            found = f"labels pictures of {self.shape.width} x {self.shape.height} pixels"
+            found = f"labels images of {self.shape.width} x {self.shape.height} pixels"
             raise InputError(self.where, found, f"{shape.width} x {shape.height}, {like}")
         beyond = self.labels >= classes
         if beyond.any():
             number = int(np.argmax(beyond))
-            found = f"label {self.labels[number]} of picture {number + 1:,}"
+            found = f"label {self.labels[number]} of image {number + 1:,}"
             raise InputError(self.where, found, f"labels from 0 to {classes - 1}, {like}")
 
 
 def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path, Path]:
-    """The files of pictures and of labels in a folder, packed or not.
+    """The files of images and of labels in a folder, packed or not.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path,
 def read_labelled(
     pictures: Path, labels: Path, checksums: Mapping[str, str] | None = None
 ) -> LabelledPictures:
-    """Read pictures and their labels.
+    """Read images and their labels.
 
     Parameters
     ----------
@@ -130,19 +130,19 @@ def read_labelled(
     Raises
     ------
     InputError
-        As `read_idx`; or there are not as many labels as pictures, or all are the same.
+        As `read_idx`; or there are not as many labels as images, or all are the same.
     """
     known = checksums or {}
     shown = read_idx(pictures, 3, known.get(pictures.name))
     numbers = read_idx(labels, 1, known.get(labels.name)).astype(np.int64)
     if len(numbers) != len(shown):
-        expected = f"{len(shown):,}, one for each picture in {pictures}"
+        expected = f"{len(shown):,}, one for each image in {pictures}"
         raise InputError(str(labels), f"has {len(numbers):,} labels", expected)
     return LabelledPictures(str(labels), shown, numbers)
 
 
 def brightness_scaling(pictures: np.ndarray) -> Scaling:
-    """To mean 0 and standard deviation 1 of all pixels together.
+    """Fit the scaling to mean 0 and standard deviation 1 of all pixels together.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def brightness_scaling(pictures: np.ndarray) -> Scaling:
     Returns
     -------
     Scaling
-        Of one column. Where all pixels are the same, they become 0.
+        With one column. Where all pixels are the same, they become 0.
     """
     counts = np.zeros(_BRIGHTNESSES, np.int64)
     for start in range(0, len(pictures), _PICTURES_AT_ONCE):
@@ -164,7 +164,7 @@ def brightness_scaling(pictures: np.ndarray) -> Scaling:
 
 
 def network_inputs(pictures: Array, scaling: Scaling, dtype: str) -> Array:
-    """Pictures as a network is given them.
+    """Images as a network is given them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A trained network on disk: its weights, and everything needed to draw with them."""
+"""A trained network on disk: its weights, and everything needed to render with them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
     settings : FieldSettings or Upscaler
         The network's settings, nothing left to defaults.
     shape : PictureShape
-        Size and channels of the picture it was taught.
+        Size and channels of the training image.
     mode : {"bilevel", "grey", "rgb", "rgba"}
     arrays, metadata : dict
         See `StoredModel`; the digest is ``picture``, and there is ``footprint`` (whether a pixel is
@@ -50,12 +50,12 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
 
     @property
     def width(self) -> int:
-        """Width of the training picture in pixels."""
+        """Width of the training image in pixels."""
         return self.shape.width
 
     @property
     def height(self) -> int:
-        """Height of the training picture in pixels."""
+        """Height of the training image in pixels."""
         return self.shape.height
 
     @property
@@ -65,17 +65,17 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
 
     @property
     def footprint(self) -> bool:
-        """Whether it was taught means over pixels' squares, and is drawn as such."""
+        """Whether it was fitted to means over pixels' squares, and is rendered as such."""
         return bool(self.metadata.get("footprint", False))
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers were trained."""
+        """The number of trained numbers."""
         return self.fresh_network().parameter_count
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What networks of one training have in common, whatever their step; plain values."""
+        """All that networks of one training share, whatever their step, as plain values."""
         record = {key: self.metadata.get(key) for key in ("picture", "training", "footprint")}
         shape = {"width": self.width, "height": self.height, "mode": self.mode}
         return {**record, "field": describe_field(self.settings), **shape}

@@ -84,13 +84,13 @@ class ImageObjective(Objective):
 
     @property
     def sample_bytes(self) -> int:
-        """What is kept of each pixel: values, and centres, which are float64 while made."""
+        """Bytes kept of each pixel: its values, and its centre, which is float64 while made."""
         itemsize = 8 if self.dtype == "float64" else 4
         return (self.shape.channels + 2) * itemsize + 16
 
     @property
     def working_values(self) -> int:
-        """Numbers that are alive for each pixel while it is worked on, about."""
+        """An estimate of the numbers that are alive for each pixel while it is worked on."""
         layers, encoding = self.network.layers, self.network.encoding
         encoded = max(encoding.working_values, layers[0].fan_in)
         return self.points * (encoded + sum(layer.fan_out for layer in layers))

@@ -85,7 +85,7 @@ class TaughtPicture(Task, Generic[Settings]):
 
     @cached_property
     def model(self) -> Model:
-        """The network without weights: what its file says besides them."""
+        """The model of this task, without weights."""
         return Model(self.field, self.shape, self.mode, {})
 
     def identity(self) -> list[Any]:

@@ -30,7 +30,7 @@ def import_model_json(
     ----------
     path : Path
     width, height : int
-        Size of the picture it was taught, which the file does not say.
+        Size of the training image, which the file does not contain.
 
     Returns
     -------

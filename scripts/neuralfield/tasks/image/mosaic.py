@@ -1,4 +1,4 @@
-"""A large picture as many models, one for each of its tiles."""
+"""A large image as many models, one for each of its tiles."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Mosaic:
-    """A picture as a function, like `image_model.Model`, that many models make together.
+    """An image as a function, like `image_model.Model`, but made of many models.
 
     Attributes
     ----------
@@ -32,11 +32,11 @@ class Mosaic:
     mode : {"bilevel", "grey", "rgb", "rgba"}
     channels : int
     parameter_count : int
-        Of all models together.
+        The sum over all models.
     sha256 : dict of str to str
-        Of each model's file, in hexadecimal, by the tile's name.
+        The checksum of each model's file, in hexadecimal, by the tile's name.
     metadata : dict
-        Of the first one, without ``picture``, which is of its tile alone; see `Model`.
+        That of the first one, without ``picture``, which describes its tile alone; see `Model`.
     """
 
     tiling: Tiling
@@ -50,21 +50,21 @@ class Mosaic:
 
     @property
     def width(self) -> int:
-        """Width of the picture in pixels."""
+        """Width of the image in pixels."""
         return self.tiling.width
 
     @property
     def height(self) -> int:
-        """Height of the picture in pixels."""
+        """Height of the image in pixels."""
         return self.tiling.height
 
     @property
     def footprint(self) -> bool:
-        """Whether the models were taught means over pixels' squares."""
+        """Whether the models were fitted to means over pixels' squares."""
         return bool(self.metadata.get("footprint", False))
 
     def path(self, tile: Tile) -> Path:
-        """Where the model of a tile lies."""
+        """Return the path of a tile's model."""
         return Path(self.models.replace("{tile}", tile.name))
 
     def load(self, tile: Tile) -> Model:
@@ -96,11 +96,11 @@ class Mosaic:
 
 
 Trained = Model | Mosaic
-"""Whatever can be drawn at any size."""
+"""Whatever can be rendered at any size."""
 
 
 def models_of(path: Path) -> str:
-    """Where the models of a mosaic lie, from its own folder, with ``{tile}`` for a tile's name."""
+    """Return the paths of a mosaic's models from its own folder, with ``{tile}`` for the name."""
     if path.parent.name == "checkpoints":
         return f"../tiles/{{tile}}/checkpoints/{path.stem}.safetensors"
     return "tiles/{tile}/model.safetensors"
@@ -187,7 +187,7 @@ def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
 
 
 def _tiling(found: dict[str, Any]) -> Tiling:
-    """Of a file that anybody may have written: as many tiles as it has checksums of."""
+    """Read the tiling of a file that anybody may have written: it has a checksum of each tile."""
     sides = [found[key] for key in ("width", "height", "tile_px", "overlap_px")]
     if not all(type(side) is int and side > 0 for side in sides):
         raise ValueError(f"sizes {sides}")

@@ -1,4 +1,4 @@
-"""Samples that a network is taught: rows of a CSV, read column by column by their names."""
+"""Training samples: rows of a CSV, read column by column by their names."""
 
 import difflib
 import hashlib
@@ -26,7 +26,7 @@ _ROWS_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What a network is given, and what it should answer.
+    """Inputs of a network, and their targets.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Samples:
         return bool(((self.target_values == 0) | (self.target_values == 1)).all())
 
     def require_probabilities(self) -> None:
-        """Check that a network whose outputs are probabilities can be taught these targets.
+        """Check that a network whose outputs are probabilities can be fitted to these targets.
 
         Raises
         ------
@@ -145,14 +145,14 @@ def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
 
 
 def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
-    """Which rows are kept from a network, to see what it makes of what it was not taught.
+    """Choose the rows that are kept from training, to test the network with.
 
     Parameters
     ----------
     count : int
         Rows there are.
     share : float
-        Of them, below 1; rounded to whole rows.
+        The share of the rows, below 1; rounded to whole rows.
     random_seed : int
 
     Returns
@@ -162,11 +162,11 @@ def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
     Raises
     ------
     ConfigError
-        Not a row is left to teach.
+        No row is left to train with.
     """
     held_out = round(share * count)
     if held_out >= count:
-        expected = "a share that leaves a row to teach"
+        expected = "a share that leaves a row to train with"
         raise ConfigError("held_out_share", f"{share:g} of {count:,} rows", expected)
     places = permuted(np, np.arange(held_out), count, random_seed, (0, STREAM_HELD_OUT))
     mask = np.zeros(count, dtype=bool)
@@ -175,7 +175,7 @@ def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
 
 
 def _place(where: str, name: str, present: list[str]) -> int:
-    """Where a column stands; it has to be there once."""
+    """Return the place of a column; it has to be there once."""
     listed = ", ".join(present)[:200]
     times = present.count(name)
     if times > 1:

@@ -1,4 +1,4 @@
-"""A network that was taught a table, on disk: weights, columns and scaling; enough to predict."""
+"""A network fitted to a table, on disk: weights, columns and scaling; enough to predict."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -43,7 +43,7 @@ class TableModel(StoredModel[Sequential]):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What networks of one training have in common, whatever their step; plain values."""
+        """All that networks of one training share, whatever their step, as plain values."""
         keys = ("table", "training", "held_out_share")
         return {key: self.metadata.get(key) for key in keys} | {
             "network": asdict(self.settings),
@@ -89,7 +89,7 @@ class TableModel(StoredModel[Sequential]):
     def predict(
         self, values: np.ndarray, device: Device = HOST, dtype: str = "float32"
     ) -> np.ndarray:
-        """What the network answers, in the table's own units.
+        """Predict targets, in the table's own units.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class TableModel(StoredModel[Sequential]):
             In the order of `inputs`.
         device : Device
         dtype : {"float32", "float64"}
-            Of the network's own numbers.
+            The precision of the network's own numbers.
 
         Returns
         -------
@@ -112,7 +112,7 @@ class TableModel(StoredModel[Sequential]):
         return self.target_scaling.undo(found)
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of a network without hidden layers, in the table's own units.
+        """Return the coefficients of a network without hidden layers, in the table's own units.
 
         Returns
         -------

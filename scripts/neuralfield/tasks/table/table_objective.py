@@ -73,12 +73,12 @@ class TableObjective(Objective):
 
     @property
     def sample_bytes(self) -> int:
-        """What is kept of each row: as it was read, and in the network's precision."""
+        """Bytes kept of each row: as it was read, and in the network's precision."""
         itemsize = 8 if self.dtype == "float64" else 4
         return (self.inputs.shape[1] + self.targets.shape[1]) * (8 + itemsize)
 
     @property
     def working_values(self) -> int:
-        """Numbers that are alive for each row while it is worked on, about."""
+        """An estimate of the numbers that are alive for each row while it is worked on."""
         shapes = [layer.weight.shape for layer in self.network.layers]
         return shapes[0][0] + sum(into_out[1] for into_out in shapes)

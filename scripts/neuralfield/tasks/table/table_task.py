@@ -30,7 +30,7 @@ def _root(squared_error: float) -> float:
 
 
 RMSE = Measure("rmse", _root, "{:.4g} off")
-"""Of squared errors, in the targets' own units."""
+"""The measure of squared errors, in the targets' own units."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class TableTask(Task):
 
     @cached_property
     def held_out(self) -> np.ndarray:
-        """Which rows are kept for evaluation; bool, shape (n,)."""
+        """The rows that are kept for evaluation; bool, shape (n,)."""
         seed = self.training.random_seed
         return held_out_rows(self.samples.count, self.held_out_share, seed)
 
@@ -111,7 +111,7 @@ class TableTask(Task):
 
     @cached_property
     def model(self) -> TableModel:
-        """The network without weights: what its file says besides them."""
+        """The model of this task, without weights."""
         rule = self.scale_targets
         if rule == "auto":
             rule = "none" if self.network.output == "sigmoid" else "standard"

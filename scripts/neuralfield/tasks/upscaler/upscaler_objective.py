@@ -14,7 +14,7 @@ from neuralfield.system.random_streams import STREAM_CROP, philox, uniform
 from neuralfield.tasks.objective import Objective
 
 ENLARGING = "lanczos"
-"""What the network corrects."""
+"""The enlargement that the network corrects."""
 
 _BLOCK_CROPS = {"cpu": 1, "gpu": 32}
 
@@ -28,7 +28,7 @@ class UpscalerObjective(Objective):
     network : UpscalingNetwork
     settings : Upscaler
     values : ndarray of float32, shape (height, width, channels)
-        The picture.
+        The image.
     loss : str
         See `neuralfield.nn.losses.make_loss`.
     huber_delta : float
@@ -63,28 +63,28 @@ class UpscalerObjective(Objective):
 
     @property
     def sample_bytes(self) -> int:
-        """Of the picture and its copies, for each crop of a step."""
+        """Bytes of the image and its copies, for each crop of a step."""
         itemsize = 8 if self.dtype == "float64" else 4
         return 3 * itemsize * self.values.size // self.batches.sample_count
 
     @property
     def working_values(self) -> int:
-        """Numbers that are alive for each crop while it is worked on, about."""
+        """An estimate of the numbers that are alive for each crop while it is worked on."""
         side = self.settings.crop + 2 * self.settings.reach_px
         return side**2 * (self.settings.hidden_layers + 1) * self.settings.channels
 
 
 class Crops:
-    """Squares of a picture, and of the same reduced and enlarged again.
+    """Squares of an image, and of the same reduced and enlarged again.
 
-    The picture is reduced with the exact box filter and enlarged to its size; the network, given
-    that, is to make the picture.
+    The image is reduced with the exact box filter and enlarged to its size; the network, given
+    that, is to make the image.
 
     Parameters
     ----------
     settings : Upscaler
     values : ndarray of float32, shape (height, width, channels)
-        The picture.
+        The image.
     random_seed : int
     device : Device
     dtype : {"float32", "float64"}
@@ -129,7 +129,7 @@ class Crops:
 
 
 def reduced_and_enlarged(light: np.ndarray, factor: int) -> np.ndarray:
-    """A picture without the detail that `factor` times as few pixels along each side hold."""
+    """An image without the detail that `factor` times as few pixels along each side hold."""
     height, width, _ = light.shape
     small = resized(light, (max(1, width // factor), max(1, height // factor)), "box")
     return resized(small, (width, height), ENLARGING)

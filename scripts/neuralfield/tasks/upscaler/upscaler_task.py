@@ -17,7 +17,7 @@ from neuralfield.tasks.upscaler.upscaler_objective import Crops, UpscalerObjecti
 
 _CROPS_JUDGED = 16
 _STEP_JUDGED = 2**32 - 1
-"""Of the crops that networks are judged by: a step that no training reaches."""
+"""The step of the crops that networks are judged by: no training reaches it."""
 
 
 @dataclass(frozen=True)

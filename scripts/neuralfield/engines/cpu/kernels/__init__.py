@@ -26,7 +26,7 @@ CACHE_VARIABLE = "NEURALFIELD_CACHE_DIR"
 """Environment variable that names another folder for what is compiled."""
 
 _SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "USING_SVML")
-"""What else of Numba's configuration compiled code depends on, beside the processor."""
+"""Parts of Numba's configuration that compiled code depends on, beside the processor."""
 
 
 def entry_point(function: Callable[..., Any]) -> Any:
@@ -37,7 +37,7 @@ def entry_point(function: Callable[..., Any]) -> Any:
 
 
 def cache_folders() -> list[Path]:
-    """Where compiled kernels are looked for and kept, in this order."""
+    """List the folders in which compiled kernels are looked for and kept, in this order."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     parents = [Path(given).absolute()] if (given := os.environ.get(CACHE_VARIABLE)) else []
     # a home that is not known stays "~", and would be made in the working directory

@@ -66,7 +66,7 @@ def train_blocks(
         See `encodings.encode`.
     kept : tuple
         For an encoding that is trained: arrays of float32, shapes (2, points) and (values, points),
-        where points and the loss's slopes with respect to their encoded values are put; and where
+        where points, and gradients with respect to their encoded values, are written; and where
         these pixels' begin there. With no values, nothing is kept.
     is_first : bool
         Whether gradient and totals are written.

@@ -1,4 +1,4 @@
-"""From points to what goes into the first layer: twins of the encodings in `fields`."""
+"""Encodings of points, as in `fields`: the first layer's inputs."""
 
 import math
 
@@ -29,7 +29,7 @@ def encode(table, memory, points, count, encoding, corners):
     count : int
         How many of them.
     encoding : tuple
-        Its number; sides of the training picture in pixels, for corners; frequencies, for Fourier
+        Its number; sides of the training image in pixels, for corners; frequencies, for Fourier
         features: an array of float32, shape (2, F); levels and features of a hash grid, see
         `grids`. Arrays are empty where they have no meaning.
     corners : tuple of arrays

@@ -24,7 +24,7 @@ _LOG2_E = np.float32(1.4426950408889634)
 _LN_2_1, _LN_2_2 = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _MOST_EXPONENT = np.float32(87.0)
 _LEAST_EXPONENT = np.float32(-40.0)
-"""Of a bell that is not taken for 0; as in `ops.gaussian`."""
+"""The least exponent of a bell that is not taken for 0; as in `ops.gaussian`."""
 
 
 @njit(**_OPTIONS)
@@ -134,14 +134,14 @@ ACTIVATIONS = {
     "variable sine": _variable_sine,
     "gaussian": _gaussian,
 }
-"""x, frequency -> the activation and its slope with respect to x, which has the frequency in it
+"""x, frequency -> the activation and its gradient with respect to x, which has the frequency in it
 already. Kernels know each by its place here: see `activate`."""
 
 SINE, TANH, RELU, SIGMOID, VARIABLE_SINE, GAUSSIAN = range(len(ACTIVATIONS))
 
 
 def _row_loop(function):
-    """Makes a loop over a row of arguments, which the slopes take the place of."""
+    """Makes a loop over a row of arguments, which the gradients take the place of."""
 
     def over_row(argument, value, frequency):
         for i in range(argument.size):
@@ -159,7 +159,7 @@ _sine_row, _tanh_row, _relu_row, _sigmoid_row, _variable_sine_row, _gaussian_row
 
 @njit(**_OPTIONS)
 def activate(kind, frequency, argument, value):
-    """An activation of a row of numbers; its slopes are put in place of these."""
+    """An activation of a row of numbers; its gradients are put in place of these."""
     if kind == SINE:
         _sine_row(argument, value, frequency)
     elif kind == TANH:

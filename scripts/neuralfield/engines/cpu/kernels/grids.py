@@ -1,4 +1,4 @@
-"""Hash grids: features of points, and gradients of the features. Twins of `fields.hashgrid`.
+"""Hash grids, as in `fields.hashgrid`: features of points, and gradients of the features.
 
 Corners and weights are found anew wherever they are needed, although those of pixels' centres are
 the same in every step: that is vector code and a small part of a step, and nothing has to be kept
@@ -21,7 +21,7 @@ _POINTS_AT_ONCE = 512
 
 _OPTIONS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
 _PRIME = np.int32(HASH_PRIME - (1 << 32))
-"""Of the spatial hash, whose lowest bits are the same in 32 bits as in more."""
+"""The spatial hash's prime, whose lowest bits are the same in 32 bits as in more."""
 _ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 
@@ -37,7 +37,7 @@ def _near_corner(coordinate, resolution):
 
 @njit(**_OPTIONS)
 def find_corners(level, size, xs, ys, places, weights):
-    """What points are interpolated from in a level.
+    """Find the corners that points are interpolated from in a level.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where a network's numbers lie in memory: the table that kernels are given of a network."""
+"""The memory layout of a network's numbers, as a table that kernels read."""
 
 from dataclasses import dataclass
 
@@ -49,7 +49,7 @@ class Layout:
     thread_numbers, factor_numbers, gradient_numbers : int
         Lengths of a thread's memory, of the factors, and of a shard's gradient.
     scratch : int
-        Where in a thread's memory a few rows of slopes are put.
+        Where in a thread's memory a few rows of gradients are put.
     """
 
     table: np.ndarray

@@ -1,4 +1,4 @@
-"""From the last layer's numbers to values, the loss, and its slopes: twins of `losses`, `Output`.
+"""Values from the last layer's numbers, the loss and its gradients, as in `losses` and `Output`.
 
 The few numbers here are worked on in float64.
 """
@@ -30,7 +30,7 @@ def output_slope(kind, steepness, value):
 
 @njit(nogil=True)
 def loss_of_value(kind, delta, value, target):
-    """The loss of a value, and its slope."""
+    """The loss of a value, and its gradient."""
     difference = value - target
     if kind == _SQUARED:
         return difference * difference, 2 * difference
@@ -48,7 +48,7 @@ def loss_of_value(kind, delta, value, target):
 
 @njit(nogil=True)
 def losses_and_slopes(numbers, length, channels, pixels, points, targets, weights, objective):
-    """Loss and squared error of a block, with the numbers replaced by the loss's slopes.
+    """Loss and squared error of a block, with the numbers replaced by the loss's gradients.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where a pixel's points are: twins of `sampling` and `rng`."""
+"""The points of a pixel, as in `nn.sampling` and `system.random_streams`."""
 
 import numpy as np
 from numba import njit

@@ -1,4 +1,4 @@
-"""Moving parameters: twins of `optimizers`, a part of a layer or of an encoding at a time."""
+"""Updates as in `nn.optimizers`, a part of a layer or of an encoding at a time."""
 
 import math
 

@@ -1,1 +1,1 @@
-"""The engine for classifiers: its plan, its pass, and the pictures of a batch."""
+"""The engine for classifiers: its plan, its pass, and the images of a batch."""

@@ -22,7 +22,7 @@ _REMEDY = "use smaller batches (training: batch_samples)"
 
 
 class ClassifierCudaEngine(RecordedEngine[DrawingStage]):
-    """Training steps of a classifier that stay on the card, in float32.
+    """Training steps of a classifier that stay on the GPU, in float32.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class ClassifierCudaEngine(RecordedEngine[DrawingStage]):
     Raises
     ------
     ResourceError
-        The card has too little memory.
+        The GPU has too little memory.
     """
 
     def __init__(self, objective: ClassifierObjective, device: Device) -> None:

@@ -1,4 +1,4 @@
-"""The pass of classifiers: forward, loss and backward of a batch of pictures, layer by layer."""
+"""The pass of classifiers: forward, loss and backward of a batch of images, layer by layer."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,7 +24,7 @@ from neuralfield.system.device import Array, Device
 _HEAD_THREADS = 512
 _HEAD_PICTURES = (4, 2, 1)
 _HEAD_OWN_BYTES = 64
-"""Of shared memory, for the loss; more than it takes."""
+"""At least the shared memory of the loss."""
 
 _GRADIENT_TILE = (32, 64)
 _LEAST_SHARE = 32
@@ -40,7 +40,7 @@ class _Stage:
     values, winners, slopes : array, shape (batch, values out)
         After pooling and relu; see `convolution.cu`.
     parts : array of float32, shape (parts, parameters)
-        Of the gradient.
+        The parts of the gradient.
     """
 
     shape: ConvolutionShape
@@ -63,11 +63,11 @@ class ClassifierPass(Pass):
     parameters : array of float32, shape (n,)
         All parameters one after another.
     drawn : DrawingStage
-        What gives the batch.
+        The stage that samples the batch.
     random_seed : int
-        Of dropout.
+        The seed of dropout.
     step : array of int64, shape ()
-        Steps finished so far, on the card.
+        Steps finished so far, on the GPU.
     """
 
     name = "classifier"
@@ -188,7 +188,7 @@ class ClassifierPass(Pass):
 
 
 def head_constants(plan: ClassifierPlan, pictures: int, random_seed: int) -> dict[str, Any]:
-    """What the kernel `dense_head` is compiled with, beside the sizes of its layers."""
+    """Return the constants of the kernel `dense_head`, beside the sizes of its layers."""
     return {
         "PICTURES": pictures,
         "HAS_DROPOUT": int(plan.dropout > 0),
@@ -206,12 +206,12 @@ def unsupported_reason(plan: ClassifierPlan) -> str | None:
         if reason is not None:
             return reason
     if _head_bytes(plan, 1) > SHARED_LIMIT_BYTES:
-        return f"linear layers of {sum(plan.sizes):,} values for a picture, all together"
+        return f"linear layers of {sum(plan.sizes):,} values for an image, all together"
     return None
 
 
 def activation_bytes(plan: ClassifierPlan) -> int:
-    """What a batch needs, but for parts of gradients."""
+    """Count the bytes that a batch needs, but for parts of gradients."""
     values = plan.pixels + sum(10 * shape.values_out for shape in plan.convolutions) // 4
     return 4 * plan.batch * (values + 2 * sum(plan.sizes))
 
@@ -223,7 +223,7 @@ def _head_bytes(plan: ClassifierPlan, pictures: int) -> int:
 
 
 def _bias_after(weights: PartialGradient, offset: int) -> PartialGradient:
-    """Of the biases, which lie behind the weights."""
+    """Return the gradient of the biases, which lie behind the weights."""
     return PartialGradient(
         weights.array,
         weights.parts,

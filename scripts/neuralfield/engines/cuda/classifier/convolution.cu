@@ -1,7 +1,7 @@
-// A convolution with its pooling and relu, forward and back. Twins: convolution.py, pooling.py,
-// ops.py (relu).
+// A convolution with its pooling and relu, forward and back. Reference implementations:
+// nn/convolution.py, nn/pooling.py, nn/ops.py (relu).
 //
-// Pictures lie channel by channel. A block has some pictures, or a band of rows of one, in shared
+// Images lie channel by channel. A block has some images, or a band of rows of one, in shared
 // memory; a thread keeps a small tile of sums in registers. Sizes of tiles are in
 // convolution_plan.py. All sums have an order of their own: nothing is added up by whoever comes
 // first.
@@ -10,12 +10,12 @@
 //   FORWARD_ PICTURES, BAND (rows of windows), STAGED (channels in), GROUP (channels out of a
 //   thread), GROUPS (of a block), TILE (windows of a thread), SPLIT (threads that share a tile's
 //   channels in), STRIDE (of a line), THREADS
-//   BACKWARD_ PICTURES, BAND (lines of the picture), STAGED (channels out), GROUP (channels in of
+//   BACKWARD_ PICTURES, BAND (lines of the image), STAGED (channels out), GROUP (channels in of
 //   a thread), GROUPS, TILE (columns), TILES, SPLIT (of the channels out), ROWS (of windows),
 //   STRIDE, THREADS
 //   GRADIENT_ PICTURES (at a time), BAND (rows of windows), BANDS, STAGED (channels in), GROUP
 //   (channels out of a thread), GROUPS, TILE (places in a line), TILES, SPLIT (of the lines of all
-//   pictures), PICTURE_LINES, PICTURE_STRIDE, SLOPE_STRIDE, THREADS
+//   images), PICTURE_LINES, PICTURE_STRIDE, SLOPE_STRIDE, THREADS
 //
 // Strides of lines are odd multiples of 16 bytes where neighbouring threads read neighbouring
 // lines: they meet in no bank of shared memory.
@@ -175,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
 #define BACKWARD_MARGIN (KERNEL - 1 - PADDING)
 #define BACKWARD_UNITS (BACKWARD_PICTURES * BACKWARD_BAND * BACKWARD_TILES * BACKWARD_GROUPS)
 
-// Slopes of the pictures that went in.
+// Gradients of the images that went in.
 extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
     slopes_back(const float* __restrict__ slopes, const unsigned short* __restrict__ winners,
                 const float* __restrict__ weights, float* __restrict__ slopes_in) {
@@ -258,7 +258,7 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
 #define GRADIENT_KERNEL_ROWS (GRADIENT_STAGED * KERNEL + 1)
 #define GRADIENT_UNITS (GRADIENT_KERNEL_ROWS * GRADIENT_GROUPS)
 
-// Gradients of weights and biases, summed over a share of the pictures: a part for each block.
+// Gradients of weights and biases, summed over a share of the images: a part for each block.
 // A thread has a row of the kernel. Biases are one more row of it, that is shown ones.
 extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS)
     gradient(const float* __restrict__ pictures, const float* __restrict__ slopes,

@@ -1,4 +1,4 @@
-// What the kernels of a convolution share: sizes, and rows of pictures in shared memory.
+// What the kernels of a convolution share: sizes, and rows of images in shared memory.
 //
 // Constants: IN_CHANNELS, IN_HEIGHT, IN_WIDTH, OUT_CHANNELS, KERNEL, PADDING, POOL, OUT_HEIGHT,
 // OUT_WIDTH (after pooling), FLAT (1: values out lie place by place as linear layers want them;
@@ -12,12 +12,12 @@
 #define PLACES_HIGH (OUT_HEIGHT * POOL)
 #define PLACES_WIDE (OUT_WIDTH * POOL)
 #define WEIGHTS (KERNEL * KERNEL * IN_CHANNELS * OUT_CHANNELS)
-// in place of the winner's place in its window, where relu hands no slope on
+// in place of the winner's place in its window, where relu hands no gradient on
 #define CLOSED 0xFFFFu
 
 #define ROUNDED_UP(number, multiple) (((number) + (multiple) - 1) / (multiple) * (multiple))
 
-// Where a value lies among those that a picture gives.
+// Where a value lies among those that an image gives.
 __device__ __forceinline__ int place_out(int channel, int y, int x) {
     return FLAT ? (y * OUT_WIDTH + x) * OUT_CHANNELS + channel
                 : (channel * OUT_HEIGHT + y) * OUT_WIDTH + x;
@@ -45,7 +45,7 @@ __device__ __forceinline__ void load_row(const float* at, float (&numbers)[COUNT
     }
 }
 
-// Lines of some channels of a picture, with zeros around it: [channels][lines][stride].
+// Lines of some channels of an image, with zeros around it: [channels][lines][stride].
 template <int CHANNELS, int LINES, int STRIDE, int THREADS>
 __device__ __forceinline__ void stage_picture(const float* __restrict__ picture, int first_channel,
                                               int first_line, float* staged) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ void stage_picture(const float* __restrict__ picture,
     }
 }
 
-// Slopes of what is pooled, put back to the places that they belong to, with zeros elsewhere:
+// Gradients of what is pooled, put back to the places that they belong to, with zeros elsewhere:
 // [channels][rows of windows * POOL][stride], beginning `MARGIN` columns to the left.
 template <int CHANNELS, int ROWS, int STRIDE, int MARGIN, int THREADS>
 __device__ __forceinline__ void stage_slopes(const float* __restrict__ slopes,

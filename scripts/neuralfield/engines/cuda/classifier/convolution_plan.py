@@ -1,6 +1,6 @@
-"""How the kernels of a convolution share out their work: sizes of tiles, threads and blocks.
+"""Sizes of tiles, threads and blocks of a convolution's kernels.
 
-Everything here follows from the shapes, the batch and the card's multiprocessors, and so does the
+Everything here follows from the shapes, the batch and the GPU's multiprocessors, and so does the
 order of all sums.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 
 SHARED_LIMIT_BYTES = 64 << 10
-"""Of a block's shared memory: what every card from compute capability 7.5 up has."""
+"""Shared memory of a block on every GPU from compute capability 7.5 up."""
 
 WIDEST_POOL = 5
 WIDEST_KERNEL = 15
@@ -18,17 +18,17 @@ WIDEST_KERNEL = 15
 _MOST_THREADS = 512
 _USUAL_THREADS = 256
 _MOST_SUMS = {"FORWARD": 32, "BACKWARD": 64, "GRADIENT": 32}
-"""Of a thread."""
+"""The most sums of a thread, by kernel."""
 
 _MOST_FACTORS = 32
-"""Weights that a thread has at hand."""
+"""The most weights that a thread keeps in registers."""
 
 _BLOCKS = 2
-"""For each multiprocessor."""
+"""Blocks for each multiprocessor."""
 
 _MOST_GRADIENT_PICTURES = 4
 _LEAST_CHANNELS = 4
-"""With fewer at a time, threads wait for memory more than they work."""
+"""Channels at a time: with fewer, threads wait for memory more than they work."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class ConvolutionShape:
     Attributes
     ----------
     channels_in, height, width : int
-        Of a picture that goes in.
+        Sides of an input image.
     channels_out : int
     kernel, padding, pool : int
-        Sides of the kernel and of the pooling's windows; zeros around the picture.
+        Sides of the kernel and of the pooling's windows; zeros around the image.
     is_last : bool
         Whether linear layers come next, which want values place by place.
     """
@@ -64,7 +64,7 @@ class ConvolutionShape:
 
     @property
     def values_out(self) -> int:
-        """Of a picture."""
+        """Values of an image."""
         high, wide = self.sides_out
         return self.channels_out * high * wide
 
@@ -93,17 +93,15 @@ class ConvolutionShape:
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """How one kernel is compiled and launched.
+    """The constants and the launch of one kernel.
 
     Attributes
     ----------
     constants : dict of str to int
-        Of its own.
+        The kernel's own.
     grid : tuple of three int
-    threads : int
-        Of a block.
-    shared_bytes : int
-        Of a block.
+    threads, shared_bytes : int
+        Threads and shared memory of a block.
     """
 
     constants: dict[str, int]
@@ -113,7 +111,7 @@ class KernelPlan:
 
 
 def forward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> KernelPlan | None:
-    """Of the kernel `convolve`; None: there is no room."""
+    """Plan the kernel `convolve`, or return None where there is no room."""
     high, wide = shape.sides_out
     tile = 1 if shape.pool > 1 else 4
     tile_wide = tile * shape.pool
@@ -155,7 +153,7 @@ def forward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> K
 
 
 def backward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> KernelPlan | None:
-    """Of the kernel `slopes_back`; None: there is no room."""
+    """Plan the kernel `slopes_back`, or return None where there is no room."""
     high, wide = shape.sides_out
     tile = shape.width if shape.width <= 16 else 8
     tiles = -(-shape.width // tile)
@@ -198,7 +196,8 @@ def backward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
 
 
 def gradient_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> KernelPlan | None:
-    """Of the kernel `gradient`; None: there is no room. Its grid's first side is the parts."""
+    """Plan the kernel `gradient`, or return None where there is no room. Its grid's first side is
+    the number of parts."""
     high, wide = shape.sides_out
     tile = 8 if wide * shape.pool >= 8 else 4
     tiles = -(-wide * shape.pool // tile)
@@ -222,7 +221,7 @@ def gradient_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
         cuts = -(-shape.channels_in // staged), -(-groups_all // groups)
         fitting = (SHARED_LIMIT_BYTES // 4 - picture_stride) // (picture + slopes)
         fitting = min(fitting, _MOST_GRADIENT_PICTURES)
-        # one block with all its pictures at once, or several that do not wait at the same time
+        # one block with all its images at once, or several that do not wait at the same time
         share = -(-batch * bands * cuts[0] * cuts[1] // multiprocessors)
         blocks = multiprocessors if share <= fitting else _BLOCKS * multiprocessors
         blocks = max(1, blocks // (cuts[0] * cuts[1]))
@@ -261,7 +260,7 @@ def unsupported_reason(shape: ConvolutionShape) -> str | None:
     plans = (plan(shape, 1, 1) for plan in (forward_plan, backward_plan, gradient_plan))
     if any(plan is None for plan in plans):
         return (
-            f"pictures of {shape.width} x {shape.height} with {shape.channels_in} channels: "
+            f"images of {shape.width} x {shape.height} with {shape.channels_in} channels: "
             "a block of threads has no room for their lines"
         )
     return None
@@ -275,14 +274,14 @@ def _plan(
 
 
 def _group(kernel: str, shape: ConvolutionShape, channels: int, sums: int) -> int:
-    """Channels of a thread, of which each takes so many sums: as many as registers allow, and as
-    few left over at the end as can be."""
+    """Count the channels of a thread, each of which takes so many sums: as many as registers allow,
+    with as few left over at the end as possible."""
     most = max(1, min(channels, _MOST_SUMS[kernel] // sums, _MOST_FACTORS // shape.kernel, 8))
     return min(range(1, most + 1), key=lambda group: (-(-channels // group), group))
 
 
 def _pictures(units: int, batch: int, multiprocessors: int, picture: int, weights: int) -> int:
-    """How many of a block: so many that all multiprocessors have work, and threads enough."""
+    """Count the images of a block: all multiprocessors need work, and enough threads."""
     each = round(batch / (_BLOCKS * multiprocessors))
     fitting = (SHARED_LIMIT_BYTES // 4 - weights) // picture
     return max(1, min(each, _USUAL_THREADS // units, fitting))

@@ -1,10 +1,11 @@
-// Gradients of all linear layers: products of the values that went in with the slopes of what came
-// out, summed over a share of the pictures: a part for each. Twin: ops.py (affine).
+// Gradients of all linear layers: products of the values that went in with the gradients of what
+// came out, summed over a share of the images: a part for each. Reference implementation: nn/ops.py
+// (affine).
 //
 // Biases are one more row of the weights, which is shown ones. A block has a tile of 32 rows and 64
 // columns, a thread 2 x 4 sums of it.
 //
-// Constants: those of dense_head.cuh; SHARE (pictures of a block).
+// Constants: those of dense_head.cuh; SHARE (images of a block).
 #include "dense_head.cuh"
 
 #define TILE_ROWS 32

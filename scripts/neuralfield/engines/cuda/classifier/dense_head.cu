@@ -1,7 +1,7 @@
-// The linear layers of a classifier, the loss, and the slopes of all their values. Twins: ops.py
-// (affine, relu), dropout.py, losses.py (softmax_cross_entropy).
+// The linear layers of a classifier, the loss, and the gradients of all their values. Reference
+// implementations: nn/ops.py (affine, relu), nn/dropout.py, nn/losses.py (softmax_cross_entropy).
 //
-// A block has PICTURES pictures, whose values lie in shared memory side by side; each weight is
+// A block has PICTURES images, whose values lie in shared memory side by side; each weight is
 // read once by a block, and serves all of them.
 //
 // Constants: those of dense_head.cuh; PICTURES (1, 2 or 4), HAS_DROPOUT, THRESHOLD, KEPT_FACTOR,
@@ -13,7 +13,7 @@
 #define ALL_LANES 0xFFFFFFFFu
 #define ROWS_AT_ONCE 4
 
-struct __align__(4 * PICTURES) Numbers {  // one for each picture
+struct __align__(4 * PICTURES) Numbers {  // one for each image
     float of[PICTURES];
 };
 
@@ -115,7 +115,7 @@ __device__ __forceinline__ int add_lanes(float (&numbers)[COUNT]) {
     return first;
 }
 
-// From the slopes of what a layer gives, already through its relu, to those of what it is given.
+// From the gradients of what a layer gives, already through its relu, to those of what it is given.
 template <int LAYER>
 __device__ void backward(const float* __restrict__ parameters, int first_picture,
                          const Numbers* values, Numbers* slopes, Numbers* slopes_in,
@@ -171,8 +171,8 @@ __device__ void backward(const float* __restrict__ parameters, int first_picture
                             flat_slopes);
 }
 
-// flat: what convolutions give, and its slopes. hidden: values after each layer but the last.
-// slopes: of what each layer gives, before its relu. Both lie layer by layer, picture by picture.
+// flat: what convolutions give, and its gradients. hidden: values after each layer but the last.
+// gradients: of what each layer gives, before its relu. Both lie layer by layer, image by image.
 extern "C" __global__ void __launch_bounds__(THREADS)
     dense_head(const long long* __restrict__ step_taken, const int* __restrict__ samples,
                const int* __restrict__ labels, const float* __restrict__ flat,
@@ -197,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     forward<0>(parameters, samples, *step_taken, first_picture, values, sums, hidden);
 
     const int r = threadIdx.x / 32, lane = threadIdx.x % 32, picture = first_picture + r;
-    if (r < PICTURES) {  // a warp for each picture
+    if (r < PICTURES) {  // a warp for each image
         const Numbers* const logits = values + values_before(LAYERS);
         float largest = logits[0].of[r];
         for (int i = 1; i < CLASSES; ++i) largest = fmaxf(largest, logits[i].of[r]);

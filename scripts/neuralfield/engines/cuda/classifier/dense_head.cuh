@@ -6,7 +6,7 @@
 
 constexpr int LAYER_SIZES[] = SIZES;
 
-// Values of all layers before one, for one picture: arrays lie layer by layer.
+// Values of all layers before one, for one image: arrays lie layer by layer.
 __host__ __device__ constexpr int values_before(int layer) {
     int sum = 0;
     for (int i = 0; i < layer; ++i) sum += LAYER_SIZES[i];

@@ -1,10 +1,10 @@
-// The pictures of a step's batch, as a network is given them. Twins: sampling.py (Batches),
-// classifiers/labelled.py (network_inputs).
+// The images of a step's batch, as a network is given them. Reference implementations:
+// nn/sampling.py (Batches), classifiers/labelled.py (network_inputs).
 //
 // Constants: BATCH, SAMPLES (all there are), IS_EVERYTHING (every batch is all of them, in order),
-// HALF_BITS (of `permuted`), SEED, PIXELS (of a picture), THREADS.
+// HALF_BITS (of `permuted`), SEED, PIXELS (of an image), THREADS.
 //
-// A block for each picture.
+// A block for each image.
 #include "../random_order.cuh"
 
 // brightness: what each of the 256 values of a byte is for the network.

@@ -30,9 +30,9 @@ class ClassifierPlan:
     dropout : float
         After each linear layer but the last.
     batch : int
-        Pictures.
+        Images.
     pixels : int
-        Of a picture.
+        Pixels of an image.
     """
 
     convolutions: tuple[ConvolutionShape, ...]
@@ -48,7 +48,7 @@ class ClassifierPlan:
 
     @property
     def part_offsets(self) -> list[int]:
-        """Where the parts of each linear layer's gradient begin, and where all end."""
+        """The places at which the parts of each linear layer's gradient begin, and the end."""
         offsets = [0]
         for into, out in pairwise(self.sizes):
             end = offsets[-1] + (into + 1) * out
@@ -56,7 +56,7 @@ class ClassifierPlan:
         return offsets
 
     def head_constants(self) -> dict[str, Any]:
-        """For the sources of the linear layers' kernels."""
+        """Return the constants of the linear layers' kernels."""
         return {
             "LAYERS": self.layers,
             "SIZES": "{" + ", ".join(map(str, self.sizes)) + "}",
@@ -65,7 +65,7 @@ class ClassifierPlan:
 
 
 def classifier_plan(objective: ClassifierObjective) -> ClassifierPlan | str:
-    """What kernels have to know of a classifier and its batches, or which part they do not know.
+    """Make the plan of a classifier and its batches, or name a part that kernels do not know.
 
     It is read off the network's operations: convolutions, each with max pooling and relu, then
     linear layers, each but the last with relu and dropout.

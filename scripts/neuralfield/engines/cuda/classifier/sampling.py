@@ -1,4 +1,4 @@
-"""The stage of the cuda engine that draws the pictures of a classifier's batch."""
+"""The stage of the cuda engine that samples the images of a classifier's batch."""
 
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from neuralfield.tasks.classifier.labelled import network_inputs
 
 
 class DrawingStage:
-    """Fills inputs and labels for a step that is read from the card's memory.
+    """Fills inputs and labels for a step that is read from the GPU's memory.
 
-    All pictures stay on the card as bytes.
+    All images stay on the GPU as bytes.
 
     Parameters
     ----------
@@ -25,14 +25,14 @@ class DrawingStage:
     objective : ClassifierObjective
     plan : ClassifierPlan
     step : array of int64, shape ()
-        Steps finished so far, on the card.
+        Steps finished so far, on the GPU.
 
     Attributes
     ----------
     pictures : array of uint8, shape (n, height, width)
     inputs : array of float32, shape (batch, pixels)
     samples, labels : array of int32, shape (batch,)
-        Which pictures these are, and what they show.
+        The images' numbers and labels.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class DrawingStage:
         )
 
     def memory_report(self) -> dict[str, int]:
-        """Bytes on the card, by what they are for."""
+        """Count the bytes on the GPU by purpose."""
         return {
             "pictures": self.pictures.nbytes,
             "labels": self._all_labels.nbytes,
@@ -75,13 +75,13 @@ class DrawingStage:
 
 
 def brightness_table(objective: ClassifierObjective) -> np.ndarray:
-    """What each value of a byte is for the network; float32, shape (256,)."""
+    """Map each value of a byte to the network's input; float32, shape (256,)."""
     every = np.arange(256, dtype=np.uint8).reshape(1, 1, -1)
     return network_inputs(every, objective.scaling, "float32").reshape(-1)
 
 
 def drawing_constants(objective: ClassifierObjective, plan: ClassifierPlan) -> dict[str, int | str]:
-    """What the kernel is compiled with."""
+    """Return the kernel's constants."""
     batches = objective.batches
     return {
         "BATCH": plan.batch,

@@ -1,1 +1,1 @@
-"""The two passes for cards of compute capability 9.0: each a few fused kernels."""
+"""The two passes for GPUs of compute capability 9.0: each a few fused kernels."""

@@ -1,5 +1,5 @@
 // What a batch asks of a pass, whatever way its layers go: a tile's points and targets, their loss,
-// the last layer's gradient and slopes, and sums over the block.
+// the last layer's gradient and gradients, and sums over the block.
 //
 // `Tile` has a table, Points and a `shared`, which has the arrays that are named here.
 //
@@ -9,7 +9,7 @@
 #include "padded_network.cuh"
 
 constexpr int ALL_CONSUMERS = 15;                         // name of their barrier
-constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;  // sums of slopes, times x, times y
+constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;  // sums of gradients, times x, times y
 constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
 
 // The channel of a lane, where lanes share them out; there may be fewer.
@@ -44,8 +44,8 @@ struct PointsOf {
         return ALL_ROWS_VALID || pixel >= 0;
     }
 
-    // What belongs to this thread's points is on its way long before it is needed: maybe before this
-    // kernel's wait.
+    // What belongs to this thread's points is on its way long before it is needed: maybe before
+    // this kernel's wait.
     template <typename Arguments>
     __device__ __forceinline__ void fetch_points(const Arguments& arguments, const Table& table) {
 #pragma unroll
@@ -93,8 +93,9 @@ __device__ __forceinline__ void pixels_sync(const Table& table) {
         table.sync();
 }
 
-// Loss of the two points' pixels; z becomes its slope. Returns loss and squared error, where this
-// thread has a pixel's first point: of all channels or, where lanes share them out, of its own.
+// Loss of the two points' pixels; z becomes its gradient. Returns loss and squared error, where
+// this thread has a pixel's first point: of all channels or, where lanes share them out, of its
+// own.
 template <typename Tile>
 __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], const Tile& tile) {
     const Table& table = tile.table;
@@ -181,8 +182,8 @@ __device__ __forceinline__ void split_points(float (&high)[2][3], float (&low)[2
     }
 }
 
-// Slopes of the output numbers -> slopes of the last hidden layer's z, which are in `sums`, for 16
-// columns: pairs as Table::put has them.
+// Gradients of the output numbers -> gradients of the last hidden layer's z, which are in `sums`,
+// for 16 columns: pairs as Table::put has them.
 __device__ __forceinline__ void last_slopes(uint32_t (&pairs)[4], int column,
                                             const float (&slopes)[2][CHANNELS], const float* sums,
                                             const Constants& constants) {

@@ -30,7 +30,7 @@ struct Derivatives {
         }
     }
 
-    // Slopes of values -> slopes of z.
+    // Gradients of values -> gradients of z.
     __device__ __forceinline__ uint32_t times(int column, int pair, float low, float high,
                                               float inverse_frequency) const {
         if constexpr (are_bits) {

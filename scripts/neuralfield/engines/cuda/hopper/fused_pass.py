@@ -1,4 +1,4 @@
-"""What the two fused passes have in common: weights as a stream, and gradients in parts."""
+"""The base of the two fused passes: weights as a stream, and gradients in parts."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -69,12 +69,12 @@ class FusedPass(Pass):
     def _matrix_gradients(
         self, index: int, layer: LayerPlan, scale: float
     ) -> list[PartialGradient]:
-        """Of weight and bias."""
+        """Return the gradients of weight and bias."""
 
     def _vector_gradients(
         self, index: int, layer: LayerPlan, scale: float
     ) -> list[PartialGradient]:
-        """Of weight and bias."""
+        """Return the gradients of weight and bias."""
         widest, blocks, channels = self._shape.widest, self.blocks, self.batch.channels
         stride = vector_count(self._shape) * widest
         if layer.activation is None:

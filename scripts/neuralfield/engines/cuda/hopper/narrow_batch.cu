@@ -1,5 +1,5 @@
 // The pass hopper-narrow for several networks of one shape in one launch, with the sums that each
-// has alone; twin: kernels/layers.py.
+// has alone.
 //
 // Alone, tile t belongs to block t % UNITS; its warpgroups sum over chains of tiles, the block over
 // its chains, and the update over every STRANDS-th block. The tiles and sums of these are a strand.
@@ -155,7 +155,7 @@ struct Sums {
     }
 };
 
-// The gradients of a summer's layers from one tile, as soon as its slopes are there.
+// The gradients of a summer's layers from one tile, as soon as its gradients are there.
 template <int summer, int layer>
 __device__ __forceinline__ void add_layers(Sums<summer>& chain, const Tile& tile,
                                            Exchange& exchange, int parity) {

@@ -27,11 +27,11 @@ from neuralfield.engines.cuda.stages.update import STRANDS
 from neuralfield.system.device import Device
 
 _WORKERS, _SUMMERS, _MOST_SUMMER_SUMS = 3, 2, 32
-"""Of a block: warpgroups with a tile each, those that add up gradients, and how many sums of them
-a thread of these has room for."""
+"""A block's warpgroups with a tile each, its warpgroups that add up gradients, and the most sums of
+a thread of these."""
 
 _STRAND_TILE = 0.7
-"""What a tile of a strand takes, by throughput, in the unit of `LAUNCH_TILES`."""
+"""The time of a strand's tile, by throughput, in the unit of `LAUNCH_TILES`."""
 
 
 class HopperNarrowBatch:
@@ -45,7 +45,7 @@ class HopperNarrowBatch:
     passes : sequence of HopperNarrowPass
         Of networks and batches of one shape, without an `unsupported_reason`.
     sampling : SamplingBatch
-        Which draws their samples.
+        The stage that samples their batches.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class HopperNarrowBatch:
 
     @staticmethod
     def step_tiles(tiles: int, members: int, processors: int) -> float:
-        """How long a step of so many members takes, about, as in `HopperNarrowPass.step_tiles`."""
+        """Estimate the time of a step of so many networks; see `HopperNarrowPass.step_tiles`."""
         blocks = _network_blocks(STRANDS, members, processors)
         rounds = -(-blocks * members // processors)
         return LAUNCH_TILES + _STRAND_TILE * rounds * tiles / blocks
@@ -97,10 +97,9 @@ class HopperNarrowBatch:
 
 
 def _network_blocks(strands: int, members: int, processors: int) -> int:
-    """Of a launch for so many networks: those that each has.
+    """Choose how many blocks each of so many networks gets: the smallest count that is not slower.
 
-    As few as take no more time than more would: the time is what the busiest multiprocessor takes
-    for its strands, one after another.
+    The time is what the busiest multiprocessor takes for its strands, one after another.
     """
 
     def rounds(blocks: int) -> int:
@@ -110,7 +109,7 @@ def _network_blocks(strands: int, members: int, processors: int) -> int:
 
 
 def _summer_sums(shape: HopperNetwork) -> int:
-    """Of gradients, that a thread has of the summer with more of them: see best_split of
+    """Count the sums of gradients of a thread, of the summer with more of them: see best_split of
     strands.cuh."""
     counts = [0] * len(shape.hidden)
     for index in shape.matrices:
@@ -120,7 +119,7 @@ def _summer_sums(shape: HopperNetwork) -> int:
 
 
 def _exchange_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
-    """Of the struct Exchange of strands.cuh."""
+    """Return the size of the struct Exchange of strands.cuh."""
     units, channels = alone.blocks, shape.network.layers[-1].fan_out
     chains = min(-(-alone.batch.tiles // units), alone.block_tiles)
     weights_bytes = _SUMMERS * 4 * TILE_THREADS * _summer_sums(shape) if chains > 1 else 0
@@ -131,7 +130,7 @@ def _exchange_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
 
 
 def _batch_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
-    """Shared memory of a block that works on strands."""
+    """Count the shared memory of a block that works on strands."""
     tables = len(shape.matrices) + 1 + len(shape.hidden)
     tables_bytes = _WORKERS * tables * shape.tile_bytes
     rest_bytes = fixed_bytes(shape) + _exchange_bytes(shape, alone)

@@ -14,17 +14,17 @@ from neuralfield.engines.plan import (
 )
 
 _AFFINE_ROWS, _FIRST_AFFINE_ROWS, _OUTPUT_COLUMNS = 8, 16, 8
-"""Of the matrices with biases, that of a first layer of two coordinates, and that of the output's
+"""Sizes of the matrices with biases, with a first layer of two coordinates and with the output's
 weights: see put_affine of narrow_pass.cuh, and put_output."""
 
 
 def narrow_network(network: NetworkPlan, block_tiles: int) -> HopperNetwork:
-    """A network, for blocks that work on so many tiles at once."""
+    """Describe a network, for blocks that work on so many tiles at once."""
     return HopperNetwork(network, {256: block_tiles})
 
 
 def kernel_constants(shape: HopperNetwork, batch: BatchPlan) -> dict[str, Any]:
-    """Constants of the source."""
+    """Return the constants of the source."""
     return {
         **shape.constants(len(shape.matrices)),
         **batch.constants(),
@@ -35,7 +35,7 @@ def kernel_constants(shape: HopperNetwork, batch: BatchPlan) -> dict[str, Any]:
 
 
 def kernel_prelude(shape: HopperNetwork) -> str:
-    """What stands before the source: products of the widths that there are."""
+    """Write the text before the source: products of the network's widths."""
     widths = {shape.widths[index] for index in shape.matrices}
     operands = set(shape.widths) | {shape.fan_in(index) for index in shape.matrices}
     return wgmma_source(widths | {8, 16}) + operand_wgmma_source(operands | {_OUTPUT_COLUMNS})

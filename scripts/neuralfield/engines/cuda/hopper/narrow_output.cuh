@@ -37,8 +37,8 @@ __device__ __forceinline__ void start_output(float (&sums)[4], const uint32_t* o
     wgmma_commit();
 }
 
-// Slopes of the output numbers -> slopes of the last hidden layer's values, likewise. They too are
-// sums of two numbers: the same columns serve for both.
+// Gradients of the output numbers -> gradients of the last hidden layer's values, likewise. They
+// too are sums of two numbers: the same columns serve for both.
 __device__ __forceinline__ void start_last_slopes(float* sums, const float (&slopes)[2][1],
                                                   uint32_t matrix) {
     uint32_t operand[4];
@@ -54,7 +54,7 @@ __device__ __forceinline__ void start_last_slopes(float* sums, const float (&slo
     wgmma_commit();
 }
 
-// For each of this thread's points, note its channel's slope of the output and, where there are
+// For each of this thread's points, note its channel's gradient of the output and, where there are
 // coordinates, one of one, x and y beside it, in `noted[0]`; their rounding errors in `noted[1]`.
 __device__ __forceinline__ void note_slopes(uint4 (*noted)[64], const Table& table,
                                             const float (&slopes)[2][1],
@@ -76,8 +76,8 @@ __device__ __forceinline__ void note_slopes(uint4 (*noted)[64], const Table& tab
 
 // ---- totals --------------------------------------------------------------------------------
 
-// Of a thread's points: a loss in even lanes, a squared error in odd ones, and the sum of slopes of
-// a channel's output.
+// Of a thread's points: a loss in even lanes, a squared error in odd ones, and the sum of gradients
+// of a channel's output.
 struct LaneTotals {
     double error = 0.0;
     float output_bias = 0.0f;

@@ -1,13 +1,13 @@
 // Forward, loss and backward of one batch, fused, and the gradients of all weights, for networks
-// so narrow that nothing has to go to global memory in between; twin: kernels/layers.py.
+// so narrow that nothing has to go to global memory in between.
 //
 // Blocks of BLOCK_TILES warpgroups, each with a tile of 64 points. Values go from one product's
 // sums to the next one's left operand within a thread; what the weights' gradients need of them is
-// also laid down in shared memory. The product for a gradient is under way while slopes go on to
+// also laid down in shared memory. The product for a gradient is under way while gradients go on to
 // the layer before.
 //
-// Slopes are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out of
-// float16's subnormal numbers.
+// Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
+// of float16's subnormal numbers.
 //
 // Constants: SHARED_BYTES, which the host counts on beside weights and tables, and those of
 // narrow_pass.cuh.
@@ -51,7 +51,7 @@ __device__ __forceinline__ void put_columns(const Tile& tile, int layer, int col
         *tile.kept<columns>(layer, column) = make_uint4(kept[0], kept[1], kept[2], kept[3]);
 }
 
-// Slopes of a layer's values, in `sums` -> slopes of its z. `load` brings back what was kept.
+// Gradients of a layer's values, in `sums` -> gradients of its z. `load` brings back what was kept.
 template <int columns, typename Load>
 __device__ __forceinline__ void differentiate(const float* sums, uint32_t* operand,
                                               const Load& load) {
@@ -97,8 +97,8 @@ __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t*
     }
 }
 
-// Products for the gradients of a layer's parameters, whose slopes are on a table, between a fence
-// and a commit; `sums` has those of the layer.
+// Products for the gradients of a layer's parameters, whose gradients are on a table, between a
+// fence and a commit; `sums` has those of the layer.
 template <int layer, typename Sums>
 __device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile, const Table& slopes) {
     constexpr int columns = width_after[layer];
@@ -136,14 +136,14 @@ struct OwnTiles {
         if constexpr (layer == HIDDEN - 1) {
             start_sums<width_after[layer]>(gradients.output, tile.table,
                                            tile.shared.noted[slopes.number][0]);
-            wgmma_commit();  // done with the table before slopes take its place
+            wgmma_commit();  // done with the table before gradients take its place
         }
         start_gradients<layer>(gradients, tile, slopes);
         wgmma_commit();
     }
 };
 
-// From slopes of a layer's z to the gradients of its parameters and of those before.
+// From gradients of a layer's z to the gradients of its parameters and of those before.
 template <int layer = HIDDEN - 1, typename Summing>
 __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t* operand,
                                          Summing& summing) {
@@ -151,14 +151,14 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
     const Table slopes = tile.slopes<layer>();
     if constexpr (layer > 0 || ENCODING == HASHGRID)
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
-    if constexpr (OTHERS_SUM) __syncwarp();  // derivatives have been read where slopes will be
+    if constexpr (OTHERS_SUM) __syncwarp();  // derivatives have been read where gradients will be
     put_operand<columns>(slopes, operand);
     constexpr bool is_added_late = OTHERS_SUM && layer > 0;
     if constexpr (!is_added_late) summing.template add<layer>(tile, slopes);
     if constexpr (layer > 0) {
         wgmma_wait<Summing::products_under_way>();
         finished_sums<rows / 2>(sums);
-        // by now slopes have been stored: there is little to wait for
+        // by now gradients have been stored: there is little to wait for
         if constexpr (is_added_late) summing.template add<layer>(tile, slopes);
         differentiate<rows>(sums, operand, [&](int column, uint32_t (&kept)[4]) {
             if (KEEPS_DERIVATIVES) {

@@ -19,9 +19,9 @@ __host__ __device__ constexpr int stream_bytes() {
 constexpr bool KEEPS_DERIVATIVES = KEEPS_SLOPES;
 
 // A tile's tables: values that go into each layer with a matrix, and into the last layer. Then
-// - where a warpgroup sums its own tiles: two more for slopes, which take the place of the last
+// - where a warpgroup sums its own tiles: two more for gradients, which take the place of the last
 //   values too; derivatives, where they do not follow from values, for all layers but the last;
-// - where others sum them (STRANDS): slopes of each layer, in whose place are its derivatives.
+// - where others sum them (STRANDS): gradients of each layer, in whose place are its derivatives.
 constexpr int LAST_VALUES = HIDDEN - first_product;
 constexpr int NOTES = has_features ? 1 : 2;  // tables of 8 numbers of each point
 static_assert(VECTORS <= 8, "more numbers of a point than are noted");
@@ -33,8 +33,8 @@ constexpr bool OTHERS_SUM = false;
 constexpr int TABLES = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
 #endif
 
-// Where the slopes of a layer's z are. All warps of a warpgroup that sums its own tiles have done
-// with a table once all have come to the product after the next: three tables in turn need no
+// Where the gradients of a layer's z are. All warps of a warpgroup that sums its own tiles have
+// done with a table once all have come to the product after the next: three tables in turn need no
 // barrier of their own.
 __host__ __device__ constexpr int place_of_slopes(int layer) {
     return LAST_VALUES + (OTHERS_SUM ? 1 + layer : (HIDDEN - layer) % 3);
@@ -109,7 +109,7 @@ struct Tile : PointsOf<true> {
     }
 
     // This thread's derivatives that do not follow from values, of 16 columns: where its warp's
-    // slopes will be.
+    // gradients will be.
     template <int columns>
     __device__ __forceinline__ uint4* kept(int layer, int column) const {
         const int place = OTHERS_SUM ? place_of_slopes(layer) : LAST_VALUES + 3 + layer;
@@ -257,8 +257,8 @@ struct Gradients {
     }
 };
 
-// gradient += (transpose of a layer's values) x slopes, between a fence and a commit. A product of
-// 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
+// gradient += (transpose of a layer's values) x gradients, between a fence and a commit. A product
+// of 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
 template <int layer>
 __device__ __forceinline__ void start_gradient(float* gradient, const Table& values,
                                                const Table& slopes) {

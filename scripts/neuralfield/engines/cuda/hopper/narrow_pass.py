@@ -1,7 +1,7 @@
 """One batch forwards and backwards, with all gradients, in one kernel: for narrow networks.
 
-On cards of compute capability 9.0, in 16-bit products. Nothing of a tile of 64 points goes to
-global memory, but for features of hash grids and their slopes; see `narrow_pass.cu`.
+On GPUs of compute capability 9.0, in 16-bit products. Nothing of a tile of 64 points goes to
+global memory, but for features of hash grids and their gradients; see `narrow_pass.cu`.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ from neuralfield.system.device import Array
 
 _WIDEST = 64
 _MOST_SUMS = {4: 24, 3: 64, 2: 128}
-"""How many sums of gradients a thread has room for, by the tiles that a block works on at once."""
+"""The most sums of gradients of a thread, by the tiles that a block works on at once."""
 
 LAUNCH_TILES, _TILE = 5.0, 0.7
 """Times on an H200, as multiples of what a tile takes that has a multiprocessor to itself: what a
@@ -123,11 +123,11 @@ class HopperNarrowPass(FusedPass):
 
     @staticmethod
     def step_tiles(tiles: int, processors: int) -> float:
-        """How long a step takes, about: a tile that has a multiprocessor for itself takes 1."""
+        """Estimate the time of a step: a tile that has a multiprocessor for itself takes 1."""
         return LAUNCH_TILES + _TILE * -(-tiles // processors)
 
     def arguments_for(self, batch: Sequence[Array]) -> Array:
-        """What the kernel is given, with other inputs, targets and weights."""
+        """Return the kernel's arguments with other inputs, targets and weights."""
         table = self.arguments.copy()
         places = addresses(batch).view(np.uint8)
         table[: places.size] = self._device.xp.asarray(places)
@@ -147,7 +147,7 @@ class HopperNarrowPass(FusedPass):
     def _matrix_gradients(
         self, index: int, layer: LayerPlan, scale: float
     ) -> list[PartialGradient]:
-        """Of weight and bias."""
+        """Return the gradients of weight and bias."""
         shape, blocks = self._shape, self.blocks
         place, rows, columns = shape.matrices.index(index), shape.fan_in(index), shape.widths[index]
         copy = self._stream.copy_of(index, layer.frequency)
@@ -159,7 +159,7 @@ class HopperNarrowPass(FusedPass):
 
 
 def _block_tiles(network: NetworkPlan) -> int | None:
-    """How many tiles a block can work on at once; None: not one."""
+    """Count the tiles that a block can work on at once; None: not one."""
     for block_tiles, most_sums in _MOST_SUMS.items():
         shape = narrow_network(network, block_tiles)
         if _sums(shape) <= most_sums and _block_bytes(shape) <= SHARED_LIMIT_BYTES:
@@ -168,10 +168,10 @@ def _block_tiles(network: NetworkPlan) -> int | None:
 
 
 def _sums(shape: HopperNetwork) -> int:
-    """Of gradients of matrices, that a thread has."""
+    """Count the sums of a thread for gradients of matrices."""
     return sum(shape.widths[index] for index in shape.matrices) // 2
 
 
 def _block_bytes(shape: HopperNetwork) -> int:
-    """Shared memory of a block."""
+    """Count the shared memory of a block."""
     return matrices_bytes(shape) + tiles_bytes(shape) + fixed_bytes(shape)

@@ -20,14 +20,15 @@ __device__ __forceinline__ float larger_or_nan(float a, float b) {
     return larger;
 }
 
-// The card's own: its largest relative error, 2 ** -11, is that of the rounding to float16 behind it.
+// The GPU's own: its largest relative error, 2 ** -11, is that of the rounding to float16 behind
+// it.
 __device__ __forceinline__ float tanh_of(float z) {
     float value;
     asm("tanh.approx.f32 %0, %1;" : "=f"(value) : "f"(z));
     return value;
 }
 
-// The card's own; without what __expf does for numbers that float16 has no room for.
+// The GPU's own; without what __expf does for numbers that float16 has no room for.
 __device__ __forceinline__ float power_of_2(float x) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
@@ -92,7 +93,7 @@ __device__ __forceinline__ float derivative(float z, float value, float inverse_
     return value * (1.0f - value);
 }
 
-// Slopes of two neighbours' values -> slopes of their z.
+// Gradients of two neighbours' values -> gradients of their z.
 template <int name>
 __device__ __forceinline__ float2 slopes_before(float2 slope, float2 z, float2 value,
                                                 float inverse_frequency) {

@@ -1,4 +1,4 @@
-"""What the fused kernels share: a network in sizes that tiles divide, and its weights as a stream.
+"""A network in sizes that tiles divide, and its weights as a stream, for the fused kernels.
 
 See `padded_network.cuh` and `pack.cu`.
 """
@@ -15,17 +15,17 @@ from neuralfield.engines.plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
 
 TILE_THREADS = 128
-"""Of a warpgroup, which works on a tile."""
+"""Threads of a warpgroup, which works on a tile."""
 
 SHARED_LIMIT_BYTES = 232_448
-"""What a block may have with compute capability 9.0."""
+"""Shared memory of a block with compute capability 9.0."""
 
 _WIDEST = 256
 _MOST_LAYERS = 12
 _MOST_CHANNELS = 4
 _STAGE_BYTES = 16384
 _BARRIER_BYTES = 16
-"""Of the two barriers that guard a stage."""
+"""The two barriers that guard a stage."""
 
 _PACKING_GRID_WIDTH, _PACKING_THREADS = 32, 256
 
@@ -70,18 +70,18 @@ class HopperNetwork:
     ----------
     network : NetworkPlan
     block_tiles : mapping of int to int
-        How many tiles a block works on at once, by the widest layer up to which.
+        The tiles that a block works on at once, by the widest layer up to which.
 
     Attributes
     ----------
     hidden : tuple of LayerPlan
         The layers with an activation.
     matrices : list of int
-        Those among them that are matrix products: two coordinates need none.
+        The hidden layers that are matrix products: two coordinates need none.
     widths : list of int
-        Of the values after each hidden layer, padded.
+        Padded widths of the values after each hidden layer.
     input_width : int
-        Of the values before them.
+        The padded width of the values before them.
     widest : int
     block_tiles : int
     """
@@ -124,14 +124,14 @@ class HopperNetwork:
         return shapes
 
     def ring(self, fixed_bytes: int, limit_bytes: int, *, backward: bool) -> tuple[int, int]:
-        """How many stages the ring of weights has, and all bytes of shared memory.
+        """Count the stages of the ring of weights, and all bytes of shared memory.
 
         Parameters
         ----------
         fixed_bytes : int
-            Of everything else in shared memory.
+            Everything else in shared memory.
         limit_bytes : int
-            What a block may have.
+            Shared memory of a block.
         backward : bool
         """
         chunks = sum(_chunks(*shape) for shape in self.stream_shapes(backward=backward))
@@ -140,7 +140,7 @@ class HopperNetwork:
         return stages, fixed_bytes + stages * (_STAGE_BYTES + _BARRIER_BYTES)
 
     def constants(self, stages: int) -> dict[str, Any]:
-        """For the source of a kernel that includes padded_network.cuh."""
+        """Return the constants of a kernel that includes padded_network.cuh."""
         return self.network.constants() | {
             "HIDDEN": len(self.hidden),
             "WIDTHS": listed(self.widths),
@@ -168,7 +168,7 @@ class WeightStream:
     parameters : array of float32, shape (n,)
         Read anew by each `launch`.
     offsets : mapping of name to int
-        Where each parameter begins.
+        The place at which each parameter begins.
     backward : bool
         Whether transposes follow the matrices.
 
@@ -212,7 +212,7 @@ class WeightStream:
         self._backward_starts = backward_starts
 
     def copy_of(self, index: int, factor: float) -> WeightCopy:
-        """Where a layer's matrix lies in the stream."""
+        """Return the place of a layer's matrix in the stream."""
         backward = self._backward_starts.get(index)
         return WeightCopy(
             self.array[self._starts[index] :],
@@ -228,27 +228,27 @@ class WeightStream:
 
 
 def parameter_offsets(network: NetworkPlan, offsets: Mapping[str, int]) -> list[int]:
-    """The struct Offsets: where each layer's weight begins, then each bias; -1: there is none."""
+    """Return the struct Offsets: the place of each layer's weight, then of each bias; -1: none."""
     kinds, layers = ("weight", "bias"), range(len(network.layers))
     return [offsets.get(f"layers.{index}.{kind}", -1) for kind in kinds for index in layers]
 
 
 def padded(width: int) -> int:
-    """A width that the kernels' products divide."""
+    """Round a width up to one that the kernels' products divide."""
     return -(-width // 16) * 16
 
 
 def listed(values: Iterable[Any]) -> str:
-    """Values as C++ writes an array."""
+    """Write values as a C++ array."""
     return "{" + ", ".join(str(value) for value in values) + "}"
 
 
 def addresses(arrays: Sequence[Array | None]) -> np.ndarray:
-    """Where arrays lie on the card; 0 for None."""
+    """Return the addresses of arrays on the GPU; 0 for None."""
     return np.array([0 if array is None else array.data.ptr for array in arrays], np.uint64)
 
 
 def _chunks(rows: int, columns: int) -> int:
-    """Copies of at most a stage that bring a matrix."""
+    """Count the copies of at most a stage that bring a matrix."""
     fitting = _STAGE_BYTES // (2 * columns) // 16 * 16
     return -(-rows // min(fitting, rows))

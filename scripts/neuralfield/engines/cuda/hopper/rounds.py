@@ -1,4 +1,4 @@
-"""Who works on which tiles: in the rounds of wide_pass.cu, and in the sums of weight_gradients.cu.
+"""The distribution of tiles over blocks, in wide_pass.cu and weight_gradients.cu.
 
 In the last round of the pass only some multiprocessors have tiles, as many of them at once as in
 the rounds before. Meanwhile the others begin to sum gradients, over the tiles of those rounds.
@@ -33,7 +33,7 @@ class Rounds:
 
     @property
     def full_tiles(self) -> int:
-        """Of all full rounds; those of the last one come behind them."""
+        """Tiles of all full rounds; those of the last round come behind them."""
         return self.full * self.blocks * self.block_tiles
 
 
@@ -69,7 +69,7 @@ def share_processors(
     Parameters
     ----------
     layers : sequence of (int, int)
-        Of each layer: the blocks that a share of the tiles takes, and its work for a tile.
+        For each layer, the blocks that a share of the tiles takes, and its work for a tile.
     rounds : Rounds
     processors : int
 
@@ -116,7 +116,7 @@ def share_out(
     Returns
     -------
     list of (TileRange, TileRange)
-        Of each share: tiles of the full rounds, and tiles of the last one.
+        For each share, tiles of the full rounds and tiles of the last one.
     """
     late, last_tiles = shares - early, rounds.tiles - rounds.full_tiles
     wanted = round(early * (rounds.tiles + late * head_start) / shares)

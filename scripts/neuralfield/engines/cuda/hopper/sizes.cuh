@@ -38,7 +38,7 @@ struct Kind {
 };
 
 // Code for a shape of layer is there once, however many layers have it: the instructions of a few
-// hundred numbers in registers must fit the processor's cache of 128 KiB. A layer is told by a bit.
+// hundred numbers in registers must fit the processor's cache of 128 KiB. A bit identifies a layer.
 template <int kind>
 __host__ __device__ constexpr unsigned layers_of_width() {
     unsigned layers = 0;

@@ -59,7 +59,7 @@ struct Place {
     }
 };
 
-// Of a chain: a place for each warp's loss, squared error and slopes of the outputs.
+// Of a chain: a place for each warp's loss, squared error and gradients of the outputs.
 struct ChainTotals {
     double losses[4][2];
     float output_bias[4][CHANNELS];
@@ -79,13 +79,13 @@ struct WeightSums<false> {};
 struct Exchange : WeightSums<(CHAINS > 1)> {
     ChainTotals totals[STRAND_UNITS][CHAINS];
     ChainTotals tile_totals[BLOCK_TILES];  // of chains of a tile; of others what they are made of:
-    // of a tile's points, two a thread: loss, squared error, slopes of the outputs
+    // of a tile's points, two a thread: loss, squared error, gradients of the outputs
     float errors[LONG_CHAINS ? BLOCK_TILES : 1][32][2 + CHANNELS];
     uint64_t slopes_here[BLOCK_TILES][HIDDEN];
     uint64_t tables_free[BLOCK_TILES][2];
 
-    // By all threads: sums are zeros. Slopes are told of by the warps of a worker, free tables by
-    // the threads of a summer: each for what it has read itself.
+    // By all threads: sums are zeros. The warps of a worker report gradients, the threads of a summer report
+    // free tables: each what it has read itself.
     __device__ __forceinline__ void begin() {
         uint32_t* words = reinterpret_cast<uint32_t*>(this);
         const int count = reinterpret_cast<uint32_t*>(tile_totals) - words;

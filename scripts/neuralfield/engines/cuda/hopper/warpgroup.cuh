@@ -81,7 +81,7 @@ __device__ __forceinline__ uint64_t passing_through() {
     return policy;
 }
 
-// Copy bytes (a multiple of 16) from global to shared memory; the barrier is told of each.
+// Copy bytes (a multiple of 16) from global to shared memory; the barrier is notified of each.
 __device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes,
                                           uint64_t* barrier) {
     asm volatile(

@@ -1,5 +1,5 @@
-// Gradients of weights and biases: sums over all points of (values of the layer before) x (slopes),
-// which wide_pass.cu left in global memory; twin: kernels/layers.py.
+// Gradients of weights and biases: sums over all points of (values of the layer before) x
+// (gradients), which wide_pass.cu left in global memory.
 //
 // A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles. Each of
 // its two warpgroups has 64 of the rows or, where the matrix has no more than 64, every other tile.
@@ -133,11 +133,11 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
                         bias[block][1] += rows_alike[1];
                     }
                 }
-                fence_shared();  // slopes are read before the next ones are copied there
+                fence_shared();  // gradients are read before the next ones are copied there
             }
         }
         // Once the product of the tile before is done, its place is free. Each lane that has read
-        // slopes says so.
+        // gradients says so.
         if (is_own)
             wgmma_wait<1>();
         else

@@ -1,4 +1,4 @@
-"""Words for one instruction: a warpgroup's matrix product, which names each register it works on.
+"""CUDA functions for one instruction: a warpgroup's matrix product, which names each register.
 
 There is one form for every number of columns, and it lists up to 128 accumulators: text to be
 written by a program.

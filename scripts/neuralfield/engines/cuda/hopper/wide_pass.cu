@@ -1,14 +1,14 @@
-// Forward, loss and backward of one batch, fused; twin: kernels/layers.py.
+// Forward, loss and backward of one batch, fused.
 //
 // Blocks of BLOCK_TILES tiles and one warp that brings weights. What the weight gradients need -
-// each layer's inputs and the slopes of its outputs - goes to global memory in float16, in blocks
-// of 8 points x 8 columns, which is how weight_gradients.cu reads it.
+// each layer's inputs and the gradients of its outputs - goes to global memory in float16, in
+// blocks of 8 points x 8 columns, which is how weight_gradients.cu reads it.
 //
 // The full rounds, in which all blocks have tiles, are counted apart from the last one: meanwhile
 // other multiprocessors begin with weight_gradients.cu. See engines/cuda/hopper/rounds.py.
 //
-// Slopes are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out of
-// float16's subnormal numbers.
+// Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
+// of float16's subnormal numbers.
 //
 // Constants: FULL_ROUNDS, LAST_BLOCKS (that have tiles in the last round), and those of
 // tile.cuh.
@@ -49,7 +49,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
     tile.table.show();
 }
 
-// Slopes of a layer's values, in `sums` -> slopes of its z on the table.
+// Gradients of a layer's values, in `sums` -> gradients of its z on the table.
 template <int columns>
 __device__ __forceinline__ void differentiate(const Tile& tile, int layer,
                                               const Derivatives<columns>& derivatives,
@@ -88,7 +88,7 @@ __device__ __forceinline__ void forward(const Tile& tile, Sums& sums) {
     }
 }
 
-// From slopes of the last hidden layer's z to those of the first layer's, always on the table.
+// From gradients of the last hidden layer's z to those of the first layer's, always on the table.
 template <typename Sums>
 __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
 #pragma unroll 1
@@ -111,7 +111,7 @@ __device__ __forceinline__ void note_points(const Tile& tile) {
     note_rows(tile.shared.left[tile.table.number][2], tile.table, low);
 }
 
-// Slopes of the output numbers -> slopes of the last hidden layer's z on the table, where its
+// Gradients of the output numbers -> gradients of the last hidden layer's z on the table, where its
 // values have been.
 __device__ __forceinline__ void output_backward(const float (&slopes)[2][CHANNELS],
                                                 const Tile& tile, const float* sums) {

@@ -1,4 +1,4 @@
-"""One batch forwards and backwards on cards of compute capability 9.0, in 16-bit products.
+"""One batch forwards and backwards on GPUs of compute capability 9.0, in 16-bit products.
 
 A tile of 64 points stays in the registers of a warpgroup through all layers, forwards and back;
 weights stream past in shared memory. See `wide_pass.cu`, `weight_gradients.cu`.
@@ -40,8 +40,8 @@ from neuralfield.engines.plan import (
 from neuralfield.system.device import Array
 
 _MOST_BYTES = 24 << 30
-"""Of all layers' values and slopes, which lie in memory at once; a fixed number, for which pass is
-taken decides the result."""
+"""The most bytes of all layers' values and gradients, which lie in memory at once. A fixed number,
+because the choice of a pass decides the result."""
 
 _BLOCK_TILES = {64: 4, 128: 3, 256: 2}
 
@@ -62,7 +62,7 @@ class _WeightJob:
 
     @property
     def work(self) -> int:
-        """Of a tile, about."""
+        """An estimate of the work for a tile."""
         return self.rows + self.columns + 128
 
 
@@ -220,7 +220,7 @@ class HopperPass(FusedPass):
     def _matrix_gradients(
         self, index: int, layer: LayerPlan, scale: float
     ) -> list[PartialGradient]:
-        """Of weight and bias."""
+        """Return the gradients of weight and bias."""
         weight, bias, parts = self._partials[index]
         _, rows, columns = weight.shape
         return [

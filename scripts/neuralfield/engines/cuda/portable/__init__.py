@@ -1,1 +1,1 @@
-"""The pass for any card, layer by layer, and what goes before and behind every pass."""
+"""The pass for any GPU, layer by layer, with its hash grids and complex numbers."""

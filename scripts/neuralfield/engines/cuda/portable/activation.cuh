@@ -1,4 +1,4 @@
-// Activations and their slopes. Twin: neuralfield/ops.py.
+// Activations and their gradients. Reference implementation: nn/ops.py.
 //
 // Constants: ACTIVATION (of PRODUCT, see product.cuh), MIXED, for wavelets WAVELET_SCALE. A result
 // that is stored as fp16 is made by the GPU's fast functions, whose error is far below fp16's.
@@ -56,8 +56,8 @@ __device__ __forceinline__ float exponential(float x) {
 #endif
 }
 
-// The activation of z, which has the layer's frequency in it already, and its slope if that is to
-// be kept. A variable sine grows faster with z as it is without the frequency.
+// The activation of z, which has the layer's frequency in it already, and its gradient if that is
+// to be kept. A variable sine grows faster with z as it is without the frequency.
 __device__ __forceinline__ float activation(float z, float inverse_frequency, float& slope) {
 #if ACTIVATION == SINE
     const float2 both = sine_and_cosine(z);
@@ -102,8 +102,8 @@ __device__ __forceinline__ float activation_slope(float kept) {
 #endif
 }
 
-// The activations of neighbours in place of their z, and what is to be kept of their slopes. A pair
-// of them is a complex z for the wavelet exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
+// The activations of neighbours in place of their z, and what is to be kept of their gradients. A
+// pair of them is a complex z for the wavelet exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
 template <int COUNT>
 __device__ __forceinline__ void activate(float (&z)[COUNT], float inverse_frequency,
                                          float (&slope)[COUNT]) {
@@ -127,7 +127,7 @@ __device__ __forceinline__ void activate(float (&z)[COUNT], float inverse_freque
 #endif
 }
 
-// Slopes of neighbours' activations -> slopes of their z, from what was kept, and the values.
+// Gradients of neighbours' activations -> gradients of their z, from what was kept, and the values.
 template <int COUNT>
 __device__ __forceinline__ void differentiate(float (&slope)[COUNT], const float (&kept)[COUNT],
                                               const float (&value)[COUNT]) {

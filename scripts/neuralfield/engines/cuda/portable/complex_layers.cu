@@ -1,5 +1,5 @@
 // A network of complex numbers as a real one of twice the width: its parameters into those of the
-// real one, and gradients back. Twin: kernels/complex_layers.py.
+// real one, and gradients back. Reference implementation: engines/complex_layers.py.
 #include "../dependent_launch.cuh"
 #include "../weight_blocks.cuh"
 

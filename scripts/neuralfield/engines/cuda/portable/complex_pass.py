@@ -1,5 +1,5 @@
-"""Passes over networks of complex numbers: those over real ones, of the real network that does the
-same. See `complex_layers.cu`."""
+"""Passes over networks of complex numbers: a pass over the real network that computes the same. See
+`complex_layers.cu`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -99,13 +99,13 @@ class ComplexPass(Pass):
 
 
 def _starts(sizes: Mapping[str, int], multiple: int) -> tuple[dict[str, int], int]:
-    """Where arrays of these sizes begin in one, at multiples of a number, and where it ends."""
+    """Place arrays of these sizes in one, at multiples of a number; return also where it ends."""
     ends = np.cumsum([-(-size // multiple) * multiple for size in sizes.values()]).tolist()
     return dict(zip(sizes, [0, *ends[:-1]], strict=True)), ends[-1]
 
 
 def _work(tensor: ComplexTensor, numbers: Array, starts: Mapping[str, int]) -> Any:
-    """For all of a tensor, whose parameters lie in `numbers`."""
+    """Make the work for all of a tensor, whose parameters lie in `numbers`."""
     work = np.zeros((), _WORK)
     work["real"] = _address(numbers, starts[tensor.real])
     if tensor.imaginary is not None:
@@ -117,7 +117,7 @@ def _work(tensor: ComplexTensor, numbers: Array, starts: Mapping[str, int]) -> A
 
 
 def _shared_out(work: Any, numbers: int) -> np.ndarray:
-    """The work of blocks that have so many numbers each."""
+    """Divide work among blocks that have so many numbers each."""
     firsts = np.arange(0, work["size"], numbers)
     works = np.repeat(work, len(firsts))
     works["first"] = firsts
@@ -130,5 +130,5 @@ def _launch(device: Device, kernel: Any, works: np.ndarray) -> DependentLaunch:
 
 
 def _address(array: Array, offset: int) -> int:
-    """Of one of an array's 32-bit numbers."""
+    """Return the address of one of an array's 32-bit numbers."""
     return array.data.ptr + 4 * offset

@@ -1,9 +1,9 @@
 // Grids of trained numbers: which rows of the table a point is interpolated from, and how features
-// of points and their slopes lie in memory.
+// of points and their gradients lie in memory.
 //
 // Constants: LEVELS, GRID_LEVELS (structs GridLevel), FEATURES (numbers in a row of the table),
-// MIXED. Number `column` of row `row` is at row * ROW_STRIDE + column / 2 * PAIR_STRIDE + column % 2;
-// both strides are even.
+// MIXED. Number `column` of row `row` is at row * ROW_STRIDE + column / 2 * PAIR_STRIDE + column %
+// 2; both strides are even.
 #pragma once
 #include "../element.cuh"
 

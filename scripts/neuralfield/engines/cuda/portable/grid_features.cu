@@ -1,5 +1,5 @@
 // Features of points: a hash grid's rows at the corners around each, interpolated bilinearly.
-// Twin: kernels/grids.py.
+// Reference implementation: fields/hashgrid.py.
 //
 // Neighbours in a batch of all pixels are neighbours in every grid, and mostly in the table too:
 // a row of a hashed grid is its column with some bits changed.

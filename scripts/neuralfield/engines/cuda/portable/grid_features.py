@@ -13,12 +13,12 @@ from neuralfield.engines.plan import NetworkPlan
 from neuralfield.system.device import Array
 
 _SECTOR_BYTES = 32
-"""What a card reads or writes at the least."""
+"""The least that a GPU reads or writes at a time."""
 
 
 @dataclass(frozen=True)
 class FeatureLayout:
-    """How features of rows, or their slopes, lie in memory.
+    """The memory layout of rows' features, or of their gradients.
 
     Number c of row r is at ``r * row_stride + c // 2 * pair_stride + c % 2``.
 
@@ -46,7 +46,7 @@ class FeatureLayout:
 
 
 def grid_constants(network: NetworkPlan, layout: FeatureLayout) -> dict[str, Any]:
-    """For a kernel that includes grid_corners.cuh."""
+    """Return the constants of a kernel that includes grid_corners.cuh."""
     structs = [
         (level.resolution, level.start, level.rows, (level.rows - 1) * level.is_hashed)
         for level in network.levels
@@ -62,7 +62,7 @@ def grid_constants(network: NetworkPlan, layout: FeatureLayout) -> dict[str, Any
 
 
 def struct_list(structs: list[tuple[int, ...]]) -> str:
-    """Structs as C++ writes an array of them."""
+    """Write structs as a C++ array."""
     return "{" + ", ".join(f"{{{', '.join(map(str, struct))}}}" for struct in structs) + "}"
 
 
@@ -74,9 +74,9 @@ class GridFeatures:
     network : NetworkPlan
     parameters : array of float32, shape (n,)
     offsets : mapping of name to int
-        Where each parameter begins.
+        The place at which each parameter begins.
     layout : FeatureLayout
-        Of the features.
+        The layout of the features.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class GridFeatures:
         self._kernel = module.get_function("grid_features")
 
     def launch(self, inputs: Array, valid_rows: int, rows: int, features: Array) -> Launch:
-        """The features of rows, of which those beyond the valid ones are computed as for (0, 0).
+        """Compute features of rows; rows beyond the valid ones get those of (0, 0).
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class GridFeatures:
 
 
 def _levels_abreast(network: NetworkPlan, layout: FeatureLayout) -> int:
-    """How many levels of a row lie in as much memory as a card writes at a time."""
+    """Count the levels of a row that lie in as much memory as a GPU writes at a time."""
     if layout.pair_stride != 2:
         return 1
     level_bytes = network.table_shape[1] * (2 if layout.is_mixed else 4)

@@ -1,6 +1,6 @@
-"""The gradient of a hash grid's table, from slopes of points' features, on a card.
+"""The gradient of a hash grid's table, from gradients of points' features, on a GPU.
 
-Where each step sees all pixels of a picture, sums go along its lines and then down; see
+Where each step sees all pixels of an image, sums go along its lines and then down; see
 `grid_picture.cu`. Any other points add their shares up in whole numbers; see
 `grid_points.cu`. Both give the same bytes each time.
 """
@@ -25,31 +25,31 @@ from neuralfield.images.coordinates import axis_centres, extent
 from neuralfield.system.device import Array, Device
 
 _MOST_PICTURE_ROWS = 1 << 24
-"""Of batches whose slopes, and the sums along lines, lie in memory at once. Part of the result."""
+"""The most rows whose gradients and sums lie in memory at once. Part of the result."""
 
 _LARGEST_SLOPE = 64.0
-"""Of the loss with respect to a feature, summed over the batch and not yet divided by its size;
-what is beyond counts as that much. The largest number that fp16 has room for, scaled."""
+"""The largest gradient with respect to a feature, summed over the batch and not yet divided by its
+size; a larger one counts as this. fp16's largest number, scaled."""
 
 _WHOLE_BITS = 62
-"""Of a sum in 64 bits: one is its sign, and one is left free."""
+"""Bits of a sum in 64 bits: one is its sign, and one is left free."""
 
 
 class TableGradient(Protocol):
-    """Makes the gradient of a table out of slopes that a pass leaves, chunk by chunk."""
+    """Makes the gradient of a table out of gradients that a pass leaves, chunk by chunk."""
 
     keeps_all: bool
-    """Whether slopes of all chunks are to be kept until the last, not each in the place of the one
+    """Whether gradients of all chunks are kept until the last, not each in the place of the one
     before."""
 
     array: Array
     """float32, shape (table's rows * features,) and up to three more: the gradient, as many times
-    as large as the slopes."""
+    as large as the gradients."""
 
     memory_bytes: int
 
     def launches(self, slopes: Array, inputs: Array, rows: int, *, is_last: bool) -> list[Launch]:
-        """What is due after a chunk.
+        """List the launches that are due after a chunk.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class TableGradient(Protocol):
         inputs : array of float32, shape (n, 2)
             From the chunk's first row on.
         rows : int
-            Of the chunk; those beyond the inputs have no slopes.
+            Rows of the chunk; those beyond the inputs have no gradients.
         is_last : bool
             Whether it is the batch's last chunk.
         """
@@ -68,7 +68,7 @@ class TableGradient(Protocol):
 def make_table_gradient(
     device: Device, network: NetworkPlan, batch: BatchPlan, layout: FeatureLayout
 ) -> TableGradient:
-    """The one that suits the batch.
+    """Make the table gradient that suits the batch.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def make_table_gradient(
     network : NetworkPlan
     batch : BatchPlan
     layout : FeatureLayout
-        Of the slopes.
+        The layout of the gradients.
     """
     if batch.picture and batch.rows <= _MOST_PICTURE_ROWS:
         return _PictureGradient(device, network, batch.picture, layout)
@@ -84,7 +84,7 @@ def make_table_gradient(
 
 
 def table_partial(network: NetworkPlan, gradient: Array, scale: float) -> PartialGradient:
-    """The gradient for the update, as a part of which there is one."""
+    """Describe the gradient for the update: a single part."""
     return PartialGradient(gradient, 1, gradient.size, network.table_shape[1], 0, scale)
 
 
@@ -127,7 +127,7 @@ class _PictureGradient:
         self.memory_bytes = sum(array.nbytes for array in arrays)
 
     def launches(self, slopes: Array, inputs: Array, rows: int, *, is_last: bool) -> list[Launch]:
-        """After the last chunk, everything."""
+        """List all launches after the last chunk."""
         if not is_last:
             return []
         arguments = (
@@ -146,7 +146,7 @@ def _picture_levels(
     sums: list[int],
     ends: list[np.ndarray],
 ) -> list[tuple[int, ...]]:
-    """The structs PictureLevel of grid_picture.cu."""
+    """Make the structs PictureLevel of grid_picture.cu."""
     columns, lines = ([len(level.corners) for level in axis] for axis in (across, down))
     firsts = [np.cumsum([0, *counts])[:-1] for counts in (columns, lines, sums)]
     return [tuple(map(int, struct)) for struct in zip(columns, *firsts, *ends, strict=True)]
@@ -155,8 +155,8 @@ def _picture_levels(
 def _corners_of_all_rows(
     network: NetworkPlan, across: list[grids.AxisCorners], down: list[grids.AxisCorners]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where each row's corners begin, int32, shape (rows + 1,), and all of them one after another;
-    see `grids.corners_of_rows`."""
+    """List all rows' corners one after another, and before them where each row's begin, int32,
+    shape (rows + 1,); see `grids.corners_of_rows`."""
     levels = [
         grids.corners_of_rows(level, columns.corners, lines.corners)
         for level, columns, lines in zip(network.levels, across, down, strict=True)
@@ -190,7 +190,7 @@ class _PointGradient:
         self.memory_bytes = self._sums.nbytes + self.array.nbytes
 
     def launches(self, slopes: Array, inputs: Array, rows: int, *, is_last: bool) -> list[Launch]:
-        """The chunk's shares; after the last chunk their sums."""
+        """Add the chunk's shares, and after the last chunk take their sums."""
         valid_rows = np.int32(min(rows, len(inputs)))
         grid = (-(-rows // THREADS), self._levels)
         launches = [Launch(self._add, grid, (inputs, valid_rows, slopes, self._sums))]
@@ -201,5 +201,5 @@ class _PointGradient:
 
 
 def _zeros_for_gradient(device: Device, network: NetworkPlan) -> Array:
-    """With room to read it four numbers at a time."""
+    """Allocate a gradient that can be read four numbers at a time."""
     return device.xp.zeros(-(-math.prod(network.table_shape) // 4) * 4, np.float32)

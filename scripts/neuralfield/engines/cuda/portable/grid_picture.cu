@@ -1,12 +1,12 @@
-// The gradient of a hash grid where the points are the centres of all pixels of a picture, in
-// order. Twin: kernels/grids.py.
+// The gradient of a hash grid where the points are the centres of all pixels of an image, in
+// order. Reference implementation: fields/hashgrid.py.
 //
-// A corner's weight at a pixel is a factor of the column times one of the line. So slopes are first
-// summed along each line of pixels, for each column of corners, and these sums then down the lines,
-// for each corner; a row of the table adds up the corners that share it. Every sum is one thread's,
-// in one order.
+// A corner's weight at a pixel is a factor of the column times one of the line. So gradients are
+// first summed along each line of pixels, for each column of corners, and these sums then down the
+// lines, for each corner; a row of the table adds up the corners that share it. Every sum is one
+// thread's, in one order.
 //
-// Constants: WIDTH, HEIGHT (of the picture), PICTURE_LEVELS (structs PictureLevel), and those of
+// Constants: WIDTH, HEIGHT (of the image), PICTURE_LEVELS (structs PictureLevel), and those of
 // grid_corners.cuh.
 #include "grid_corners.cuh"
 

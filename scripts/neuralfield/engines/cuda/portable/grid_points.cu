@@ -1,9 +1,9 @@
-// The gradient of a hash grid for any points. Twin: kernels/grids.py.
+// The gradient of a hash grid for any points. Reference implementation: fields/hashgrid.py.
 //
 // Threads add to the same rows in any order, and the sums are the same all the same: shares are
 // rounded to whole multiples of 1 / UNITS, and sums of whole numbers are exact.
 //
-// Constants: UNITS (a power of two), LARGEST (of a slope: UNITS * LARGEST * rows is below 2^63),
+// Constants: UNITS (a power of two), LARGEST (of a gradient: UNITS * LARGEST * rows is below 2^63),
 // and those of grid_corners.cuh.
 #include "grid_corners.cuh"
 

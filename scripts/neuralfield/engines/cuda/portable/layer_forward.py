@@ -1,4 +1,4 @@
-"""The forward half of the portable kernels: what training and drawing share."""
+"""The forward half of the portable kernels, which training and rendering share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MAX_WIDTH = 512
 
 _WIDTH_STEP = 64
 _FACTOR_COLUMNS = {True: 32, False: 64}
-"""Of each part in a tile of `forward_product`, in mixed precision or not."""
+"""Columns of each part in a tile of `forward_product`, in mixed precision or not."""
 _LAYER_WEIGHTS = np.dtype(
     [
         *((name, "u8") for name in ("weight", "bias", "forward", "backward", "scaled_bias")),
@@ -36,14 +36,14 @@ _LAYER_WEIGHTS = np.dtype(
 
 @dataclass(frozen=True)
 class Activations:
-    """Arrays that a chunk of rows passes through.
+    """The arrays that a chunk of rows passes through.
 
     Attributes
     ----------
     values : list of array or None
-        What goes into each layer; None where that is the inputs themselves.
+        The input of each layer; None where that is the inputs themselves.
     slopes : list of array or None
-        Of those of `ACTIVATIONS_WITH_SLOPES` among them; of products, all factors side by side.
+        Derivatives of `ACTIVATIONS_WITH_SLOPES`; for products, all factors side by side.
     """
 
     values: list[Array | None]
@@ -51,11 +51,11 @@ class Activations:
 
     @property
     def arrays(self) -> list[Array]:
-        """All of them."""
+        """Every array."""
         return [array for array in (*self.values, *self.slopes) if array is not None]
 
     def kept(self, index: int) -> Array | None:
-        """What the slope of the activation that goes into layer `index` is made from."""
+        """Return what the derivative of the activation before layer `index` is computed from."""
         return self.values[index] if self.slopes[index] is None else self.slopes[index]
 
 
@@ -63,7 +63,7 @@ class Activations:
 def layer_kernels(
     activation: str, is_mixed: bool, factors: int = 1, wavelet_scale: float = 0.0
 ) -> Any:
-    """The module of layers.cu for one activation; `factors` of a product."""
+    """Compile layers.cu for one activation, with the factors of a product."""
     constants = {
         "ACTIVATION": ACTIVATIONS.index(activation),
         "MIXED": is_mixed,
@@ -74,12 +74,12 @@ def layer_kernels(
 
 
 def padded(width: int) -> int:
-    """A width that the kernels' tiles divide."""
+    """Round a width up to one that the kernels' tiles divide."""
     return -(-width // _WIDTH_STEP) * _WIDTH_STEP
 
 
 def tile_side(*widths: int) -> int:
-    """The side of tiles that divide padded widths."""
+    """Choose the side of tiles that divide padded widths."""
     return 64 if any(width % 128 for width in widths) else 128
 
 
@@ -93,7 +93,7 @@ def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | N
         75 is 7.5.
     """
     if compute_capability < 75:
-        return "a card with compute capability below 7.5"
+        return "a GPU with compute capability below 7.5"
     if max(max(layer.fan_in, layer.values_out) for layer in network.layers) > MAX_WIDTH:
         return f"a layer wider than {MAX_WIDTH}"
     first = network.layers[0]
@@ -103,7 +103,7 @@ def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | N
 
 
 def whole_blocks(rows: int) -> int:
-    """That many rows, or a few more."""
+    """Round a number of rows up to whole blocks."""
     return -(-rows // BLOCK_ROWS) * BLOCK_ROWS
 
 
@@ -161,17 +161,17 @@ class LayerForward:
 
     @property
     def feature_layout(self) -> FeatureLayout:
-        """Of what goes into the first layer, where that is features."""
+        """The layout of the first layer's input, where that is features."""
         return FeatureLayout.of_rows(self.widths[0], is_mixed=self.is_mixed)
 
     @property
     def memory_bytes(self) -> int:
-        """Of the weights' copies."""
+        """Bytes of the weights' copies."""
         copies = (self._forward, self._bias, self.transposed)
         return sum(array.nbytes for group in copies for array in group.values())
 
     def row_bytes(self, *, keep: bool) -> int:
-        """What `allocate` takes for a row."""
+        """Count the bytes that `allocate` takes for a row."""
         hidden = list(zip(self.network.layers[:-1], self.widths[1:], strict=True))
         if keep:
             values = sum(width * (1 + _kept_parts(layer)) for layer, width in hidden)
@@ -180,7 +180,7 @@ class LayerForward:
         return (values + self.has_features * self.widths[0]) * np.dtype(self.dtype).itemsize
 
     def allocate(self, rows: int, *, keep: bool) -> Activations:
-        """Arrays for so many rows; without `keep`, layers take turns with two of them."""
+        """Allocate arrays for so many rows; without `keep`, layers take turns with two of them."""
         widest = max(self.widths[1:], default=0)
         turns = [] if keep else [self.xp.zeros(rows * widest, self.dtype) for _ in range(2)]
         features = self.xp.zeros((rows, self.widths[0]), self.dtype) if self.has_features else None
@@ -194,17 +194,17 @@ class LayerForward:
         return Activations(values, slopes)
 
     def kernels(self, index: int) -> Any:
-        """The module of layers.cu for a layer; any, where it has no activation."""
+        """Return the module of layers.cu for a layer; any, where it has no activation."""
         layer = self.network.layers[index]
         name = layer.activation or ACTIVATIONS[0]
         return layer_kernels(name, self.is_mixed, layer.factors, layer.wavelet_scale)
 
     def parameter(self, name: str) -> Array | None:
-        """The parameters from `name` on, or None if there is no such one."""
+        """Return the parameters from `name` on, or None if there is none of that name."""
         return self._parameters[self._offsets[name] :] if name in self._offsets else None
 
     def launches(self, inputs: Array, rows: int, activations: Activations) -> list[Launch]:
-        """From inputs to what goes into the last layer.
+        """List the launches from inputs to the last layer's input.
 
         Parameters
         ----------
@@ -292,7 +292,7 @@ class LayerForward:
 
 
 def _kept_parts(layer: LayerPlan) -> int:
-    """How many numbers are kept for each value of a layer, for the way back."""
+    """Count the numbers that are kept for each value of a layer, for the backward half."""
     if layer.activation == "product":
         return layer.factors
     return int(layer.activation in ACTIVATIONS_WITH_SLOPES)

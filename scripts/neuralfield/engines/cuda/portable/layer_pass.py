@@ -1,4 +1,4 @@
-"""The portable pass: a network layer by layer, on any card with compute capability 7.5 or more."""
+"""The portable pass: a network layer by layer, on any GPU with compute capability 7.5 or more."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class LayerPass(Pass):
 
     name = "layers"
     memory_budget_bytes = 2 << 30
-    """Of activations. Part of the result, because gradients are added up chunk by chunk."""
+    """The most bytes of activations. Part of the result: gradients are added up chunk by chunk."""
 
     def __init__(self, given: PassArguments) -> None:
         super().__init__(given.device)
@@ -110,7 +110,7 @@ class LayerPass(Pass):
         return [self._partials[name] for name in self._network.parameter_names]
 
     def _kept_slope_rows(self) -> int:
-        """Rows whose features' slopes lie in memory at once."""
+        """Count the rows whose features' gradients lie in memory at once."""
         if self._table is None:
             return 0
         return whole_blocks(self._batch.rows) if self._table.keeps_all else self._chunk_rows

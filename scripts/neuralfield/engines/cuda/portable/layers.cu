@@ -1,9 +1,9 @@
-// Forward and backward of a network, layer by layer, on any card. Twin: kernels/layers.py.
+// Forward and backward of a network, layer by layer, on any GPU.
 //
-// Constants: those of activation.cuh, FACTORS (of a product; else 1). Sizes come at run time. Arrays
-// of activations are (rows, stride): rows are whole blocks of 128, strides multiples of 64 with
-// columns beyond a layer's width of no effect, because weights are zero there. Rows beyond a batch's
-// have no gradient.
+// Constants: those of activation.cuh, FACTORS (of a product; else 1). Sizes come at run time.
+// Arrays of activations are (rows, stride): rows are whole blocks of 128, strides multiples of 64
+// with columns beyond a layer's width of no effect, because weights are zero there. Rows beyond a
+// batch's have no gradient.
 #include "activation.cuh"
 #include "column_sums.cuh"
 #include "../element.cuh"
@@ -108,7 +108,7 @@ extern "C" __global__ void grid_inputs(const float* columns, const float* rows, 
     if (i < count) inputs[i] = make_float2(columns[(first + i) % width], rows[(first + i) / width]);
 }
 
-// Puts activations where they belong, and those slopes that are kept (null: none are).
+// Puts activations where they belong, and those gradients that are kept (null: none are).
 struct KeepActivation {
     float inverse_frequency;
     element* values;
@@ -256,8 +256,8 @@ __device__ __forceinline__ void prefetch_tile(const element* tile, int stride) {
     }
 }
 
-// before = (gradients weight^T) * slope of the activation before, where there is one, from what it
-// kept and its values. Grid: (fan_in / COLUMNS, rows / 128).
+// before = (gradients weight^T) * gradient of the activation before, where there is one, from what
+// it kept and its values. Grid: (fan_in / COLUMNS, rows / 128).
 template <int COLUMNS, bool IS_ACTIVATED = true>
 __device__ __forceinline__ void backward(const element* gradients, int depth, const element* weight,
                                          const element* kept, const element* values,
@@ -348,7 +348,7 @@ __device__ __forceinline__ void gradient(const element* activations, int fan_in,
 KERNELS(64)
 KERNELS(128)
 
-// The slopes of features. Grid: (fan_in / 64, rows / 128).
+// The gradients of features. Grid: (fan_in / 64, rows / 128).
 KERNEL void backward_features(const element* gradients, int depth, const element* weight,
                               element* before, int stride) {
     backward<64, false>(gradients, depth, weight, nullptr, nullptr, before, stride);

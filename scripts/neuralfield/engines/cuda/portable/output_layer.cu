@@ -1,7 +1,7 @@
 // The last layer, the loss, and their backward: one reading of the last activations.
 //
-// Constants: those of NetworkPlan and BatchPlan, ACTIVATION and FACTORS (of the layer before), MIXED,
-// GRADIENT_SCALE. Twin: kernels/layers.py.
+// Constants: those of NetworkPlan and BatchPlan, ACTIVATION and FACTORS (of the layer before),
+// MIXED, GRADIENT_SCALE.
 #include "activation.cuh"
 #include "column_sums.cuh"
 #include "../loss.cuh"
@@ -17,9 +17,9 @@ __device__ __forceinline__ float mean_of_points(const float* values, int first, 
     return sum / float(count);
 }
 
-// From values (64, CHANNELS) of a tile to the slopes of the unnormalised loss with respect to z,
-// GRADIENT_SCALE times; adds this thread's loss and squared error. `mean_slopes` is for the slopes
-// with respect to the means of the two groups of points, of each pixel and channel.
+// From values (64, CHANNELS) of a tile to the gradients of the unnormalised loss with respect to z,
+// GRADIENT_SCALE times; adds this thread's loss and squared error. `mean_slopes` is for the
+// gradients with respect to the means of the two groups of points, of each pixel and channel.
 __device__ __forceinline__ void loss_and_slopes(const float* values, float* slopes,
                                                 float* mean_slopes, int tile, const float* targets,
                                                 const float* slot_weights, double& loss,

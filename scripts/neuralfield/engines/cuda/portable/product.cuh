@@ -1,4 +1,5 @@
-// The product of the FACTORS parts of a layer's affine output. Twin: product_of_parts in ops.py.
+// The product of the FACTORS parts of a layer's affine output. Reference implementation:
+// product_of_parts in nn/ops.py.
 //
 // Constants: FACTORS, MIXED. Parts lie side by side in a row, each with as many columns as the
 // product.
@@ -23,7 +24,7 @@ __device__ __forceinline__ void put_product(const float (&z)[FACTORS][GROUP], el
     for (int part = 0; part < FACTORS; ++part) store_group(factors + part * stride, z[part]);
 }
 
-// Slopes of a group of products -> slopes of their factors: times all other factors.
+// Gradients of a group of products -> gradients of their factors: times all other factors.
 __device__ __forceinline__ void put_slopes_of_factors(const float (&slope)[GROUP],
                                                       const element* factors, element* slopes,
                                                       int stride) {

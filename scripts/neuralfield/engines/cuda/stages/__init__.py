@@ -1,1 +1,1 @@
-"""What comes before and after the pass of a step: sampling, and the update."""
+"""The stages before and after the pass of a step: sampling, and the update."""

@@ -1,5 +1,6 @@
 // The end of a step for hidden matrices under Muon: directions, which `update` has left behind, are
-// orthogonalised by Newton-Schulz steps and move the weights. Twin: optimizers.py.
+// orthogonalised by Newton-Schulz steps and move the weights. Reference implementation:
+// nn/optimizers.py.
 //
 // x is a direction, or its transpose, so that it has at least as many rows as columns. A step is
 // three products, each launched for all matrices at once: x' x, its polynomial p, and x p.

@@ -14,7 +14,7 @@ from neuralfield.engines.cuda.source import compile_module
 from neuralfield.system.device import Array, Device
 
 _SIDE = 64
-"""Of the tiles that matrices are padded for."""
+"""The side of the tiles that matrices are padded for."""
 
 _NORMALISING_BLOCKS = 32
 _NEWTON_SCHULZ_STEPS = 5
@@ -101,7 +101,7 @@ class MuonStage:
 
     @property
     def memory_bytes(self) -> int:
-        """What it has allocated."""
+        """Bytes that it has allocated."""
         return sum(array.nbytes for array in self._arrays)
 
     def launch(self) -> None:
@@ -120,19 +120,19 @@ class MuonStage:
 
 
 def largest_bytes(shapes: Sequence[tuple[int, int]]) -> int:
-    """At most what `MuonStage` and the directions take for matrices of these shapes."""
+    """Estimate, from above, the bytes of `MuonStage` and the directions of matrices."""
     padded = [_padded(shape) for shape in shapes]
     return 4 * sum(3 * length * width + 2 * width * width for length, width in padded)
 
 
 def _padded(shape: tuple[int, int]) -> tuple[int, int]:
-    """The longer side and the shorter one, in whole tiles."""
+    """Return the longer side and the shorter one, in whole tiles."""
     shorter, longer = sorted(-(-side // _SIDE) * _SIDE for side in shape)
     return longer, shorter
 
 
 def _fill(line: Any, matrix: HiddenMatrix, work: Sequence[int]) -> None:
-    """The numbers of one matrix, and where its working arrays lie."""
+    """Fill in the numbers of one matrix, and the addresses of its working arrays."""
     for name in ("direction", "squares", "weight"):
         line[name] = getattr(matrix, name).data.ptr
     line["forward"], line["backward"] = matrix.copy.addresses if matrix.copy else (0, 0)

@@ -1,5 +1,6 @@
-// Which pixels a step looks at, and at which points of them. Twins: sampling.py (Batches,
-// Footprint), coordinates.py, fields/coordinate_network.py (CornerBias).
+// Which pixels a step looks at, and at which points of them. Reference implementations:
+// nn/sampling.py (Batches, Footprint), images/coordinates.py, fields/coordinate_network.py
+// (CornerBias).
 //
 // Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SAMPLING and what it may be
 // (ALL_IN_ORDER, RANDOM_ORDER, BY_DENSITY), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK,

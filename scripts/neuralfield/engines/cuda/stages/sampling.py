@@ -1,4 +1,4 @@
-"""The stage of the cuda engine that draws a step's pixels and points."""
+"""The stage of the cuda engine that samples a step's pixels and points."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,14 +16,13 @@ from neuralfield.tasks.image.image_objective import ImageObjective
 
 _THREADS = 128
 _TILES, _BATCH_TILES = 2, 8
-"""Of a block, alone and where several trainings are sampled: there it waits for all its pixels at
-once."""
+"""Tiles of a block, for one training and for several: there it waits for all its pixels at once."""
 
 _SAMPLINGS = ("ALL_IN_ORDER", "RANDOM_ORDER", "BY_DENSITY")
 
 
 class SamplingStage:
-    """Fills inputs, targets and weights for a step that is read from the card's memory.
+    """Fills inputs, targets and weights for a step that is read from the GPU's memory.
 
     Parameters
     ----------
@@ -33,7 +32,7 @@ class SamplingStage:
     batch : BatchPlan
     buffers : Buffers
     step : array of int64, shape ()
-        Steps finished so far, on the card.
+        Steps finished so far, on the GPU.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class SamplingStage:
         self.seed = np.uint64(objective.batches.random_seed)
 
     def memory_report(self) -> dict[str, int]:
-        """Bytes on the card, by what they are for."""
+        """Count the bytes on the GPU by purpose."""
         batch = self._buffers.inputs, self._buffers.targets, self._buffers.weights
         return {
             "picture": self.values.nbytes,
@@ -81,9 +80,9 @@ class SamplingStage:
 
 
 class SamplingBatch:
-    """The same for several trainings in one launch, each with its own picture and seed.
+    """`SamplingStage` for several trainings in one launch, each with its own image and seed.
 
-    It draws a step's samples beside the pass of the step before, into one of two batches in turn.
+    It samples for a step beside the pass of the step before, into one of two batches in turn.
 
     Parameters
     ----------
@@ -97,7 +96,7 @@ class SamplingBatch:
         Inputs, targets and weights of steps with odd numbers, of each; those of even ones are the
         stage's own. Where every step's batch is the same, there are no others.
     step_drawn : array of int64, shape ()
-        The step of the samples that are there, on the card.
+        The step of the samples that are there, on the GPU.
     """
 
     def __init__(self, device: Device, stages: Sequence[SamplingStage]) -> None:
@@ -123,16 +122,16 @@ class SamplingBatch:
         self._next = DependentLaunch(device, kernel, grid, _THREADS, self._arguments)
 
     def launch_first(self, first_step: int) -> None:
-        """Draw for the step after `first_step` finished ones, while none is under way."""
+        """Sample for the step after `first_step` finished ones, while none is under way."""
         self._first(self._grid, (_THREADS,), (np.int64(first_step), *self._arguments))
 
     def launch(self) -> None:
-        """Draw for the step after the one whose pass is on the current stream."""
+        """Sample for the step after the one whose pass is on the current stream."""
         self._next()
 
 
 def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
-    """Where equal parts of a density begin: a draw from one part is sought only there.
+    """Find where equal parts of a density begin: a sample of one part is searched only there.
 
     Returns
     -------
@@ -144,7 +143,7 @@ def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
 def sampling_constants(
     objective: ImageObjective, network: NetworkPlan, batch: BatchPlan
 ) -> dict[str, int | float | str]:
-    """What the kernel is compiled with."""
+    """Return the kernel's constants."""
     batches, shape = objective.batches, objective.shape
     sampling = "ALL_IN_ORDER" if batches.is_everything else "RANDOM_ORDER"
     if batch.weighted:

@@ -1,5 +1,5 @@
 // The end of a step: partial gradients are added up in a fixed order and move the parameters.
-// Twins: optimizers.py, schedules.py.
+// Reference implementations: nn/optimizers.py, nn/schedules.py.
 //
 // Constants: BLOCKS (of parameters), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1,
 // BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, LOSS_PARTS, CLIPPED (gradients are no longer

@@ -79,14 +79,14 @@ class UpdateStage:
     own_pass : Pass
         Whose partial gradients and losses are added up.
     step : array of int64, shape ()
-        Steps finished so far, on the card.
+        Steps finished so far, on the GPU.
     precision : {"mixed", "float32"}
-        Of the products that orthogonalise hidden matrices.
+        The precision of the products that orthogonalise hidden matrices.
 
     Attributes
     ----------
     totals : array of float64, shape (2,)
-        What steps add their loss and error to.
+        Steps add their loss and error to it.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class UpdateStage:
 
     @property
     def memory_bytes(self) -> int:
-        """Of the optimizer's state, and of what it works on."""
+        """Bytes of the optimizer's state and of the arrays that it works on."""
         muon = self._muon.memory_bytes if self._muon else 0
         return muon + sum(array.nbytes for array in (*self._moments, *self._working))
 
@@ -179,21 +179,28 @@ class UpdateStage:
             self._muon.launch()
 
     def strands(self) -> tuple[np.ndarray, tuple[Array, ...]]:
-        """What the kernel is given where a pass leaves sums of parts, see `STRANDS`: the table of
-        what its blocks have to do, and all that comes after it."""
+        """Return the kernel's arguments where a pass leaves sums of parts, see `STRANDS`.
+
+        Returns
+        -------
+        works : ndarray of a structured dtype
+            The table of its blocks' work.
+        others : tuple
+            All arguments that come after it.
+        """
         strands = [replace(g, parts=min(g.parts, STRANDS)) for g in self._gradients]
         return work_table(self._tensors, strands, {}), self._arguments[1:]
 
 
 def hidden_matrices(optimizer: Optimizer, names: Iterable[str]) -> list[str]:
-    """Those parameters that Muon orthogonalises the directions of; none for other optimizers."""
+    """List the parameters whose directions Muon orthogonalises; none for other optimizers."""
     optimizer = unclipped(optimizer)
     hidden = optimizer.hidden_matrices if isinstance(optimizer, Muon) else ()
     return [name for name in names if name in hidden]
 
 
 def working_bytes(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> int:
-    """At most what the stage takes beside the optimizer's state."""
+    """Estimate, from above, the bytes of the stage beside the optimizer's state."""
     summed = 4 * sum(tensor.data.size for tensor in tensors.values())
     shapes = [tensors[name].shape for name in hidden_matrices(optimizer, tensors)]
     clipped = isinstance(optimizer, ClippedGradients)
@@ -205,7 +212,7 @@ def work_table(
     gradients: Sequence[PartialGradient],
     directions: Mapping[str, Array],
 ) -> np.ndarray:
-    """What each block of the kernel has to do.
+    """Make the table of the work of each block of the kernel.
 
     Parameters
     ----------
@@ -213,8 +220,7 @@ def work_table(
     gradients : sequence of PartialGradient
         One for each tensor.
     directions : mapping of name to array
-        Of the hidden matrices under Muon, which the kernel does not move: where their directions
-        go.
+        The directions of the hidden matrices under Muon, which the kernel does not move.
 
     Returns
     -------
@@ -261,7 +267,7 @@ def work_table(
 
 
 def schedule_struct(schedule: Schedule) -> np.ndarray:
-    """The learning rate at every step, as the kernel reads it.
+    """Make the struct from which the kernel computes the learning rate of every step.
 
     Returns
     -------
@@ -273,7 +279,7 @@ def schedule_struct(schedule: Schedule) -> np.ndarray:
 
 
 def update_constants(optimizer: Optimizer) -> dict[str, int | float]:
-    """What the kernel is compiled with, of the optimizer."""
+    """Return the kernel's constants for an optimizer."""
     clip_norm = optimizer.limit if isinstance(optimizer, ClippedGradients) else None
     optimizer = unclipped(optimizer)
     muon = optimizer if isinstance(optimizer, Muon) else None
@@ -311,7 +317,7 @@ def _hidden_matrix(
     squares: Array,
     copy: WeightCopy | None,
 ) -> HiddenMatrix:
-    """What the blocks of one direction leave behind; `squares` has a number of each block."""
+    """Describe what the blocks of one direction leave; `squares` has a number of each block."""
     blocks = np.flatnonzero(works["direction"] == direction.data.ptr)
     weight = parameters[works["parameter_offset"][blocks[0]] :]
     return HiddenMatrix(weight, direction, squares[blocks[0] : blocks[-1] + 1], copy)

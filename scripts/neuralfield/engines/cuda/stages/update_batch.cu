@@ -2,8 +2,8 @@
 // the network's number plus 1.
 //
 // Passes leave sums of parts, one for each of a block's warps alone, which are few: here a warp has
-// all that a block has alone, and adds them up in the same order. What no pass changes is on its way
-// before the wait.
+// all that a block has alone, and adds them up in the same order. What no pass changes is on its
+// way before the wait.
 //
 // The first blocks, of no network, prepare the next steps' scalars: they take long, and begin where
 // the pass leaves multiprocessors free.
@@ -26,7 +26,7 @@ struct Member {
 };
 
 // By one thread of a block whose threads have read the step: whether all other blocks have, too.
-// Who is told so counts the step, but not before the wait: sampling reads it as well.
+// That thread counts the step, but not before the wait: sampling reads it as well.
 __device__ __forceinline__ bool is_last_reader(const Member& member) {
     __threadfence();
     const unsigned int before = atomicAdd(member.blocks_done, 1u);

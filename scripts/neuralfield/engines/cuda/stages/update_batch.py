@@ -14,7 +14,7 @@ from neuralfield.system.device import Device
 
 
 class UpdateBatch:
-    """What `UpdateStage` does, for several trainings: each has its own schedule and step.
+    """`UpdateStage` for several trainings, each with its own schedule and step.
 
     Parameters
     ----------
