@@ -16,7 +16,7 @@ from measuring.measure import print_header, print_row
 from measuring.ours import lost_db
 
 from neuralfield.images.facts import is_line_art
-from neuralfield.images.reading import read_picture
+from neuralfield.images.reading import read_image
 
 COLUMNS = {
     "kind": ("images", "{}"),
@@ -59,7 +59,7 @@ def _end_db(history: pd.DataFrame) -> list[float]:
 
 
 def _kind(path: Path) -> str:
-    return "line art" if is_line_art(read_picture(path)) else "photographs"
+    return "line art" if is_line_art(read_image(path)) else "photographs"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -23,8 +23,8 @@ from neuralfield.engines.batch import EngineBatch
 from neuralfield.fields import field_settings
 from neuralfield.system.device import Device, select_device, to_host
 from neuralfield.tasks.image.image_objective import ImageObjective
-from neuralfield.tasks.image.image_task import PictureTask
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.image.image_task import ImageTask
+from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.trainer import Trainer
 
 EFFORT = Effort(sample_s=0.1, samples=7)
@@ -93,18 +93,18 @@ class _Steps:
         self._taken += steps
 
 
-def _task(field: dict[str, Any], size: int, number: int, settings: dict[str, Any]) -> PictureTask:
-    training = PictureTraining(
+def _task(field: dict[str, Any], size: int, number: int, settings: dict[str, Any]) -> ImageTask:
+    training = ImageTraining(
         steps=10_000_000,
         random_seed=number,
         learning_rate=1e-4 * (1 + number % 8),
         **settings,
     )
     values = random_values(size, size, "rgb", number)
-    return PictureTask(values, "rgb", field_settings(field), training)
+    return ImageTask(values, "rgb", field_settings(field), training)
 
 
-def _trainer(task: PictureTask, device: Device) -> Trainer:
+def _trainer(task: ImageTask, device: Device) -> Trainer:
     return Trainer(task, device, "cuda", 1, note=print)
 
 

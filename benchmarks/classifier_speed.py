@@ -21,7 +21,7 @@ from neuralfield.nn.sampling import Batches
 from neuralfield.system.device import Device, keep_freed_memory, select_device
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
-from neuralfield.tasks.classifier.labelled import LabelledPictures
+from neuralfield.tasks.classifier.labelled import LabelledImages
 from neuralfield.tasks.training_settings import ClassifierTraining
 
 BLOCKS = (16, 32, 64, 128, 256)
@@ -39,7 +39,7 @@ def generated_task(arguments: argparse.Namespace) -> ClassifierTask:
     random = np.random.default_rng(0)
     count, batch = (1_000, 100) if arguments.quick else (arguments.pictures, arguments.batch)
     images = random.integers(0, 256, (count, 28, 28), dtype=np.uint8)
-    labelled = LabelledPictures("generated", images, np.arange(count) % 10)
+    labelled = LabelledImages("generated", images, np.arange(count) % 10)
     training = ClassifierTraining(steps=10**9, batch_samples=batch, precision="float32")
     return ClassifierTask(labelled, ConvolutionalClassifier(), training)
 

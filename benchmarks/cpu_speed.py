@@ -12,28 +12,28 @@ from measuring.command_line import new_parser, start
 from measuring.environment import available_peers, describe, describe_options
 from measuring.measure import Report, markdown_table, number_text
 from measuring.ours import CPU, TAPE, TrainingSteps, checked_error, first_gradient
-from measuring.rendering_speed import DeviceDrawing
+from measuring.rendering_speed import DeviceRendering
 from measuring.rows import (
     HASHGRID,
     HASHGRID_16,
     SIREN,
     STEPS,
     Row,
-    drawing_multiply_adds,
     reduced_field,
+    rendering_multiply_adds,
     training_multiply_adds,
 )
 from measuring.turns import Sample, Work, in_turns, medians, ratios, with_one_core_blas
 from threadpoolctl import threadpool_limits
 
-from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.system.device import require_cores, select_device
 from neuralfield.tasks.image.image_model import Model
 
 DEVICE = select_device("cpu")
 PRODUCT = "matrix product"
 _PRODUCT_SIDE, _QUICK_SIDE = 2048, 128
-_SHAPE = PictureShape(768, 512, 3)
+_SHAPE = ImageShape(768, 512, 3)
 _ROWS_PER_BLOCK = 16
 
 ROWS = (
@@ -127,7 +127,9 @@ def measure_steps(report: Report, arguments: argparse.Namespace, peers: tuple[An
         add_entries(report, "steps", row.name, samples, product, training_multiply_adds(row))
 
 
-def measure_drawing(report: Report, arguments: argparse.Namespace, peers: tuple[Any, ...]) -> None:
+def measure_rendering(
+    report: Report, arguments: argparse.Namespace, peers: tuple[Any, ...]
+) -> None:
     """Measure how many pixels a second a siren of 3x256 renders."""
     settings = field_settings(reduced_field(SIREN) if arguments.quick else SIREN)
     side = 64 if arguments.quick else arguments.drawing_side
@@ -135,14 +137,14 @@ def measure_drawing(report: Report, arguments: argparse.Namespace, peers: tuple[
     model = Model(settings, _SHAPE, "rgb", network.arrays, {"precision": "float32"})
     product, size = Product(arguments), (side, side)
     works: dict[str, Work] = {PRODUCT: product}
-    works[CPU.name] = DeviceDrawing(model, size, DEVICE, arguments.threads)
+    works[CPU.name] = DeviceRendering(model, size, DEVICE, arguments.threads)
     for peer in peers:
-        from torch_peers.fields import TorchDrawing
+        from torch_peers.fields import TorchRendering
 
-        works[peer.name] = TorchDrawing(network, _SHAPE, size, _ROWS_PER_BLOCK, DEVICE, peer)
+        works[peer.name] = TorchRendering(network, _SHAPE, size, _ROWS_PER_BLOCK, DEVICE, peer)
     samples = in_turns(works, arguments.rounds, arguments.sample_s)
     row = f"siren 3x256, rgb, {side}x{side}"
-    multiply_adds = side**2 * drawing_multiply_adds(network)
+    multiply_adds = side**2 * rendering_multiply_adds(network)
     add_entries(report, "drawing", row, samples, product, multiply_adds, side**2)
 
 
@@ -163,7 +165,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Measure the chosen parts; 1 where a check of correctness failed."""
     require_cores(arguments.threads, "--threads")
     report, peers = Report(), available_peers(DEVICE, arguments)
-    parts = {"steps": measure_steps, "drawing": measure_drawing}
+    parts = {"steps": measure_steps, "drawing": measure_rendering}
     for part in arguments.parts.split(","):
         parts[part](report, arguments, peers)
     add_tables(report)

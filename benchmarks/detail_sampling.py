@@ -26,7 +26,7 @@ from measuring.ours import TrainingSteps, fit_db
 
 from config.configuration import read_settings
 from neuralfield.fields import field_settings
-from neuralfield.images import read_picture, resize_picture
+from neuralfield.images import read_image, resize_image
 from neuralfield.images.edges import EdgeFilter
 from neuralfield.images.metrics import as_seen, wrong_pixels
 from neuralfield.nn.sampling import detail_density
@@ -34,14 +34,14 @@ from neuralfield.rendering.render import render
 from neuralfield.system.device import Device, select_device
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_objective import ImageObjective
-from neuralfield.tasks.image.image_task import PictureTask
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.image.image_task import ImageTask
+from neuralfield.tasks.training_settings import ImageTraining
 
 SIGMAS_PX = (0.7, 1.4)
 
 
 @dataclass(frozen=True)
-class DensityTask(PictureTask):
+class DensityTask(ImageTask):
     """An image task that samples pixels by a density; float64, shape (pixels,)."""
 
     density: np.ndarray
@@ -98,34 +98,34 @@ def main(arguments: argparse.Namespace) -> None:
         )
 
 
-def config_task(image: str, field: str, steps: int | None) -> PictureTask:
+def config_task(image: str, field: str, steps: int | None) -> ImageTask:
     """The training of an image and a field of config.yaml."""
     settings = read_settings(yaml.safe_load((ROOT / "config.yaml").read_text()), lambda _: "")
     about, network = settings["images"][image], dict(settings["fields"][field])
     training = network.pop("training") | ({"steps": steps} if steps else {})
-    keys = [key.name for key in dataclasses.fields(PictureTraining)]
+    keys = [key.name for key in dataclasses.fields(ImageTraining)]
     path = ROOT / about["path"]
-    picture = read_picture(path, mode=about["mode"], threshold=about["threshold"])
-    picture = resize_picture(picture, about.get("size"), about["filter"], mode=about["mode"])
-    network["output"] = "sigmoid" if picture.mode == "bilevel" else "linear"
-    used = PictureTraining(**{key: training[key] for key in keys if key in training})
-    return PictureTask(picture.values(), picture.mode, field_settings(network), used)
+    pixels = read_image(path, mode=about["mode"], threshold=about["threshold"])
+    pixels = resize_image(pixels, about.get("size"), about["filter"], mode=about["mode"])
+    network["output"] = "sigmoid" if pixels.mode == "bilevel" else "linear"
+    used = ImageTraining(**{key: training[key] for key in keys if key in training})
+    return ImageTask(pixels.values(), pixels.mode, field_settings(network), used)
 
 
 def with_seed(
-    task: PictureTask,
+    task: ImageTask,
     density: Callable[[np.ndarray, float], np.ndarray] | None,
     share: float,
     seed: int,
-) -> PictureTask:
+) -> ImageTask:
     """The task with another random seed and choice of pixels."""
     training = dataclasses.replace(task.training, random_seed=seed, detail_share=0.0)
     own = (task.values, task.mode, task.field, training)
-    return DensityTask(*own, density(task.values, share)) if density else PictureTask(*own)
+    return DensityTask(*own, density(task.values, share)) if density else ImageTask(*own)
 
 
 def train(
-    task: PictureTask, device: Device, look_every: int, threads: int
+    task: ImageTask, device: Device, look_every: int, threads: int
 ) -> tuple[int | None, float, int, float]:
     """Train; return the steps and seconds to 0 wrong pixels, the wrong at the end, and the fit."""
     first, seconds, until_first_s, wrong = None, 0.0, float("inf"), 0
@@ -133,10 +133,10 @@ def train(
         while steps.taken < task.training.steps:
             seconds += steps.timed_s(min(look_every, task.training.steps - steps.taken))
             model = Model(task.field, task.shape, task.mode, steps.arrays(), {})
-            drawn = render(
+            rendered = render(
                 model, task.shape.width, task.shape.height, device=device, threads=threads
             )
-            wrong = wrong_pixels(as_seen(drawn), task.values)
+            wrong = wrong_pixels(as_seen(rendered), task.values)
             if wrong == 0 and first is None:
                 first, until_first_s = steps.taken, seconds
         return first, until_first_s, wrong, fit_db(steps.arrays(), task, device)

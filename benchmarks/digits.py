@@ -24,8 +24,8 @@ from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.labelled import (
     HELD_OUT,
-    TAUGHT,
-    LabelledPictures,
+    TRAINING,
+    LabelledImages,
     find_files,
     read_labelled,
 )
@@ -47,7 +47,7 @@ def main(arguments: argparse.Namespace) -> None:
     """Print a table of the candidates, or of the held-out digits."""
     keep_freed_memory()
     shipped = _shipped()
-    training_set = read_labelled(*find_files(ROOT / shipped["path"], TAUGHT))
+    training_set = read_labelled(*find_files(ROOT / shipped["path"], TRAINING))
     if arguments.held_out:
         held_out = read_labelled(*find_files(ROOT / shipped["path"], HELD_OUT))
         _print_held_out(shipped, training_set, held_out, arguments)
@@ -82,7 +82,7 @@ def _changed(
     return {**settings, "network": network, "training": training}
 
 
-def _folds_wrong(settings: Mapping[str, Any], training_set: LabelledPictures, threads: int) -> int:
+def _folds_wrong(settings: Mapping[str, Any], training_set: LabelledImages, threads: int) -> int:
     """Wrong answers over all folds, each classified by a network trained on the other folds."""
     fold = np.arange(training_set.count) % FOLDS  # their order is random
     wrong = 0
@@ -94,8 +94,8 @@ def _folds_wrong(settings: Mapping[str, Any], training_set: LabelledPictures, th
 
 def _print_held_out(
     settings: Mapping[str, Any],
-    training_set: LabelledPictures,
-    held_out: LabelledPictures,
+    training_set: LabelledImages,
+    held_out: LabelledImages,
     arguments: argparse.Namespace,
 ) -> None:
     lines = []
@@ -117,7 +117,7 @@ def _print_held_out(
 
 
 def _trained(
-    settings: Mapping[str, Any], labelled: LabelledPictures, threads: int
+    settings: Mapping[str, Any], labelled: LabelledImages, threads: int
 ) -> ClassifierModel:
     task = ClassifierTask.from_settings(labelled, settings["network"], settings["training"])
     with threadpool_limits(1), TrainingSteps(task, HOST, "auto", threads) as steps:
@@ -128,17 +128,17 @@ def _trained(
     )
 
 
-def _wrong(model: ClassifierModel, labelled: LabelledPictures) -> int:
-    answers = model.probabilities(labelled.pictures).argmax(axis=1)
+def _wrong(model: ClassifierModel, labelled: LabelledImages) -> int:
+    answers = model.probabilities(labelled.images).argmax(axis=1)
     return int((answers != labelled.labels).sum())
 
 
-def _right(wrong: float, labelled: LabelledPictures) -> str:
+def _right(wrong: float, labelled: LabelledImages) -> str:
     return f"{100 - 100 * wrong / labelled.count:.2f}%"
 
 
-def _part(labelled: LabelledPictures, chosen: np.ndarray) -> LabelledPictures:
-    return LabelledPictures(labelled.where, labelled.pictures[chosen], labelled.labels[chosen])
+def _part(labelled: LabelledImages, chosen: np.ndarray) -> LabelledImages:
+    return LabelledImages(labelled.where, labelled.images[chosen], labelled.labels[chosen])
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -19,7 +19,7 @@ from measuring.environment import (
 )
 from measuring.fidelity import measure_fidelity, measure_original
 from measuring.measure import Deadline, Effort, Report
-from measuring.rendering_speed import measure_drawing
+from measuring.rendering_speed import measure_rendering
 from measuring.start import measure_start
 from measuring.step_speed import measure_allocations, measure_footprint, measure_steps
 
@@ -46,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
     measures: dict[str, Callable[[Context], None]] = {
         "steps": partial(measure_steps, chosen=arguments.rows),
         "footprint": partial(measure_footprint, points=arguments.footprint_points),
-        "drawing": partial(measure_drawing, width_px=arguments.drawing_width),
+        "drawing": partial(measure_rendering, width_px=arguments.drawing_width),
         "start": measure_start,
         "allocations": measure_allocations,
         "fidelity": partial(measure_fidelity, photo=arguments.photo, drawing=arguments.drawing),

@@ -27,7 +27,7 @@ from measuring.measure import Deadline, Report, markdown_table
 from measuring.ours import image_task
 from measuring.protocol_rows import DIV2K, PROTOCOLS, Protocol
 
-from neuralfield.images import Picture
+from neuralfield.images import ImageData
 from neuralfield.system.device import Device, select_device
 
 OURS, PAPER = "ours", "its formula in PyTorch"
@@ -84,7 +84,7 @@ class Training(NamedTuple):
 
     row: str
     image_name: str
-    image: Picture
+    image: ImageData
     seed: int
     settings: dict[str, Any]
 
@@ -114,7 +114,7 @@ class Comparison:
         first = next(iter(images.values()))
         self._size = f"{first.width}x{first.height}"
         words = f"{protocol.steps:,} steps, {protocol.training_in_words}"
-        self.row = f"{protocol.name}, {protocol.picture}, {self._size}, {words}"
+        self.row = f"{protocol.name}, {protocol.image}, {self._size}, {words}"
         self.trainings = [
             Training(
                 *(f"{self.row}, {name}, seed {seed}", name, image, seed),
@@ -168,7 +168,7 @@ class Comparison:
         protocol = self._protocol
         seeds = len({training.seed for training in trainings})
         images = len({training.image_name for training in trainings})
-        many = f"{images} of " * (protocol.picture == DIV2K)
+        many = f"{images} of " * (protocol.image == DIV2K)
         in_words = f", {seeds} seeds" * (seeds > 1)
         ours_db = np.array([entry["db"] for entry in ours])
         differences_db = ours_db - theirs_db
@@ -176,7 +176,7 @@ class Comparison:
         if seeds > 1:
             spread = f" ± {np.std(differences_db, ddof=1) / len(trainings) ** 0.5:.2f}"
         return [
-            *(protocol.name, f"{many}{protocol.picture}, {self._size}{in_words}"),
+            *(protocol.name, f"{many}{protocol.image}, {self._size}{in_words}"),
             *(f"{ours[0]['parameters']:,.0f}", f"{protocol.steps:,}", protocol.training_in_words),
             *(f"{np.mean(theirs_db):.2f}", whose, f"{np.mean(ours_db):.2f}"),
             f"{np.mean(differences_db):+.2f}{spread}",
@@ -187,8 +187,8 @@ class Comparison:
 def _chosen(arguments: argparse.Namespace) -> Iterator[tuple[Protocol, list[Path]]]:
     """The protocols that the options choose, in the size that they ask for, and the images."""
     for protocol in PROTOCOLS:
-        paths = _image_files(protocol.picture, arguments)
-        title = f"{protocol.name}, {protocol.picture}, {protocol.training_in_words}"
+        paths = _image_files(protocol.image, arguments)
+        title = f"{protocol.name}, {protocol.image}, {protocol.training_in_words}"
         if not paths or not any(part in title for part in arguments.rows):
             continue
         if protocol.others_db is None and protocol.side_px is None:

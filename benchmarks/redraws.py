@@ -23,10 +23,10 @@ from measuring.field_runs import ImagePair, RenderedFit, fit_and_render
 from measuring.line_drawings import DRAWINGS, line_drawing
 from measuring.measure import print_header, print_row
 
-from neuralfield.images import Picture
-from neuralfield.images.reading import read_picture
-from neuralfield.images.resizing import resize_picture
-from neuralfield.images.writing import write_picture
+from neuralfield.images import ImageData
+from neuralfield.images.reading import read_image
+from neuralfield.images.resizing import resize_image
+from neuralfield.images.writing import write_image
 from neuralfield.system.device import select_device
 
 _HEADER = (
@@ -53,8 +53,8 @@ def main(arguments: argparse.Namespace) -> None:
             print_row(name, image, *_cells(rows[-1]))
             if arguments.save is not None and found.values is not None:
                 mode = "grey" if pair.truth.mode == "bilevel" else pair.truth.mode
-                redraw = Picture.from_values(found.values, mode, 8)
-                write_picture(arguments.save / f"{name}_{image}.png", redraw)
+                redraw = ImageData.from_values(found.values, mode, 8)
+                write_image(arguments.save / f"{name}_{image}.png", redraw)
         print_row(f"**{name}**", "mean", *_cells(np.nanmean(rows, axis=0).tolist()))
 
 
@@ -84,17 +84,17 @@ def _cells(numbers: list[float]) -> list[str]:
 def _pairs(arguments: argparse.Namespace) -> dict[str, ImagePair]:
     side, factor = arguments.side, arguments.factor
     if arguments.pictures:
-        sources = {path.stem: read_picture(path) for path in arguments.pictures}
+        sources = {path.stem: read_image(path) for path in arguments.pictures}
     else:
         drawings = {name: line_drawing(name, side * factor) for name in arguments.drawings}
-        sources = {n: Picture.from_values(values, "grey", 16) for n, values in drawings.items()}
+        sources = {n: ImageData.from_values(values, "grey", 16) for n, values in drawings.items()}
     pairs = {}
     for name, source in sources.items():
-        truth = resize_picture(source, side * factor)
+        truth = resize_image(source, side * factor)
         small = (truth.width // factor, truth.height // factor)
         if (factor * small[0], factor * small[1]) != (truth.width, truth.height):
             sys.exit(f"{name}: {truth.width} x {truth.height} pixels do not divide by {factor}")
-        pairs[name] = ImagePair(resize_picture(truth, small), truth)
+        pairs[name] = ImagePair(resize_image(truth, small), truth)
     return pairs
 
 

@@ -25,20 +25,20 @@ def main(arguments: argparse.Namespace) -> None:
         short = {"trainings": 1, "steps": 100}
         _train(Path(name), 1, argparse.Namespace(**(vars(arguments) | short)))
     first_s, first_bytes = 0.0, {}
-    for cards in arguments.cards:
+    for gpus in arguments.cards:
         with tempfile.TemporaryDirectory() as name:
-            seconds = _train(Path(name), cards, arguments)
+            seconds = _train(Path(name), gpus, arguments)
             found = {p.parent.name: p.read_bytes() for p in _models(Path(name), arguments)}
         first_s, first_bytes = first_s or seconds, first_bytes or found
         different = sum(first_bytes[seed] != found[seed] for seed in found)
         ratio = first_s / seconds
-        print_row(cards, len(found), f"{seconds:.1f}", f"{ratio:.2f}", different)
+        print_row(gpus, len(found), f"{seconds:.1f}", f"{ratio:.2f}", different)
 
 
-def _train(folder: Path, cards: int, arguments: argparse.Namespace) -> float:
+def _train(folder: Path, gpus: int, arguments: argparse.Namespace) -> float:
     """Run the trainings with some GPUs, and return the seconds that took."""
     write_config(folder, _config(arguments))
-    options = ("--cores", "all", "--resources", f"gpu={cards}", "--")
+    options = ("--cores", "all", "--resources", f"gpu={gpus}", "--")
     run_workflow(folder, *options, "results/savannah/pixels.csv", "results/savannah/picture.json")
     models = [os.fspath(path.relative_to(folder)) for path in _models(folder, arguments)]
     return run_workflow(folder, *options, *models)

@@ -29,7 +29,7 @@ RULES = (
 )
 
 
-def draw_picture(path: Path, side_px: int, band_px: int = 64) -> None:
+def render_image(path: Path, side_px: int, band_px: int = 64) -> None:
     """Write a square image of coloured clouds in bands of rows, the same in each run."""
     x = np.arange(side_px)
     with PngBandWriter(path, side_px, side_px, 3, 8) as png:
@@ -73,7 +73,7 @@ def measure(megapixels: float, options: argparse.Namespace) -> dict[str, str]:
     folder = options.folder / f"{megapixels:g}_megapixels"
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "clouds.png").exists():
-        draw_picture(folder / "clouds.png", side_px)
+        render_image(folder / "clouds.png", side_px)
     tiles = {"size": options.tile, "overlap": options.overlap}
     settings = {
         "images": {"clouds": {"path": "clouds.png", "tiles": tiles}},

@@ -26,8 +26,8 @@ def main() -> None:
     draw, font = ImageDraw.Draw(figure), ImageFont.load_default(14)
     for index, (name, caption) in enumerate(PANELS.items()):
         left = index * (side + GAP_PX)
-        with Image.open(COMPARISON / f"{name}.png") as picture:
-            part = picture.convert("L").crop(CROP_PX)
+        with Image.open(COMPARISON / f"{name}.png") as image:
+            part = image.convert("L").crop(CROP_PX)
         figure.paste(part.resize((side, side), Image.Resampling.NEAREST), (left, 0))
         draw.text((left, side + 5), caption, fill=90, font=font)
     figure.save(Path(__file__).with_name("redraw.png"), optimize=True)

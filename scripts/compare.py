@@ -19,17 +19,17 @@ def main(summary: Path, comparison: Path, by_image: Path, *, sweeps: Sequence[st
     ``summarize.py`` with labels.
     """
     runs = read_table(summary)
-    overall, pictures = [], []
+    overall, images = [], []
     for sweep in sweeps:
         own = [run | {"sweep": sweep} for run in runs if sweep in run["sweep"].split()]
-        on_pictures = on_each_picture(own)
-        pictures += on_pictures
-        overall += over_all_pictures(own, on_pictures)
+        on_images = on_each_image(own)
+        images += on_images
+        overall += over_all_images(own, on_images)
     _write_table(comparison, overall)
-    _write_table(by_image, pictures)
+    _write_table(by_image, images)
 
 
-def on_each_picture(runs: Sequence[Row]) -> list[Row]:
+def on_each_image(runs: Sequence[Row]) -> list[Row]:
     """Return means over seeds, and ranks among the networks of the same image.
 
     The rank is by ``score_db``: of the render against the source where that is larger, else of the
@@ -51,13 +51,11 @@ def on_each_picture(runs: Sequence[Row]) -> list[Row]:
     return rows
 
 
-def over_all_pictures(runs: Sequence[Row], on_pictures: Sequence[Row]) -> list[Row]:
+def over_all_images(runs: Sequence[Row], on_images: Sequence[Row]) -> list[Row]:
     """Return means over seeds and images, and ranks by the mean of the ranks on the images."""
     rows = []
     for described, group in _by_combination(runs):
-        ranks = [
-            row["rank"] for row in on_pictures if row["combination"] == described["combination"]
-        ]
+        ranks = [row["rank"] for row in on_images if row["combination"] == described["combination"]]
         places = {"rank": 0, "mean_rank": fmean(ranks), "images": len(ranks)}
         rows.append(described | places | spread(group))
     for row in rows:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 from entry.job import run_job
 from neuralfield.images import (
-    Picture,
-    picture_digest,
+    ImageData,
+    image_digest,
     read_facts,
     read_pixel_csv,
-    require_picture,
-    write_picture,
+    require_image,
+    write_image,
 )
 from neuralfield.system.provenance import made_by_the_workflow
 
@@ -20,8 +20,8 @@ def main(pixels: Path, facts: Path, decoded: Path) -> None:
     was = about["resized"]
     with made_by_the_workflow(pixels):
         values = read_pixel_csv(pixels)
-    require_picture(pixels, picture_digest(values), about, facts)
-    write_picture(decoded, Picture.from_values(values, was["mode"], was["bit_depth"]))
+    require_image(pixels, image_digest(values), about, facts)
+    write_image(decoded, ImageData.from_values(values, was["mode"], was["bit_depth"]))
 
 
 if __name__ == "__main__":

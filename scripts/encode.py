@@ -4,10 +4,10 @@ from pathlib import Path
 
 from entry.job import run_job
 from neuralfield.images import (
-    picture_digest,
+    image_digest,
     read_facts,
-    read_made_picture,
-    require_picture,
+    read_made_image,
+    require_image,
     write_pixel_csv,
 )
 
@@ -18,9 +18,9 @@ def main(resized: Path, facts: Path, pixels: Path) -> None:
     `facts` describe the image, see ``resize.py``: it may have colour channels that hold only greys.
     """
     about = read_facts(facts)
-    picture = read_made_picture(resized, about["resized"]["mode"])
-    require_picture(resized, picture_digest(picture.values()), about, facts)
-    write_pixel_csv(pixels, picture)
+    image = read_made_image(resized, about["resized"]["mode"])
+    require_image(resized, image_digest(image.values()), about, facts)
+    write_pixel_csv(pixels, image)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from entry.records import read_record, write_metrics
 from neuralfield.images import (
-    Picture,
-    picture_digest,
-    read_made_picture,
-    read_picture,
-    require_picture,
-    resize_picture,
-    write_picture,
+    ImageData,
+    image_digest,
+    read_image,
+    read_made_image,
+    require_image,
+    resize_image,
+    write_image,
 )
 from neuralfield.images.metrics import as_seen, finite_db, psnr_db, ssim, wrong_pixels
 from neuralfield.rendering.render import render
@@ -79,67 +79,71 @@ def main(
         training = read_record(record, model, *own)
     place = select_device(device)
     # A black-and-white source may have been reduced to greys: the channels are those of training.
-    taught = read_made_picture(resized, {1: "grey", 3: "rgb", 4: "rgba"}[network.channels])
+    training_image = read_made_image(resized, {1: "grey", 3: "rgb", 4: "rgba"}[network.channels])
     if expected:
-        digest = picture_digest(taught.values())
-        require_picture(resized, digest, expected.facts, expected.facts_path)
-    original = read_picture(
+        digest = image_digest(training_image.values())
+        require_image(resized, digest, expected.facts, expected.facts_path)
+    original = read_image(
         source, mode=network.mode, threshold=threshold, max_megapixels=max_source_megapixels
     )
 
-    def draw(width: int, height: int) -> np.ndarray:
+    def render_at(width: int, height: int) -> np.ndarray:
         return render(network, width, height, device=place, threads=threads)
 
-    redrawn = draw(taught.width, taught.height)
-    pictures = enlargements(taught, reference_from(original, taught.mode, max_megapixels), draw)
-    if not pictures:
-        pictures = {"redraw": Picture.from_values(redrawn, taught.mode, taught.bit_depth)}
+    redrawn = render_at(training_image.width, training_image.height)
+    images = enlargements(
+        training_image, reference_from(original, training_image.mode, max_megapixels), render_at
+    )
+    if not images:
+        images = {
+            "redraw": ImageData.from_values(redrawn, training_image.mode, training_image.bit_depth)
+        }
     comparison.mkdir(parents=True, exist_ok=True)
-    for name, picture in pictures.items():
-        write_picture(comparison / f"{name}.png", picture)
+    for name, pixels in images.items():
+        write_image(comparison / f"{name}.png", pixels)
 
-    seen, truth = as_seen(redrawn), as_seen(taught.values())
+    seen, truth = as_seen(redrawn), as_seen(training_image.values())
     numbers = {
         "image": image,
         "field": field,
-        "width": taught.width,
-        "height": taught.height,
+        "width": training_image.width,
+        "height": training_image.height,
         "psnr_db": finite_db(psnr_db(seen, truth)),
         "ssim": ssim(seen, truth),
         "wrong_pixels": wrong_pixels(seen, truth) if network.mode == "bilevel" else None,
-        **upscale_numbers(pictures),
+        **upscale_numbers(images),
     }
     write_metrics(metrics, numbers, training, parameters=network.parameter_count)
 
 
-def reference_from(original: Picture, mode: str, max_megapixels: float) -> Picture:
+def reference_from(original: ImageData, mode: str, max_megapixels: float) -> ImageData:
     """Return the source in the mode of the training image, reduced by a box filter if too large."""
-    picture = original.converted(mode)
-    shrink = math.sqrt(max_megapixels * 1e6 / (picture.width * picture.height))
+    pixels = original.converted(mode)
+    shrink = math.sqrt(max_megapixels * 1e6 / (pixels.width * pixels.height))
     if shrink >= 1:
-        return picture
-    size = [max(int(side * shrink), 1) for side in (picture.width, picture.height)]
-    return resize_picture(picture, size, "box")
+        return pixels
+    size = [max(int(side * shrink), 1) for side in (pixels.width, pixels.height)]
+    return resize_image(pixels, size, "box")
 
 
 def enlargements(
-    taught: Picture, reference: Picture, draw: Callable[[int, int], np.ndarray]
-) -> dict[str, Picture]:
+    training_image: ImageData, reference: ImageData, render_at: Callable[[int, int], np.ndarray]
+) -> dict[str, ImageData]:
     """Return the source and three ways to its size, by name; nothing if it is not larger."""
     size = (reference.width, reference.height)
-    if max(size) <= max(taught.width, taught.height):
+    if max(size) <= max(training_image.width, training_image.height):
         return {}
     return {
         "source": reference,
-        "redraw": Picture.from_values(draw(*size), taught.mode, reference.bit_depth),
-        "lanczos": resize_picture(taught, size, "lanczos"),
-        "bicubic": resize_picture(taught, size, "bicubic"),
+        "redraw": ImageData.from_values(render_at(*size), training_image.mode, reference.bit_depth),
+        "lanczos": resize_image(training_image, size, "lanczos"),
+        "bicubic": resize_image(training_image, size, "bicubic"),
     }
 
 
-def upscale_numbers(pictures: dict[str, Picture]) -> dict[str, Any]:
+def upscale_numbers(images: dict[str, ImageData]) -> dict[str, Any]:
     """Return how near each way comes to the source; all None if it is not larger."""
-    source = pictures.get("source")
+    source = images.get("source")
     keys = {"redraw": "upscale_psnr_db"}
     keys |= {name: f"upscale_{name}_psnr_db" for name in ("lanczos", "bicubic")}
     if source is None:
@@ -147,7 +151,7 @@ def upscale_numbers(pictures: dict[str, Picture]) -> dict[str, Any]:
     truth = as_seen(source.values())
     return {
         **{
-            key: finite_db(psnr_db(as_seen(pictures[name].values()), truth))
+            key: finite_db(psnr_db(as_seen(images[name].values()), truth))
             for name, key in keys.items()
         },
         "upscale_width": source.width,

@@ -13,11 +13,11 @@ from neuralfield.system.files import write_atomically
 from neuralfield.system.provenance import require_finished, require_same_training
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel, load_classifier
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
-from neuralfield.tasks.classifier.labelled import LabelledPictures, read_labelled
+from neuralfield.tasks.classifier.labelled import LabelledImages, read_labelled
 
 
 def main(
-    taught: tuple[Path, Path],
+    training_files: tuple[Path, Path],
     held_out: tuple[Path, Path],
     model: Path,
     record: Path,
@@ -48,7 +48,7 @@ def main(
         SHA-256 of files, by their names.
     """
     network = load_classifier(model)
-    known, others = read_labelled(*taught, checksums), read_labelled(*held_out, checksums)
+    known, others = read_labelled(*training_files, checksums), read_labelled(*held_out, checksums)
     task = ClassifierTask.from_settings(known, settings, training)
     expected = f"the classifier that the settings describe, of {known.where}"
     require_same_training(model, network.provenance, task.provenance, expected)
@@ -79,8 +79,8 @@ def main(
 class Answers:
     """The classes that a classifier predicts for images, and their probabilities, shape (n,)."""
 
-    def __init__(self, network: ClassifierModel, labelled: LabelledPictures) -> None:
-        probabilities = network.probabilities(labelled.pictures)
+    def __init__(self, network: ClassifierModel, labelled: LabelledImages) -> None:
+        probabilities = network.probabilities(labelled.images)
         self.labels = labelled.labels
         self.predicted = probabilities.argmax(axis=1)
         self.probability = probabilities.max(axis=1)
@@ -94,14 +94,14 @@ def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.nda
 
 def by_class(counts: np.ndarray) -> list[dict[str, Any]]:
     """Return recall and precision of each class, None where it has no images; see `confusion`."""
-    shown, said, right = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
+    shown, messages, right = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
     return [
         {
             "label": label,
             "pictures": int(shown[label]),
             "right": int(right[label]),
             "recall": float(right[label] / shown[label]) if shown[label] else None,
-            "precision": float(right[label] / said[label]) if said[label] else None,
+            "precision": float(right[label] / messages[label]) if messages[label] else None,
         }
         for label in range(len(counts))
     ]
@@ -128,8 +128,8 @@ if __name__ == "__main__":
     run_job(
         main,
         lambda job: {
-            "taught": (Path(job.input.taught_pictures), Path(job.input.taught_labels)),
-            "held_out": (Path(job.input.held_out_pictures), Path(job.input.held_out_labels)),
+            "taught": (Path(job.input.training_images), Path(job.input.training_labels)),
+            "held_out": (Path(job.input.held_out_images), Path(job.input.held_out_labels)),
             "name": job.wildcards.classifier,
             "settings": job.params.network,
         },

@@ -8,7 +8,7 @@ from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from entry.records import read_record, write_metrics
 from evaluate import upscale_numbers
-from neuralfield.images import Overview, Picture, read_window, write_picture
+from neuralfield.images import ImageData, Overview, read_window, write_image
 from neuralfield.images.metrics import RunningMetrics, as_seen
 from neuralfield.rendering.render import render_bands
 from neuralfield.system.device import select_device
@@ -72,8 +72,8 @@ def main(
         top = bottom
     comparison.mkdir(parents=True, exist_ok=True)
     overview_mode = "grey" if mode == "bilevel" else mode
-    redraw = Picture.from_values(overview.values(), overview_mode, 8)
-    write_picture(comparison / "redraw.png", redraw)
+    redraw = ImageData.from_values(overview.values(), overview_mode, 8)
+    write_image(comparison / "redraw.png", redraw)
     numbers = {
         "image": image,
         "field": field,

@@ -8,14 +8,14 @@ import numpy as np
 
 from entry.job import run_job
 from neuralfield.images import (
-    Picture,
+    ImageData,
     PngBandWriter,
     convert_values,
-    picture_digest,
+    image_digest,
     read_facts,
-    read_made_picture,
+    read_made_image,
     read_window,
-    require_picture,
+    require_image,
 )
 from neuralfield.images.edges import EdgeFilter, GreyRows
 from neuralfield.system.errors import InputError
@@ -24,7 +24,7 @@ from neuralfield.system.provenance import remedy_for
 
 
 def main(
-    picture: Path,
+    image: Path,
     facts: Path,
     edges: Path,
     raw: Path,
@@ -56,7 +56,7 @@ def main(
     kernel = EdgeFilter(sigma, kernel_size)
     about = read_facts(facts)
     width, height = about["resized"]["width"], about["resized"]["height"]
-    rows = _grey_rows(picture, about, facts)
+    rows = _grey_rows(image, about, facts)
     header = {"descr": "<f4", "fortran_order": False, "shape": (height, width)}
     with (
         PngBandWriter(edges, width, height, 1, bit_depth) as png,
@@ -67,7 +67,7 @@ def main(
         for band in kernel.bands(rows, height, width):
             file.write(np.ascontiguousarray(band, "<f4").data)
             light = kernel.levels(band)[..., None]
-            png.write_rows(Picture.from_values(light, "grey", bit_depth).pixels)
+            png.write_rows(ImageData.from_values(light, "grey", bit_depth).pixels)
 
 
 def _grey_rows(path: Path, about: dict[str, dict[str, Any]], facts: Path) -> GreyRows:
@@ -77,15 +77,15 @@ def _grey_rows(path: Path, about: dict[str, dict[str, Any]], facts: Path) -> Gre
     if path.suffix == ".npy":
         window = partial(read_window, path, mode, is_what["bit_depth"])
     else:
-        whole = read_made_picture(path, mode)
-        require_picture(path, picture_digest(whole.values()), about, facts)
+        whole = read_made_image(path, mode)
+        require_image(path, image_digest(whole.values()), about, facts)
         if (whole.width, whole.height) != (width, height):
             found = f"has {whole.width} x {whole.height} pixels"
             expected = f"{width} x {height}, as picture.json beside it notes"
             raise InputError(str(path), found, expected, remedy_for(path))
 
-        def window(left: int, top: int, right: int, bottom: int) -> Picture:
-            return Picture(whole.pixels[top:bottom, left:right], whole.mode, whole.bit_depth)
+        def window(left: int, top: int, right: int, bottom: int) -> ImageData:
+            return ImageData(whole.pixels[top:bottom, left:right], whole.mode, whole.bit_depth)
 
     def rows(top: int, bottom: int) -> np.ndarray:
         return convert_values(window(0, top, width, bottom).values(), 1)[..., 0]

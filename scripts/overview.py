@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from entry.job import run_job
-from neuralfield.images import Overview, Picture, read_facts, read_window, write_picture
+from neuralfield.images import ImageData, Overview, read_facts, read_window, write_image
 
 ROWS = 64
 """Rows that are read at a time."""
@@ -22,7 +22,7 @@ def main(pixels: Path, facts: Path, overview: Path, *, max_megapixels: float = 4
         small.add(values)
     assert small is not None
     seen_as = "grey" if mode == "bilevel" else mode
-    write_picture(overview, Picture.from_values(small.values(), seen_as, 8))
+    write_image(overview, ImageData.from_values(small.values(), seen_as, 8))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from reporting.plots import write_png
 
 
 def main(
-    pictures: Path,
+    images: Path,
     metrics: Path,
     predictions: Path,
     history: Path,
@@ -20,7 +20,7 @@ def main(
     curve: Path,
 ) -> None:
     """Write three PNGs; the same classifier gives the same bytes; see `read_view`."""
-    view = read_view(pictures, metrics, predictions, history, name)
+    view = read_view(images, metrics, predictions, history, name)
     write_png(partial(draw_confusion, view), confusion)
     write_png(partial(draw_mistakes, view), wrong)
     write_png(partial(draw_curve, view), curve)

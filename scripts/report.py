@@ -29,7 +29,7 @@ def main(
     resized: Sequence[Path],
     comparisons: Sequence[Path],
     histories: Sequence[Path],
-    films: Sequence[Path],
+    timelapses: Sequence[Path],
     template: Path,
     report: Path,
     *,
@@ -53,7 +53,7 @@ def main(
     sweep_metrics, sweep_comparisons : sequence of Path
         Those of all runs of sweeps.
     """
-    sections = gather(metrics, resized, comparisons, histories, films)
+    sections = gather(metrics, resized, comparisons, histories, timelapses)
     sweeps = gather_sweeps(sweep_tables, sweep_comparisons) if sweep_tables else []
     write_page(
         report,

@@ -40,7 +40,7 @@ class Section(Titled):
 
 
 def main(
-    pictures: Sequence[Path],
+    images: Sequence[Path],
     metrics: Sequence[Path],
     predictions: Sequence[Path],
     histories: Sequence[Path],
@@ -61,7 +61,7 @@ def main(
         The section `classifiers`, by that name.
     """
     sections = []
-    files = zip(pictures, metrics, predictions, histories, strict=True)
+    files = zip(images, metrics, predictions, histories, strict=True)
     classifiers = zip(settings["classifiers"].items(), files, strict=True)
     for number, ((name, classifier), own) in enumerate(classifiers):
         view = read_view(*own, name)

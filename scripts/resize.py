@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from entry.job import reporter, run_job
-from neuralfield.images import read_facts, read_picture, resize_picture, write_facts, write_picture
+from neuralfield.images import read_facts, read_image, resize_image, write_facts, write_image
 from neuralfield.images.colour import Report, log
 
 _KINDS = {
@@ -14,7 +14,7 @@ _KINDS = {
 
 
 def main(
-    picture: Path,
+    image: Path,
     resized: Path,
     facts: Path,
     *,
@@ -52,13 +52,13 @@ def main(
         Report which kind of image it was found to be: settings that are ``auto`` depend on that.
     """
     limits = {"threshold": threshold, "max_megapixels": max_megapixels}
-    source = read_picture(picture, mode=mode, report=report, **limits)
-    reduced = resize_picture(source, size, filter, threshold, mode=mode)
-    write_picture(resized, reduced)
+    source = read_image(image, mode=mode, report=report, **limits)
+    reduced = resize_image(source, size, filter, threshold, mode=mode)
+    write_image(resized, reduced)
     write_facts(facts, source, reduced)
     if say_kind:
         kind, preset = _KINDS[read_facts(facts)["resized"]["is_line_art"]]
-        report(f"{picture}: trained as {kind}; preset={preset} is made for that")
+        report(f"{image}: trained as {kind}; preset={preset} is made for that")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pandas as pd
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from entry.records import read_own_metrics, read_record
-from neuralfield.images.timelapse import label_frame, to_frame, write_film
+from neuralfield.images.timelapse import label_frame, to_frame, write_timelapse
 from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
 from neuralfield.system.checkpoint import list_snapshots, snapshot_path
 from neuralfield.system.device import select_device
@@ -81,16 +81,16 @@ def main(
     place = select_device(device)
 
     # Rendering takes most of the time: it is done once, for all formats.
-    film = []
+    timelapse = []
     for step in steps:
         snapshot = load_trained_snapshot(snapshots[step], step, finished)
         samples = min(choose_samples(snapshot, width, height), MOST_SAMPLES)
         values = render(snapshot, width, height, samples=samples, device=place, threads=threads)
         frame = to_frame(values)
         psnr_db = final_psnr_db if step == last_step else None
-        film.append(label_frame(frame, label_of(step, learning, psnr_db)) if label else frame)
+        timelapse.append(label_frame(frame, label_of(step, learning, psnr_db)) if label else frame)
     for output in outputs:
-        write_film(output, film, frames_per_second)
+        write_timelapse(output, timelapse, frames_per_second)
 
 
 def step_of(finished: Trained, path: Path) -> int:

@@ -15,7 +15,7 @@ from entry.training import (
     when_to_leave_s,
 )
 from neuralfield.system.device import select_device
-from neuralfield.system.heat import guard_card
+from neuralfield.system.heat import guard_gpu
 from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.training.fit import fit_batch
 from neuralfield.training.loop import Execution, Training
@@ -66,7 +66,7 @@ def main(
         logging_kept_results(folder / FOLDER_NAME for folder in folders),
     ):
         trainings = []
-        heat = guard_card(
+        heat = guard_gpu(
             training.get("max_temperature_celsius"), device, partial(progress.say, name=name)
         )
         for folder, settings in zip(folders, networks, strict=True):

@@ -11,7 +11,7 @@ from neuralfield.tasks.classifier.labelled import read_labelled
 
 
 def main(
-    pictures: Path,
+    images: Path,
     labels: Path,
     *,
     network: Mapping[str, Any],
@@ -21,12 +21,12 @@ def main(
 ) -> None:
     """Train to the end, and write the network.
 
-    `pictures` and `labels` are IDX files, `checksums` the SHA-256 of files by their names;
+    `images` and `labels` are IDX files, `checksums` the SHA-256 of files by their names;
     ``**job`` goes to `entry.training.train_task`.
     """
 
     def read_task() -> ClassifierTask:
-        labelled = read_labelled(pictures, labels, checksums)
+        labelled = read_labelled(images, labels, checksums)
         return ClassifierTask.from_settings(labelled, network, training)
 
     train_task(read_task, training, **job)

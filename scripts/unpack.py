@@ -6,7 +6,7 @@ from entry.job import reporter, run_job
 from neuralfield.images import (
     choose_mode,
     read_header,
-    read_picture_bands,
+    read_image_bands,
     save_facts,
     write_pixel_file,
 )
@@ -16,7 +16,7 @@ from neuralfield.system.errors import InputError
 
 
 def main(
-    picture: Path,
+    image: Path,
     pixels: Path,
     facts: Path,
     *,
@@ -42,16 +42,14 @@ def main(
     mode, threshold, report
         As in `resize.py`.
     """
-    header = read_header(picture)
+    header = read_header(image)
     if [header.width, header.height] != size:
         found, expected = f"{header.width} x {header.height} pixels", " x ".join(map(str, size))
-        raise InputError(
-            str(picture), found, expected, "it has changed; run the same command again"
-        )
+        raise InputError(str(image), found, expected, "it has changed; run the same command again")
     if mode == "auto":
-        mode = choose_mode(picture)
+        mode = choose_mode(image)
     tones = ToneCount()
-    bands = map(tones.see, read_picture_bands(picture, mode, threshold, report))
+    bands = map(tones.see, read_image_bands(image, mode, threshold, report))
     bit_depth = write_pixel_file(pixels, header.width, header.height, bands)
     described = {"mode": mode, "width": header.width, "height": header.height}
     described |= {"bit_depth": bit_depth}

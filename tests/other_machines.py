@@ -176,7 +176,7 @@ def run_tests(setting: Setting, processes: int, options: list[str]) -> tuple[int
             "--no-loadscope-reorder",
         ]
         command += ["-m", "not fuzz and not cluster", *setting.options, *options]
-        said = subprocess.Popen(
+        messages = subprocess.Popen(
             command,
             cwd=checkout,
             env=environment,
@@ -187,13 +187,13 @@ def run_tests(setting: Setting, processes: int, options: list[str]) -> tuple[int
             text=True,
             errors="replace",
         )
-        assert said.stdout
+        assert messages.stdout
         last_line = ""
-        for line in said.stdout:
+        for line in messages.stdout:
             if re.match(r"FAILED|ERROR|E  ", line):
                 print(line, end="", flush=True)
             last_line = line.strip().strip("= ") or last_line
-        return said.wait(), last_line
+        return messages.wait(), last_line
 
 
 def _copy_checkout(target: Path) -> None:

@@ -86,14 +86,14 @@ def _of_network(path: Path) -> dict[str, Any]:
     return {"shapes": shapes, "weights_rms": round(float(np.sqrt(np.mean(flat**2.0))), 5)}
 
 
-def _of_picture(path: Path) -> dict[str, Any]:
-    with Image.open(path) as picture:
-        return {"mode": picture.mode, "size": list(picture.size)} | _levels(np.asarray(picture))
+def _of_image(path: Path) -> dict[str, Any]:
+    with Image.open(path) as image:
+        return {"mode": image.mode, "size": list(image.size)} | _levels(np.asarray(image))
 
 
-def _of_film(path: Path) -> dict[str, Any]:
-    with av.open(str(path)) as film:
-        frames = [frame.to_ndarray(format="gray") for frame in film.decode(video=0)]
+def _of_timelapse(path: Path) -> dict[str, Any]:
+    with av.open(str(path)) as timelapse:
+        frames = [frame.to_ndarray(format="gray") for frame in timelapse.decode(video=0)]
     height, width = frames[-1].shape
     return {"frames": len(frames), "size": [width, height]} | _levels(frames[-1])
 
@@ -112,8 +112,8 @@ def _levels(pixels: np.ndarray) -> dict[str, Any]:
 
 READERS: dict[str, Callable[[Path], dict[str, Any]]] = {
     ".safetensors": _of_network,
-    ".png": _of_picture,
-    ".mp4": _of_film,
+    ".png": _of_image,
+    ".mp4": _of_timelapse,
 }
 """How numbers are read; a file of another kind has to have the same bytes."""
 

@@ -48,9 +48,9 @@ class Artefacts:
         return cls(float(_LEVELS * specks), float(_LEVELS * ringing))
 
 
-def surroundings(picture: np.ndarray, radius: int) -> tuple[np.ndarray, np.ndarray]:
+def surroundings(image: np.ndarray, radius: int) -> tuple[np.ndarray, np.ndarray]:
     """The lowest and highest value in the square around each pixel, for each channel by itself."""
-    lowest = highest = picture
+    lowest = highest = image
     for axis in (0, 1):
         margin = [(radius, radius) if axis == a else (0, 0) for a in range(3)]
         lowest, highest = (

@@ -12,7 +12,7 @@ from config.configuration import read_settings
 from config.presets import PRESETS
 from entry.image_network import with_detail_share, with_output
 from measuring.images import PHOTO
-from neuralfield.images import Picture
+from neuralfield.images import ImageData
 from neuralfield.images.facts import is_line_art
 from neuralfield.tasks.training_settings import of_the_training
 
@@ -57,7 +57,7 @@ class ConfigNetworks:
             "--preset", choices=PRESETS, help="networks of a preset, in place of a config"
         )
 
-    def settings(self, name: str, image: Picture) -> tuple[dict[str, Any], dict[str, Any]]:
+    def settings(self, name: str, image: ImageData) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings of a network for an image, and those of its training."""
         field = dict(self._fields[name])
         kind = is_line_art(image)

@@ -14,8 +14,8 @@ from measuring.measure import markdown_table, synchronize_all_streams
 from measuring.ours import CUDA_MIXED, TAPE, Ours, TrainingSteps, fit_db, systems
 from measuring.rows import HASHGRID_16, ORIGINAL, SIREN, reduced_field
 from neuralfield.fields import field_settings
-from neuralfield.tasks.image.image_task import PictureTask
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.image.image_task import ImageTask
+from neuralfield.tasks.training_settings import ImageTraining
 
 _PHOTO_STEPS, _DRAWING_STEPS, _GRID_STEPS, _QUICK_STEPS = 2000, 3000, 1000, 20
 _STEPS_BETWEEN_CHECKS = 100
@@ -104,9 +104,9 @@ def _task(
     quick: bool,
     schedule: str = "constant",
     **settings: Any,
-) -> PictureTask:
+) -> ImageTask:
     """A task with all pixels in every step, fitted at their centres."""
-    training = PictureTraining(
+    training = ImageTraining(
         steps=steps,
         batch_pixels=0,
         detail_share=0.0,
@@ -116,16 +116,16 @@ def _task(
         **settings,
     )
     network = field_settings(reduced_field(field) if quick else field)
-    return PictureTask(values, mode, network, training)
+    return ImageTask(values, mode, network, training)
 
 
-def _train_with_ours(task: PictureTask, ours: Ours, context: Context) -> dict[str, Any]:
+def _train_with_ours(task: ImageTask, ours: Ours, context: Context) -> dict[str, Any]:
     task = replace(task, training=replace(task.training, precision=ours.precision))
     with TrainingSteps(task, context.device, ours.engine) as steps:
         return _train(task, steps, context)
 
 
-def _train_with_peer(task: PictureTask, peer: Any, context: Context) -> dict[str, Any]:
+def _train_with_peer(task: ImageTask, peer: Any, context: Context) -> dict[str, Any]:
     from torch_peers.fields import TorchSteps, release_memory
 
     found = _train(task, TorchSteps(task, context.device, peer), context)
@@ -133,7 +133,7 @@ def _train_with_peer(task: PictureTask, peer: Any, context: Context) -> dict[str
     return found
 
 
-def _train(task: PictureTask, steps: _Steps, context: Context) -> dict[str, Any]:
+def _train(task: ImageTask, steps: _Steps, context: Context) -> dict[str, Any]:
     """Take all steps of a task and measure the fit, unless the part's time ends first."""
     taken, wanted = 0, task.training.steps
     start_s = time.perf_counter()

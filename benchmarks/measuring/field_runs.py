@@ -9,10 +9,10 @@ import numpy as np
 
 from measuring.images import DRAWING, PHOTO
 from measuring.ours import TrainingSteps, fit_db, image_task, lost_db
-from neuralfield.images import Picture
+from neuralfield.images import ImageData
 from neuralfield.images.metrics import psnr_db
-from neuralfield.images.reading import read_picture
-from neuralfield.images.resizing import resize_picture
+from neuralfield.images.reading import read_image
+from neuralfield.images.resizing import resize_image
 from neuralfield.rendering.render import render
 from neuralfield.system.device import Device
 from neuralfield.tasks.image.image_model import Model
@@ -56,23 +56,23 @@ class ImagePair:
         A multiple of the size, from the same source.
     """
 
-    small: Picture
-    truth: Picture
+    small: ImageData
+    truth: ImageData
 
     @classmethod
     def shipped(cls, name: str, side_px: int) -> "ImagePair":
         """One of `IMAGES`, its longer side reduced to `side_px`."""
         path, mode = IMAGES[name]
-        source = read_picture(path, mode=mode)
-        return cls(resize_picture(source, side_px), resize_picture(source, _ENLARGED * side_px))
+        source = read_image(path, mode=mode)
+        return cls(resize_image(source, side_px), resize_image(source, _ENLARGED * side_px))
 
     def filter_db(self, name: str) -> float:
         """PSNR of the training image enlarged with a filter, in dB."""
         return psnr_db(self.enlarged(name).values(), self.truth.values())
 
-    def enlarged(self, name: str) -> Picture:
+    def enlarged(self, name: str) -> ImageData:
         """The training image enlarged to the true image's size with a filter."""
-        return resize_picture(self.small, (self.truth.width, self.truth.height), name)
+        return resize_image(self.small, (self.truth.width, self.truth.height), name)
 
 
 @dataclass(frozen=True)
@@ -99,16 +99,16 @@ class RenderedFit:
     values: np.ndarray | None
 
 
-def read_reduced(path: Path, side_px: int | None) -> Picture:
+def read_reduced(path: Path, side_px: int | None) -> ImageData:
     """Read an image, its longer side reduced to `side_px` if it is larger."""
-    image = read_picture(path)
+    image = read_image(path)
     if side_px is None or side_px >= max(image.width, image.height):
         return image
-    return resize_picture(image, side_px)
+    return resize_image(image, side_px)
 
 
 def fit(
-    image: Picture,
+    image: ImageData,
     field: dict[str, Any],
     training: dict[str, Any],
     device: Device,

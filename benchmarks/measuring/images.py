@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from measuring import ROOT
-from neuralfield.images.reading import read_picture
-from neuralfield.images.resizing import resize_picture
+from neuralfield.images.reading import read_image
+from neuralfield.images.resizing import resize_image
 
 _RESOURCES = ROOT / "workflow" / "resources"
 PHOTO = _RESOURCES / "savannah.png"
@@ -28,7 +28,7 @@ def drawing(path: Path, *, quick: bool) -> np.ndarray:
 
 def _values(path: Path, longer_px: int, mode: str) -> np.ndarray:
     """Values of an image file; float32, shape (height, width, channels)."""
-    picture = read_picture(path, mode=mode)
-    if max(picture.width, picture.height) > longer_px:
-        picture = resize_picture(picture, longer_px)
-    return picture.values()
+    image = read_image(path, mode=mode)
+    if max(image.width, image.height) > longer_px:
+        image = resize_image(image, longer_px)
+    return image.values()

@@ -9,14 +9,14 @@ import numpy as np
 
 from measuring.measure import Report, synchronize_all_streams
 from neuralfield.fields import field_settings
-from neuralfield.images import Picture
+from neuralfield.images import ImageData
 from neuralfield.images.metrics import psnr_db
 from neuralfield.rendering.render import render
 from neuralfield.system.device import Device, to_host
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.task import Task
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.trainer import Trainer
 
 
@@ -50,10 +50,10 @@ def systems(device: Device) -> tuple[Ours, ...]:
     return (CUDA_MIXED, CUDA_FLOAT32, TAPE) if device.kind == "gpu" else (CPU, TAPE)
 
 
-def image_task(picture: Picture, field: dict[str, Any], training: dict[str, Any]) -> PictureTask:
+def image_task(image: ImageData, field: dict[str, Any], training: dict[str, Any]) -> ImageTask:
     """An image with the settings of a field and those of the section `training`."""
-    settings = PictureTraining.from_mapping(training)
-    return PictureTask(picture.values(), picture.mode, field_settings(field), settings)
+    settings = ImageTraining.from_mapping(training)
+    return ImageTask(image.values(), image.mode, field_settings(field), settings)
 
 
 class TrainingSteps:
@@ -142,14 +142,14 @@ def checked_error(
 
 
 def fit_db(
-    arrays: dict[str, np.ndarray], task: PictureTask, device: Device, samples: int | str = 1
+    arrays: dict[str, np.ndarray], task: ImageTask, device: Device, samples: int | str = 1
 ) -> float:
     """PSNR of a network on the training pixels, in dB.
 
     Parameters
     ----------
     arrays : dict of name to ndarray
-    task : PictureTask
+    task : ImageTask
     device : Device
     samples : int or "auto"
         Points in each pixel. 1 is its centre; "auto" is as the workflow measures it: means over
@@ -160,8 +160,8 @@ def fit_db(
         "footprint": task.training.supervision == "footprint",
     }
     model = Model(task.field, task.shape, task.mode, arrays, record)
-    drawn = render(model, task.shape.width, task.shape.height, device=device, samples=samples)
-    return psnr_db(drawn, task.values)
+    rendered = render(model, task.shape.width, task.shape.height, device=device, samples=samples)
+    return psnr_db(rendered, task.values)
 
 
 def lost_db(found_db: Sequence[float]) -> float:

@@ -63,7 +63,7 @@ class Protocol:
 
     name: str
     field: dict[str, Any]
-    picture: str
+    image: str
     steps: int
     learning_rate: float
     others_db: float | None
@@ -109,17 +109,17 @@ class Protocol:
 def _kodak() -> Iterator[Protocol]:
     """SIREN and its relatives at 768 x 512, 4,000 steps."""
     wide, muon = SIREN | {"weight_scale": 1.5}, {"optimizer": "muon"}
-    for picture, siren, scaled, finer, both, muon_db in (
+    for image, siren, scaled, finer, both, muon_db in (
         ("kodim15", 34.6, 36.9, 36.8, 38.2, 39.4),
         ("kodim03", 37.4, 39.0, 40.0, 41.8, None),
     ):
-        yield Protocol("siren", SIREN, picture, 4000, 5e-4, siren, _MEASURED)
-        yield Protocol("siren, weights x 1.5", wide, picture, 4000, 5e-4, scaled, _MEASURED)
-        yield Protocol("finer", FINER_AS_AUTHORS, picture, 4000, 5e-4, finer, _MEASURED)
+        yield Protocol("siren", SIREN, image, 4000, 5e-4, siren, _MEASURED)
+        yield Protocol("siren, weights x 1.5", wide, image, 4000, 5e-4, scaled, _MEASURED)
+        yield Protocol("finer", FINER_AS_AUTHORS, image, 4000, 5e-4, finer, _MEASURED)
         name = "siren, weights x 1.5, muon"
-        yield Protocol(name, wide, picture, 4000, 5e-4, both, _MEASURED, training=muon)
+        yield Protocol(name, wide, image, 4000, 5e-4, both, _MEASURED, training=muon)
         if muon_db is not None:
-            yield Protocol(name, wide, picture, 4000, 2e-3, muon_db, _MEASURED, training=muon)
+            yield Protocol(name, wide, image, 4000, 2e-3, muon_db, _MEASURED, training=muon)
 
 
 def _grids() -> Iterator[Protocol]:

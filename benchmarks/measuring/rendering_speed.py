@@ -13,18 +13,18 @@ from measuring.ours import release_memory
 from measuring.rows import (
     FREQUENCY_4X64,
     SIREN,
-    drawing_bytes,
-    drawing_multiply_adds,
     reduced_field,
+    rendering_bytes,
+    rendering_multiply_adds,
 )
-from neuralfield.fields import CoordinateNetwork, PictureShape, build_field, field_settings
+from neuralfield.fields import CoordinateNetwork, ImageShape, build_field, field_settings
 from neuralfield.images.coordinates import axis_centres, extent, grid
-from neuralfield.rendering import make_drawer
+from neuralfield.rendering import make_renderer
 from neuralfield.rendering.render import BAND_POINTS, render_bands
 from neuralfield.system.device import Device, to_host
 from neuralfield.tasks.image.image_model import Model
 
-_SHAPE = PictureShape(768, 512, 3)
+_SHAPE = ImageShape(768, 512, 3)
 _FIELDS = {"siren 3x256, rgb": SIREN, "40 waves + relu 4x64, rgb": FREQUENCY_4X64}
 _ROWS_PER_BLOCK, _QUICK_ROWS_PER_BLOCK = 128, 16
 _QUICK_WIDTH_PX = 96
@@ -37,28 +37,31 @@ _ERROR_LIMIT = 2e-2
 """The largest error of rendered values, relative to their spread, that counts as correct."""
 
 
-class _Drawing(Protocol):
+class _Rendering(Protocol):
     """Renders an image as many times as a call says, and keeps its first rows."""
 
-    def __call__(self, pictures: int) -> None: ...
+    def __call__(self, images: int) -> None: ...
 
     def first_block(self) -> np.ndarray:
         """The first rows' values, shape (points, channels)."""
         ...
 
 
-class DeviceDrawing:
+class DeviceRendering:
     """An image rendered by this package in blocks as for a file, and left on the device."""
 
     def __init__(
         self, model: Model, size_px: tuple[int, int], device: Device, threads: int = 1
     ) -> None:
-        self._drawer, self._centre = make_drawer(model, device, threads), device.asarray(_CENTRE)
+        self._renderer, self._centre = (
+            make_renderer(model, device, threads),
+            device.asarray(_CENTRE),
+        )
         self._columns, self._rows = _axes(model, size_px, device)
         self._rows_per_block = max(1, BAND_POINTS[device.kind] // size_px[0])
 
-    def __call__(self, pictures: int) -> None:
-        for _ in range(pictures):
+    def __call__(self, images: int) -> None:
+        for _ in range(images):
             for top in range(0, len(self._rows), self._rows_per_block):
                 self._draw(top)
 
@@ -68,10 +71,10 @@ class DeviceDrawing:
 
     def _draw(self, top: int) -> Any:
         rows = self._rows[top : top + self._rows_per_block]
-        return self._drawer.pixels(self._columns, rows, self._centre)[0]
+        return self._renderer.pixels(self._columns, rows, self._centre)[0]
 
 
-class HostDrawing:
+class HostRendering:
     """An image rendered by this package as for a file: in bands of whole levels, on the host."""
 
     def __init__(self, model: Model, size_px: tuple[int, int], device: Device) -> None:
@@ -79,8 +82,8 @@ class HostDrawing:
             render_bands, model, *size_px, device=device, samples=1, bit_depth=_BIT_DEPTH
         )
 
-    def __call__(self, pictures: int) -> None:
-        for _ in range(pictures):
+    def __call__(self, images: int) -> None:
+        for _ in range(images):
             for _ in self._bands():
                 pass
 
@@ -91,7 +94,7 @@ class HostDrawing:
             return band.reshape(-1, band.shape[2]) / np.float32(2**_BIT_DEPTH - 1)
 
 
-def measure_drawing(context: Context, width_px: int) -> None:
+def measure_rendering(context: Context, width_px: int) -> None:
     """Measure the rendering of networks of random weights, nearly in the proportions of 768x512."""
     width_px = _QUICK_WIDTH_PX if context.quick else width_px
     rows_per_block = _QUICK_ROWS_PER_BLOCK if context.quick else _ROWS_PER_BLOCK
@@ -103,18 +106,18 @@ def measure_drawing(context: Context, width_px: int) -> None:
         arrays, record = build_field(settings, _SHAPE).arrays, {"precision": "mixed"}
         model = Model(settings, _SHAPE, "rgb", arrays, record)
         row = f"{name}, {size_px[0]}x{size_px[1]}"
-        make: dict[str, Callable[[], _Drawing]] = {
-            "ours, on the device": partial(DeviceDrawing, model, size_px, context.device),
-            _TO_HOST: partial(HostDrawing, model, size_px, context.device),
+        make: dict[str, Callable[[], _Rendering]] = {
+            "ours, on the device": partial(DeviceRendering, model, size_px, context.device),
+            _TO_HOST: partial(HostRendering, model, size_px, context.device),
         }
         for peer in context.peers():
             make[peer.name] = partial(
-                _torch_drawing, model, size_px, rows_per_block, context.device, peer
+                _torch_rendering, model, size_px, rows_per_block, context.device, peer
             )
         report.attempt("drawing", row, "ceiling", deadline, partial(_ceiling, model, context))
         for system, drawing in make.items():
             rounding = 0.5 / (2**_BIT_DEPTH - 1) if system == _TO_HOST else 0.0
-            measure = partial(drawing_rate, model, drawing, size_px, context, rounding)
+            measure = partial(rendering_rate, model, drawing, size_px, context, rounding)
             report.attempt("drawing", row, system, deadline, measure)
             if system.startswith("ours"):
                 error = report.entries[-1].get("relative_error", 0.0)
@@ -123,9 +126,9 @@ def measure_drawing(context: Context, width_px: int) -> None:
     report.add_table("drawing", "relative_error", "error of rendered values over their spread")
 
 
-def drawing_rate(
+def rendering_rate(
     model: Model,
-    make: Callable[[], _Drawing],
+    make: Callable[[], _Rendering],
     size_px: tuple[int, int],
     context: Context,
     rounding: float = 0.0,
@@ -157,12 +160,12 @@ def drawing_rate(
     }
 
 
-def _torch_drawing(
+def _torch_rendering(
     model: Model, size_px: tuple[int, int], rows_per_block: int, device: Device, peer: Any
-) -> _Drawing:
-    from torch_peers.fields import TorchDrawing
+) -> _Rendering:
+    from torch_peers.fields import TorchRendering
 
-    return TorchDrawing(_fresh_network(model), model.shape, size_px, rows_per_block, device, peer)
+    return TorchRendering(_fresh_network(model), model.shape, size_px, rows_per_block, device, peer)
 
 
 def _fresh_network(model: Model) -> CoordinateNetwork:
@@ -173,7 +176,7 @@ def _fresh_network(model: Model) -> CoordinateNetwork:
 
 def _ceiling(model: Model, context: Context) -> dict[str, Any]:
     network = _fresh_network(model)
-    floor_s = context.ceilings.floor_s(drawing_multiply_adds(network), drawing_bytes(network))
+    floor_s = context.ceilings.floor_s(rendering_multiply_adds(network), rendering_bytes(network))
     return {"gigapixels_per_s": 1e-9 / floor_s}
 
 

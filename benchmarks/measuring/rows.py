@@ -7,8 +7,8 @@ import numpy as np
 
 from neuralfield.fields import CoordinateNetwork, build_field, field_settings
 from neuralfield.images.image import CHANNELS
-from neuralfield.tasks.image.image_task import PictureTask
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.image.image_task import ImageTask
+from neuralfield.tasks.training_settings import ImageTraining
 
 SIREN = {"type": "siren", "hidden_layers": 3, "width": 256}
 FINER = {"type": "finer", "hidden_layers": 3, "width": 256}
@@ -66,12 +66,12 @@ class Row:
         """How many points pass through the network in a step."""
         return self.width * self.height * max(1, self.footprint_points)
 
-    def task(self, precision: str, optimizer: str | None = None) -> PictureTask:
+    def task(self, precision: str, optimizer: str | None = None) -> ImageTask:
         """The step as a task, on random data and with random weights."""
         footprint: dict[str, Any] = {}
         if self.footprint_points:
             footprint = {"footprint_points": self.footprint_points}
-        settings = PictureTraining(
+        settings = ImageTraining(
             steps=_ENDLESS_STEPS,
             batch_pixels=0,
             detail_share=0.0,
@@ -84,7 +84,7 @@ class Row:
             **footprint,
         )
         values = random_values(self.width, self.height, self.mode)
-        return PictureTask(values, self.mode, field_settings(self.field), settings)
+        return ImageTask(values, self.mode, field_settings(self.field), settings)
 
     def network(self) -> CoordinateNetwork:
         """The network with its initial weights, in float64 on the CPU."""
@@ -191,12 +191,12 @@ def training_bytes(row: Row) -> int:
     return targets + state
 
 
-def drawing_multiply_adds(network: CoordinateNetwork) -> int:
+def rendering_multiply_adds(network: CoordinateNetwork) -> int:
     """Multiply-adds of a rendered pixel: one for each weight."""
     return sum(layer.fan_in * layer.fan_out for layer in network.layers)
 
 
-def drawing_bytes(network: CoordinateNetwork) -> int:
+def rendering_bytes(network: CoordinateNetwork) -> int:
     """Bytes that have to be moved for a rendered pixel: its values, written once."""
     return network.layers[-1].fan_out * _FLOAT32_BYTES
 

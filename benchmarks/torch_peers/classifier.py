@@ -96,7 +96,7 @@ class TorchSteps:
         settings, labelled, scaling = task.training, task.labelled, task.model.scaling
         self.device, self.peer = torch_device(device), peer
         self.network = TorchClassifier(task, self.device)
-        self._pictures = torch.from_numpy(labelled.pictures).to(self.device)[:, None]
+        self._images = torch.from_numpy(labelled.images).to(self.device)[:, None]
         self._labels = torch.from_numpy(labelled.labels).to(self.device)
         self._centre, self._spread = float(scaling.centre[0]), float(scaling.spread[0])
         self._samples = torch.zeros(settings.batch_samples, dtype=torch.int64, device=self.device)
@@ -143,7 +143,7 @@ class TorchSteps:
         return self._order[self._used - batch : self._used]
 
     def _forward(self) -> torch.Tensor:
-        shown = (self._pictures[self._samples].float() - self._centre) / self._spread
+        shown = (self._images[self._samples].float() - self._centre) / self._spread
         shown = shown.contiguous(memory_format=torch.channels_last)
         return functional.cross_entropy(self.network(shown), self._labels[self._samples])
 

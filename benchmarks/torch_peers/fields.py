@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from neuralfield.fields import CoordinateNetwork, PictureShape, build_field
+from neuralfield.fields import CoordinateNetwork, ImageShape, build_field
 from neuralfield.fields.cafe import FourierChebyshev, Product
 from neuralfield.fields.coordinate_network import CornerBias, FourierFeatures, Identity
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.fields.wire import ComplexLinear
 from neuralfield.images.coordinates import axis_centres, extent, pixel_centres
 from neuralfield.system.device import Device
-from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.image.image_task import ImageTask
 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
     "sine": lambda z, frequency: torch.sin(frequency * z),
@@ -31,7 +31,7 @@ Encoded = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 shape (n, levels, 4), and their weights."""
 
 _WARM_UP_STEPS = 3
-_LARGEST_HALF_SLOPE = 2**-8
+_LARGEST_HALF_DERIVATIVE = 2**-8
 """Where the loss's slope for one value is about this, a sum of it over all points stays below the
 largest 16-bit number, and the slopes further down do not vanish."""
 
@@ -163,12 +163,12 @@ class TorchSteps:
 
     Parameters
     ----------
-    task : PictureTask
+    task : ImageTask
     device : Device
     peer : Peer
     """
 
-    def __init__(self, task: PictureTask, device: Device, peer: Peer) -> None:
+    def __init__(self, task: ImageTask, device: Device, peer: Peer) -> None:
         torch._dynamo.reset()  # else a new network counts as a recompilation of the last one
         settings, shape = task.training, task.shape
         self.device, self.peer, self._loss_name = torch_device(device), peer, settings.loss
@@ -180,7 +180,7 @@ class TorchSteps:
         with torch.no_grad():
             self._encoded = self.field.encode(centres.to(self.device))
         self._target = torch.from_numpy(task.values.reshape(-1, shape.channels)).to(self.device)
-        self._scale = self._target.numel() * _LARGEST_HALF_SLOPE if peer.half else 1.0
+        self._scale = self._target.numel() * _LARGEST_HALF_DERIVATIVE if peer.half else 1.0
         parameters = list(self.field.parameters())
         if settings.optimizer == "adam":
             self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
@@ -240,14 +240,14 @@ class TorchSteps:
         self.optimizer.step()
 
 
-class TorchDrawing:
+class TorchRendering:
     """A picture drawn on the device, some rows at a time; call it with how many pictures.
 
     Parameters
     ----------
     network : CoordinateNetwork
         In float64 on the CPU.
-    shape : PictureShape
+    shape : ImageShape
         Of the training picture.
     size_px : (int, int)
         Width and height; the height is a multiple of `rows_per_block`.
@@ -259,7 +259,7 @@ class TorchDrawing:
     def __init__(
         self,
         network: CoordinateNetwork,
-        shape: PictureShape,
+        shape: ImageShape,
         size_px: tuple[int, int],
         rows_per_block: int,
         device: Device,
@@ -276,18 +276,18 @@ class TorchDrawing:
         self._columns, self._rows = columns, rows.reshape(-1, rows_per_block)
         self._draw = torch.compile(self._block, dynamic=False) if peer.compiled else self._block
         size = (len(self._rows), rows_per_block * len(columns), shape.channels)
-        self.picture = torch.empty(size, device=self.device)
+        self.image = torch.empty(size, device=self.device)
 
-    def __call__(self, pictures: int) -> None:
+    def __call__(self, images: int) -> None:
         torch.set_float32_matmul_precision(self.peer.matmul_precision)
         with torch.inference_mode():
-            for _ in range(pictures):
-                for block, rows in zip(self.picture, self._rows, strict=True):
+            for _ in range(images):
+                for block, rows in zip(self.image, self._rows, strict=True):
                     block.copy_(self._draw(rows))
 
     def first_block(self) -> np.ndarray:
         """The first rows' values, shape (rows_per_block * width, channels)."""
-        return self.picture[0].cpu().numpy()
+        return self.image[0].cpu().numpy()
 
     def _block(self, rows: torch.Tensor) -> torch.Tensor:
         shape = (len(rows), len(self._columns))

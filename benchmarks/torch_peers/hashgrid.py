@@ -33,12 +33,12 @@ class WeightedRows(torch.autograd.Function):
         return values
 
     @staticmethod
-    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+    def backward(ctx: Any, *derivatives: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         rows, weights = ctx.saved_tensors
-        (slope,) = slopes
-        gradient = torch.zeros(ctx.shape, dtype=slope.dtype, device=slope.device)
+        (derivative,) = derivatives
+        gradient = torch.zeros(ctx.shape, dtype=derivative.dtype, device=derivative.device)
         for corner in range(4):
-            gradient.index_add_(0, rows[corner], weights[corner, :, None] * slope)
+            gradient.index_add_(0, rows[corner], weights[corner, :, None] * derivative)
         return gradient, None, None
 
 
@@ -104,7 +104,7 @@ class HashGridNetwork(nn.Module):
             self.layers.append(layer)
         if half:
             for parameter in self.parameters():
-                parameter.register_hook(lambda slope: slope / _LOSS_SCALE)
+                parameter.register_hook(lambda derivative: derivative / _LOSS_SCALE)
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
         """From -1 to 1, as all programs here."""
@@ -118,7 +118,7 @@ class HashGridNetwork(nn.Module):
             x = nn.functional.linear(x, layer.weight.to(self._dtype), bias)
         x = x.float()
         if self._dtype == torch.float16 and x.requires_grad:
-            x.register_hook(lambda slope: slope * _LOSS_SCALE)
+            x.register_hook(lambda derivative: derivative * _LOSS_SCALE)
         return x if self._our_layers else 2 * (x + self._begin) - 1
 
 

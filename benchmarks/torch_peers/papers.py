@@ -19,7 +19,7 @@ from neuralfield.images.coordinates import pixel_centres
 from neuralfield.images.metrics import psnr_db
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import Device
-from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.image.image_task import ImageTask
 from torch_peers.fields import torch_device
 from torch_peers.hashgrid import hashgrid
 
@@ -35,7 +35,7 @@ class Activated(nn.Module):
         return self.activation(self.layer(x))
 
 
-class RandomWaves(nn.Module):
+class RandomFrequencies(nn.Module):
     """[sin 2 pi B p, cos 2 pi B p], B of N(0, scale ** 2) (Tancik et al. 2020)."""
 
     def __init__(self, frequencies: int, scale: float):
@@ -49,7 +49,7 @@ class RandomWaves(nn.Module):
         return torch.cat([torch.sin(phase), torch.cos(phase)], dim=1)
 
 
-class WavesAndPolynomials(RandomWaves):
+class FourierAndChebyshev(RandomFrequencies):
     """Random waves, and the Chebyshev polynomials T_0 to T_degree of x and of y (CAFE+)."""
 
     def __init__(self, frequencies: int, scale: float, degree: int):
@@ -107,7 +107,7 @@ def finer(
     first_omega_0: float = 30.0,
     omega_0: float = 30.0,
     first_bias: float = 2.0,
-    exact_slope: bool = False,
+    exact_derivative: bool = False,
 ) -> nn.Module:
     """Liu et al. 2024: sin(omega_0 a z), a = |z| + 1; the authors hold `a` fixed in the slope,
     and have an option not to."""
@@ -117,7 +117,7 @@ def finer(
 
     def variable_sine(z: torch.Tensor, omega: float) -> torch.Tensor:
         factor = z.abs() + 1
-        return torch.sin(omega * (factor if exact_slope else factor.detach()) * z)
+        return torch.sin(omega * (factor if exact_derivative else factor.detach()) * z)
 
     return _with_sines(linears, omegas, variable_sine)
 
@@ -165,8 +165,8 @@ def fourier(
     """Tancik et al. 2020: random waves, then relu; weights as PyTorch draws them."""
     sizes = [2 * frequencies] + [width] * hidden_layers
     layers = [Activated(nn.Linear(a, b), torch.relu) for a, b in pairwise(sizes)]
-    waves = RandomWaves(frequencies, scale)
-    return nn.Sequential(waves, *layers, nn.Linear(width, channels))
+    features = RandomFrequencies(frequencies, scale)
+    return nn.Sequential(features, *layers, nn.Linear(width, channels))
 
 
 def cafe(
@@ -181,7 +181,7 @@ def cafe(
     """Ke et al. 2026 (CAFE+); weights as PyTorch draws them, T_0 among the polynomials."""
     features = 2 * frequencies + 2 * (chebyshev_degree + 1)
     return nn.Sequential(
-        WavesAndPolynomials(frequencies, scale, chebyshev_degree),
+        FourierAndChebyshev(frequencies, scale, chebyshev_degree),
         ProductOfMaps(features, width, factors),
         *[Activated(nn.Linear(width, width), torch.relu) for _ in range(hidden_layers)],
         nn.Linear(width, channels),
@@ -225,13 +225,13 @@ def _with_sines(
 
 
 def train_as_in_paper(
-    task: PictureTask, field: dict[str, Any], device: Device, own: dict[str, Any]
+    task: ImageTask, field: dict[str, Any], device: Device, own: dict[str, Any]
 ) -> float:
     """Teach a field of `PAPERS` a task's pixels, all in every step; by TF32 on a card.
 
     Parameters
     ----------
-    task : PictureTask
+    task : ImageTask
         Its picture, and how it is trained: by ``adam`` or ``muon``, with mean squared error;
         ``keep_best`` looks at every step.
     field : dict
@@ -283,8 +283,8 @@ def train_as_in_paper(
     if best is not None:
         network.load_state_dict(best)
     with torch.no_grad():
-        drawn = (0.5 * network(points) + 0.5).clamp(0, 1).cpu().numpy()
-    return psnr_db(drawn.reshape(task.values.shape), task.values)
+        rendered = (0.5 * network(points) + 0.5).clamp(0, 1).cpu().numpy()
+    return psnr_db(rendered.reshape(task.values.shape), task.values)
 
 
 def _start_as(network: nn.Module, ours: CoordinateNetwork) -> None:
@@ -294,12 +294,12 @@ def _start_as(network: nn.Module, ours: CoordinateNetwork) -> None:
         for index, linear in enumerate(linears):
             linear.weight.copy_(torch.from_numpy(ours.arrays[f"layers.{index}.weight"].T.copy()))
             linear.bias.copy_(torch.from_numpy(ours.arrays[f"layers.{index}.bias"].copy()))
-        for waves in network.modules():
-            if isinstance(waves, RandomWaves):
-                waves.frequencies.copy_(torch.from_numpy(ours.arrays["encoding.frequencies"]))
+        for features in network.modules():
+            if isinstance(features, RandomFrequencies):
+                features.frequencies.copy_(torch.from_numpy(ours.arrays["encoding.frequencies"]))
 
 
-def _optimizers(network: nn.Module, task: PictureTask) -> list[torch.optim.Optimizer]:
+def _optimizers(network: nn.Module, task: ImageTask) -> list[torch.optim.Optimizer]:
     settings, parameters = task.training, list(network.parameters())
     adam = partial(torch.optim.Adam, lr=1.0, betas=(settings.beta1, settings.beta2))
     if settings.optimizer == "adam":

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.fields import FieldSettings, PictureShape, Upscaler, network_settings
-from neuralfield.images import read_facts, read_pixel_csv, require_picture
+from neuralfield.fields import FieldSettings, ImageShape, Upscaler, network_settings
+from neuralfield.images import read_facts, read_pixel_csv, require_image
 from neuralfield.images.image import CHANNELS
 from neuralfield.system.device import to_host
 from neuralfield.system.errors import CheckpointError
@@ -20,11 +20,11 @@ from neuralfield.system.provenance import (
     require_same_training,
 )
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.tasks.image.image_task import PictureTask
+from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.image.model_json import import_model_json
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained
-from neuralfield.tasks.training_settings import PictureTraining, of_the_training
-from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, picture_task
+from neuralfield.tasks.training_settings import ImageTraining, of_the_training
+from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, image_task
 
 _EXPECTED = "the network that the settings describe"
 
@@ -56,7 +56,7 @@ class ExpectedNetwork:
         return read_facts(self.facts_path)
 
     @cached_property
-    def settings(self) -> tuple[FieldSettings | Upscaler, PictureTraining]:
+    def settings(self) -> tuple[FieldSettings | Upscaler, ImageTraining]:
         """Return the settings of a network that is trained here; see `settings_for`."""
         return settings_for(self.facts, self.field, self.training)
 
@@ -88,13 +88,13 @@ class ExpectedNetwork:
         """
         digest = network.metadata.get("picture")
         if not is_tile:
-            require_picture(path, digest, self.facts, self.facts_path)
+            require_image(path, digest, self.facts, self.facts_path)
         if not self.training:
             self._require_imported(path, network)
             return
         field, training = self.settings
         about = self.facts["resized"]
-        shape = PictureShape(about["width"], about["height"], CHANNELS[about["mode"]])
+        shape = ImageShape(about["width"], about["height"], CHANNELS[about["mode"]])
         if is_tile:
             shape = network.shape
         record = {"picture": digest, "training": training.described()}
@@ -118,24 +118,24 @@ class ExpectedNetwork:
 
 def settings_for(
     facts: Mapping[str, Mapping[str, Any]], field: Mapping[str, Any], training: Mapping[str, Any]
-) -> tuple[FieldSettings | Upscaler, PictureTraining]:
+) -> tuple[FieldSettings | Upscaler, ImageTraining]:
     """Return the settings of a network and of its training, with all that depends on the image."""
     mode, is_line_art = facts["source"]["mode"], facts["resized"].get("is_line_art", False)
     own = network_settings(with_output(field, is_line_art, mode, training["loss"]))
     chosen = with_detail_share(of_the_training(training), is_line_art)
-    return own, PictureTraining.from_mapping(chosen)
+    return own, ImageTraining.from_mapping(chosen)
 
 
 def read_task(
     pixels: Path, facts: Path, field: Mapping[str, Any], training: Mapping[str, Any]
-) -> PictureTask | UpscalingTask:
+) -> ImageTask | UpscalingTask:
     """Read an image's table of pixels as a task to train on; see `settings_for`."""
     about = read_facts(facts)
     own, settings = settings_for(about, field, training)
     with made_by_the_workflow(pixels):
         values = read_pixel_csv(pixels)
-    task = picture_task(values, about["source"]["mode"], own, settings)
-    require_picture(pixels, task.picture, about, facts)
+    task = image_task(values, about["source"]["mode"], own, settings)
+    require_image(pixels, task.image, about, facts)
     return task
 
 

@@ -14,7 +14,7 @@ from typing import Any
 # The project's package, even where another copy of it is installed.
 sys.path.insert(0, os.fspath(Path(__file__).parents[1]))
 
-from neuralfield.system.device_claim import claim_card
+from neuralfield.system.device_claim import claim_gpu
 from neuralfield.system.errors import (
     EXIT_CODE_CTRL_C,
     EXIT_CODE_FAILED,
@@ -50,8 +50,8 @@ def run_job(
                 arguments = arguments_of(job, main) | (dict(others(job)) if others else {})
                 if job.resources.get("gpu", 0):
                     share = job.config["gpu_share"]
-                    card = claim_card(share, lambda line: _show(f"{name}: {line}"))
-                    log.info("GPU: %s", card or "not claimed, because NVML does not answer")
+                    gpu = claim_gpu(share, lambda line: _show(f"{name}: {line}"))
+                    log.info("GPU: %s", gpu or "not claimed, because NVML does not answer")
                 main(**arguments)
         except NeuralfieldError as error:
             log.error("%s", error)

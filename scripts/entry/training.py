@@ -15,7 +15,7 @@ from tqdm import tqdm
 from entry.job import paths_of
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.errors import NeuralfieldError
-from neuralfield.system.heat import guard_card
+from neuralfield.system.heat import guard_gpu
 from neuralfield.system.interruption import leaving_time_s
 from neuralfield.system.kept import FOLDER_NAME, has_kept_results
 from neuralfield.tasks.task import Measure, Task
@@ -188,7 +188,7 @@ def train_task(
             progress,
             progress.say,
             leave_at_s,
-            guard_card(training.get("max_temperature_celsius"), device, progress.say),
+            guard_gpu(training.get("max_temperature_celsius"), device, progress.say),
             kept_folder,
         )
         publish: Publish

@@ -37,7 +37,7 @@ _ASPECT = 1.7
 class Mistake:
     """An image (uint8, shape (height, width)) whose class was predicted wrong."""
 
-    picture: np.ndarray
+    image: np.ndarray
     label: int
     predicted: int
     probability: float
@@ -64,9 +64,9 @@ class View:
 
 
 def read_view(
-    pictures: Path, metrics: Path, predictions: Path, history: Path, name: str | None = None
+    images: Path, metrics: Path, predictions: Path, history: Path, name: str | None = None
 ) -> View:
-    """Read the contents of plots; `pictures` is the IDX file of the images held out.
+    """Read the contents of plots; `images` is the IDX file of the images held out.
 
     Files of another classifier or training are refused.
     """
@@ -77,7 +77,7 @@ def read_view(
     with made_by_the_workflow(predictions):
         answers = read_columns(predictions, columns)
     wrong = answers[(answers[:, 0] == 1) & (answers[:, 2] != answers[:, 3])]
-    shown = read_idx(pictures, 3)
+    shown = read_idx(images, 3)
     mistakes = [
         Mistake(shown[int(number)], int(label), int(predicted), float(probability))
         for _, number, label, predicted, probability in wrong[np.argsort(-wrong[:, 4])]
@@ -122,11 +122,11 @@ def draw_mistakes(view: View, axes: Axes, colours: Colours) -> None:
     columns, rows = _grid(len(shown))
     for number, mistake in enumerate(shown):
         row, column = divmod(number, columns)
-        height, width = (0.92 * side / max(mistake.picture.shape) for side in mistake.picture.shape)
+        height, width = (0.92 * side / max(mistake.image.shape) for side in mistake.image.shape)
         left, bottom = column + (1 - width) / 2, row * (1 + _CAPTION) + 0.96
         extent = (left, left + width, bottom, bottom - height)
         style = {"cmap": "gray", "vmin": 0, "vmax": 255, "interpolation": "none"}
-        axes.imshow(mistake.picture, extent=extent, **style)
+        axes.imshow(mistake.image, extent=extent, **style)
         words = f"{mistake.predicted}, is {mistake.label}"
         axes.text(column + 0.5, bottom + 0.04, words, color=colours.ink, ha="center", va="top")
     if not shown:

@@ -7,7 +7,7 @@ STAND_INS = {
     **{"#010101": "var(--muted)", "#020202": "var(--hairline)"},
     **{"#030303": "var(--card)", "#040404": "var(--ink)"},
 }
-MUTED, HAIRLINE, CARD, INK = STAND_INS
+MUTED, HAIRLINE, GPU, INK = STAND_INS
 
 RAMP, RAMP_STEPS = 128, 128
 """Numbers of colours: from `RAMP` on they are steps from the first to the last of a ranking."""
@@ -33,7 +33,7 @@ class Colours:
     ink: str
     muted: str
     hairline: str
-    card: str
+    gpu: str
     first: str
     second: str
     third: str
@@ -42,5 +42,5 @@ class Colours:
 PAPER = Colours("#211e1a", "#716a60", "#e7e2d8", "#ffffff", "#c2410c", "#0f766e", "#4f46e5")
 """Those of a PNG: the page's own, by day."""
 
-PAGE = Colours(INK, MUTED, HAIRLINE, CARD, *(series_stand_in(number) for number in range(3)))
+PAGE = Colours(INK, MUTED, HAIRLINE, GPU, *(series_stand_in(number) for number in range(3)))
 """Stand-ins for the colours of a page."""

@@ -9,14 +9,14 @@ import numpy as np
 from markupsafe import Markup
 
 from entry.records import read_own_metrics
-from neuralfield.images import read_made_picture
+from neuralfield.images import read_made_image
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.results import read_history
 from reporting.embedded import Box, crop_uri, file_uri, most_detailed_box, overview_uri
 from reporting.page import Titled
 from reporting.plots import Curve, learning_curves
 
-FILM_PREFERENCE = (".mp4", ".webp", ".gif")
+TIMELAPSE_PREFERENCE = (".mp4", ".webp", ".gif")
 ENLARGEMENTS = {"bicubic": "Bicubic", "lanczos": "Lanczos"}
 MODES = {
     "bilevel": "black and white",
@@ -44,7 +44,7 @@ class Network:
         Data URIs.
     film : str or None
         Data URI of its time-lapse.
-    film_is_video : bool
+    timelapse_is_video : bool
         Whether that is a video; else it is an animated image.
     """
 
@@ -53,8 +53,8 @@ class Network:
     numbers: dict[str, Any]
     redraw: str
     crop: str
-    film: str | None
-    film_is_video: bool
+    timelapse: str | None
+    timelapse_is_video: bool
 
     @property
     def score_db(self) -> float:
@@ -76,11 +76,11 @@ class Network:
 
 @dataclass(frozen=True)
 class Enlargement:
-    """An enlargement without a network; `picture` and `crop` are data URIs."""
+    """An enlargement without a network; `image` and `crop` are data URIs."""
 
     name: str
     psnr_db: float
-    picture: str
+    image: str
     crop: str
 
 
@@ -106,7 +106,7 @@ class Section(Titled):
         The horizontal axis of a plot, and the plot.
     """
 
-    taught: str
+    training_image: str
     source: str
     source_crop: str
     mode: str
@@ -138,7 +138,7 @@ def gather(
     resized: Iterable[Path],
     comparisons: Iterable[Path],
     histories: Iterable[Path],
-    films: Iterable[Path],
+    timelapses: Iterable[Path],
 ) -> list[Section]:
     """Read everything; files belong together by the folders they lie in.
 
@@ -152,12 +152,12 @@ def gather(
     resized : iterable of Path
         ``results/{image}/`` and a name.
     """
-    taught = {path.parent: path for path in resized}
+    training_image = {path.parent: path for path in resized}
     compared = {path.parent: path for path in comparisons}
     history_of = {path.parent: path for path in histories}
-    films_of: dict[Path, list[Path]] = {}
-    for path in films:
-        films_of.setdefault(path.parent, []).append(path)
+    timelapses_of: dict[Path, list[Path]] = {}
+    for path in timelapses:
+        timelapses_of.setdefault(path.parent, []).append(path)
     colours: dict[str, int] = {}
     folders: dict[Path, list[Path]] = {}
     for path in metrics:
@@ -165,7 +165,9 @@ def gather(
         colours.setdefault(path.parent.name, len(colours) % COLOURS)
 
     def network(folder: Path, box: Box) -> Network:
-        own_films = sorted(films_of.get(folder, ()), key=lambda p: FILM_PREFERENCE.index(p.suffix))
+        own_timelapses = sorted(
+            timelapses_of.get(folder, ()), key=lambda p: TIMELAPSE_PREFERENCE.index(p.suffix)
+        )
         redraw = compared[folder] / "redraw.png"
         return Network(
             name=folder.name,
@@ -173,28 +175,28 @@ def gather(
             numbers=read_own_metrics(folder / "metrics.json", _SHOWN),
             redraw=overview_uri(redraw),
             crop=crop_uri(redraw, box),
-            film=file_uri(own_films[0]) if own_films else None,
-            film_is_video=bool(own_films) and own_films[0].suffix == ".mp4",
+            timelapse=file_uri(own_timelapses[0]) if own_timelapses else None,
+            timelapse_is_video=bool(own_timelapses) and own_timelapses[0].suffix == ".mp4",
         )
 
     sections = []
     for number, (folder, field_folders) in enumerate(folders.items()):
         comparison = compared[field_folders[0]]
         enlarged = (comparison / "source.png").exists()
-        source_path = comparison / "source.png" if enlarged else taught[folder]
-        source, picture = read_made_picture(source_path), read_made_picture(taught[folder])
-        box = most_detailed_box(source.values(), round(source.width / picture.width))
+        source_path = comparison / "source.png" if enlarged else training_image[folder]
+        source, image = read_made_image(source_path), read_made_image(training_image[folder])
+        box = most_detailed_box(source.values(), round(source.width / image.width))
         networks = [network(field_folder, box) for field_folder in field_folders]
-        size, numbers = (picture.width, picture.height), networks[0].numbers
+        size, numbers = (image.width, image.height), networks[0].numbers
         if "tiles" in numbers:  # the image that is here is a reduced one
             size = (numbers["width"], numbers["height"])
         sections.append(
             Section(
                 name=folder.name,
-                taught=overview_uri(taught[folder]),
+                training_image=overview_uri(training_image[folder]),
                 source=overview_uri(source_path),
                 source_crop=crop_uri(source_path, box),
-                mode=MODES[picture.mode],
+                mode=MODES[image.mode],
                 size=size,
                 source_size=(source.width, source.height) if enlarged else size,
                 crop_place=_in_percent(box, source.width, source.height),
@@ -221,7 +223,7 @@ def _enlargements(comparison: Path, network: Network, box: Box) -> list[Enlargem
         Enlargement(
             name=title,
             psnr_db=network.numbers[f"upscale_{name}_psnr_db"],
-            picture=overview_uri(comparison / f"{name}.png"),
+            image=overview_uri(comparison / f"{name}.png"),
             crop=crop_uri(comparison / f"{name}.png", box),
         )
         for name, title in ENLARGEMENTS.items()

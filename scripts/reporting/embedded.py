@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from neuralfield.images import Picture, read_made_picture
+from neuralfield.images import ImageData, read_made_image
 
 OVERVIEW_PX = 1024
 """Longer side of a whole image on the page; larger ones are reduced to it."""
@@ -30,7 +30,7 @@ def file_uri(path: Path) -> str:
 
 def overview_uri(path: Path) -> str:
     """Return an image as WebP: exact where that is small, as for line art, else hardly lossy."""
-    image = _image(read_made_picture(path))
+    image = _image(read_made_image(path))
     image.thumbnail((OVERVIEW_PX, OVERVIEW_PX), Image.Resampling.LANCZOS)
     exact = _encoded(image, lossless=True)
     if len(exact) > LOSSLESS_BYTES:
@@ -40,7 +40,7 @@ def overview_uri(path: Path) -> str:
 
 def crop_uri(path: Path, box: Box) -> str:
     """Return a part of an image, pixel by pixel."""
-    return _uri(_encoded(_image(read_made_picture(path)).crop(box), lossless=True), "image/webp")
+    return _uri(_encoded(_image(read_made_image(path)).crop(box), lossless=True), "image/webp")
 
 
 def most_detailed_box(values: np.ndarray, cell_px: int) -> Box:
@@ -80,9 +80,9 @@ def _box_means(plane: np.ndarray, side: int) -> np.ndarray:
     return (squares + total[:-side, :-side]) / side**2
 
 
-def _image(picture: Picture) -> Image.Image:
-    levels = np.rint(picture.values() * 255).astype(np.uint8)
-    return Image.fromarray(levels[..., 0] if picture.channels == 1 else levels)
+def _image(image: ImageData) -> Image.Image:
+    levels = np.rint(image.values() * 255).astype(np.uint8)
+    return Image.fromarray(levels[..., 0] if image.channels == 1 else levels)
 
 
 def _encoded(image: Image.Image, **options) -> bytes:

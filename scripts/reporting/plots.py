@@ -138,7 +138,7 @@ def scatter(points: Sequence[Point], x_label: str, name: str) -> str:
                 MARKERS[point.marker % len(MARKERS)],
                 color=colour,
                 markersize=size,
-                markeredgecolor=colours.card,
+                markeredgecolor=colours.gpu,
                 markeredgewidth=1.2,
                 gid=f"point-{number}",
             )
@@ -190,7 +190,7 @@ def write_png(draw: Draw, path: Path) -> None:
     """Write a plot as a PNG; the same plot gives the same bytes."""
     settings: dict[Any, Any] = LETTERS | {"text.color": PAPER.muted}
     with mpl.rc_context(settings):
-        figure = Figure(figsize=SIZE_INCHES, layout="constrained", facecolor=PAPER.card)
+        figure = Figure(figsize=SIZE_INCHES, layout="constrained", facecolor=PAPER.gpu)
         draw(figure.add_subplot(), PAPER)
         content = io.BytesIO()
         figure.savefig(content, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})

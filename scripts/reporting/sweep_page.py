@@ -18,7 +18,7 @@ from reporting.plots import MARKER_SIGNS, Point, scatter
 SERIES = 8
 """Combinations that get a colour each; of more, colours are by rank."""
 
-MOST_PICTURE_COLUMNS = 4
+MOST_IMAGE_COLUMNS = 4
 """Images that have a column of their own in the table; more are left to the CSV file."""
 
 
@@ -103,7 +103,7 @@ class SweepSection:
 
     title: str
     runs: int
-    pictures: list[tuple[str, str]]
+    images: list[tuple[str, str]]
     rows: list[Row]
     plots: list[tuple[str, Markup]]
     bests: list[Best]
@@ -118,9 +118,9 @@ class SweepSection:
         return [row.label for row in self.rows if row.rank == 1]
 
     @property
-    def has_picture_columns(self) -> bool:
+    def has_image_columns(self) -> bool:
         """Return whether the table shows each image; with one image it is the same as all."""
-        return 1 < len(self.pictures) <= MOST_PICTURE_COLUMNS
+        return 1 < len(self.images) <= MOST_IMAGE_COLUMNS
 
 
 def gather_sweeps(tables: Sequence[Path], comparisons: Iterable[Path]) -> list[SweepSection]:
@@ -133,14 +133,14 @@ def gather_sweeps(tables: Sequence[Path], comparisons: Iterable[Path]) -> list[S
     comparisons : iterable of Path
         Folders of images, ``results/{image}/{field}/comparison``.
     """
-    runs, overall, pictures = (read_table(path) for path in tables)
+    runs, overall, images = (read_table(path) for path in tables)
     folders = {(path.parts[-3], path.parts[-2]): path for path in comparisons}
     return [
         _section(
             f"sweep{number}",
             [row for row in runs if name in row["sweep"].split(" ")],
             [row for row in overall if row["sweep"] == name],
-            [row for row in pictures if row["sweep"] == name],
+            [row for row in images if row["sweep"] == name],
             folders,
         )
         for number, name in enumerate(dict.fromkeys(row["sweep"] for row in overall))
@@ -151,14 +151,14 @@ def _section(
     key: str,
     runs: list[TableRow],
     overall: list[TableRow],
-    per_picture: list[TableRow],
+    per_image: list[TableRow],
     folders: Mapping[tuple[str, str], Path],
 ) -> SweepSection:
-    images = list(dict.fromkeys(row["image"] for row in per_picture))
+    images = list(dict.fromkeys(row["image"] for row in per_image))
     combinations = [row["combination"] for row in overall]
     labels = dict(zip(combinations, short_labels(overall), strict=True))
     colours = {name: _colour(n, len(combinations)) for n, name in enumerate(combinations)}
-    scores = {(row["combination"], row["image"]): _score(row) for row in per_picture}
+    scores = {(row["combination"], row["image"]): _score(row) for row in per_image}
     rows = [
         Row(
             label=labels[row["combination"]],
@@ -182,18 +182,18 @@ def _section(
                 score_db=_score(row).mean,
                 sd_db=_score(row).sd,
             )
-            for row in sorted(per_picture, key=lambda row: combinations.index(row["combination"]))
+            for row in sorted(per_image, key=lambda row: combinations.index(row["combination"]))
         ]
         # Safe: names that users wrote are escaped in it.
         return label, Markup(scatter(points, label, f"{key}-{measure}"))
 
     best_ranks = {
-        image: min(row["rank"] for row in per_picture if row["image"] == image) for image in images
+        image: min(row["rank"] for row in per_image if row["image"] == image) for image in images
     }
     return SweepSection(
         title=words_of(overall[0]["sweep"]),
         runs=len(runs),
-        pictures=[
+        images=[
             (words_of(image), MARKER_SIGNS[number % len(MARKER_SIGNS)])
             for number, image in enumerate(images)
         ],
@@ -205,12 +205,12 @@ def _section(
         bests=[_best(image, runs, labels, folders) for image in images],
         wins=sum(
             row["combination"] == combinations[0] and row["rank"] == best_ranks[row["image"]]
-            for row in per_picture
+            for row in per_image
         ),
         lead_db=_lead_db(rows),
-        seed_sd_db=_pooled_sd_db(per_picture),
-        complete=len({row["runs"] for row in per_picture}) == 1
-        and len(per_picture) == len(images) * len(combinations),
+        seed_sd_db=_pooled_sd_db(per_image),
+        complete=len({row["runs"] for row in per_image}) == 1
+        and len(per_image) == len(images) * len(combinations),
     )
 
 
@@ -249,9 +249,9 @@ def _lead_db(rows: Sequence[Row]) -> float | None:
     return fmean(leads) if leads else None
 
 
-def _pooled_sd_db(per_picture: list[TableRow]) -> float | None:
+def _pooled_sd_db(per_image: list[TableRow]) -> float | None:
     """Pool the deviations between seeds, weighted by their degrees of freedom."""
-    known = [(row["runs"] - 1, sd) for row in per_picture if (sd := _score(row).sd) is not None]
+    known = [(row["runs"] - 1, sd) for row in per_image if (sd := _score(row).sd) is not None]
     freedom = sum(n for n, _ in known)
     return math.sqrt(sum(n * sd**2 for n, sd in known) / freedom) if freedom else None
 

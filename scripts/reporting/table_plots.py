@@ -188,7 +188,7 @@ def _draw_surface(view: View, axes: Axes, colours: Colours) -> None:
                 "o",
                 color=tone,
                 markerfacecolor=tone if fill else "none",
-                markeredgecolor=colours.card if fill else tone,
+                markeredgecolor=colours.gpu if fill else tone,
                 markeredgewidth=0.8,
                 markersize=6 if len(values) > 50 else 12,
                 label=f"{named}{_side(view, middle, upper)}",
@@ -236,7 +236,7 @@ def _draw_sizes(view: View, axes: Axes, colours: Colours) -> None:
     reached = [found[measure] for found in view.sizes]
     is_share = measure == "accuracy"
     label = "share of rows remembered" if is_share else "error (rmse)"
-    style: dict[str, Any] = {"linewidth": 2.2, "markersize": 8, "markeredgecolor": colours.card}
+    style: dict[str, Any] = {"linewidth": 2.2, "markersize": 8, "markeredgecolor": colours.gpu}
     axes.plot(parameters, reached, "o-", color=colours.first, label=label, **style)
     if is_share:
         axes.axhline(0.5, color=colours.muted, linewidth=1.2, linestyle="--", label="guessing")

@@ -72,9 +72,9 @@ def running(
 
 def must_succeed(process: subprocess.Popen, folder: Path) -> str:
     code = process.wait(PATIENCE_S)
-    said = (folder / "said.txt").read_text()
-    assert code == 0, said[-8000:]
-    return said
+    messages = (folder / "said.txt").read_text()
+    assert code == 0, messages[-8000:]
+    return messages
 
 
 def sweep(folder: Path) -> Workspace:
@@ -152,16 +152,16 @@ def state_of(cluster: Cluster, job: str) -> dict[str, str]:
 
 def test_a_job_knows_when_slurm_ends_it(cluster: Cluster, tmp_path: Path):
     """Variables of newer SLURMs are not needed: the steps of a job do not have them."""
-    script, said = tmp_path / "ask.py", tmp_path / "said.txt"
+    script, messages = tmp_path / "ask.py", tmp_path / "said.txt"
     script.write_text(
         "import os; from neuralfield.system.interruption import slurm_time_left_s;"
         "print(slurm_time_left_s({name: os.environ[name] for name in ('SLURM_JOB_ID', 'PATH')}))"
     )
     command = f"PYTHONPATH={ROOT / 'scripts'} {sys.executable} {script}"
     for limit_minutes, least_s, most_s in (("2", 90, 120), ("UNLIMITED", math.inf, math.inf)):
-        options = [f"--time={limit_minutes}", f"--output={said}", f"--wrap={command}"]
+        options = [f"--time={limit_minutes}", f"--output={messages}", f"--wrap={command}"]
         cluster.command("sbatch", "--wait", *options)
-        assert least_s <= float(said.read_text()) <= most_s
+        assert least_s <= float(messages.read_text()) <= most_s
 
 
 def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, tmp_path: Path):
@@ -205,10 +205,10 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
                     ),
                     state,
                 )
-            said = must_succeed(snakemake, there.folder)
-        assert "its locks are removed" in said
+            messages = must_succeed(snakemake, there.folder)
+        assert "its locks are removed" in messages
         # one or the other may have ended by itself in the meantime
-        assert re.search(r"has left \d+ of its jobs in the queue: cancelling them", said)
+        assert re.search(r"has left \d+ of its jobs in the queue: cancelling them", messages)
         for run in interrupted:
             record = json.loads((there.folder / "results" / run / "training.json").read_text())
             assert any("going on from the state" in note for note in record["notes"]), run

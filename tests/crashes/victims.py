@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from train_and_draw import CHECKPOINT_INTERVAL_S, READY
+from train_and_render import CHECKPOINT_INTERVAL_S, READY
 
 HERE = Path(__file__).parent
 sys.path += [str(HERE.parent / "support"), str(HERE.parents[1] / "verification")]  # as pytest does
@@ -86,7 +86,7 @@ class Victim(Protocol):
 
 
 class Training:
-    """The training process of `train_and_draw.py`."""
+    """The training process of `train_and_render.py`."""
 
     name: ClassVar = "training"
     ways: ClassVar[Mapping[str, SendSignal]] = {"training": os.killpg}
@@ -98,7 +98,7 @@ class Training:
     def start(self, folder: Path) -> subprocess.Popen:
         folder.mkdir(exist_ok=True)
         arguments = [str(folder), self.device_kind, str(self.steps)]
-        return _start([sys.executable, str(HERE / "train_and_draw.py"), *arguments], folder)
+        return _start([sys.executable, str(HERE / "train_and_render.py"), *arguments], folder)
 
     def results(self, folder: Path) -> Path:
         return folder

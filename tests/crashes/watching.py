@@ -64,8 +64,10 @@ def let_finish(process: subprocess.Popen, folder: Path, name: str) -> None:
         os.killpg(process.pid, signal.SIGKILL)
         raise PromiseBroken(f"{name}: still at work after {PATIENCE_S} s") from None
     if code != 0:
-        said = (folder / LOG).read_text()[-4000:]
-        raise PromiseBroken(f"{name}: ended with exit code {code}, and nobody killed it\n{said}")
+        messages = (folder / LOG).read_text()[-4000:]
+        raise PromiseBroken(
+            f"{name}: ended with exit code {code}, and nobody killed it\n{messages}"
+        )
 
 
 def wait_for_orphans(sessions: list[int], name: str) -> None:

@@ -14,7 +14,7 @@ OPTIONS = ("--quick", "--device", "cpu", "--no-peers", "--parts", "steps")
 
 
 @pytest.mark.slow
-def test_the_benchmark_measures_a_step_without_a_card(tmp_path: Path):
+def test_the_benchmark_measures_a_step_without_a_gpu(tmp_path: Path):
     report = tmp_path / "report.md"
     command = [sys.executable, "benchmarks/gpu_speed.py", *OPTIONS, "--output", str(report)]
     done = subprocess.run(
@@ -80,12 +80,12 @@ def test_the_benchmark_of_classifiers_measures_an_epoch_and_blocks(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_the_benchmark_of_protocols_measures_every_row_whose_pictures_are_given(tmp_path: Path):
+def test_the_benchmark_of_protocols_measures_every_row_whose_images_are_given(tmp_path: Path):
     report = tmp_path / "report.md"
     resources = ROOT / "workflow" / "resources"
-    pictures = ("--div2k", str(resources), "--drawing", str(resources / "lion_cub.png"))
+    images = ("--div2k", str(resources), "--drawing", str(resources / "lion_cub.png"))
     options = ("--quick", "--device", "cpu", "--threads", "1", "--rows", "siren", "hashgrid")
-    command = [sys.executable, "benchmarks/protocols.py", *pictures, *options]
+    command = [sys.executable, "benchmarks/protocols.py", *images, *options]
     command += ["--output", str(report)]
     environment = clean_environment() | {"PYTHONPATH": "scripts:workflow"}
     done = subprocess.run(

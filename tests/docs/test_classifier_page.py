@@ -10,7 +10,7 @@ from workspace import ROOT
 
 from config.schema import read_schema
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
-from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
 PAGE = (ROOT / "docs/classifier.md").read_text()
 SCHEMA = read_schema()["$defs"]
@@ -35,22 +35,22 @@ def test_the_keys_of_a_classifier_are_those_of_the_schema():
 
 
 def test_the_keys_of_its_network_are_those_of_the_schema():
-    said = {key: yaml.safe_load(default) for key, default in rows("key of `network`").items()}
+    messages = {key: yaml.safe_load(default) for key, default in rows("key of `network`").items()}
     rules = SCHEMA["convolutional"]["properties"]
-    assert said == {key: rule["default"] for key, rule in rules.items()}
+    assert messages == {key: rule["default"] for key, rule in rules.items()}
 
 
 def test_what_is_different_of_its_training_is_what_the_schema_says():
-    said = rows("key of `training`")
+    messages = rows("key of `training`")
     usual, own = (SCHEMA[n]["properties"] for n in ("table_training", "classifier_training"))
     assert set(usual) - set(own) == {"loss", "huber_delta"} and not set(own) - set(usual)
-    assert set(said) == {key for key in own if own[key] != usual[key]}
-    assert float(said["learning_rate"]) == own["learning_rate"]["default"]
+    assert set(messages) == {key for key in own if own[key] != usual[key]}
+    assert float(messages["learning_rate"]) == own["learning_rate"]["default"]
 
 
 def test_the_checksums_of_mnist_are_of_its_files_and_such_as_the_schema_wants():
     shown = next(text for text in PAGE.split("```yaml\n")[1:] if "checksums" in text)
     checksums = yaml.safe_load(shown.split("```")[0])["classifiers"]["mnist"]["checksums"]
-    assert set(checksums) == {f"{name}.gz" for name in (*TAUGHT, *HELD_OUT)}
+    assert set(checksums) == {f"{name}.gz" for name in (*TRAINING, *HELD_OUT)}
     rule = SCHEMA["classifier"]["properties"]["checksums"]["additionalProperties"]["pattern"]
     assert all(re.fullmatch(rule.replace(r"\Z", ""), sha) for sha in checksums.values())

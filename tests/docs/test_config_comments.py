@@ -64,10 +64,14 @@ def listed_keys() -> dict[str, dict[str, str]]:
 LISTED = listed_keys()
 
 
-def said_defaults(text: str) -> list[Any]:
+def reported_defaults(text: str) -> list[Any]:
     """What a comment may mean by its default: all that follows, or a part of it."""
-    (said,) = re.findall(r"default: (.*)$", text)
-    parts = {said, *(said.split(mark)[0] for mark in (" (", ", ", "; ")), *said.split(" and ")}
+    (messages,) = re.findall(r"default: (.*)$", text)
+    parts = {
+        messages,
+        *(messages.split(mark)[0] for mark in (" (", ", ", "; ")),
+        *messages.split(" and "),
+    }
     return [yaml.safe_load(part) for part in parts if part.count("[") == part.count("]")]
 
 
@@ -76,7 +80,7 @@ def require_agreement(key: str, text: str, rule: dict[str, Any]) -> None:
     default = resolved(rule).get("default")
     if "default: " in text and default is not None:
         nothing = default in ([], {}, "")
-        assert ("none" if nothing else default) in said_defaults(text), f"{key}: {text}"
+        assert ("none" if nothing else default) in reported_defaults(text), f"{key}: {text}"
     elif "default: " not in text:
         assert default in (None, {}), f"{key}: {text}"
     for number in rule.get("anyOf", [rule]):

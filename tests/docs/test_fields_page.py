@@ -9,7 +9,7 @@ from workspace import ROOT
 
 from neuralfield.fields import FIELDS
 from neuralfield.system.settings import settings_of
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.training_settings import ImageTraining
 
 PAGE = (ROOT / "docs/fields.md").read_text()
 SECTIONS = dict(re.findall(r"^## (\w[\w ]*)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
@@ -49,5 +49,5 @@ def test_page_gives_the_learning_rate_of_the_field(kind: str):
 
 
 def test_page_gives_settings_of_the_training():
-    said, settings = rows(SECTIONS["Training closer"]), declared(PictureTraining)
-    assert said and said == {key: settings[key] for key in said}
+    messages, settings = rows(SECTIONS["Training closer"]), declared(ImageTraining)
+    assert messages and messages == {key: settings[key] for key in messages}

@@ -64,8 +64,8 @@ def test_a_run_that_is_interrupted_keeps_the_images_it_had(arguments, results_db
     options = arguments("--div2k", str(folder), "--rows", "siren, div2k")
     with pytest.raises(KeyboardInterrupt):
         protocols.main(options)
-    ((network, picture, *_, whose, ours_db, difference, _),) = rows_of(options.output)
-    assert (network, picture, ours_db) == ("siren", "2 of div2k, 24x16", "25.00")
+    ((network, image, *_, whose, ours_db, difference, _),) = rows_of(options.output)
+    assert (network, image, ours_db) == ("siren", "2 of div2k, 24x16", "25.00")
     assert whose.startswith("FINER++") and float(difference) == pytest.approx(25 - 40.06)
 
 
@@ -78,8 +78,8 @@ def test_a_run_goes_on_where_a_report_ends(arguments, results_db, tmp_path: Path
     results_db += [46.0]
     assert protocols.main(arguments(*options)) == 0
     report = arguments().output
-    ((_, picture, *_, ours_db, _, _),) = rows_of(report)
-    assert results_db == [] and (picture, ours_db) == ("3 of div2k, 24x16", "32.00")
+    ((_, image, *_, ours_db, _, _),) = rows_of(report)
+    assert results_db == [] and (image, ours_db) == ("3 of div2k, 24x16", "32.00")
     assert "begun (UTC)" in report.read_text()
     whole = report.read_text()
     assert protocols.main(arguments(*options)) == 0 and rows_of(report)  # nothing is left to train
@@ -114,8 +114,8 @@ def test_means_over_seeds_have_their_standard_error_and_are_of_what_both_have(tm
         report.add("protocols", training.row, protocols.OURS, parameters=7, db=db, lost_db=0.0)
     for training, db in zip(comparison.trainings[:3], theirs_db, strict=True):
         report.add("protocols", training.row, protocols.PAPER, db=db)
-    ((_, picture, *_, theirs, _, ours, difference, _),) = comparison.lines(report)
-    assert (picture, theirs, ours) == ("kodim15, 24x16, 3 seeds", "31.50", "31.00")
+    ((_, image, *_, theirs, _, ours, difference, _),) = comparison.lines(report)
+    assert (image, theirs, ours) == ("kodim15, 24x16, 3 seeds", "31.50", "31.00")
     mean, error = (float(part) for part in difference.split(" ± "))
     # differences of -1, 0.5 and -1
     assert (mean, error) == pytest.approx((-0.5, (1.5 / 2) ** 0.5 / 3**0.5), abs=0.01)

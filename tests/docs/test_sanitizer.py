@@ -35,11 +35,11 @@ def test_race(says):
     says("=========     and Write access at kernel+0x20 [32 hazards]")
 
 @pytest.fixture
-def told_late(says):
+def reported_late(says):
     yield
     says("========= Error: behind the dot")
 
-def test_told_late(told_late):
+def test_reported_late(reported_late):
     pass
 
 def test_failing():
@@ -69,7 +69,7 @@ def names_of(items: dict[str, str]) -> dict[str, str]:
     return {test.rsplit("test_", 1)[1]: outcome for test, outcome in items.items()}
 
 
-def test_findings_are_told_wherever_they_stand(tmp_path: Path):
+def test_findings_are_reported_wherever_they_stand(tmp_path: Path):
     part = run(tmp_path, ["clean", "race", "told_late", "failing"])
     assert part.failure() == ""
     ended = {"clean": "passed", "race": "passed", "told_late": "passed", "failing": "failed"}
@@ -94,7 +94,7 @@ def test_a_crash_is_no_clean_report(tmp_path: Path):
     assert "broke off in" in part.failure() and "test_crashing" in part.failure()
 
 
-def test_what_is_said_of_being_stopped_is_no_finding(tmp_path: Path):
+def test_what_is_reported_of_being_stopped_is_no_finding(tmp_path: Path):
     part = run(tmp_path, ["clean", "without_end"], limit_s=10.0)
     assert names_of(part.outcomes()) == {"clean": "passed", "without_end": "unfinished"}
     assert part.failure() == ""

@@ -69,20 +69,20 @@ def test_the_example_works_as_written(tmp_path):
 
 
 def test_the_keys_of_a_table_are_those_of_the_schema():
-    said, rules = rows("key of a table"), SCHEMA["table"]["properties"]
-    assert set(said) == set(rules)
+    messages, rules = rows("key of a table"), SCHEMA["table"]["properties"]
+    assert set(messages) == set(rules)
     for key in ("scale_inputs", "scale_targets"):
-        assert said[key] == rules[key]["default"]
-    assert float(said["held_out_share"]) == rules["held_out_share"]["default"]
+        assert messages[key] == rules[key]["default"]
+    assert float(messages["held_out_share"]) == rules["held_out_share"]["default"]
 
 
 def test_the_keys_of_its_network_are_those_of_the_schema():
-    said = {key: yaml.safe_load(default) for key, default in rows("key of `network`").items()}
-    assert said == {key: rule["default"] for key, rule in SCHEMA["dense"]["properties"].items()}
+    messages = {key: yaml.safe_load(default) for key, default in rows("key of `network`").items()}
+    assert messages == {key: rule["default"] for key, rule in SCHEMA["dense"]["properties"].items()}
 
 
 def test_what_is_different_of_its_training_is_what_the_schema_says():
-    said = {key: yaml.safe_load(default) for key, default in rows("key of `training`").items()}
+    messages = {key: yaml.safe_load(default) for key, default in rows("key of `training`").items()}
     usual, own = (SCHEMA[name]["properties"] for name in ("training", "table_training"))
 
     def default(key: str):
@@ -92,6 +92,6 @@ def test_what_is_different_of_its_training_is_what_the_schema_says():
     different = {
         key for key in own if key not in usual or default(key) != usual[key].get("default")
     }
-    assert said == {key: default(key) for key in different}
+    assert messages == {key: default(key) for key in different}
     missing = {"engine", "segments", "batch_pixels", "supervision", "footprint_points"}
     assert set(usual) - set(own) == missing | {"detail_share"}

@@ -20,8 +20,8 @@ from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.labelled import (
     HELD_OUT,
-    TAUGHT,
-    LabelledPictures,
+    TRAINING,
+    LabelledImages,
     find_files,
     read_labelled,
 )
@@ -43,8 +43,8 @@ def gpu():
 
 
 def noise(height, width, count, classes=4):
-    pictures = np.random.default_rng(0).integers(0, 256, (count, height, width), dtype=np.uint8)
-    return LabelledPictures("labels", pictures, np.arange(count) % classes)
+    images = np.random.default_rng(0).integers(0, 256, (count, height, width), dtype=np.uint8)
+    return LabelledImages("labels", images, np.arange(count) % classes)
 
 
 def trainer_of(labelled, network, device, engine, **training):
@@ -145,14 +145,14 @@ def test_a_training_goes_where_the_tape_goes(gpu):
     training = {"batch_samples": 50, "learning_rate": 2e-3}
     labelled = bars(240)
     engine = trainer_of(labelled, settings, gpu, "cuda", **training).engine
-    twin = trainer_of(labelled, settings, CPU, "tape", **training).engine
+    reference = trainer_of(labelled, settings, CPU, "tape", **training).engine
     for first in range(0, 200, 50):  # later steps differ as any two roundings do
         engine.totals.fill(0)
-        twin.totals.fill(0)
+        reference.totals.fill(0)
         engine.run(first, 50)
         for step in range(first, first + 50):
-            twin.run(step, 1)
-        np.testing.assert_allclose(to_host(engine.totals)[0], twin.totals[0], rtol=0.01)
+            reference.run(step, 1)
+        np.testing.assert_allclose(to_host(engine.totals)[0], reference.totals[0], rtol=0.01)
     engine.close()
 
 
@@ -189,11 +189,11 @@ def test_steps_allocate_nothing(gpu):
     engine.close()
 
 
-def test_shipped_digits_are_read_and_said_how(tmp_path, monkeypatch, gpu):
+def test_shipped_digits_are_read_and_reported_how(tmp_path, monkeypatch, gpu):
     monkeypatch.setattr(small_classifiers, "CPU", gpu)
-    taught = read_labelled(*find_files(SHIPPED, TAUGHT))
+    trained = read_labelled(*find_files(SHIPPED, TRAINING))
     task = ClassifierTask(
-        taught,
+        trained,
         ConvolutionalClassifier(channels=(32, 64), kernel=3, padding=1, dropout=0.5),
         ClassifierTraining(steps=1_000, batch_samples=128, learning_rate=0.002),
     )
@@ -202,7 +202,7 @@ def test_shipped_digits_are_read_and_said_how(tmp_path, monkeypatch, gpu):
     assert (record["engine"], record["engine_variant"]) == ("cuda", "classifier")
     assert record["precision"] == "float32" and record["memory_bytes"]["pictures"] > 0
     held_out = read_labelled(*find_files(SHIPPED, HELD_OUT))
-    answers = model.probabilities(held_out.pictures).argmax(axis=1)
+    answers = model.probabilities(held_out.images).argmax(axis=1)
     assert (answers == held_out.labels).mean() >= 0.985
 
 
@@ -213,8 +213,8 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, g
         train(task, tmp_path / name, checkpoint_interval_s=0)
     newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
     newest.unlink()
-    _, said = train(task, tmp_path / "resumed", checkpoint_interval_s=0)
-    assert any("going on from" in line for line in said)
+    _, messages = train(task, tmp_path / "resumed", checkpoint_interval_s=0)
+    assert any("going on from" in line for line in messages)
     digests = {sha256(tmp_path / name / "model.safetensors") for name in ("a", "b", "resumed")}
     assert len(digests) == 1
 

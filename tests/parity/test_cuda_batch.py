@@ -136,7 +136,7 @@ def test_those_of_other_kinds_take_turns(gpu, always_together):
 
 
 @pytest.fixture
-def on_card(monkeypatch, gpu):
+def on_gpu(monkeypatch, gpu):
     """Trainings of the tests without a card, on it."""
     for module in (test_batch, test_fit):
         monkeypatch.setattr(module, "CPU", gpu)
@@ -148,7 +148,7 @@ def train_alone(tasks, folder):
     return test_batch.contents(folder, tasks)
 
 
-def test_trainings_are_interrupted_and_catch_up(tmp_path, on_card, always_together):
+def test_trainings_are_interrupted_and_catch_up(tmp_path, on_gpu, always_together):
     tasks = test_batch.different_tasks()
     del tasks["wide"]  # of another kind
     alone = train_alone(tasks, tmp_path / "alone")
@@ -163,28 +163,28 @@ def test_trainings_are_interrupted_and_catch_up(tmp_path, on_card, always_togeth
     assert {members for members, *_ in always_together} >= {2, 4}  # some caught up first
 
 
-def test_one_that_diverges_goes_back_by_itself(tmp_path, on_card, always_together, monkeypatch):
+def test_one_that_diverges_goes_back_by_itself(tmp_path, on_gpu, always_together, monkeypatch):
     """In mixed precision slopes have a bound, and a training hardly ever does: here one is told."""
     tasks = test_batch.different_tasks()
     del tasks["wide"]
     require_finite = Trainer._require_finite
 
     def diverge_once(trainer):
-        is_told = trainer.task is tasks["rate"] and not trainer.rollback
-        if is_told and trainer.steps_taken >= 25:
+        is_reported = trainer.task is tasks["rate"] and not trainer.rollback
+        if is_reported and trainer.steps_taken >= 25:
             raise trainer._divergence("the loss is inf")
         require_finite(trainer)
 
     monkeypatch.setattr(Trainer, "_require_finite", diverge_once)
     alone = train_alone(tasks, tmp_path / "alone")
-    said = test_batch.train_together(tasks, tmp_path / "batch", engine="cuda", side_by_side=1)
-    assert [len(lines) for lines in said.values()] == [0, 0, 1, 0]
-    assert "going back to step" in said["rate"][0]
+    messages = test_batch.train_together(tasks, tmp_path / "batch", engine="cuda", side_by_side=1)
+    assert [len(lines) for lines in messages.values()] == [0, 0, 1, 0]
+    assert "going back to step" in messages["rate"][0]
     assert test_batch.contents(tmp_path / "batch", tasks) == alone
     assert {members for members, *_ in always_together} == {1, 4}
 
 
-def test_one_that_fails_is_named_after_the_others_are_trained(tmp_path, on_card, always_together):
+def test_one_that_fails_is_named_after_the_others_are_trained(tmp_path, on_gpu, always_together):
     tasks = {"calm": test_fit.make_task(), "wild": test_fit.make_task(learning_rate=1e38)}
     with pytest.raises(DivergenceError, match="wild: training, step "):
         test_batch.train_together(tasks, tmp_path, engine="cuda", side_by_side=1)

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 CPU = select_device("cpu")
-WAVES_4X64 = {
+FREQUENCIES_4X64 = {
     "type": "fourier",
     "frequencies": 20,
     "hidden_layers": 4,
@@ -128,9 +128,9 @@ CASES = {
         {"type": "fourier", "frequencies": 7, "hidden_layers": 3, "width": 24, "scale": 0.5},
         {"channels": 4},
     ),
-    "relu 4x64 of 40 waves": (WAVES_4X64, {"channels": 3, "width": 80, "height": 50}),
+    "relu 4x64 of 40 waves": (FREQUENCIES_4X64, {"channels": 3, "width": 80, "height": 50}),
     "relu 4x64 of 40 waves, footprint 4": (
-        WAVES_4X64,
+        FREQUENCIES_4X64,
         {"channels": 3, "points": 4, "width": 80, "height": 50},
     ),
     "grids": (GRIDS, {"channels": 3, "width": 80, "height": 50}),

@@ -45,7 +45,9 @@ def gpu():
     ],
 )
 def test_sampling_is_the_same_bits(gpu, field, settings):
-    objective, twin = (make_objective(field, device=device, **settings) for device in (gpu, CPU))
+    objective, reference = (
+        make_objective(field, device=device, **settings) for device in (gpu, CPU)
+    )
     network, batch = network_plan(objective.network), batch_plan(objective)
     xp, shape = gpu.xp, objective.shape
     buffers = Buffers(
@@ -61,21 +63,21 @@ def test_sampling_is_the_same_bits(gpu, field, settings):
     for step in (0, 3, 17, 1_234_567):
         counter.fill(step)
         stage.launch()
-        pixels = twin.batches.indices(step)
+        pixels = reference.batches.indices(step)
         points = pixel_centres(np, shape.width, shape.height).astype(np.float32)[pixels]
-        if twin.footprint:
-            points = twin.footprint.spread(np, points, pixels, step)
-        if isinstance(twin.network.encoding, CornerBias):
-            points = twin.network.encoding(points)[:, 1:]
+        if reference.footprint:
+            points = reference.footprint.spread(np, points, pixels, step)
+        if isinstance(reference.network.encoding, CornerBias):
+            points = reference.network.encoding(points)[:, 1:]
         tiles = to_host(buffers.inputs).reshape(batch.tiles, 64, 2)
         used = batch.tile_pixels * batch.points
         rows = tiles[:, :used].reshape(-1, 2)
         np.testing.assert_array_equal(rows[: len(points)], points)
         assert not rows[len(points) :].any()
         assert not tiles[:, used:].any()
-        expected = twin.values.reshape(-1, shape.channels)[pixels]
+        expected = reference.values.reshape(-1, shape.channels)[pixels]
         np.testing.assert_array_equal(to_host(buffers.targets), expected)
-        weights = twin.batches.weights(pixels)
+        weights = reference.batches.weights(pixels)
         if weights is not None:
             np.testing.assert_array_equal(to_host(buffers.weights), weights.astype(np.float32))
 
@@ -108,11 +110,11 @@ class GivenPass(Pass):
 )
 def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, parts):
     xp, precision = gpu.xp, "float32"
-    objective, twin = (
+    objective, reference = (
         make_objective(device=device, channels=3, schedule=schedule, **settings)
         for device in (gpu, CPU)
     )
-    tensors = twin.network.parameters
+    tensors = reference.network.parameters
     generator = np.random.default_rng(parts)
     gradients, strided = [], []
     for index, tensor in enumerate(tensors.values()):
@@ -139,7 +141,7 @@ def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, 
             sums.append((gradient.scale * values.sum(axis=0, dtype=np.float64)).astype(np.float32))
             sums[-1] = sums[-1].reshape(tensor.shape)
         stage.launch()
-        twin.optimizer.update(sums, schedule(step), step + 1)
+        reference.optimizer.update(sums, schedule(step), step + 1)
         assert int(counter) == step + 1
     for name, tensor in tensors.items():
         np.testing.assert_allclose(to_host(places[name]), tensor.data, rtol=1e-6, atol=1e-6)
@@ -160,8 +162,8 @@ def test_muon_moves_matrices_as_in_float64(gpu, widths, steps, precision):
         "field": {"type": "mlp", "widths": widths},
     }
     objective = make_objective(device=gpu, **settings)
-    twin = make_objective(dtype="float64", **settings)
-    tensors = twin.network.parameters
+    reference = make_objective(dtype="float64", **settings)
+    tensors = reference.network.parameters
     before = {name: tensor.data.copy() for name, tensor in tensors.items()}
     places = {name: tensor.data for name, tensor in objective.network.parameters.items()}
     parameters = flatten_arrays(gpu, [(places, name) for name in places])
@@ -182,7 +184,7 @@ def test_muon_moves_matrices_as_in_float64(gpu, widths, steps, precision):
             values.append(value.astype(np.float32))
             array[...] = gpu.asarray(values[-1])
         stage.launch()
-        twin.optimizer.update([v.astype(np.float64) for v in values], 1e-2, step + 1)
+        reference.optimizer.update([v.astype(np.float64) for v in values], 1e-2, step + 1)
     most = {"mixed": 0.03, "float32": 1e-4}[precision]
     for name, tensor in tensors.items():
         moved = to_host(places[name]) - before[name]

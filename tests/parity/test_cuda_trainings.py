@@ -51,15 +51,15 @@ def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, field, pass_type,
         "channels": 3,
     }
     objective = make_objective(field, device=gpu, **settings)
-    twin = TapeEngine(make_objective(field, **settings), CPU, 1)
+    reference = TapeEngine(make_objective(field, **settings), CPU, 1)
     engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
     for first in range(0, 200, 50):  # later steps differ as any two roundings do
         engine.totals.fill(0)
-        twin.totals.fill(0)
+        reference.totals.fill(0)
         engine.run(first, 50)
-        twin.run(first, 50)
+        reference.run(first, 50)
         tolerance = 0.05 if precision == "mixed" else 0.01
-        np.testing.assert_allclose(to_host(engine.totals), twin.totals, rtol=tolerance)
+        np.testing.assert_allclose(to_host(engine.totals), reference.totals, rtol=tolerance)
     engine.close()
 
 
@@ -71,25 +71,25 @@ def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
     """After one step parameters are near the tape's, after ten and more the loss is."""
     settings = {"batch_pixels": 100, "points": 3, "channels": 3} | settings
     objective = make_objective(device=gpu, **settings)
-    twin = TapeEngine(make_objective(dtype="float64", **settings), CPU, 1)
+    reference = TapeEngine(make_objective(dtype="float64", **settings), CPU, 1)
     before = {name: to_host(array) for name, array in objective.network.arrays.items()}
     engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
     engine.run(0, 1)
-    twin.run(0, 1)
+    reference.run(0, 1)
     # what a gradient has next to nothing of, Muon moves as far as the rest: also its roundings
     tolerance = {"mixed": 0.1, "float32": 0.01}[precision]
-    for name, array in twin.objective.network.arrays.items():
+    for name, array in reference.objective.network.arrays.items():
         moved = to_host(objective.network.arrays[name]) - before[name]
         expected = array - before[name]
         difference = np.linalg.norm(moved - expected)
         assert difference < tolerance * np.linalg.norm(expected), name
     for first, count in ((1, 9), (10, 90)):
         engine.totals.fill(0)
-        twin.totals.fill(0)
+        reference.totals.fill(0)
         engine.run(first, count)
-        twin.run(first, count)
+        reference.run(first, count)
         tolerance = 0.05 if precision == "mixed" else 0.01
-        np.testing.assert_allclose(to_host(engine.totals), twin.totals, rtol=tolerance)
+        np.testing.assert_allclose(to_host(engine.totals), reference.totals, rtol=tolerance)
     engine.close()
 
 
@@ -99,14 +99,14 @@ def test_muon_moves_complex_matrices_as_on_the_tape(gpu, monkeypatch, pass_type,
     field = {**WIRE, "width": 24, "omega_0": 10.0, "scale": 5.0}
     settings: dict[str, Any] = {"batch_pixels": 100, "points": 3, "channels": 3} | MUON
     objective = make_objective(field, device=gpu, **settings)
-    twin = TapeEngine(make_objective(field, dtype="float64", **settings), CPU, 1)
+    reference = TapeEngine(make_objective(field, dtype="float64", **settings), CPU, 1)
     engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
     for first, count in ((0, 10), (10, 90)):
         engine.totals.fill(0)
-        twin.totals.fill(0)
+        reference.totals.fill(0)
         engine.run(first, count)
-        twin.run(first, count)
-        np.testing.assert_allclose(to_host(engine.totals), twin.totals, rtol=0.005)
+        reference.run(first, count)
+        np.testing.assert_allclose(to_host(engine.totals), reference.totals, rtol=0.005)
     engine.close()
 
 
@@ -203,9 +203,9 @@ def test_a_training_learns_and_says_how(tmp_path, monkeypatch, gpu, supervision)
     test_fit.train(task, tmp_path, engine="cuda")
     model = load_model(tmp_path / "model.safetensors")
     assert (model.metadata["engine"], model.metadata["precision"]) == ("cuda", "mixed")
-    drawn = render(model, 20, 16, device=CPU)
-    assert psnr_db(drawn, task.values) > 27
-    np.testing.assert_allclose(render(model, 20, 16, device=gpu), drawn, atol=1e-2)
+    rendered = render(model, 20, 16, device=CPU)
+    assert psnr_db(rendered, task.values) > 27
+    np.testing.assert_allclose(render(model, 20, 16, device=gpu), rendered, atol=1e-2)
 
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
@@ -246,8 +246,8 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(
         test_fit.train(task, tmp_path / name, checkpoint_interval_s=0, engine="cuda")
     newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
     newest.unlink()
-    said = test_fit.train(task, tmp_path / "resumed", checkpoint_interval_s=0, engine="cuda")
-    assert any("going on from" in line for line in said)
+    messages = test_fit.train(task, tmp_path / "resumed", checkpoint_interval_s=0, engine="cuda")
+    assert any("going on from" in line for line in messages)
     digests = {test_fit.sha256(tmp_path / n / "model.safetensors") for n in ("a", "b", "resumed")}
     assert len(digests) == 1
 

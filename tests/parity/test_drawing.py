@@ -5,12 +5,12 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from neuralfield.fields import PictureShape, build_field, field_settings
-from neuralfield.images.reading import read_picture
-from neuralfield.rendering import make_drawer
+from neuralfield.fields import ImageShape, build_field, field_settings
+from neuralfield.images.reading import read_image
+from neuralfield.rendering import make_renderer
 from neuralfield.rendering import render as rendering
-from neuralfield.rendering.array_renderer import ArrayDraw
-from neuralfield.rendering.hopper_renderer import HopperDraw
+from neuralfield.rendering.array_renderer import ArrayRenderer
+from neuralfield.rendering.hopper_renderer import HopperRenderer
 from neuralfield.rendering.portable_renderer import LayerPixels
 from neuralfield.rendering.render import render, render_bands, render_to_png
 from neuralfield.system.device import gpu_is_present, select_device, to_host
@@ -48,7 +48,7 @@ def gpu():
 
 
 def make_model(field, channels=3, precision="mixed", footprint=False, random_seed=3) -> Model:
-    settings, shape = field_settings(field), PictureShape(60, 40, channels)
+    settings, shape = field_settings(field), ImageShape(60, 40, channels)
     network = build_field(settings, shape, random_seed)
     for features in network.encoding.parameters.values():
         features.data *= 1e3  # as after some training
@@ -66,22 +66,22 @@ def require_alike(model: Model, gpu, width: int, height: int, further: float = 0
     assert error.mean() < MEAN_ERROR[precision]
 
 
-def drawer_type(model: Model, device) -> type:
-    with closing(make_drawer(model, device)) as drawer:
-        return type(drawer)
+def renderer_type(model: Model, device) -> type:
+    with closing(make_renderer(model, device)) as renderer:
+        return type(renderer)
 
 
-def test_the_fastest_drawer_is_taken(gpu):
+def test_the_fastest_renderer_is_taken(gpu):
     siren = FIELDS["siren"]
     has_hopper = gpu.xp.cuda.Device().compute_capability == "90"
-    fused = HopperDraw if has_hopper else LayerPixels
-    assert drawer_type(make_model(siren), gpu) is fused
-    assert drawer_type(make_model(WIDE), gpu) is LayerPixels
-    assert drawer_type(make_model(FIELDS["grids"]), gpu) is LayerPixels
-    assert drawer_type(make_model(FIELDS["cafe"]), gpu) is LayerPixels
-    assert drawer_type(make_model(siren, precision="float32"), gpu) is LayerPixels
-    assert drawer_type(make_model(siren, precision="float64"), gpu) is ArrayDraw
-    assert drawer_type(make_model(siren, precision="float64"), CPU) is ArrayDraw
+    fused = HopperRenderer if has_hopper else LayerPixels
+    assert renderer_type(make_model(siren), gpu) is fused
+    assert renderer_type(make_model(WIDE), gpu) is LayerPixels
+    assert renderer_type(make_model(FIELDS["grids"]), gpu) is LayerPixels
+    assert renderer_type(make_model(FIELDS["cafe"]), gpu) is LayerPixels
+    assert renderer_type(make_model(siren, precision="float32"), gpu) is LayerPixels
+    assert renderer_type(make_model(siren, precision="float64"), gpu) is ArrayRenderer
+    assert renderer_type(make_model(siren, precision="float64"), CPU) is ArrayRenderer
 
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
@@ -120,9 +120,9 @@ def test_listed_pixels_are_those_of_the_whole(gpu):
     which = gpu.asarray(np.random.default_rng(0).permutation(130 * 70)[:777])
     for field in (*FIELDS.values(), WIDE):
         for precision in ("mixed", "float32"):
-            with closing(make_drawer(make_model(field, 3, precision), gpu)) as drawer:
-                means, spreads = drawer.pixels(columns, rows, offsets)
-                some_means, some_spreads = drawer.pixels(columns, rows, offsets, which)
+            with closing(make_renderer(make_model(field, 3, precision), gpu)) as renderer:
+                means, spreads = renderer.pixels(columns, rows, offsets)
+                some_means, some_spreads = renderer.pixels(columns, rows, offsets, which)
             np.testing.assert_array_equal(to_host(some_means), to_host(means[which]))
             np.testing.assert_array_equal(to_host(some_spreads), to_host(spreads[which]))
 
@@ -140,28 +140,28 @@ def test_two_models_in_turn(gpu, monkeypatch):
 @pytest.mark.parametrize("precision", ["mixed", "float32", "float64"])
 @pytest.mark.parametrize("bit_depth", [8, 16])
 @pytest.mark.parametrize("channels", [1, 3, 4])
-def test_levels_in_bands_are_the_picture_rounded(gpu, monkeypatch, channels, bit_depth, precision):
+def test_levels_in_bands_are_the_image_rounded(gpu, monkeypatch, channels, bit_depth, precision):
     model = make_model(FIELDS["waves"], channels, precision)
     whole = render(model, 90, 60, device=gpu)
     assert whole.min() < whole.max()
     monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})
     np.testing.assert_array_equal(render(model, 90, 60, device=gpu), whole)
     bands = render_bands(model, 90, 60, device=gpu, bit_depth=bit_depth)
-    drawn = np.concatenate([band.copy() for band in bands])
-    assert drawn.dtype == {8: np.uint8, 16: np.uint16}[bit_depth]
-    np.testing.assert_array_equal(drawn, np.rint(whole * np.float32(2**bit_depth - 1)))
+    rendered = np.concatenate([band.copy() for band in bands])
+    assert rendered.dtype == {8: np.uint8, 16: np.uint16}[bit_depth]
+    np.testing.assert_array_equal(rendered, np.rint(whole * np.float32(2**bit_depth - 1)))
 
 
-def test_png_is_the_picture_rounded(gpu, tmp_path, monkeypatch):
+def test_png_is_the_image_rounded(gpu, tmp_path, monkeypatch):
     model = make_model(FIELDS["waves"])
     whole = render(model, 90, 60, device=gpu)
     monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})
     render_to_png(model, tmp_path / "d.png", 90, 60, device=gpu)
-    drawn = read_picture(tmp_path / "d.png", mode="rgb").values()
-    np.testing.assert_allclose(drawn, np.rint(255 * whole) / 255, atol=1e-6)
+    rendered = read_image(tmp_path / "d.png", mode="rgb").values()
+    np.testing.assert_allclose(rendered, np.rint(255 * whole) / 255, atol=1e-6)
 
 
-def test_a_picture_left_unfinished_harms_no_other(gpu, monkeypatch):
+def test_a_image_left_unfinished_harms_no_other(gpu, monkeypatch):
     model = make_model(FIELDS["siren"])
     whole = render(model, 90, 60, device=gpu)
     monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})
@@ -170,7 +170,7 @@ def test_a_picture_left_unfinished_harms_no_other(gpu, monkeypatch):
     np.testing.assert_array_equal(render(model, 90, 60, device=gpu), whole)
 
 
-def test_memory_does_not_grow_with_the_picture(gpu):
+def test_memory_does_not_grow_with_the_image(gpu):
     model, pool = make_model(FIELDS["waves"]), gpu.xp.get_default_memory_pool()
     pool.free_all_blocks()
     held_bytes = []

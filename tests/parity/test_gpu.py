@@ -129,9 +129,11 @@ def test_training_learns_and_renders_alike(tmp_path, monkeypatch, gpu):
     task = test_fit.make_task(steps=400, batch_pixels=0)
     test_fit.train(task, tmp_path)
     model = load_model(tmp_path / "model.safetensors")
-    drawn = render(model, 20, 16, device=gpu)
-    assert psnr_db(drawn, task.values) > 30
-    np.testing.assert_allclose(drawn, render(model, 20, 16, device=select_device("cpu")), atol=1e-2)
+    rendered = render(model, 20, 16, device=gpu)
+    assert psnr_db(rendered, task.values) > 30
+    np.testing.assert_allclose(
+        rendered, render(model, 20, 16, device=select_device("cpu")), atol=1e-2
+    )
 
 
 def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, gpu):
@@ -141,8 +143,8 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, g
         test_fit.train(task, tmp_path / name, checkpoint_interval_s=0)
     newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
     newest.unlink()
-    said = test_fit.train(task, tmp_path / "resumed", checkpoint_interval_s=0)
-    assert any("going on from" in line for line in said)
+    messages = test_fit.train(task, tmp_path / "resumed", checkpoint_interval_s=0)
+    assert any("going on from" in line for line in messages)
     digests = {test_fit.sha256(tmp_path / n / "model.safetensors") for n in ("a", "b", "resumed")}
     assert len(digests) == 1
 
@@ -162,8 +164,8 @@ def test_a_divergence_goes_back_to_the_same_bytes(tmp_path, monkeypatch, gpu, en
         assert 0 < record["rollback"]["to_step"] < record["rollback"]["noticed_at_step"]
     newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
     newest.unlink()
-    said = test_fit.train(task, tmp_path / "resumed", engine=engine)
-    assert any("going on from" in line for line in said)
+    messages = test_fit.train(task, tmp_path / "resumed", engine=engine)
+    assert any("going on from" in line for line in messages)
     contents = [test_divergence.content(tmp_path / n) for n in ("alone", "often", "resumed")]
     assert contents[0] == contents[1] == contents[2]
 

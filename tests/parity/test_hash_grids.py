@@ -75,11 +75,11 @@ def test_features(gpu, count, features, kind):
     np.testing.assert_allclose(found, expected, atol=4 * TOLERANCE[layout.is_mixed])
 
 
-def gradients_of(gpu, plan, batch, layout, points, slopes, times=1):
+def gradients_of(gpu, plan, batch, layout, points, gradients, times=1):
     """What is found each time, slopes in one chunk."""
     tested = make_table_gradient(gpu, plan, batch, layout)
-    given = laid_out(gpu, layout, slopes)
-    launches = tested.launches(given, gpu.asarray(points), len(slopes), is_last=True)
+    given = laid_out(gpu, layout, gradients)
+    launches = tested.launches(given, gpu.asarray(points), len(gradients), is_last=True)
     size = plan.table_shape[0] * plan.table_shape[1]
     for _ in range(times):
         for launch in launches:
@@ -97,9 +97,9 @@ def test_the_gradient_of_all_pixels(gpu, width, height, finest, features, kind):
     batch = BatchPlan(len(points), 1, False, "mse", 0.1, 1, False, (width, height))
     layout = layout_of(kind, len(points), features * len(plan.levels))
     generator = np.random.default_rng(2)
-    slopes = generator.normal(size=(len(points), features * len(plan.levels))).astype(np.float16)
-    expected = test_grids.gradient_of_the_tape(encoding, points, slopes.astype(np.float64))
-    first, second = gradients_of(gpu, plan, batch, layout, points, slopes, times=2)
+    gradients = generator.normal(size=(len(points), features * len(plan.levels))).astype(np.float16)
+    expected = test_grids.gradient_of_the_tape(encoding, points, gradients.astype(np.float64))
+    first, second = gradients_of(gpu, plan, batch, layout, points, gradients, times=2)
     np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-4)
     np.testing.assert_array_equal(first, second)
 
@@ -111,24 +111,24 @@ def test_the_gradient_of_any_points_in_any_order(gpu, count, spread, features, k
     plan, encoding, _ = plan_of(features)
     generator = np.random.default_rng(3)
     points = generator.uniform(-spread, spread, size=(count, 2)).astype(np.float32)
-    slopes = generator.normal(size=(count, features * len(plan.levels))).astype(np.float16)
+    gradients = generator.normal(size=(count, features * len(plan.levels))).astype(np.float16)
     batch = BatchPlan(count, 1, False, "mse", 0.1, 1, False)
     layout = layout_of(kind, count, features * len(plan.levels))
-    expected = test_grids.gradient_of_the_tape(encoding, points, slopes.astype(np.float64))
-    first, second = gradients_of(gpu, plan, batch, layout, points, slopes, times=2)
+    expected = test_grids.gradient_of_the_tape(encoding, points, gradients.astype(np.float64))
+    first, second = gradients_of(gpu, plan, batch, layout, points, gradients, times=2)
     np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-4)
     np.testing.assert_array_equal(first, second)
     order = generator.permutation(count)
-    (shuffled,) = gradients_of(gpu, plan, batch, layout, points[order], slopes[order])
+    (shuffled,) = gradients_of(gpu, plan, batch, layout, points[order], gradients[order])
     np.testing.assert_array_equal(first, shuffled)
 
 
-def test_the_largest_slopes_of_all_points_do_not_overflow(gpu):
+def test_the_largest_gradients_of_all_points_do_not_overflow(gpu):
     plan, _, _ = plan_of(2)
     count, numbers = 5000, 2 * len(plan.levels)
     points = np.full((count, 2), -1, np.float32)
-    slopes = np.full((count, numbers), 65504, np.float16)
+    gradients = np.full((count, numbers), 65504, np.float16)
     batch = BatchPlan(count, 1, False, "mse", 0.1, 1, False)
     layout = FeatureLayout.of_pairs(count)
-    (found,) = gradients_of(gpu, plan, batch, layout, points, slopes)
+    (found,) = gradients_of(gpu, plan, batch, layout, points, gradients)
     assert found.max() == pytest.approx(count * 65504)

@@ -11,7 +11,7 @@ from neuralfield.engines.cuda.buffers import Buffers, PassArguments
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.plan import TILE_ROWS, BatchPlan, network_plan
-from neuralfield.fields import CoordinateNetwork, PictureShape, field_settings
+from neuralfield.fields import CoordinateNetwork, ImageShape, field_settings
 from neuralfield.fields.coordinate_network import CornerBias
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.images.coordinates import grid
@@ -19,7 +19,7 @@ from neuralfield.nn.losses import make_loss, squared_error_of_means
 from neuralfield.nn.ops import mean_axis, reshape
 from neuralfield.nn.tensor import Tensor, gradients
 from neuralfield.rendering import layer_values
-from neuralfield.rendering.layer_values import LayerDraw
+from neuralfield.rendering.layer_values import LayerValues
 from neuralfield.system.device import gpu_is_present, select_device, to_host
 
 pytestmark = [
@@ -79,7 +79,7 @@ class Case:
 
 def make_case(field: dict[str, Any], batch: BatchPlan) -> Case:
     generator = np.random.default_rng(2)
-    network = field_settings(field).build(PictureShape(40, 30, batch.channels), generator)
+    network = field_settings(field).build(ImageShape(40, 30, batch.channels), generator)
     for features in network.encoding.parameters.values():
         features.data *= 1e4  # fresh ones would hardly matter
     rounded = {name: array.astype(np.float32) for name, array in network.arrays.items()}
@@ -216,7 +216,7 @@ def test_draw(field, width, height, chunk_rows, precision, gpu, monkeypatch) -> 
     arrays = {name: tensor.data for name, tensor in network.parameters.items()}
     if plan.complex_tensors:
         arrays = real_parameters(plan.complex_tensors, arrays)
-    tested = LayerDraw(gpu, plan, *on_gpu(gpu, arrays), frequencies_of(gpu, network), precision)
+    tested = LayerValues(gpu, plan, *on_gpu(gpu, arrays), frequencies_of(gpu, network), precision)
     columns = np.linspace(-1, 1, width, dtype=np.float32)
     rows = np.linspace(-0.7, 0.7, height, dtype=np.float32)
     expected = values_of_the_tape(network, grid(columns, rows)).data

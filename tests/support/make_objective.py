@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.nn.optimizers import make_optimizer
 from neuralfield.nn.sampling import Batches, Footprint, detail_density
 from neuralfield.nn.schedules import Schedule
@@ -34,7 +34,7 @@ def make_objective(
     Features of hash grids are large, as after some training: fresh ones would hardly matter.
     """
     device = device or select_device("cpu")
-    shape = PictureShape(width, height, channels)
+    shape = ImageShape(width, height, channels)
     values = np.random.default_rng(seed).random((height, width, channels), dtype=np.float32)
     network = build_field(field_settings(field or SIREN), shape, seed).to(device, dtype)
     for features in network.encoding.parameters.values():

@@ -22,8 +22,8 @@ from PIL import Image
 from small_fields import SMALL_FIELDS
 from workspace import SETTINGS
 
-from neuralfield.fields import PictureShape, build_field, network_settings
-from neuralfield.images import Picture, write_facts, write_pixel_csv
+from neuralfield.fields import ImageShape, build_field, network_settings
+from neuralfield.images import ImageData, write_facts, write_pixel_csv
 from neuralfield.nn.scaling import Scaling
 from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
@@ -44,7 +44,7 @@ def written(write: Callable[[Path], object], name: str = "file") -> bytes:
         return Path(folder, name).read_bytes()
 
 
-def pictures() -> list[bytes]:
+def images() -> list[bytes]:
     colour = Image.fromarray(RNG.integers(0, 256, (11, 13, 3), dtype=np.uint8))
     deep = RNG.integers(0, 65536, (11, 13, 3)).astype(np.uint16)
     frames = {"save_all": True, "append_images": [colour.rotate(90), colour.rotate(180)]}
@@ -81,8 +81,8 @@ def tables() -> list[bytes]:
     shapes = {"grey": (3, 4, 1), "rgb": (3, 4, 3), "rgba": (2, 2, 4)}
     found = []
     for mode, shape in shapes.items():
-        picture = Picture(RNG.integers(0, 256, shape, dtype=np.uint8), mode, 8)
-        found.append(written(lambda path, picture=picture: write_pixel_csv(path, picture)))
+        image = ImageData(RNG.integers(0, 256, shape, dtype=np.uint8), mode, 8)
+        found.append(written(lambda path, image=image: write_pixel_csv(path, image)))
     return [*found, b"x,y,pixel_value\n0,0,1\n2147483646,2147483646,1\n"]
 
 
@@ -106,7 +106,7 @@ FIELD_SETTINGS = [
 
 
 def save_network(path: Path, field: dict) -> None:
-    own, shape = network_settings(field), PictureShape(6, 5, 3)
+    own, shape = network_settings(field), ImageShape(6, 5, 3)
     save_model(path, build_field(own, shape), own, shape, "rgb", {"step": 3, "training": {}})
 
 
@@ -191,9 +191,9 @@ def with_a_checksum(draw: st.DrawFn, save: Callable[[Path], None]) -> bytes:
 
 
 def idx_files() -> list[bytes]:
-    pictures = RNG.integers(0, 256, (3, 5, 4), dtype=np.uint8)
+    images = RNG.integers(0, 256, (3, 5, 4), dtype=np.uint8)
     plain = [
-        written(lambda path, v=values: write_idx(path, v)) for values in (pictures, pictures[0, 0])
+        written(lambda path, v=values: write_idx(path, v)) for values in (images, images[0, 0])
     ]
     return [*plain, *map(packed, plain)]
 
@@ -211,15 +211,15 @@ def headers_of_idx_files() -> st.SearchStrategy[bytes]:
 
 
 def save_small_classifier(path: Path) -> None:
-    settings, shape = ConvolutionalClassifier((2,), 3, 1, 2, (4,)), PictureShape(6, 5, 1)
+    settings, shape = ConvolutionalClassifier((2,), 3, 1, 2, (4,)), ImageShape(6, 5, 1)
     model = ClassifierModel(settings, shape, 3, Scaling(np.ones(1), np.ones(1)), {})
     record = {"step": 3, "training": {}, "pictures": "digest"}
     model.save(path, settings.build(shape, 3, np.random.default_rng(0)), record)
 
 
-def picture_facts() -> bytes:
-    picture = Picture(np.zeros((2, 3, 1), np.uint8), "grey", 8)
-    return written(lambda path: write_facts(path, picture, picture))
+def image_facts() -> bytes:
+    image = ImageData(np.zeros((2, 3, 1), np.uint8), "grey", 8)
+    return written(lambda path: write_facts(path, image, image))
 
 
 def config_settings() -> dict:

@@ -8,7 +8,7 @@ import test_fit
 from neuralfield.tasks.classifier.classifier_model import load_classifier
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
-from neuralfield.tasks.classifier.labelled import LabelledPictures
+from neuralfield.tasks.classifier.labelled import LabelledImages
 from neuralfield.tasks.training_settings import ClassifierTraining
 
 CPU = test_fit.CPU
@@ -19,14 +19,14 @@ SMALL = {"channels": (4,), "kernel": 3, "padding": 1, "hidden": (8,), "dropout":
 def bars(count=60, seed=0):
     """Bars that lie, stand or cross, somewhere in a noisy picture of 6 x 5."""
     random = np.random.default_rng(seed)
-    pictures = random.integers(0, 60, (count, 5, 6), dtype=np.uint8)
+    images = random.integers(0, 60, (count, 5, 6), dtype=np.uint8)
     labels = np.arange(count) % 3
-    for picture, label in zip(pictures, labels, strict=True):
+    for image, label in zip(images, labels, strict=True):
         if label != 1:
-            picture[random.integers(5)] = 220
+            image[random.integers(5)] = 220
         if label != 0:
-            picture[:, random.integers(6)] = 220
-    return LabelledPictures("bars-labels", pictures, labels)
+            image[:, random.integers(6)] = 220
+    return LabelledImages("bars-labels", images, labels)
 
 
 def make_task(labelled=None, network=None, **training):
@@ -40,5 +40,5 @@ def make_task(labelled=None, network=None, **training):
 
 def train(task, folder, **run_settings):
     """Train to the end; gives the network, and what was said."""
-    said = test_fit.train(task, folder, device=CPU, **run_settings)
-    return load_classifier(folder / "model.safetensors"), said
+    messages = test_fit.train(task, folder, device=CPU, **run_settings)
+    return load_classifier(folder / "model.safetensors"), messages

@@ -14,7 +14,7 @@ import yaml
 from PIL import Image
 
 from neuralfield.tasks.classifier.idx import write_idx
-from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,12 +65,12 @@ class Workspace:
         """Write a small set of pictures with labels, and let the settings name it."""
         random = np.random.default_rng(0)
         self.path("bars").mkdir()
-        for count, names in ((60, TAUGHT), (30, HELD_OUT)):
-            pictures = random.integers(0, 60, (count, 6, 6), dtype=np.uint8)
+        for count, names in ((60, TRAINING), (30, HELD_OUT)):
+            images = random.integers(0, 60, (count, 6, 6), dtype=np.uint8)
             labels = np.arange(count) % 2
-            for picture, label in zip(pictures, labels, strict=True):
-                (picture if label else picture.T)[random.integers(6)] = 220
-            for name, values in zip(names, (pictures, labels), strict=True):
+            for image, label in zip(images, labels, strict=True):
+                (image if label else image.T)[random.integers(6)] = 220
+            for name, values in zip(names, (images, labels), strict=True):
                 write_idx(self.path(f"bars/{name}"), values)
         network = {"channels": [4], "kernel": 3, "padding": 1, "hidden": [8]}
         training = {"steps": 40, "batch_samples": 20, "snapshots": 3, "learning_rate": 0.01}
@@ -115,11 +115,11 @@ class Workspace:
 
     def planned(self, *arguments: str) -> dict[str, int]:
         """How many jobs of each rule would run now."""
-        said = self.succeed("--dry-run", *arguments)
-        if "Nothing to be done" in said:
+        messages = self.succeed("--dry-run", *arguments)
+        if "Nothing to be done" in messages:
             return {}
-        table = re.search(r"^Job stats:\njob .*\n-.*\n((?:\w+ +\d+\n)+)", said, re.MULTILINE)
-        assert table, said
+        table = re.search(r"^Job stats:\njob .*\n-.*\n((?:\w+ +\d+\n)+)", messages, re.MULTILINE)
+        assert table, messages
         jobs = dict(line.split() for line in table[1].splitlines())
         return {rule: int(count) for rule, count in jobs.items() if rule not in ("all", "total")}
 

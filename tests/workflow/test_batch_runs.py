@@ -62,8 +62,8 @@ def together(tmp_path_factory) -> Workspace:
     stopped = workspace.run(*networks())
     assert stopped.returncode != 0 and "time limit: saved after step 1;" in stopped.stdout
     del workspace.settings["training"]["time_limit_s"]
-    said = workspace.succeed(*networks(), "--set-resources", "train_batch:mem_mb=4321")
-    assert said.count("going on from the state saved after step 1") == len(networks())
+    messages = workspace.succeed(*networks(), "--set-resources", "train_batch:mem_mb=4321")
+    assert messages.count("going on from the state saved after step 1") == len(networks())
     return workspace
 
 
@@ -137,8 +137,8 @@ def test_a_job_that_reads_the_snakefile_elsewhere_finds_its_batch(tmp_path):
 
 def test_the_limit_of_a_batch_is_checked(together):
     together.settings["sweeps"]["s"]["batch"] = 0
-    said = together.run("--dry-run").stdout
-    assert "sweeps.s.batch: 0; expected a whole number from 1 to 256" in said
+    messages = together.run("--dry-run").stdout
+    assert "sweeps.s.batch: 0; expected a whole number from 1 to 256" in messages
 
 
 def test_jobs_of_batches_are_compared_with_their_estimates_in_one_line(together):
@@ -148,10 +148,10 @@ def test_jobs_of_batches_are_compared_with_their_estimates_in_one_line(together)
     assert jobs[0].asked_mb == 4321, "--set-resources names all batches at once"
 
 
-def test_a_damaged_ledger_is_told_in_a_line(together):
+def test_a_damaged_ledger_is_reported_in_a_line(together):
     ledger = together.path("results/batches.jsonl")
     text = ledger.read_text()
     ledger.write_text("not json\n")
-    said = together.run("--dry-run").stdout
+    messages = together.run("--dry-run").stdout
     ledger.write_text(text)
-    assert "results/batches.jsonl: is damaged" in said and "Traceback" not in said
+    assert "results/batches.jsonl: is damaged" in messages and "Traceback" not in messages

@@ -66,7 +66,7 @@ def plan(tmp_path, monkeypatch) -> Plan:
     return Plan(tmp_path / "results/batches.jsonl")
 
 
-def test_runs_that_differ_in_picture_seed_and_rates_are_together(plan):
+def test_runs_that_differ_in_image_seed_and_rates_are_together(plan):
     plan.vary = {"random_seed": [0], "learning_rate": [1e-3, 3e-3], "warmup_steps": [0, 2]}
     plan.batch = 16
     assert [len(runs) for runs in plan.next_start()] == [8]
@@ -92,7 +92,7 @@ def test_runs_that_compute_something_else_are_not(plan, vary):
     assert [len(runs) for runs in plan.next_start()] == [4, 4]
 
 
-def test_pictures_of_other_sizes_and_trainings_in_segments_are_not(plan):
+def test_images_of_other_sizes_and_trainings_in_segments_are_not(plan):
     plan.images["b"]["size"] = 12
     assert plan.next_start() == [{"a 0", "a 1", "a 2"}, {"b 0", "b 1", "b 2"}]
     plan.training = {"segments": 2}
@@ -127,7 +127,7 @@ def test_new_values_open_new_batches_and_values_taken_out_leave_them(plan):
     assert left.images == before[left.name].images
 
 
-def test_inputs_stay_when_a_picture_s_runs_are_taken_out(plan):
+def test_inputs_stay_when_a_image_s_runs_are_taken_out(plan):
     plan.vary["random_seed"], plan.batch = [0], 4
     plan.next_start()
     plan.make()

@@ -5,7 +5,7 @@ from complaints import changed, complaints, read
 from workspace import ROOT
 
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
-from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 from neuralfield.tasks.training_settings import HOW_AND_WHERE, ClassifierTraining
 
 
@@ -13,7 +13,7 @@ from neuralfield.tasks.training_settings import HOW_AND_WHERE, ClassifierTrainin
 def settings(written, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "some").mkdir()
-    for name in (*TAUGHT, *HELD_OUT):
+    for name in (*TRAINING, *HELD_OUT):
         (tmp_path / "mine" / f"{name}.gz").write_bytes(b"x")
     written["classifiers"] = {"mine": {"path": "mine"}}
     return written

@@ -17,25 +17,27 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """One in which a classifier has been made, and nothing else."""
     workspace = Workspace(tmp_path_factory.mktemp("taught"))
     workspace.add_classifier()
     workspace.settings["classifiers"]["bars"]["about"] = "Bars that <b>lie</b> & stand"
-    said = workspace.succeed("classifiers")
-    assert "Open results/classifiers/report.html" in said and "results/report.html" not in said
+    messages = workspace.succeed("classifiers")
+    assert (
+        "Open results/classifiers/report.html" in messages and "results/report.html" not in messages
+    )
     return workspace
 
 
 @pytest.fixture(autouse=True)
-def keep_settings(taught: Workspace):
+def keep_settings(trained: Workspace):
     """Take back what a test changes."""
-    with taught.settings_kept():
+    with trained.settings_kept():
         yield
 
 
-def test_every_file_is_made_and_no_picture_of_a_field(taught):
-    made = {os.fspath(p.relative_to(taught.folder)) for p in taught.path("results").rglob("*")}
+def test_every_file_is_made_and_no_image_of_a_field(trained):
+    made = {os.fspath(p.relative_to(trained.folder)) for p in trained.path("results").rglob("*")}
     for name in (
         *("model.safetensors", "history.csv", "training.json", "metrics.json", "predictions.csv"),
         *("checkpoints/step_00000040.safetensors", "confusion.png", "wrong.png", "curve.png"),
@@ -45,9 +47,9 @@ def test_every_file_is_made_and_no_picture_of_a_field(taught):
     assert "results/report.html" not in made
 
 
-def test_the_page_has_what_was_measured(taught):
-    page = taught.path("results/classifiers/report.html").read_text()
-    found = json.loads(taught.path("results/classifiers/bars/metrics.json").read_text())
+def test_the_page_has_what_was_measured(trained):
+    page = trained.path("results/classifiers/report.html").read_text()
+    found = json.loads(trained.path("results/classifiers/bars/metrics.json").read_text())
     assert (found["pictures"], found["held_out_pictures"], found["classes"]) == (60, 30, 2)
     assert sum(map(sum, found["confusion"])) == 30
     words = re.sub(r"\s+", " ", page)
@@ -59,62 +61,65 @@ def test_the_page_has_what_was_measured(taught):
     assert "http://" not in page.replace("http://www.w3.org/", ""), "needs no network"
 
 
-def test_the_network_answers_as_its_predictions_say(taught):
-    model = load_classifier(taught.path("results/classifiers/bars/model.safetensors"))
+def test_the_network_answers_as_its_predictions_say(trained):
+    model = load_classifier(trained.path("results/classifiers/bars/model.safetensors"))
     rows = read_columns(
-        taught.path("results/classifiers/bars/predictions.csv"),
+        trained.path("results/classifiers/bars/predictions.csv"),
         ["held_out", "picture", "predicted", "probability"],
     )
-    pictures = read_idx(taught.path("bars/t10k-images-idx3-ubyte"), 3)
-    answers, own = model.probabilities(pictures), rows[rows[:, 0] == 1]
+    images = read_idx(trained.path("bars/t10k-images-idx3-ubyte"), 3)
+    answers, own = model.probabilities(images), rows[rows[:, 0] == 1]
     np.testing.assert_array_equal(own[:, 1], np.arange(30))
     np.testing.assert_array_equal(answers.argmax(axis=1), own[:, 2])
     np.testing.assert_allclose(answers.max(axis=1), own[:, 3], rtol=1e-5)
 
 
-def test_nothing_is_made_twice(taught):
-    assert taught.planned("classifiers") == {}
+def test_nothing_is_made_twice(trained):
+    assert trained.planned("classifiers") == {}
 
 
-def test_pictures_do_without_classifiers(taught):
-    assert not [rule for rule in taught.planned() if "classifier" in rule]
+def test_images_do_without_classifiers(trained):
+    assert not [rule for rule in trained.planned() if "classifier" in rule]
 
 
-def test_words_and_cores_teach_nothing(taught):
-    taught.settings["classifiers"]["bars"]["about"] = "something else"
-    taught.settings["classifiers"]["bars"]["training"] |= {"threads": 2, "checkpoint_interval_s": 5}
-    assert set(taught.planned("classifiers")) == {"report_classifiers", "classifiers"}
+def test_words_and_cores_train_nothing(trained):
+    trained.settings["classifiers"]["bars"]["about"] = "something else"
+    trained.settings["classifiers"]["bars"]["training"] |= {
+        "threads": 2,
+        "checkpoint_interval_s": 5,
+    }
+    assert set(trained.planned("classifiers")) == {"report_classifiers", "classifiers"}
 
 
-def test_another_network_teaches_again(taught):
-    taught.settings["classifiers"]["bars"]["network"]["dropout"] = 0.25
-    assert taught.planned("classifiers")["train_classifier"] == 1
+def test_another_network_trains_again(trained):
+    trained.settings["classifiers"]["bars"]["network"]["dropout"] = 0.25
+    assert trained.planned("classifiers")["train_classifier"] == 1
 
 
-def test_a_mistake_in_the_config_is_said_before_anything_runs(taught):
-    taught.settings["classifiers"]["bars"]["netwrk"] = {}
-    taught.settings["classifiers"]["other"] = {"path": "nowhere"}
+def test_a_mistake_in_the_config_is_reported_before_anything_runs(trained):
+    trained.settings["classifiers"]["bars"]["netwrk"] = {}
+    trained.settings["classifiers"]["other"] = {"path": "nowhere"}
     fails_saying(
-        taught,
+        trained,
         "config.yaml: classifiers.bars.netwrk: unknown key;",
         "did you mean network?",
         arguments=("classifiers",),
     )
-    del taught.settings["classifiers"]["bars"]["netwrk"]
+    del trained.settings["classifiers"]["bars"]["netwrk"]
     fails_saying(
-        taught,
+        trained,
         "config.yaml: classifiers.other.path: nowhere: no such folder; expected the path of a",
         arguments=("classifiers",),
     )
 
 
-def test_what_is_wrong_with_the_files_is_said_by_the_job(taught):
-    labels = taught.path("bars/train-labels-idx1-ubyte")
+def test_what_is_wrong_with_the_files_is_reported_by_the_job(trained):
+    labels = trained.path("bars/train-labels-idx1-ubyte")
     before = labels.read_bytes()
     write_idx(labels, np.zeros(59, np.uint8))
     try:
         fails_saying(
-            taught,
+            trained,
             "train_classifier bars: bars/train-labels-idx1-ubyte: has 59 labels; expected 60, one"
             " for each image in bars/train-images-idx3-ubyte",
             arguments=("classifiers",),
@@ -123,11 +128,11 @@ def test_what_is_wrong_with_the_files_is_said_by_the_job(taught):
         labels.write_bytes(before)
 
 
-def test_a_wrong_checksum_is_said_by_the_job(taught):
+def test_a_wrong_checksum_is_reported_by_the_job(trained):
     name = "train-images-idx3-ubyte"
-    taught.settings["classifiers"]["bars"]["checksums"] = {name: "ab" * 32}
+    trained.settings["classifiers"]["bars"]["checksums"] = {name: "ab" * 32}
     fails_saying(
-        taught,
+        trained,
         f"train_classifier bars: bars/{name}: has the SHA-256 ",
         f"; expected {'ab' * 32};",
         arguments=("classifiers",),

@@ -44,8 +44,8 @@ def test_what_would_do_harm_is_refused(tmp_path, text, found):
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(UserError) as caught:
         require_harmless(tmp_path / "config.yaml")
-    said = str(caught.value)
-    assert found in said and "expected" in said and "\n" not in said
+    messages = str(caught.value)
+    assert found in messages and "expected" in messages and "\n" not in messages
 
 
 def test_keys_that_only_look_repeated_are_taken(tmp_path):
@@ -76,8 +76,8 @@ def test_files_of_the_command_line_are_looked_at_too(tmp_path):
 def test_what_the_command_line_says_twice_is_refused(arguments, found):
     with pytest.raises(UserError) as caught:
         require_given_once(arguments)
-    said = str(caught.value)
-    assert found in said and "; expected " in said and "\n" not in said
+    messages = str(caught.value)
+    assert found in messages and "; expected " in messages and "\n" not in messages
 
 
 def test_what_the_command_line_says_once_is_taken():

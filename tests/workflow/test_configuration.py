@@ -14,7 +14,7 @@ from config.own_image import slug
 from config.presets import PRESETS
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
-from neuralfield.tasks.training_settings import HOW_AND_WHERE, PictureTraining
+from neuralfield.tasks.training_settings import HOW_AND_WHERE, ImageTraining
 
 
 def test_the_shipped_config_is_valid_and_spells_out_the_defaults():
@@ -104,7 +104,7 @@ def test_numbers_may_be_written_as_text(written):
     assert settings["timelapse"]["label"] is False
 
 
-def test_runs_are_the_networks_of_each_picture(written):
+def test_runs_are_the_networks_of_each_image(written):
     written["images"]["other"] = {"path": "tiny.png", "fields": ["plain"]}
     assert runs(read(written)) == [
         Run("tiny", "siren"),
@@ -144,9 +144,9 @@ def test_own_image_has_a_size_and_a_name(written):
     image = read(written)["images"]["second"]
     assert (image["size"], image["mode"], image["threshold"]) == ([30, 20], "bilevel", 0.3)
     written |= {"size": "tall", "name": "a/b"}
-    said = complaints(written)
-    assert said[0].startswith("config.yaml: images: the name 'a/b'; expected a name of 1 to 64")
-    assert said[1].startswith("config.yaml: images.a/b.size: 'tall'; expected a whole number")
+    messages = complaints(written)
+    assert messages[0].startswith("config.yaml: images: the name 'a/b'; expected a name of 1 to 64")
+    assert messages[1].startswith("config.yaml: images.a/b.size: 'tall'; expected a whole number")
     del written["size"]
     written |= {"tiles": {"size": 100}, "name": "tiled"}
     assert "size" not in read(written)["images"]["tiled"]
@@ -170,7 +170,7 @@ def test_slug():
     assert len(slug("x" * 300)) == 64
 
 
-def test_pictures_are_found_beside_the_snakefile(written):
+def test_images_are_found_beside_the_snakefile(written):
     written["images"]["cub"] = {"path": "workflow/resources/lion_cub.png"}
     assert read(written)["images"]["cub"]["path"] == str(ROOT / "workflow/resources/lion_cub.png")
 
@@ -352,13 +352,13 @@ def test_complaint(written, path, value, complaint):
     assert complaint in "\n".join(complaints(changed(written, path, value)))
 
 
-def test_an_own_picture_does_not_take_the_folder_of_tables(written):
+def test_an_own_image_does_not_take_the_folder_of_tables(written):
     Image.new("L", (20, 20)).save("Tables.png")
     written["image"] = "Tables.png"
     assert list(read(written)["images"]) == ["tables-picture"]
 
 
-def test_everything_that_is_wrong_is_said_at_once(written):
+def test_everything_that_is_wrong_is_reported_at_once(written):
     changed(written, "images.tiny.size", 0)
     changed(written, "training.steps", "many")
     changed(written, "fields.siren.widht", 9)
@@ -412,4 +412,4 @@ def test_schema_and_training_agree(written):
     for key in HOW_AND_WHERE:
         training.pop(key, None)
     off = {"gradient_clip_norm": None, "keep_best": False}
-    assert vars(PictureTraining.from_mapping(training)) == training | off
+    assert vars(ImageTraining.from_mapping(training)) == training | off

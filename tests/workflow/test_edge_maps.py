@@ -8,7 +8,7 @@ from workspace import Workspace
 pytestmark = pytest.mark.slow
 
 
-def test_edges_of_every_picture_on_request(workspace: Workspace):
+def test_edges_of_every_image_on_request(workspace: Workspace):
     workspace.draw("large.png", seed=1)
     workspace.settings["images"] |= {
         "large": {"path": "large.png", "tiles": {"size": 16, "overlap": 2}},
@@ -18,8 +18,8 @@ def test_edges_of_every_picture_on_request(workspace: Workspace):
     assert workspace.planned("edges") == {"resize": 2, "unpack": 1, "find_edges": 3, "edges": 1}
     workspace.succeed("edges")
     results = workspace.path("results")
-    with Image.open(results / "tiny/edges.png") as drawn:
-        assert drawn.size == (16, 11) and drawn.mode == "L"
+    with Image.open(results / "tiny/edges.png") as rendered:
+        assert rendered.size == (16, 11) and rendered.mode == "L"
     tiled, whole = (np.load(results / name / "edges.npy") for name in ("large", "same"))
     np.testing.assert_allclose(tiled, whole, atol=1e-6)
     assert workspace.planned("edges") == {}

@@ -9,7 +9,7 @@ from jobs import estimates
 from jobs.compare_estimates import Job, table
 from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.plan import network_plan
-from neuralfield.fields import FIELDS, PictureShape, build_field, field_settings
+from neuralfield.fields import FIELDS, ImageShape, build_field, field_settings
 
 IMAGE = {"size": [768, 512]}
 
@@ -28,21 +28,21 @@ def field(tmp_path, monkeypatch):
     return make
 
 
-def test_more_threads_work_on_more_points_and_a_card_takes_them_all(field):
+def test_more_threads_work_on_more_points_and_a_gpu_takes_them_all(field):
     everything = field({"batch_pixels": 0, "engine": "tape"})
     one, eight = (estimates.training_memory_mb(IMAGE, everything, n, 0) for n in (1, 8))
-    table_mb = estimates.picture_memory_mb(2 * 768 * 512)
+    table_mb = estimates.image_memory_mb(2 * 768 * 512)
     assert table_mb < one < eight
     assert eight - table_mb == pytest.approx(8 * (one - table_mb), abs=8)
-    on_a_card = {estimates.training_memory_mb(IMAGE, everything, n, 1) for n in (1, 8)}
-    assert on_a_card == {table_mb + estimates.GPU_MEMORY_MB}
+    on_a_gpu = {estimates.training_memory_mb(IMAGE, everything, n, 1) for n in (1, 8)}
+    assert on_a_gpu == {table_mb + estimates.GPU_MEMORY_MB}
     wide = field({"batch_pixels": 0, "precision": "float64"})
     assert estimates.training_memory_mb(IMAGE, wide, 8, 0) > eight
-    assert estimates.training_memory_mb(IMAGE, wide, 8, 1) in on_a_card
+    assert estimates.training_memory_mb(IMAGE, wide, 8, 1) in on_a_gpu
 
 
 @pytest.mark.parametrize(
-    ("training", "settings", "on_processors", "on_cards"),
+    ("training", "settings", "on_processors", "on_gpus"),
     [
         ({}, {}, "cpu", "cuda"),
         ({"engine": "cuda", "precision": "float32"}, {}, "cpu", "cuda"),
@@ -62,20 +62,20 @@ def test_more_threads_work_on_more_points_and_a_card_takes_them_all(field):
     ],
 )
 def test_the_engine_is_the_one_that_covers_the_training(
-    field, training, settings, on_processors, on_cards
+    field, training, settings, on_processors, on_gpus
 ):
     described = field(training, **settings)
     assert estimates.cpu_engine(described) == on_processors
-    assert estimates.gpu_engine(described) == on_cards
+    assert estimates.gpu_engine(described) == on_gpus
 
 
 @pytest.mark.parametrize("kind", FIELDS)
 def test_networks_with_kernels_are_those_that_the_engines_cover(kind):
-    network = build_field(field_settings({"type": kind}), PictureShape(8, 8, 1))
+    network = build_field(field_settings({"type": kind}), ImageShape(8, 8, 1))
     is_covered = cpu_engine.unsupported_network_reason(network_plan(network)) is None
     assert is_covered == (kind in estimates.KERNEL_FIELDS)
     is_covered = network_plan(network).unsupported_reason() is None
-    assert is_covered == (kind in estimates.CARD_FIELDS)
+    assert is_covered == (kind in estimates.GPU_FIELDS)
 
 
 def test_the_cpu_engine_is_quicker_and_keeps_gradients_side_by_side(field):
@@ -119,16 +119,16 @@ def test_memory_follows_the_size_of_the_file_up_to_what_is_allowed(tmp_path):
     assert estimates.source_points(str(large)) == 12_000_000
     needed_mb = [estimates.source_memory_mb({"path": str(path)}, 100) for path in (small, large)]
     assert needed_mb[0] < 1.1 * estimates.BASE_MEMORY_MB < needed_mb[1]
-    assert estimates.source_memory_mb({"path": str(large)}, 1) == estimates.picture_memory_mb(10**6)
+    assert estimates.source_memory_mb({"path": str(large)}, 1) == estimates.image_memory_mb(10**6)
     unreadable = {"path": str(tmp_path / "none.png")}
     assert needed_mb[0] < estimates.source_memory_mb(unreadable, 100) < needed_mb[1]
 
 
-def test_a_picture_of_its_own_size_counts_as_it_is(tmp_path):
-    picture = tmp_path / "picture.png"
-    Image.new("L", (400, 300)).save(picture)
-    assert estimates.picture_points({"path": str(picture)}) == 120_000
-    assert estimates.picture_points({"path": str(picture), "size": 100}) == 10_000
+def test_a_image_of_its_own_size_counts_as_it_is(tmp_path):
+    image = tmp_path / "picture.png"
+    Image.new("L", (400, 300)).save(image)
+    assert estimates.image_points({"path": str(image)}) == 120_000
+    assert estimates.image_points({"path": str(image), "size": 100}) == 10_000
 
 
 def test_the_comparison_names_rules_that_used_more_than_they_asked_for():

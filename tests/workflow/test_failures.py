@@ -34,7 +34,7 @@ def failed_job(log):
     )
 
 
-def said(message, **extra):
+def messages(message, **extra):
     return ShortFailures(DefaultFormatter()).format(record(message, **extra))
 
 
@@ -51,14 +51,14 @@ def test_the_log_is_shown_where_it_was_asked_for(tmp_path):
 
 @pytest.mark.parametrize("code", [1, 75, 130])
 def test_a_job_that_reported_itself_is_not_reported_again(code):
-    assert said(RULE_EXCEPTION.format(end=f"returned non-zero exit status {code}")) == ""
+    assert messages(RULE_EXCEPTION.format(end=f"returned non-zero exit status {code}")) == ""
 
 
 @pytest.mark.parametrize(
     "end", ["returned non-zero exit status 137", "died with <Signals.SIGKILL: 9>"]
 )
 def test_a_job_that_was_killed_is_reported(end):
-    line = said(RULE_EXCEPTION.format(end=end))
+    line = messages(RULE_EXCEPTION.format(end=end))
     assert "was killed by SIGKILL" in line and "--cores 1" in line and "\n" not in line
 
 
@@ -71,7 +71,7 @@ def test_a_job_that_was_killed_is_reported(end):
     ],
 )
 def test_all_else_stays(message):
-    assert said(message) == message
+    assert messages(message) == message
 
 
 def test_only_the_terminal_is_made_short():

@@ -9,9 +9,9 @@ pytestmark = pytest.mark.slow
 def test_the_same_command_goes_on_when_there_is_space(workspace):
     model = "results/tiny/siren/model.safetensors"
     with small_disk(workspace.path("results"), 28) as disk:
-        said = workspace.run(model).stdout
-        assert "No space left on device" in said and "Traceback" not in said, said
-        assert "the same command again" in said, said
+        messages = workspace.run(model).stdout
+        assert "No space left on device" in messages and "Traceback" not in messages, messages
+        assert "the same command again" in messages, messages
         assert not list(disk.folder.rglob("*.tmp"))
         disk.resize(16 << 10)
         workspace.succeed(model)
@@ -29,6 +29,6 @@ def test_a_folder_that_is_read_only_is_named_before_anything_runs(workspace):
         require_one_line(workspace.run(pixels).stdout, "\n.snakemake: cannot be written to (No sp")
 
 
-def require_one_line(said, beginning):
-    assert said.count(beginning) == 1 and "run the same command again" in said, said
-    assert "Traceback" not in said and 'File "' not in said, said
+def require_one_line(messages, beginning):
+    assert messages.count(beginning) == 1 and "run the same command again" in messages, messages
+    assert "Traceback" not in messages and 'File "' not in messages, messages

@@ -68,8 +68,8 @@ def test_a_damaged_table_of_pixels_costs_no_network(small: Workspace):
         assert "results/tiny/siren/.kept keeps the results" in log
         assert not small.path(MODEL).exists()
     pixels.unlink()
-    said = small.succeed()
-    assert "nothing has to be trained" in said
+    messages = small.succeed()
+    assert "nothing has to be trained" in messages
     assert contents(small) == before
 
 
@@ -98,8 +98,8 @@ def test_a_forced_run_that_is_stopped_while_it_trains_costs_no_network(small: Wo
 
 @pytest.mark.slow
 def test_forced_trainings_take_their_steps(small: Workspace):
-    said = small.succeed("--forcerun", "train", "--", MODEL)
-    assert "nothing has to be trained" not in said
+    messages = small.succeed("--forcerun", "train", "--", MODEL)
+    assert "nothing has to be trained" not in messages
     small.path(MODEL).unlink()
     assert "nothing has to be trained" in small.succeed()
 
@@ -140,9 +140,9 @@ def test_a_damaged_classifier_comes_back(full: Workspace):
 
 @pytest.mark.slow
 def test_every_result_is_a_target(full: Workspace):
-    said = full.succeed("--dry-run", "-F", *ALL)
+    messages = full.succeed("--dry-run", "-F", *ALL)
     inputs = re.findall(
-        rf"^(?:local)?rule (?:{'|'.join(ALL)}):\n    input: (.*)", said, re.MULTILINE
+        rf"^(?:local)?rule (?:{'|'.join(ALL)}):\n    input: (.*)", messages, re.MULTILINE
     )
     assert len(inputs) == len(ALL)
     targets = {Path(name) for line in inputs for name in line.split(", ")}
@@ -168,11 +168,11 @@ def test_folders_that_have_lost_a_file_are_made_again(small: Workspace):
     for number, path in enumerate(lost):
         path.rename(small.path(f"away_{number}"))
     try:
-        said = small.succeed("--dry-run")
+        messages = small.succeed("--dry-run")
     finally:
         for number, path in enumerate(lost):
             small.path(f"away_{number}").rename(path)
     for name, rule in (("checkpoints", "train"), ("comparison", "evaluate")):
-        assert f"results/tiny/siren/{name} has lost files: it is made again." in said
-        assert re.search(rf"^{rule} +1$", said, re.MULTILINE)
+        assert f"results/tiny/siren/{name} has lost files: it is made again." in messages
+        assert re.search(rf"^{rule} +1$", messages, re.MULTILINE)
     assert small.planned() == {}

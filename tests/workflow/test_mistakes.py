@@ -37,22 +37,22 @@ def test_on_the_command_line(workspace):
 
 
 @pytest.mark.slow
-def test_in_a_picture(workspace):
+def test_in_a_image(workspace):
     """A job finds it: the others are finished, and it is reported on the terminal and logged."""
     workspace.path("broken.png").write_bytes(workspace.path("tiny.png").read_bytes()[:300])
     workspace.settings["images"]["broken"] = {"path": "broken.png"}
     del workspace.settings["fields"]["plain"]
     workspace.settings["timelapse"]["formats"] = []
-    said = fails_saying(
+    messages = fails_saying(
         workspace,
         "resize broken: broken.png: is cut off or damaged",
         "Error in rule resize, job",
         "; its log is logs/broken/resize.log\n",
     )
-    assert "CalledProcessError" not in said and "WorkflowError" not in said
+    assert "CalledProcessError" not in messages and "WorkflowError" not in messages
     complete = "".join(log.read_text() for log in workspace.path(".snakemake/log").iterdir())
     assert "CalledProcessError" in complete
-    assert "Not finished." in said
+    assert "Not finished." in messages
     assert "damaged" in workspace.path("logs/broken/resize.log").read_text()
     assert workspace.path("results/tiny/siren/metrics.json").exists()
 

@@ -46,24 +46,24 @@ def cancel(folder):
     owner, _ = startup.clear_stale_locks(folder)
 
     def cancel(patience_s=5.0):
-        said = []
-        orphans.cancel_orphans(owner, said.append, set, folder, patience_s=patience_s)
+        messages = []
+        orphans.cancel_orphans(owner, messages.append, set, folder, patience_s=patience_s)
         path = folder.parents[1] / "cancelled"
-        return set(path.read_text().split()) if path.exists() else set(), said
+        return set(path.read_text().split()) if path.exists() else set(), messages
 
     return cancel
 
 
 def test_jobs_of_a_killed_run_in_this_folder_are_cancelled(folder, cancel):
-    cancelled, said = cancel()
+    cancelled, messages = cancel()
     assert cancelled == {"101", "102"}
-    assert len(said) == 1 and "has left 2 of its jobs in the queue" in said[0]
+    assert len(messages) == 1 and "has left 2 of its jobs in the queue" in messages[0]
 
 
 def test_jobs_that_do_not_end_are_named(folder, cancel):
     (folder.parents[1] / "squeue").write_text(f"#!/bin/sh\ncat {folder.parents[1]}/queue\n")
-    _, said = cancel(patience_s=0)
-    assert "still in the queue after 0 s: jobs 101 102" in said[1]
+    _, messages = cancel(patience_s=0)
+    assert "still in the queue after 0 s: jobs 101 102" in messages[1]
 
 
 def test_jobs_of_a_live_run_stay(folder, cancel):
@@ -128,11 +128,11 @@ def test_files_that_go_with_a_cancelled_job_are_made_again(workspace: Workspace)
         text=True,
         check=False,
     )
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
+    messages = done.stdout + done.stderr
+    assert done.returncode == 0, messages
     assert cancelled.read_text() == "101\n"
-    assert "Files went with them (1)" in said
-    assert "its locks are removed" not in said
+    assert "Files went with them (1)" in messages
+    assert "its locks are removed" not in messages
     assert resized.read_bytes() == first
     assert workspace.path(target).exists()
     assert workspace.planned(target) == {}

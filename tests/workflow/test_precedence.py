@@ -119,8 +119,8 @@ def test_a_setting_that_nothing_depends_on_is_named(written, arguments, note):
 
 def test_training_does_not_reach_tables():
     layers = [Layer("--config", {"training": {"steps": 5}})]
-    said = training_is_for_images(layers, {"tables"})
-    assert said and "write --config 'tables={NAME: {training: {steps: 500}}}'" in said
+    messages = training_is_for_images(layers, {"tables"})
+    assert messages and "write --config 'tables={NAME: {training: {steps: 500}}}'" in messages
     assert training_is_for_images(layers, {"results/classifiers/report.html"})
     assert not training_is_for_images(layers, set())
     assert not training_is_for_images(layers, {"tables", "all"})

@@ -131,12 +131,14 @@ def require_remedies(
         assert "Traceback" not in done.stdout, done.stdout
         named = dict(ERROR.findall(done.stdout))
         assert named, done.stdout
-        for where, said in named.items():
-            folder = re.search(r"remove the folder (\S+),", said)
+        for where, messages in named.items():
+            folder = re.search(r"remove the folder (\S+),", messages)
             innocent = not any(name == where or name.startswith(f"{where}/") for name in unnamed)
-            assert not innocent, (where, said)
+            assert not innocent, (where, messages)
             unnamed -= {name for name in unnamed if name == where or name.startswith(f"{where}/")}
-            assert "run the same command again" in said and ("remove it" in said or folder), said
+            assert "run the same command again" in messages and (
+                "remove it" in messages or folder
+            ), messages
             if folder:
                 shutil.rmtree(workspace.path(folder[1]))
             else:
@@ -146,7 +148,7 @@ def require_remedies(
     assert facts(workspace) == reference
 
 
-def test_doing_what_is_said_makes_everything_as_it_was(small):
+def test_doing_what_is_reported_makes_everything_as_it_was(small):
     require_remedies(
         small,
         {

@@ -65,31 +65,31 @@ def test_nothing_is_made_twice(finished):
     assert finished.planned() == {}
 
 
-def test_another_size_is_only_drawn(finished):
+def test_another_size_is_only_rendered(finished):
     finished.settings["render"]["sizes"] = [8, 12]
     assert finished.planned() == {"render": 2, "report": 1}
 
 
 @pytest.mark.slow
-def test_another_width_teaches_that_network_only(finished):
+def test_another_width_trains_that_network_only(finished):
     finished.settings["fields"]["siren"]["width"] = 9
     assert finished.planned() == {"train": 1, **ALL_AGAIN}
 
 
 @pytest.mark.slow
-def test_another_training_of_one_network_teaches_that_network_only(finished):
+def test_another_training_of_one_network_trains_that_network_only(finished):
     finished.settings["fields"]["plain"]["training"] = {"learning_rate": 0.001}
     assert finished.planned() == {"train": 1, **ALL_AGAIN}
 
 
 @pytest.mark.slow
-def test_what_makes_no_difference_teaches_nothing(finished):
+def test_what_makes_no_difference_trains_nothing(finished):
     finished.settings["training"] |= {"threads": 2, "checkpoint_interval_s": 5}
     assert set(finished.planned()) <= {"report"}
 
 
 @pytest.mark.slow
-def test_another_film_is_only_filmed(finished):
+def test_another_timelapse_is_only_filmed(finished):
     finished.settings["timelapse"]["frames_per_second"] = 10
     assert finished.planned() == {"timelapse": 2, "report": 1}
 
@@ -101,14 +101,14 @@ def test_another_evaluation_is_only_measured(finished):
 
 
 @pytest.mark.slow
-def test_another_picture_is_taught(finished):
-    picture = finished.path("tiny.png")
-    shutil.copy2(picture, finished.path("before.png"))
+def test_another_image_is_trained(finished):
+    image = finished.path("tiny.png")
+    shutil.copy2(image, finished.path("before.png"))
     finished.draw("tiny.png", seed=1)
     try:
         planned = finished.planned()
     finally:
-        shutil.copy2(finished.path("before.png"), picture)
+        shutil.copy2(finished.path("before.png"), image)
     assert planned["resize"] == planned["encode"] == 1
     assert planned["train"] == 2
 
@@ -131,7 +131,7 @@ def test_a_new_version_of_the_package_makes_everything_again(finished, tmp_path)
 
 
 @pytest.mark.slow
-def test_the_table_is_turned_back_into_the_picture(finished):
+def test_the_table_is_turned_back_into_the_image(finished):
     finished.succeed("results/tiny/decoded.png")
     with (
         Image.open(finished.path("results/tiny/resized.png")) as resized,

@@ -15,7 +15,7 @@ from workspace import ROOT, Workspace, clean_environment
 
 
 @pytest.mark.slow
-def test_own_picture(workspace: Workspace):
+def test_own_image(workspace: Workspace):
     """An image from the command line is made under its own name, and none of the listed ones."""
     del workspace.settings["fields"]["plain"]
     workspace.settings["timelapse"]["formats"] = []
@@ -68,10 +68,10 @@ def test_a_time_limit_and_retries_end_with_the_same_bytes(workspace: Workspace):
     workspace.settings["fields"] = {"whole": siren, "cut": {**siren, "training": limit}}
     workspace.settings["training"] |= {"steps": 16_000, "engine": "tape"}
     cut, whole = (f"results/tiny/{field}/model.safetensors" for field in ("cut", "whole"))
-    said = workspace.succeed("--retries", "30", cut, whole)
-    assert re.search(r"train tiny cut: time limit: saved after step .*; the same command", said)
-    assert "Trying to restart job" in said
-    assert re.search(r"tiny, cut: going on from the state saved after step", said)
+    messages = workspace.succeed("--retries", "30", cut, whole)
+    assert re.search(r"train tiny cut: time limit: saved after step .*; the same command", messages)
+    assert "Trying to restart job" in messages
+    assert re.search(r"tiny, cut: going on from the state saved after step", messages)
     assert workspace.path(cut).read_bytes() == workspace.path(whole).read_bytes()
     del workspace.settings["fields"]["cut"]["training"]
     assert "train" not in workspace.planned(cut), "a limit makes no difference to the result"
@@ -110,8 +110,8 @@ def test_the_same_command_goes_on_after_a_kill(workspace: Workspace):
     os.killpg(process.pid, signal.SIGCONT)
     process.wait()
     assert list(workspace.folder.glob(".snakemake/locks/*.lock"))
-    said = workspace.succeed()
-    assert "An earlier Snakemake was killed here; its locks are removed." in said
+    messages = workspace.succeed()
+    assert "An earlier Snakemake was killed here; its locks are removed." in messages
     record = json.loads(workspace.path("results/tiny/siren/training.json").read_text())
     assert record["steps"] == 4000
     assert workspace.path("results/report.html").exists()

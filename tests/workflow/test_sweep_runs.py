@@ -25,8 +25,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     workspace.settings["sweeps"] = {
         "widths": {"fields": ["siren"], "vary": {"width": [4, 6], "random_seed": [0, 1]}}
     }
-    said = workspace.succeed()
-    assert "Sweep widths: 8 runs of 4 networks." in said
+    messages = workspace.succeed()
+    assert "Sweep widths: 8 runs of 4 networks." in messages
     return workspace
 
 
@@ -82,7 +82,7 @@ def test_the_order_of_the_lists_changes_no_network(swept):
     assert set(swept.planned()) <= {"summarize", "compare", "report"}
 
 
-def test_redraws_and_films_are_made_where_asked_for(swept):
+def test_redraws_and_timelapses_are_made_where_asked_for(swept):
     swept.settings["sweeps"]["widths"] |= {"render": True, "timelapse": True}
     assert swept.planned() == {"render": 8, "timelapse": 8, "report": 1}
 

@@ -159,13 +159,13 @@ def test_labels_tell_what_runs_have_in_common(written):
     assert (plain["setting_width"], plain["setting_learning_rate"]) == ("", "0.002")
 
 
-def test_an_own_picture_takes_the_place_of_a_sweeps_pictures(written):
+def test_an_own_image_takes_the_place_of_a_sweeps_images(written):
     written["image"] = "tiny.png"
     written["sweeps"]["s"]["exclude"] = [{"image": "tiny", "width": 4}, {"width": 6}]
     assert read(written)[1][0].runs == [Run("tiny", "siren+width=4")]
 
 
-def test_a_picture_may_be_left_to_sweeps(written):
+def test_a_image_may_be_left_to_sweeps(written):
     for image in written["images"].values():
         image["fields"] = []
     assert names(written)
@@ -221,7 +221,7 @@ def test_complaint(written, change, complaint):
     assert complaint in "\n".join(complaints(written))
 
 
-def test_one_reason_is_said_once(written):
+def test_one_reason_is_reported_once(written):
     written["sweeps"]["s"]["vary"] = {"segments": [21, 22], "random_seed": list(range(9))}
     assert len(complaints(written)) == 1
 

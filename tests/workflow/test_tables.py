@@ -47,24 +47,24 @@ def add_tables(workspace: Workspace) -> None:
 
 
 @pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """One in which the tables have been made, and nothing else."""
     workspace = Workspace(tmp_path_factory.mktemp("taught"))
     add_tables(workspace)
-    said = workspace.succeed("tables")
-    assert "Open results/tables/report.html" in said and "results/report.html" not in said
+    messages = workspace.succeed("tables")
+    assert "Open results/tables/report.html" in messages and "results/report.html" not in messages
     return workspace
 
 
 @pytest.fixture(autouse=True)
-def keep_settings(taught: Workspace):
+def keep_settings(trained: Workspace):
     """Take back what a test changes."""
-    with taught.settings_kept():
+    with trained.settings_kept():
         yield
 
 
-def test_every_file_is_made_and_no_picture(taught):
-    made = {os.fspath(p.relative_to(taught.folder)) for p in taught.path("results").rglob("*")}
+def test_every_file_is_made_and_no_image(trained):
+    made = {os.fspath(p.relative_to(trained.folder)) for p in trained.path("results").rglob("*")}
     for folder in ("either", "slope", "either/sizes/none"):
         for name in (
             *("model.safetensors", "history.csv", "training.json", "metrics.json"),
@@ -76,11 +76,11 @@ def test_every_file_is_made_and_no_picture(taught):
     assert "results/report.html" not in made
 
 
-def test_the_page_has_what_was_measured(taught):
-    page = taught.path("results/tables/report.html").read_text()
-    slope = json.loads(taught.path("results/tables/slope/metrics.json").read_text())
-    assert (slope["rows"], slope["held_out_rows"], slope["parameters"]) == (12, 3, 2)
-    for said in (
+def test_the_page_has_what_was_measured(trained):
+    page = trained.path("results/tables/report.html").read_text()
+    gradient = json.loads(trained.path("results/tables/slope/metrics.json").read_text())
+    assert (gradient["rows"], gradient["held_out_rows"], gradient["parameters"]) == (12, 3, 2)
+    for messages in (
         "2 tables",
         "Either",
         "Slope",
@@ -88,55 +88,55 @@ def test_the_page_has_what_was_measured(taught):
         "least squares",
         "Bits a parameter",
     ):
-        assert said in page, said
-    assert f"{slope['rmse']:.4g}" in page and f"{slope['rmse_to_truth']:.4g}" in page
+        assert messages in page, messages
+    assert f"{gradient['rmse']:.4g}" in page and f"{gradient['rmse_to_truth']:.4g}" in page
     assert "A &lt;b&gt;line&lt;/b&gt; &amp; $more" in page
     assert page.count("<svg") == 4
     assert "http://" not in page.replace("http://www.w3.org/", ""), "needs no network"
 
 
-def test_the_network_answers_as_its_predictions_say(taught):
-    model = load_table_model(taught.path("results/tables/either/model.safetensors"))
-    with taught.path("results/tables/either/predictions.csv").open() as file:
+def test_the_network_answers_as_its_predictions_say(trained):
+    model = load_table_model(trained.path("results/tables/either/model.safetensors"))
+    with trained.path("results/tables/either/predictions.csv").open() as file:
         rows = list(csv.DictReader(file))
     values = [[float(row["a"]), float(row["b"])] for row in rows]
     answers = model.predict(np.array(values))[:, 0]
-    said = [float(row["predicted_either"]) for row in rows]
-    np.testing.assert_allclose(answers, said, rtol=1e-6)
+    messages = [float(row["predicted_either"]) for row in rows]
+    np.testing.assert_allclose(answers, messages, rtol=1e-6)
 
 
-def test_nothing_is_made_twice(taught):
-    assert taught.planned("tables") == {}
+def test_nothing_is_made_twice(trained):
+    assert trained.planned("tables") == {}
 
 
-def test_pictures_do_without_tables(taught):
-    assert not [rule for rule in taught.planned() if "table" in rule]
+def test_images_do_without_tables(trained):
+    assert not [rule for rule in trained.planned() if "table" in rule]
 
 
-def test_another_table_runs_only_what_is_new(taught):
-    taught.settings["tables"]["third"] = taught.settings["tables"]["slope"] | {"about": "new"}
-    assert taught.planned("tables") == {
+def test_another_table_runs_only_what_is_new(trained):
+    trained.settings["tables"]["third"] = trained.settings["tables"]["slope"] | {"about": "new"}
+    assert trained.planned("tables") == {
         **{"train_table": 1, "evaluate_table": 1, "plot_table": 1, "report_tables": 1, "tables": 1},
     }
 
 
-def test_another_size_runs_only_what_is_new(taught):
-    taught.settings["tables"]["either"]["sizes"] = [[], [2, 2]]
-    planned = taught.planned("tables")
+def test_another_size_runs_only_what_is_new(trained):
+    trained.settings["tables"]["either"]["sizes"] = [[], [2, 2]]
+    planned = trained.planned("tables")
     assert (planned["train_table"], planned["evaluate_table"]) == (1, 1)
 
 
-def test_words_and_cores_teach_nothing(taught):
-    taught.settings["tables"]["slope"]["about"] = "something else"
-    taught.settings["tables"]["slope"]["training"] |= {"threads": 2, "checkpoint_interval_s": 5}
-    assert set(taught.planned("tables")) == {"report_tables", "tables"}
+def test_words_and_cores_train_nothing(trained):
+    trained.settings["tables"]["slope"]["about"] = "something else"
+    trained.settings["tables"]["slope"]["training"] |= {"threads": 2, "checkpoint_interval_s": 5}
+    assert set(trained.planned("tables")) == {"report_tables", "tables"}
 
 
-def test_a_mistake_in_the_config_is_said_before_anything_runs(taught):
-    taught.settings["tables"]["slope"]["inputs"] = "x"
-    taught.settings["tables"]["slope"]["netwrk"] = {}
+def test_a_mistake_in_the_config_is_reported_before_anything_runs(trained):
+    trained.settings["tables"]["slope"]["inputs"] = "x"
+    trained.settings["tables"]["slope"]["netwrk"] = {}
     fails_saying(
-        taught,
+        trained,
         "config.yaml: tables.slope.inputs: 'x'; expected a list of one or more different names",
         "config.yaml: tables.slope.netwrk: unknown key;",
         "did you mean network?",
@@ -144,10 +144,10 @@ def test_a_mistake_in_the_config_is_said_before_anything_runs(taught):
     )
 
 
-def test_a_column_that_is_not_there_is_said_by_the_job(taught):
-    taught.settings["tables"]["slope"]["targets"] = ["z"]
+def test_a_column_that_is_not_there_is_reported_by_the_job(trained):
+    trained.settings["tables"]["slope"]["targets"] = ["z"]
     fails_saying(
-        taught,
+        trained,
         "train_table slope: slope.csv: has no column z; its columns are: x, y, y_true",
         arguments=("tables",),
     )

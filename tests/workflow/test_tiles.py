@@ -32,8 +32,8 @@ def tiled(tmp_path_factory) -> Workspace:
     """An image in 2 x 2 tiles; one training was killed, resumed, and made again."""
     workspace = Workspace(tmp_path_factory.mktemp("tiled"))
     x, y = np.arange(64), np.arange(48)[:, None]
-    slope = np.stack([x * 4 + 0 * y, 0 * x + y * 5, 250 - 2 * x - 2 * y], axis=2)
-    Image.fromarray(slope.astype(np.uint8)).save(workspace.path("slope.png"))
+    gradient = np.stack([x * 4 + 0 * y, 0 * x + y * 5, 250 - 2 * x - 2 * y], axis=2)
+    Image.fromarray(gradient.astype(np.uint8)).save(workspace.path("slope.png"))
     siren = {"type": "siren", "width": 16, "hidden_layers": 1, "first_omega_0": 5}
     workspace.settings |= {"images": {"slope": TILES}, "fields": {"siren": siren}}
     workspace.settings["training"] |= {
@@ -46,8 +46,8 @@ def tiled(tmp_path_factory) -> Workspace:
     workspace.settings["timelapse"]["formats"] = ["mp4"]
     tile = "results/slope/siren/tiles/0_1"
     kill_a_training(workspace, tile)
-    said = workspace.succeed(f"{tile}/model.safetensors")
-    assert "slope, siren, 0_1: going on from the state saved after step" in said
+    messages = workspace.succeed(f"{tile}/model.safetensors")
+    assert "slope, siren, 0_1: going on from the state saved after step" in messages
     workspace.path(f"{tile}/model.safetensors").rename(workspace.path("killed.safetensors"))
     shutil.rmtree(workspace.path(f"{tile}/.kept"))
     workspace.succeed()
@@ -73,7 +73,7 @@ def kill_a_training(workspace: Workspace, folder: str) -> None:
 
 
 @pytest.mark.slow
-def test_everything_is_where_it_is_for_other_pictures(tiled):
+def test_everything_is_where_it_is_for_other_images(tiled):
     for name in (
         *("overview.png", "picture.json", "siren/mosaic.json", "siren/render_320.png"),
         *("siren/metrics.json", "siren/history.csv", "siren/training.json", "siren/timelapse.mp4"),
@@ -96,14 +96,14 @@ def test_a_tile_that_was_killed_ends_with_the_same_bytes(tiled):
 @pytest.mark.slow
 def test_the_redraw_has_no_seam(tiled):
     with Image.open(tiled.path("results/slope/siren/render_320.png")) as image:
-        drawn = np.asarray(image).astype(float)
-    assert drawn.shape == (240, 320, 3)
+        rendered = np.asarray(image).astype(float)
+    assert rendered.shape == (240, 320, 3)
     # five pixels are one of the image: 4, 5 and 2 levels apart there
     x, y = (np.arange(320) - 2) / 5, (np.arange(240)[:, None] - 2) / 5
-    slope = np.stack([x * 4 + 0 * y, 0 * x + y * 5, 250 - 2 * x - 2 * y], axis=2)
-    assert np.abs(drawn - slope)[8:-8, 8:-8].max() < 8
+    gradient = np.stack([x * 4 + 0 * y, 0 * x + y * 5, 250 - 2 * x - 2 * y], axis=2)
+    assert np.abs(rendered - gradient)[8:-8, 8:-8].max() < 8
     for axis in (0, 1):
-        assert np.abs(np.diff(drawn, axis=axis)).max() <= 4
+        assert np.abs(np.diff(rendered, axis=axis)).max() <= 4
 
 
 @pytest.mark.slow
@@ -111,11 +111,11 @@ def test_the_numbers_are_of_the_whole_and_of_the_seams(tiled):
     numbers = json.loads(tiled.path("results/slope/siren/metrics.json").read_text())
     assert (numbers["width"], numbers["height"], numbers["tiles"]) == (64, 48, 4)
     mosaic = load_trained(tiled.path("results/slope/siren/mosaic.json"))
-    drawn = render(mosaic, 64, 48, device=select_device("cpu"))
-    with Image.open(tiled.path("slope.png")) as picture:
-        truth = np.asarray(picture).astype(np.float32) / np.float32(255)
-    assert numbers["psnr_db"] == pytest.approx(psnr_db(drawn, truth), abs=1e-4)
-    assert numbers["ssim"] == pytest.approx(ssim(drawn, truth), abs=1e-6)
+    rendered = render(mosaic, 64, 48, device=select_device("cpu"))
+    with Image.open(tiled.path("slope.png")) as image:
+        truth = np.asarray(image).astype(np.float32) / np.float32(255)
+    assert numbers["psnr_db"] == pytest.approx(psnr_db(rendered, truth), abs=1e-4)
+    assert numbers["ssim"] == pytest.approx(ssim(rendered, truth), abs=1e-6)
     assert numbers["seam_psnr_db"] > numbers["psnr_db"] - 1 > 40
     with tiled.path("results/summary.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -123,10 +123,10 @@ def test_the_numbers_are_of_the_whole_and_of_the_seams(tiled):
 
 
 @pytest.mark.slow
-def test_a_tile_s_table_is_its_part_of_the_picture(tiled):
+def test_a_tile_s_table_is_its_part_of_the_image(tiled):
     values = read_pixel_csv(tiled.path("results/slope/tiles/1_1/pixels.csv"))
-    with Image.open(tiled.path("slope.png")) as picture:
-        part = np.asarray(picture)[20:, 28:] / 255
+    with Image.open(tiled.path("slope.png")) as image:
+        part = np.asarray(image)[20:, 28:] / 255
     np.testing.assert_allclose(values, part, atol=1e-6)
 
 
@@ -142,7 +142,7 @@ def test_another_field_cuts_nothing_again(tiled):
 
 
 @pytest.mark.slow
-def test_another_measure_teaches_nothing_again(tiled):
+def test_another_measure_trains_nothing_again(tiled):
     before = tiled.settings
     tiled.settings = before | {"evaluate": {"max_megapixels": 1}}
     planned = tiled.planned()
@@ -249,7 +249,7 @@ def peak_mb(folder: Path, side_px: int) -> float:
 
 
 @pytest.mark.slow
-def test_no_job_holds_a_large_picture(tmp_path):
+def test_no_job_holds_a_large_image(tmp_path):
     """36 megapixels are 108 MB as they are stored, and several times that as numbers."""
     small_mb, large_mb = peak_mb(tmp_path / "small", 600), peak_mb(tmp_path / "large", 6000)
     assert large_mb - small_mb < 60

@@ -10,17 +10,17 @@ from config.configuration import Problems, read_settings
 
 
 @pytest.mark.slow
-def test_an_upscaler_is_taught_drawn_and_compared(workspace: Workspace):
+def test_an_upscaler_is_trained_rendered_and_compared(workspace: Workspace):
     upscaler = {"type": "upscaler", "hidden_layers": 1, "channels": 4, "crop": 8}
     workspace.settings["fields"] = {"siren": workspace.settings["fields"]["siren"], "up": upscaler}
     workspace.settings["render"] = {"sizes": [40]}
     workspace.settings["timelapse"]["formats"] = ["gif"]
     workspace.succeed()
     results = workspace.path("results/tiny/up")
-    with Image.open(results / "render_40.png") as drawn:
-        assert drawn.size == (40, 28)
-    with Image.open(results / "timelapse.gif") as film:
-        assert film.size[0] == 16
+    with Image.open(results / "render_40.png") as rendered:
+        assert rendered.size == (40, 28)
+    with Image.open(results / "timelapse.gif") as timelapse:
+        assert timelapse.size[0] == 16
     found = json.loads((results / "metrics.json").read_text())
     assert found["psnr_db"] == 200 and found["engine"] == "tape" and found["steps"] == 20
     assert 5 < found["upscale_psnr_db"] < 60

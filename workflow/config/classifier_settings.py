@@ -8,7 +8,7 @@ from config.named_files import find_folder
 from config.training_limits import outside_their_limits
 from config.wording import WhereIs
 from neuralfield.system.errors import ConfigError, InputError
-from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT, find_files
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, find_files
 
 
 def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
@@ -37,7 +37,7 @@ def _files(
 ) -> Iterator[ConfigError]:
     """Yield an error for files that are missing, and for checksums of others."""
     try:
-        names = [file.name for own in (TAUGHT, HELD_OUT) for file in find_files(folder, own)]
+        names = [file.name for own in (TRAINING, HELD_OUT) for file in find_files(folder, own)]
     except InputError as error:
         found = f"{error.where} {error.found}"
         yield ConfigError(where("path"), found, error.expected, error.remedy)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from config.wording import Place, WhereIs
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.system.errors import ConfigError, NeuralfieldError
 
 LONGER_SIDE_PX = 256
@@ -68,18 +68,18 @@ def too_large_renders(settings: Mapping[str, Any], where_is: WhereIs) -> Iterato
 
 def _rendered_px(image: Mapping[str, Any], longer_px: int, box: Sequence[float]) -> tuple[int, int]:
     """Return the size of a render in the image's proportions; (0, 0) for an unreadable image."""
-    from neuralfield.images.reading import picture_size
+    from neuralfield.images.reading import image_size
     from neuralfield.rendering.render import size_for_longer_side
 
     try:
-        own = picture_size(image["path"])
+        own = image_size(image["path"])
     except NeuralfieldError:
         return 0, 0
     left, top, right, bottom = box
     width, height = own
     # a photograph may have to be turned by a quarter, which the first bytes do not tell
     shapes = [
-        PictureShape(*size_in_training(sides, image.get("size")), channels=1)
+        ImageShape(*size_in_training(sides, image.get("size")), channels=1)
         for sides in ((width, height), (height, width))
     ]
     sizes = [size_for_longer_side(shape, longer_px, (left, top, right, bottom)) for shape in shapes]

@@ -13,7 +13,7 @@ USUAL_OVERLAP_PX = 32
 MOST_TILES = 10_000
 """With more of them Snakemake takes longer to plan than the tiles take."""
 
-WHOLE_PICTURES_ONLY = {"imported": "imported", "upscaler": "an upscaler"}
+WHOLE_IMAGES_ONLY = {"imported": "imported", "upscaler": "an upscaler"}
 """Types of networks that tiles cannot have, in words."""
 
 
@@ -36,10 +36,10 @@ def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Ite
         yield ConfigError(where("size"), image["size"], "no size beside tiles", remedy)
     for field in image.get("fields", settings["fields"]):
         kind = settings["fields"].get(field, {}).get("type")
-        if kind in WHOLE_PICTURES_ONLY:
+        if kind in WHOLE_IMAGES_ONLY:
             expected = "networks that are trained here, one for each tile, and are fields"
             remedy = "name the others under `fields` of this image"
-            found = f"{field!r} is {WHOLE_PICTURES_ONLY[kind]}"
+            found = f"{field!r} is {WHOLE_IMAGES_ONLY[kind]}"
             yield ConfigError(where("fields"), found, expected, remedy)
     size = image["tiles"]["size"]
     overlap = image["tiles"]["overlap"]

@@ -12,7 +12,7 @@ from config.precedence import Layer
 from config.wording import Place, as_written, name_place
 from neuralfield.system.errors import ConfigError, InputError
 from neuralfield.system.settings import AUTO, settings_of
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.training_settings import ImageTraining
 
 TAKEN_NAMES = ("tables", "classifiers")
 """Folders in results/ that belong to no image."""
@@ -20,7 +20,7 @@ TAKEN_NAMES = ("tables", "classifiers")
 KEYS = ("size", "mode", "threshold", "filter", "tiles")
 """Settings of an image that may stand beside ``image``, as may its ``name``."""
 
-_USUAL = settings_of(PictureTraining)["detail_share"].default
+_USUAL = settings_of(ImageTraining)["detail_share"].default
 
 _SUITED = (
     "{path}: settings are chosen by what the image is: line art gets a sigmoid output and"
@@ -122,10 +122,10 @@ def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> 
 
 def _size_px(path: Path, where: str) -> tuple[int, int]:
     """Return width and height from the file's first bytes; the image itself stays closed."""
-    from neuralfield.images.reading import picture_size
+    from neuralfield.images.reading import image_size
 
     try:
-        return picture_size(path)
+        return image_size(path)
     except InputError as error:
         raise ConfigError(where, f"{path} {error.found}", error.expected, error.remedy) from error
 

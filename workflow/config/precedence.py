@@ -15,7 +15,7 @@ import yaml
 from config.named_files import ROOT
 from config.wording import Place, as_written, name_place
 from neuralfield.system.settings import settings_of
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.training_settings import ImageTraining
 
 
 class Layer(NamedTuple):
@@ -152,7 +152,7 @@ def _unmet_condition(
     key: str, trainings: Sequence[Mapping[str, Any]]
 ) -> tuple[str, tuple[str, ...]] | None:
     """Return the setting, and its values, without which another one has no effect, or None."""
-    declared = settings_of(PictureTraining).get(key)
+    declared = settings_of(ImageTraining).get(key)
     for other, wanted in declared.only_with.items() if declared else ():
         if not any(training[other] in wanted for training in trainings):
             return other, wanted

@@ -16,8 +16,8 @@ from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.training_settings import (
     ClassifierTraining,
     Execution,
-    PictureExecution,
-    PictureTraining,
+    ImageExecution,
+    ImageTraining,
     SampleTraining,
     TableExecution,
 )
@@ -25,7 +25,7 @@ from neuralfield.tasks.training_settings import (
 SCHEMA_PATH = Path(__file__).with_name("config.schema.yaml")
 
 _SECTIONS = {
-    "training": (PictureExecution, PictureTraining),
+    "training": (ImageExecution, ImageTraining),
     "dense": (Dense,),
     "table_training": (TableExecution, SampleTraining),
     "convolutional": (ConvolutionalClassifier,),

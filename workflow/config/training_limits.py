@@ -7,11 +7,11 @@ from typing import Any
 from config.wording import as_written
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import settings_of
-from neuralfield.tasks.training_settings import PictureExecution, PictureTraining
+from neuralfield.tasks.training_settings import ImageExecution, ImageTraining
 
 _LIMITS = {
     key: declared.limited_by
-    for cls in (PictureTraining, PictureExecution)
+    for cls in (ImageTraining, ImageExecution)
     for key, declared in settings_of(cls).items()
     if declared.limited_by
 }

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from config.configuration import MAKES_NO_DIFFERENCE, Run
 from config.sweeps import Sweep
-from neuralfield.images.reading import picture_size
+from neuralfield.images.reading import image_size
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import storage_errors
 
@@ -236,11 +236,11 @@ def _kind(run: Run, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str
     """
     image = images[run.image]
     try:
-        source: Any = picture_size(image["path"])
+        source: Any = image_size(image["path"])
     except InputError:
         source = image["path"]
-    taught = (source, image.get("size"), image["mode"])
-    return _digest((taught, _without(fields[run.field], VARIED)))
+    trained = (source, image.get("size"), image["mode"])
+    return _digest((trained, _without(fields[run.field], VARIED)))
 
 
 def _without(settings: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:

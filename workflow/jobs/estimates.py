@@ -15,12 +15,12 @@ from neuralfield.fields.cafe import feature_count
 from neuralfield.fields.mlp import PRESETS
 from neuralfield.fields.upscaler import KERNEL_PX
 from neuralfield.images.bands import Header
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.system.errors import ConfigError, NeuralfieldError
-from neuralfield.tasks.classifier.classifier_objective import BLOCK_PICTURES, BLOCK_VALUES
+from neuralfield.tasks.classifier.classifier_objective import BLOCK_IMAGES, BLOCK_VALUES
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.idx import read_idx_shape
-from neuralfield.tasks.classifier.labelled import TAUGHT, find_files
+from neuralfield.tasks.classifier.labelled import TRAINING, find_files
 from neuralfield.tasks.image.image_objective import BLOCK_POINTS
 from neuralfield.tasks.table.table_objective import BLOCK_ROWS
 
@@ -30,7 +30,7 @@ BASE_MEMORY_MB = 1000
 GPU_MEMORY_MB = 3000
 """Memory of the machine that CuPy and CUDA take, assumed; the GPU's own is not requested."""
 
-DRAWING_MEMORY_MB = 4000
+RENDERING_MEMORY_MB = 4000
 """A band of a render with its samples; a larger render has more bands, not larger ones."""
 
 BYTES_PER_VALUE = 8 * 4
@@ -52,7 +52,7 @@ GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
 KERNEL_FIELDS = ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp")
 """Networks that engines have kernels for, on processors and on GPUs."""
 
-CARD_FIELDS = (*KERNEL_FIELDS, "wire", "cafe")
+GPU_FIELDS = (*KERNEL_FIELDS, "wire", "cafe")
 """Networks with kernels for GPUs."""
 
 _ASSUMED_CLASSES = 256
@@ -105,7 +105,7 @@ def table_bytes(field: Settings) -> int:
     return 6 * 8 * field["levels"] * field["features"] * 2 ** field["log2_table_size"]
 
 
-def picture_points(image: Settings) -> int:
+def image_points(image: Settings) -> int:
     """Return the pixels of a training image, taken for a square where only a side is known."""
     size = image.get("size")
     if size is None:
@@ -118,20 +118,20 @@ def source_points(path: str) -> int:
     """Return the pixels of an image's file, from its first bytes; assumed if it cannot be read."""
     Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is the limit, where images are read
     try:
-        with Image.open(path) as picture:
-            return picture.width * picture.height
+        with Image.open(path) as image:
+            return image.width * image.height
     except (OSError, ValueError):
         return UNKNOWN_SIDE_PX**2
 
 
 def source_memory_mb(image: Settings, max_megapixels: float) -> int:
     """Return the memory to read an image's file; one larger than is allowed is not decoded."""
-    return picture_memory_mb(int(min(source_points(image["path"]), 1e6 * max_megapixels)))
+    return image_memory_mb(int(min(source_points(image["path"]), 1e6 * max_megapixels)))
 
 
 def points_per_step(image: Settings, training: Settings) -> int:
     """Return how many points one training step evaluates."""
-    pixels = min(training["batch_pixels"] or picture_points(image), picture_points(image))
+    pixels = min(training["batch_pixels"] or image_points(image), image_points(image))
     return pixels * (training["footprint_points"] if training["supervision"] == "footprint" else 1)
 
 
@@ -141,7 +141,7 @@ def training_memory_mb(image: Settings, field: Settings, threads: int, gpus: int
     It holds the image as a table and, without a GPU, every layer's values for the points that each
     thread works on.
     """
-    table = picture_memory_mb(2 * picture_points(image)) + ceil(table_bytes(field) / 1e6)
+    table = image_memory_mb(2 * image_points(image)) + ceil(table_bytes(field) / 1e6)
     if gpus:
         return table + GPU_MEMORY_MB
     points = min(points_per_step(image, field["training"]), threads * block_points(field))
@@ -173,7 +173,7 @@ def _has_kernels(field: Settings, engine: str) -> bool:
     training = field["training"]
     is_plain = training["optimizer"] != "muon" and "gradient_clip_norm" not in training
     return (
-        field["type"] in (CARD_FIELDS if engine == "cuda" else KERNEL_FIELDS)
+        field["type"] in (GPU_FIELDS if engine == "cuda" else KERNEL_FIELDS)
         and (is_plain or engine == "cuda")
         and training["precision"] != "float64"
         and training["engine"] != "tape"
@@ -268,16 +268,16 @@ def table_minutes(table: Settings, attempt: int = 1) -> int:
     return _minutes(training["steps"] * step_s, training, attempt)
 
 
-def classifier_header(classifier: Settings) -> tuple[int, PictureShape]:
+def classifier_header(classifier: Settings) -> tuple[int, ImageShape]:
     """Return how many training images there are, and their size, from the file's first bytes.
 
     A small set of small images is assumed where they do not tell.
     """
     try:
-        count, height, width = read_idx_shape(find_files(classifier["path"], TAUGHT)[0], 3)
+        count, height, width = read_idx_shape(find_files(classifier["path"], TRAINING)[0], 3)
     except (NeuralfieldError, OSError):
-        return 1, PictureShape(28, 28, 1)
-    return count, PictureShape(width, height, 1)
+        return 1, ImageShape(28, 28, 1)
+    return count, ImageShape(width, height, 1)
 
 
 def classifier_memory_mb(classifier: Settings, threads: int, gpus: int) -> int:
@@ -289,10 +289,10 @@ def classifier_memory_mb(classifier: Settings, threads: int, gpus: int) -> int:
         values = network.working_values(shape)
     except ConfigError:  # its job reports that
         return BASE_MEMORY_MB
-    block = max(1, min(BLOCK_PICTURES["cpu"], BLOCK_VALUES["cpu"] // values))
-    pictures = 4 * count * shape.width * shape.height
+    block = max(1, min(BLOCK_IMAGES["cpu"], BLOCK_VALUES["cpu"] // values))
+    images = 4 * count * shape.width * shape.height
     tape = threads * block * values * BYTES_PER_VALUE
-    return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil((pictures + tape + 64 * weights) / 1e6)
+    return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil((images + tape + 64 * weights) / 1e6)
 
 
 def classifier_minutes(classifier: Settings, threads: int, gpus: int, attempt: int = 1) -> int:
@@ -304,22 +304,22 @@ def classifier_minutes(classifier: Settings, threads: int, gpus: int, attempt: i
         products += places * network["kernel"] ** 2 * channels * number
         places, channels = places // network["pool"] ** 2 + 1, number
     products += places * channels * max(network["hidden"], default=1)
-    pictures = min(training["batch_samples"] or count, count)
+    images = min(training["batch_samples"] or count, count)
     is_plain = training["optimizer"] != "muon" and training["precision"] != "float64"
     engine = "cuda" if gpus and is_plain and training.get("engine") != "tape" else "tape"
     flop_per_s = GPU_FLOP_PER_S[engine] if gpus else CORE_FLOP_PER_S["tape"] * threads
-    step_s = GPU_STEP_S[engine] + 6 * products * pictures / flop_per_s
+    step_s = GPU_STEP_S[engine] + 6 * products * images / flop_per_s
     return _minutes(training["steps"] * step_s, training, attempt)
 
 
-def drawing_minutes(points: int, field: Settings, threads: int, gpus: int) -> int:
+def rendering_minutes(points: int, field: Settings, threads: int, gpus: int) -> int:
     """Return the time of a render: a product for each layer and point, 16 samples to a pixel."""
     weights = weight_count(field)
     flop_per_s = GPU_FLOP_PER_S["tape"] if gpus else CORE_FLOP_PER_S["tape"] * threads
     return min(STARTING_MINUTES + ceil(32 * weights * points / flop_per_s / 60), LONGEST_MINUTES)
 
 
-def picture_memory_mb(points: int) -> int:
+def image_memory_mb(points: int) -> int:
     """Return the memory of a few copies of an image in float32, four values to a pixel."""
     return BASE_MEMORY_MB + ceil(points * 4 * 4 * 6 / 1e6)
 

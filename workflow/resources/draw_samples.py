@@ -15,12 +15,12 @@ from PIL import Image
 from savannah import draw_savannah
 
 HERE = Path(__file__).resolve().parent
-PICTURES = {"lion_cub": draw_lion_cub, "savannah": draw_savannah}
+IMAGES = {"lion_cub": draw_lion_cub, "savannah": draw_savannah}
 # Shipped pictures: name -> (width in pixels, bilevel).
 SHIPPED = {"lion_cub": (474, True), "savannah": (480, False)}
 
 
-def to_image(picture, bilevel=False):
+def to_image(image, bilevel=False):
     """Convert a picture to 8 bits per channel, or to black and white.
 
     Parameters
@@ -35,19 +35,19 @@ def to_image(picture, bilevel=False):
     PIL.Image.Image
     """
     if bilevel:
-        return Image.fromarray(picture >= 0.5)
-    return Image.fromarray(np.round(picture * 255).astype(np.uint8))
+        return Image.fromarray(image >= 0.5)
+    return Image.fromarray(np.round(image * 255).astype(np.uint8))
 
 
-def save_picture(name, width_px, bilevel, path):
+def save_image(name, width_px, bilevel, path):
     """Draw one picture and write it as a PNG file."""
-    to_image(PICTURES[name](width_px), bilevel).save(path, format="PNG", optimize=True)
+    to_image(IMAGES[name](width_px), bilevel).save(path, format="PNG", optimize=True)
 
 
 def parse_arguments(arguments=None):
     """Parse the command line."""
     parser = argparse.ArgumentParser(description="Draw the sample pictures.")
-    parser.add_argument("--picture", choices=PICTURES, help="which to draw (default: all shipped)")
+    parser.add_argument("--picture", choices=IMAGES, help="which to draw (default: all shipped)")
     parser.add_argument("--width", type=int, metavar="PX", help="width (default: as shipped)")
     parser.add_argument("--bilevel", action="store_true", help="black and white (lion_cub only)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="PNG file to write")
@@ -68,10 +68,10 @@ def main():
     options = parse_arguments()
     if options.picture is None:
         for name, (width_px, bilevel) in SHIPPED.items():
-            save_picture(name, width_px, bilevel, HERE / f"{name}.png")
+            save_image(name, width_px, bilevel, HERE / f"{name}.png")
     else:
         width_px = options.width or SHIPPED[options.picture][0]
-        save_picture(options.picture, width_px, options.bilevel, options.out)
+        save_image(options.picture, width_px, options.bilevel, options.out)
 
 
 if __name__ == "__main__":

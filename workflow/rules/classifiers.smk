@@ -1,7 +1,7 @@
 # Images to classify: made by `snakemake --cores all classifiers`, never by the rule all.
 
 
-from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
 every_classifier = one_for_each(
     "classifiers",
@@ -19,8 +19,8 @@ rule classifiers:
 
 rule train_classifier:
     input:
-        pictures=images_of(TAUGHT),
-        labels=labels_of(TAUGHT),
+        images=images_of(TRAINING),
+        labels=labels_of(TRAINING),
     output:
         model="results/classifiers/{classifier}/model.safetensors",
         history="results/classifiers/{classifier}/history.csv",
@@ -50,9 +50,9 @@ rule train_classifier:
 
 rule evaluate_classifier:
     input:
-        taught_pictures=images_of(TAUGHT),
-        taught_labels=labels_of(TAUGHT),
-        held_out_pictures=images_of(HELD_OUT),
+        training_images=images_of(TRAINING),
+        training_labels=labels_of(TRAINING),
+        held_out_images=images_of(HELD_OUT),
         held_out_labels=labels_of(HELD_OUT),
         model="results/classifiers/{classifier}/model.safetensors",
         record="results/classifiers/{classifier}/training.json",
@@ -84,7 +84,7 @@ rule evaluate_classifier:
 
 rule plot_classifier:
     input:
-        pictures=images_of(HELD_OUT),
+        images=images_of(HELD_OUT),
         metrics="results/classifiers/{classifier}/metrics.json",
         predictions="results/classifiers/{classifier}/predictions.csv",
         history="results/classifiers/{classifier}/history.csv",
@@ -124,7 +124,7 @@ rule plot_classifier:
 
 rule report_classifiers:
     input:
-        pictures=[
+        images=[
             str(find_files(classifier["path"], HELD_OUT)[0])
             for classifier in config["classifiers"].values()
         ],

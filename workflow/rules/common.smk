@@ -183,7 +183,7 @@ def of_tiles(product, folder="results/{image}/{field}"):
 
 
 def image_memory_mb(wildcards):
-    return estimates.picture_memory_mb(estimates.picture_points(PLAN.image_of(wildcards)))
+    return estimates.image_memory_mb(estimates.image_points(PLAN.image_of(wildcards)))
 
 
 def source_memory_mb(wildcards):
@@ -202,7 +202,7 @@ def training_minutes(wildcards, threads, attempt):
 
 def rendering_minutes(wildcards, longer_side_px, threads, images=1):
     network, points = PLAN.network_of(wildcards), images * longer_side_px**2
-    return estimates.drawing_minutes(points, network, threads, gpus_of(wildcards))
+    return estimates.rendering_minutes(points, network, threads, gpus_of(wildcards))
 
 
 def require_writable_results():
@@ -229,7 +229,7 @@ def require_own_image_folder():
         if job.rule.name == "resize":
             earlier = workflow.persistence.input(job.output.resized) or ()
             try:
-                own_image.require_same_source(job.wildcards.image, job.input.picture, earlier)
+                own_image.require_same_source(job.wildcards.image, job.input.image, earlier)
             except NeuralfieldError as error:
                 raise startup.UserError(str(error))
 

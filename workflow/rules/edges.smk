@@ -8,7 +8,7 @@ rule edges:
 
 rule find_edges:
     input:
-        picture=lambda wildcards: (
+        image=lambda wildcards: (
             f"results/{{image}}/{'pixels.npy' if wildcards.image in PLAN.tiled else 'resized.png'}"
         ),
         facts="results/{image}/picture.json",

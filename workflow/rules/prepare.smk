@@ -3,7 +3,7 @@
 
 rule resize:
     input:
-        picture=lambda wildcards: PLAN.image_of(wildcards)["path"],
+        image=lambda wildcards: PLAN.image_of(wildcards)["path"],
     output:
         resized=report(
             "results/{image}/resized.png",
@@ -29,7 +29,7 @@ rule resize:
         max_megapixels=config["max_megapixels"],
         version=VERSION,
     message:
-        "Reading {input.picture} as {wildcards.image}"
+        "Reading {input.image} as {wildcards.image}"
     script:
         "../../scripts/resize.py"
 

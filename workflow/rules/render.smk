@@ -21,7 +21,7 @@ rule render:
     threads: RENDERING_THREADS
     resources:
         gpu=gpus_of,
-        mem_mb=estimates.DRAWING_MEMORY_MB,
+        mem_mb=estimates.RENDERING_MEMORY_MB,
         runtime=lambda wildcards, threads: rendering_minutes(
             wildcards, int(wildcards.size), threads
         ),
@@ -53,7 +53,7 @@ use rule render as render_crop with:
         "logs/{image}/{field}/crop_{crop}.benchmark.tsv"
     resources:
         gpu=gpus_of,
-        mem_mb=estimates.DRAWING_MEMORY_MB,
+        mem_mb=estimates.RENDERING_MEMORY_MB,
         runtime=lambda wildcards, threads: rendering_minutes(
             wildcards, config["render"]["crops"][wildcards.crop]["size"], threads
         ),
@@ -103,7 +103,7 @@ if config["timelapse"]["formats"]:
         threads: RENDERING_THREADS
         resources:
             gpu=gpus_of,
-            mem_mb=estimates.picture_memory_mb(
+            mem_mb=estimates.image_memory_mb(
                 config["timelapse"]["frames"] * config["timelapse"]["size"] ** 2
             ),
             runtime=lambda wildcards, threads: rendering_minutes(

@@ -10,7 +10,7 @@ rule report:
             "results/{image}/{field}/history.csv",
             runs=PLAN.trained_runs(PLAN.single_runs),
         ),
-        films=products.timelapses(PLAN, PLAN.single_runs),
+        timelapses=products.timelapses(PLAN, PLAN.single_runs),
         summary="results/summary.csv",
         sweep_tables=(
             [f"results/{table}.csv" for table in ("summary", "comparison", "comparison_by_image")]

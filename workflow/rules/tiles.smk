@@ -3,7 +3,7 @@
 
 rule unpack:
     input:
-        picture=lambda wildcards: PLAN.image_of(wildcards)["path"],
+        image=lambda wildcards: PLAN.image_of(wildcards)["path"],
     output:
         pixels="results/{image}/pixels.npy",
         facts="results/{image}/picture.json",
@@ -24,7 +24,7 @@ rule unpack:
         },
         version=VERSION,
     message:
-        "Unpacking {input.picture} as {wildcards.image}"
+        "Unpacking {input.image} as {wildcards.image}"
     script:
         "../../scripts/unpack.py"
 
@@ -47,7 +47,7 @@ rule overview:
     wildcard_constraints:
         image=one_of(PLAN.tiled),
     resources:
-        mem_mb=estimates.picture_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
+        mem_mb=estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
         runtime=30,
     params:
         max_megapixels=config["evaluate"]["max_megapixels"],
@@ -182,8 +182,8 @@ rule evaluate_tiles:
     threads: RENDERING_THREADS
     resources:
         gpu=gpus_of,
-        mem_mb=estimates.DRAWING_MEMORY_MB
-        + estimates.picture_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
+        mem_mb=estimates.RENDERING_MEMORY_MB
+        + estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
         runtime=lambda wildcards, threads: rendering_minutes(
             wildcards,
             (PLAN.tiled[wildcards.image][0].width * PLAN.tiled[wildcards.image][0].height) ** 0.5,

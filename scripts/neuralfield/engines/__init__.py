@@ -79,10 +79,10 @@ def make_engine(
         raise ConfigError("training.engine", repr(request), "auto, cpu, cuda or tape")
     if precision == "mixed" and (device.kind == "cpu" or request in ("cpu", "tape")):
         note("mixed precision is the cuda engine's: training in float32")
-    is_picture = isinstance(objective, ImageObjective)
+    is_image = isinstance(objective, ImageObjective)
     fastest = "cuda" if device.kind == "gpu" else "cpu"
     wanted = fastest if request == "auto" else request
-    has_kernels = is_picture or (isinstance(objective, ClassifierObjective) and wanted == "cuda")
+    has_kernels = is_image or (isinstance(objective, ClassifierObjective) and wanted == "cuda")
     if request != "tape" and (has_kernels or request != "auto"):
         found = _with_kernels(wanted, precision, objective, device, threads)
         if not isinstance(found, str):
@@ -92,7 +92,7 @@ def make_engine(
             raise ConfigError("training.engine", f"{wanted}, but {found}", "auto or tape", remedy)
         note(f"{found}: training on the tape")
     smaller = "a smaller image (images: size), a narrower network (fields: width)"
-    if not is_picture:
+    if not is_image:
         smaller = "a narrower network, smaller batches"
     remedy = f"use {smaller} or fewer threads"
     require_memory(memory_bytes(objective, threads), device, "training", remedy)
@@ -103,8 +103,8 @@ def _with_kernels(
     wanted: str, precision: str, objective: Objective, device: Device, threads: int
 ) -> Engine | str:
     """An engine with kernels of its own, or why there is none for an objective."""
-    taught = "fields and classifiers" if wanted == "cuda" else "fields"
-    reason: str | None = f"{wanted} is for {taught}"
+    trained = "fields and classifiers" if wanted == "cuda" else "fields"
+    reason: str | None = f"{wanted} is for {trained}"
     if isinstance(objective, ClassifierObjective) and wanted == "cuda":
         reason = classifier_engine.unsupported_reason(objective, precision, device)
         return reason or ClassifierCudaEngine(objective, device)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from neuralfield.engines import Engine
 from neuralfield.engines.cuda.batch import CudaBatch, groups_of
 from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
-from neuralfield.engines.thread_pool import Crew
+from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.system.device import Device
 
 
@@ -30,7 +30,7 @@ class EngineBatch:
     def __init__(self, device: Device, side_by_side: int) -> None:
         self._device = device
         on_cores = device.kind == "cpu" and side_by_side > 1
-        self._crew = Crew(side_by_side) if on_cores else None
+        self._pool = ThreadPool(side_by_side) if on_cores else None
         self._together: dict[BatchKind, CudaBatch] = {}
 
     def run(
@@ -75,8 +75,8 @@ class EngineBatch:
 
     def each(self, work: Callable[[int], None], count: int) -> None:
         """Call `work` with each number below `count`, side by side."""
-        if self._crew:
-            self._crew.run(lambda place, _: work(place), count)
+        if self._pool:
+            self._pool.run(lambda place, _: work(place), count)
         else:
             for place in range(count):
                 work(place)
@@ -85,8 +85,8 @@ class EngineBatch:
         """Release threads and recorded steps."""
         for batch in self._together.values():
             batch.close()
-        if self._crew:
-            self._crew.close()
+        if self._pool:
+            self._pool.close()
 
     def _batch_of(self, kind: BatchKind, engines: list[CudaEngine]) -> CudaBatch:
         """Return the batch of engines; it is made anew where other engines go together."""

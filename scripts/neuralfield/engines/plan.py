@@ -32,17 +32,17 @@ LOSSES = ("mse", "binary_cross_entropy", "huber")
 SCHEDULES = ("constant", "cosine", "exponential")
 """Everything that kernels have code for; they identify it by its place in its list."""
 
-FOR_CARDS_ONLY = ("chebyshev", "product", "gabor")
+FOR_GPUS_ONLY = ("chebyshev", "product", "gabor")
 """The names in these lists that the CPU's kernels have no code for."""
 
-ACTIVATIONS_WITH_SLOPES = ("sine", "variable sine", "gaussian", "gabor")
+ACTIVATIONS_WITH_KEPT_DERIVATIVES = ("sine", "variable sine", "gaussian", "gabor")
 """Activations whose derivatives do not follow from their values, and are kept too."""
 
 MIXED_GRADIENT_SCALE = 1024.0
 """Factor on gradients of the loss while they are stored as fp16: it keeps small ones above fp16's
 smallest number. A power of two, so that it rounds nothing."""
 
-_MOST_WAVES = 4
+_MOST_FREQUENCIES = 4
 """The largest frequency of a wavelet over its scale, in 16 bits. Its largest value is then
 e ** (4 ** 2 / 4): where imaginary parts are negative, the wavelet grows before the bell ends it."""
 
@@ -133,9 +133,9 @@ class NetworkPlan:
             if part not in known:
                 return f"the {kind} {part}"
         wavelets = [layer for layer in self.layers[:-1] if layer.wavelet_scale]
-        is_steep = any(_MOST_WAVES * w.wavelet_scale < w.frequency for w in wavelets)
+        is_steep = any(_MOST_FREQUENCIES * w.wavelet_scale < w.frequency for w in wavelets)
         if precision == "mixed" and is_steep:
-            return f"wavelets of a frequency above {_MOST_WAVES} times their scale in 16 bits"
+            return f"wavelets of a frequency above {_MOST_FREQUENCIES} times their scale in 16 bits"
         return None
 
     def constants(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class BatchPlan:
     huber_delta: float
     channels: int
     weighted: bool
-    picture: tuple[int, int] | None = None
+    image: tuple[int, int] | None = None
 
     @property
     def tile_pixels(self) -> int:
@@ -231,7 +231,7 @@ def network_plan(network: CoordinateNetwork) -> NetworkPlan:
 def batch_plan(objective: ImageObjective) -> BatchPlan:
     """Make the plan of an objective's batches."""
     footprint, batches, shape = objective.footprint, objective.batches, objective.shape
-    is_picture = footprint is None and batches.is_everything
+    is_image = footprint is None and batches.is_everything
     return BatchPlan(
         pixels=batches.size,
         points=objective.points,
@@ -240,7 +240,7 @@ def batch_plan(objective: ImageObjective) -> BatchPlan:
         huber_delta=objective.huber_delta,
         channels=shape.channels,
         weighted=batches.is_weighted,
-        picture=(shape.width, shape.height) if is_picture else None,
+        image=(shape.width, shape.height) if is_image else None,
     )
 
 

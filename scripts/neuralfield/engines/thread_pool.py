@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threadpoolctl import threadpool_limits
 
 
-class Crew:
+class ThreadPool:
     """A pool of threads, the caller's among them, each with a BLAS that uses one core.
 
     Which thread does a piece is left to chance: work whose result must be the same for any number

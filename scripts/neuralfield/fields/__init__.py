@@ -16,7 +16,7 @@ from neuralfield.fields.settings import FieldSettings
 from neuralfield.fields.siren import Siren
 from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork
 from neuralfield.fields.wire import Wire
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn.network import require_memory_for
 from neuralfield.system.errors import ConfigError
 
@@ -79,18 +79,18 @@ def describe_field(settings: FieldSettings | Upscaler) -> dict[str, Any]:
 
 @overload
 def build_field(
-    settings: FieldSettings, shape: PictureShape, random_seed: int = 0
+    settings: FieldSettings, shape: ImageShape, random_seed: int = 0
 ) -> CoordinateNetwork: ...
 @overload
 def build_field(
-    settings: Upscaler, shape: PictureShape, random_seed: int = 0
+    settings: Upscaler, shape: ImageShape, random_seed: int = 0
 ) -> UpscalingNetwork: ...
 @overload
 def build_field(
-    settings: FieldSettings | Upscaler, shape: PictureShape, random_seed: int = 0
+    settings: FieldSettings | Upscaler, shape: ImageShape, random_seed: int = 0
 ) -> CoordinateNetwork | UpscalingNetwork: ...
 def build_field(
-    settings: FieldSettings | Upscaler, shape: PictureShape, random_seed: int = 0
+    settings: FieldSettings | Upscaler, shape: ImageShape, random_seed: int = 0
 ) -> CoordinateNetwork | UpscalingNetwork:
     """A network with fresh weights, in float64 on the CPU.
 

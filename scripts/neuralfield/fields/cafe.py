@@ -19,7 +19,7 @@ from neuralfield.fields.settings import (
     layer_count,
     layer_width,
 )
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Activation, Layer, Nonlinearity, make_linear, plain_weights
 from neuralfield.nn.tensor import Tensor
@@ -117,12 +117,12 @@ class Cafe(FieldSettings):
         features = feature_count(self.frequencies, self.chebyshev_degree)
         return [features, *[self.width] * (1 + self.hidden_layers)]
 
-    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+    def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix; those that are multiplied lie side by side in one."""
         (features, width), *others = super().weight_shapes(shape)
         return [(features, self.factors * width), *others]
 
-    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         frequencies = generator.normal(0, self.scale, size=(2, self.frequencies))
         encoding: Encoding = FourierFeatures(frequencies)

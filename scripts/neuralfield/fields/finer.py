@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
 from neuralfield.fields.siren import SineField
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Layer
 from neuralfield.nn.tensor import Tensor
@@ -49,7 +49,7 @@ class Finer(SineField):
         1.0, "factor on the initial weights of all layers but the last", above=0
     )
 
-    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         layers = self.sine_layers(shape, self.weight_scale, generator)
         bias = layers[0].bias

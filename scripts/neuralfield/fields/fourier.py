@@ -14,7 +14,7 @@ from neuralfield.fields.settings import (
     layer_count,
     layer_width,
 )
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn.layers import INITIALIZERS, Activation, make_linear, plain_weights
 
 _INITIALIZERS = INITIALIZERS | {"relu": plain_weights}
@@ -43,7 +43,7 @@ class Fourier(FieldSettings):
         """Values into the first layer, and out of each layer but the last."""
         return [2 * self.frequencies, *[self.width] * self.hidden_layers]
 
-    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         encoding = FourierFeatures(generator.normal(0, self.scale, size=(2, self.frequencies)))
         initializer = _INITIALIZERS[self.activation]

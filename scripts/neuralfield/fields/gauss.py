@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
 from neuralfield.fields.settings import DirectField
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Layer, make_linear, plain_weights
 from neuralfield.nn.tensor import Tensor
@@ -43,7 +43,7 @@ class Gauss(DirectField):
         above=0,
     )
 
-    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         layers = [
             make_linear(fan_in, fan_out, plain_weights, generator)

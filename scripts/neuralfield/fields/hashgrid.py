@@ -9,7 +9,7 @@ import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork
 from neuralfield.fields.settings import FieldSettings, layer_count, layer_width
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Activation, he_weights, make_linear
 from neuralfield.nn.tensor import Tensor
@@ -165,7 +165,7 @@ class Hashgrid(FieldSettings):
     hidden_layers: int = layer_count(2, "layers of the network after the grids", minimum=1)
     width: int = layer_width(64)
 
-    def grids(self, shape: PictureShape) -> tuple[Level, ...]:
+    def grids(self, shape: ImageShape) -> tuple[Level, ...]:
         """The grids for an image."""
         finest = self.finest_resolution or max(shape.width, shape.height)
         # of one level there is the coarsest
@@ -184,12 +184,12 @@ class Hashgrid(FieldSettings):
         """Values into the first layer, and out of each layer but the last."""
         return [self.levels * self.features, *[self.width] * self.hidden_layers]
 
-    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+    def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
         """Shape of the table, and of each layer's matrix."""
         last = self.grids(shape)[-1]
         return [(last.start + last.rows, self.features), *super().weight_shapes(shape)]
 
-    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         table_shape, *layer_shapes = self.weight_shapes(shape)
         table = generator.uniform(-_INITIAL_BOUND, _INITIAL_BOUND, size=table_shape)

@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, CornerBias, Identity
 from neuralfield.fields.settings import FieldSettings, activation_choice
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn.layers import INITIALIZERS, Activation, make_linear
 from neuralfield.system.settings import setting
 
@@ -54,7 +54,7 @@ class Mlp(FieldSettings):
         inputs = CornerBias.size if self.coordinates == "corners" else Identity.size
         return [inputs, *self.widths]
 
-    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         corners = self.coordinates == "corners"
         encoding = CornerBias(shape.width, shape.height) if corners else Identity()

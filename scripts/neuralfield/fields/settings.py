@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Encoding, Output
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn.layers import ACTIVATIONS, Layer, Nonlinearity
 from neuralfield.system.settings import Settings, setting
 
@@ -55,11 +55,11 @@ class NetworkSettings(Settings, ABC):
         return self.usual_learning_rate
 
     @abstractmethod
-    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+    def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
         """Shape of each matrix, at least one, from which the memory is known in advance."""
 
     @abstractmethod
-    def build(self, shape: PictureShape, generator: np.random.Generator) -> Any:
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> Any:
         """A network with fresh weights, in float64 on the CPU."""
 
 
@@ -81,12 +81,12 @@ class FieldSettings(NetworkSettings):
     def sizes(self) -> Sequence[int]:
         """Values into the first layer, and out of each layer but the last."""
 
-    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+    def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix."""
         return list(pairwise((*self.sizes, shape.channels)))
 
     @abstractmethod
-    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights, in float64 on the CPU."""
 
     def network(

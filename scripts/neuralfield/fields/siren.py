@@ -8,7 +8,7 @@ import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
 from neuralfield.fields.settings import DirectField
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn.layers import Activation, Linear, make_linear, siren_weights
 from neuralfield.system.settings import setting
 
@@ -28,7 +28,7 @@ class SineField(DirectField):
     omega_0: float = setting(30.0, "frequency of the other sines", above=0)
 
     def sine_layers(
-        self, shape: PictureShape, weight_scale: float, generator: np.random.Generator
+        self, shape: ImageShape, weight_scale: float, generator: np.random.Generator
     ) -> list[Linear]:
         """Layers with the initial weights of sines, all but the last scaled by a factor."""
         first = partial(siren_weights, omega_0=self.first_omega_0, is_first=True)
@@ -63,7 +63,7 @@ class Siren(SineField):
         depth = max(self.hidden_layers, 1)
         return float(f"{6 / (self.width * depth * self.omega_0 * self.weight_scale):.2g}")
 
-    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         layers = self.sine_layers(shape, self.weight_scale, generator)
         sines = [Activation("sine", self.first_omega_0)]

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from neuralfield.fields.settings import NetworkSettings, layer_count
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Conv2d, he_weights, make_conv2d
 from neuralfield.nn.network import Network
@@ -46,13 +46,13 @@ class Upscaler(NetworkSettings):
         """How far from a pixel the network sees."""
         return (self.hidden_layers + 1) * (KERNEL_PX // 2)
 
-    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+    def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
         """Values in and out of each convolution's windows, and the image that is enlarged."""
         channels = [shape.channels, *[self.channels] * self.hidden_layers, shape.channels]
         layers = [(KERNEL_PX**2 * into, out) for into, out in pairwise(channels)]
         return [*layers, (shape.width * shape.height, shape.channels)]
 
-    def build(self, shape: PictureShape, generator: np.random.Generator) -> "UpscalingNetwork":
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> "UpscalingNetwork":
         """A network with fresh weights that adds nothing yet, and without its image."""
         kernel = (KERNEL_PX, KERNEL_PX)
         sizes = [shape.channels, *[self.channels] * self.hidden_layers, shape.channels]
@@ -61,8 +61,8 @@ class Upscaler(NetworkSettings):
         ]
         for tensor in layers[-1].parameters.values():
             tensor.data[...] = 0
-        picture = np.zeros((shape.height, shape.width, shape.channels))
-        return UpscalingNetwork(layers, picture)
+        image = np.zeros((shape.height, shape.width, shape.channels))
+        return UpscalingNetwork(layers, image)
 
 
 class UpscalingNetwork(Network[Conv2d]):
@@ -76,9 +76,9 @@ class UpscalingNetwork(Network[Conv2d]):
         Values in [0, 1].
     """
 
-    def __init__(self, layers: Sequence[Conv2d], picture: Array) -> None:
+    def __init__(self, layers: Sequence[Conv2d], image: Array) -> None:
         super().__init__(layers)
-        self.picture = picture
+        self.image = image
 
     def __call__(self, enlarged: Array) -> Tensor:
         """Enlarged images with the detail that enlarging left out.
@@ -101,12 +101,12 @@ class UpscalingNetwork(Network[Conv2d]):
     @property
     def buffers(self) -> dict[str, Array]:
         """The image: there is nothing to enlarge without it."""
-        return {"picture": self.picture}
+        return {"picture": self.image}
 
     def to(self, device: Device, dtype: str) -> Self:
         """This network on a device, in a precision; in place."""
         super().to(device, dtype)
-        self.picture = device.asarray(self.picture, dtype=dtype)
+        self.image = device.asarray(self.image, dtype=dtype)
         return self
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
 from neuralfield.fields.settings import DirectField, layer_width
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Initializer, Layer, make_linear, siren_weights
 from neuralfield.nn.tensor import Tensor
@@ -99,12 +99,12 @@ class Wire(DirectField):
         20.0, "how narrow the wavelets are; higher gives finer detail, and specks", above=0
     )
 
-    def weight_shapes(self, shape: PictureShape) -> list[tuple[int, int]]:
+    def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix of numbers, real and imaginary parts side by side."""
         first, *others = super().weight_shapes(shape)
         return [first, *((into, 2 * out) for into, out in others)]
 
-    def build(self, shape: PictureShape, generator: np.random.Generator) -> CoordinateNetwork:
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         """A network with fresh weights."""
         first = partial(siren_weights, omega_0=self.omega_0, is_first=True)
         hidden = partial(siren_weights, omega_0=self.omega_0, is_first=False)

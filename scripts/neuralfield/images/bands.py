@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuralfield.images.colour import Report, conversion_of, log
-from neuralfield.images.image import Picture
+from neuralfield.images.image import ImageData
 from neuralfield.images.reading import EXPECTED, EXPORT
 from neuralfield.images.vips import embedded_profile, only_loaders, reason_of
 from neuralfield.images.whole import require_whole_by_vips
@@ -73,7 +73,7 @@ def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[
         PNG, JPEG, TIFF (also BigTIFF; in strips or tiles, compressed or not) or WebP: grey or RGB
         with or without alpha, with 1, 8 or 16 bits a channel or a palette; CMYK with 8 bits.
     report : callable
-        See `read_picture`.
+        See `read_image`.
 
     Yields
     ------
@@ -105,7 +105,7 @@ def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[
 
 
 def choose_mode(path: str | os.PathLike) -> str:
-    """Return the simplest mode without loss: ``auto`` of `read_picture`, in bands."""
+    """Return the simplest mode without loss: ``auto`` of `read_image`, in bands."""
     opaque = grey = bilevel = True
     for band in read_bands(path):
         white = np.iinfo(band.dtype).max
@@ -120,14 +120,14 @@ def choose_mode(path: str | os.PathLike) -> str:
     return "rgb" if not grey else "bilevel" if bilevel else "grey"
 
 
-def read_picture_bands(
+def read_image_bands(
     path: str | os.PathLike, mode: str, threshold: float = 0.5, report: Report = log.info
-) -> Iterator[Picture]:
-    """Read the bands of `read_bands` as images of one mode; see there and `read_picture`."""
+) -> Iterator[ImageData]:
+    """Read the bands of `read_bands` as images of one mode; see there and `read_image`."""
     _require_whole(path)
     for band in read_bands(path, report):
         own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[band.shape[2]]
-        yield Picture(band, own_mode, 8 * band.itemsize).converted(mode, threshold)
+        yield ImageData(band, own_mode, 8 * band.itemsize).converted(mode, threshold)
 
 
 def _opened(path: str | os.PathLike, access: str = "sequential") -> "pyvips.Image":

@@ -108,5 +108,5 @@ class EdgeFilter:
 
 def _correlated(values: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     """Correlate inside the borders: (height, width) -> (height - kernel height + 1, ...)."""
-    picture = Tensor(np.ascontiguousarray(values)[None, :, :, None])
-    return conv2d(picture, Tensor(kernel[:, :, None, None])).data[0, :, :, 0]
+    image = Tensor(np.ascontiguousarray(values)[None, :, :, None])
+    return conv2d(image, Tensor(kernel[:, :, None, None])).data[0, :, :, 0]

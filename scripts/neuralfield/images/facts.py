@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.images.image import CHANNELS, Picture
+from neuralfield.images.image import CHANNELS, ImageData
 from neuralfield.images.pixel_table import read_pixel_csv
-from neuralfield.images.reading import read_picture
+from neuralfield.images.reading import read_image
 from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.system.files import write_atomically
@@ -24,7 +24,7 @@ from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import made_by_the_workflow, remedy_for
 
 
-def picture_digest(values: np.ndarray) -> str:
+def image_digest(values: np.ndarray) -> str:
     """Return the SHA-256 of an image's values and shape, in hexadecimal.
 
     Parameters
@@ -37,14 +37,14 @@ def picture_digest(values: np.ndarray) -> str:
 
 
 def write_facts(
-    path: Path, source: Picture, resized: Picture, *, of_line_art: bool | None = None
+    path: Path, source: ImageData, resized: ImageData, *, of_line_art: bool | None = None
 ) -> None:
     """Write the facts about an image before and after resizing.
 
     `of_line_art` is decided by `is_line_art` by default; a tile takes the value of its whole image.
     """
     kind = is_line_art(resized) if of_line_art is None else of_line_art
-    seen = {"is_line_art": kind, "digest": picture_digest(resized.values())}
+    seen = {"is_line_art": kind, "digest": image_digest(resized.values())}
     save_facts(path, {"source": _described(source), "resized": _described(resized) | seen})
 
 
@@ -85,7 +85,7 @@ def read_facts(path: Path) -> dict[str, dict[str, Any]]:
     return facts
 
 
-def require_picture(
+def require_image(
     where: Path,
     digest: str | None,
     facts: dict[str, dict[str, Any]],
@@ -98,7 +98,7 @@ def require_picture(
     where : Path
         The file that the values come from, for the message.
     digest : str or None
-        `picture_digest` of the values; None where it is not known.
+        `image_digest` of the values; None where it is not known.
     facts : dict
         See `read_facts`; without a digest, any values are accepted.
     facts_path : Path, optional
@@ -112,10 +112,10 @@ def require_picture(
         raise InputError(str(where), found, expected, remedy_for(where))
 
 
-def read_made_picture(path: Path, mode: str = "auto") -> Picture:
+def read_made_image(path: Path, mode: str = "auto") -> ImageData:
     """Read an image file of any size that the workflow made; raises `InputError`."""
     with made_by_the_workflow(path):
-        return read_picture(path, mode=mode, max_megapixels=math.inf)
+        return read_image(path, mode=mode, max_megapixels=math.inf)
 
 
 def _agrees_with_others(digest: str, where: Path, folder: Path) -> bool:
@@ -131,10 +131,10 @@ def _agrees_with_others(digest: str, where: Path, folder: Path) -> bool:
 def _digests(path: Path) -> Iterator[str | None]:
     """Yield digests of the image that a file holds or was trained on."""
     if path.suffix == ".csv":
-        yield picture_digest(read_pixel_csv(path))
+        yield image_digest(read_pixel_csv(path))
     elif path.suffix == ".png":
         for mode in ("grey", "rgb", "rgba"):  # the mode in the facts may be wrong
-            yield picture_digest(read_made_picture(path, mode).values())
+            yield image_digest(read_made_image(path, mode).values())
     else:
         yield load_arrays(path)[1].get("record", {}).get("picture")
 
@@ -143,12 +143,12 @@ def _checksum(facts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _described(picture: Picture) -> dict[str, Any]:
+def _described(image: ImageData) -> dict[str, Any]:
     return {
-        "mode": picture.mode,
-        "width": picture.width,
-        "height": picture.height,
-        "bit_depth": picture.bit_depth,
+        "mode": image.mode,
+        "width": image.width,
+        "height": image.height,
+        "bit_depth": image.bit_depth,
     }
 
 
@@ -169,7 +169,7 @@ class ToneCount:
     def __init__(self) -> None:
         self._black = self._white = self._pixels = 0
 
-    def see(self, band: Picture) -> Picture:
+    def see(self, band: ImageData) -> ImageData:
         """Count the pixels of a band or a whole image, and return it."""
         values = band.values()
         opaque = np.True_
@@ -192,8 +192,8 @@ class ToneCount:
         return together >= _LEAST_SHARE * self._pixels and fewest >= _LEAST_OF_EACH * self._pixels
 
 
-def is_line_art(picture: Picture) -> bool:
+def is_line_art(image: ImageData) -> bool:
     """Whether an image is line art; see `ToneCount`."""
     tones = ToneCount()
-    tones.see(picture)
+    tones.see(image)
     return tones.is_line_art

@@ -17,7 +17,7 @@ BAND_VALUES = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class ImageData:
     """The pixels of an image as they are stored in a file.
 
     Attributes
@@ -72,7 +72,7 @@ class Picture:
     @classmethod
     def from_values(
         cls, values: np.ndarray, mode: str, bit_depth: int, threshold: float = 0.5
-    ) -> "Picture":
+    ) -> "ImageData":
         """Make an image of the levels nearest to values.
 
         Parameters
@@ -80,7 +80,7 @@ class Picture:
         values : numpy.ndarray, shape (height, width, channels), floating
             Black is 0 and white is 1; values beyond are clipped.
         mode, bit_depth
-            See `Picture`.
+            See `ImageData`.
         threshold : float
             For ``bilevel``: a value of at least this is white.
 
@@ -101,7 +101,7 @@ class Picture:
                 pixels[band] = np.rint(levels)
         return cls(pixels, mode, bit_depth)
 
-    def converted(self, mode: str, threshold: float = 0.5) -> "Picture":
+    def converted(self, mode: str, threshold: float = 0.5) -> "ImageData":
         """Return the image in another mode.
 
         Parameters
@@ -123,10 +123,10 @@ class Picture:
         bit_depth = 1 if mode == "bilevel" else max(self.bit_depth, 8)
         pixels = np.empty((self.height, self.width, CHANNELS[mode]), _dtype_of(bit_depth))
         for band in row_bands(self.pixels):
-            part = Picture(self.pixels[band], self.mode, self.bit_depth)
+            part = ImageData(self.pixels[band], self.mode, self.bit_depth)
             values = convert_values(part.values(), CHANNELS[mode])
-            pixels[band] = Picture.from_values(values, mode, bit_depth, threshold).pixels
-        return Picture(pixels, mode, bit_depth)
+            pixels[band] = ImageData.from_values(values, mode, bit_depth, threshold).pixels
+        return ImageData(pixels, mode, bit_depth)
 
 
 def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
@@ -174,7 +174,7 @@ def row_bands(array: np.ndarray) -> Iterator[slice]:
 
 
 @dataclass(frozen=True)
-class PictureShape:
+class ImageShape:
     """Sides of the training image in pixels, and the number of values in each pixel (1 to 4)."""
 
     width: int

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from neuralfield.images.image import CHANNELS, Picture
+from neuralfield.images.image import CHANNELS, ImageData
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import replacing
 from neuralfield.system.provenance import remedy_for
 
 
 def write_pixel_file(
-    path: str | os.PathLike, width: int, height: int, bands: Iterable[Picture]
+    path: str | os.PathLike, width: int, height: int, bands: Iterable[ImageData]
 ) -> int:
     """Write an image that comes in bands from top to bottom, all of one mode and depth.
 
@@ -48,7 +48,7 @@ def read_window(
     top: int,
     right: int,
     bottom: int,
-) -> Picture:
+) -> ImageData:
     """Read a window of an image that `write_pixel_file` wrote, and no other rows.
 
     Edges are in px; `right` and `bottom` are the first pixels beyond.
@@ -69,4 +69,4 @@ def read_window(
     if not inside or pixels.shape[2:] != (CHANNELS[mode],):
         found = f"has the shape {pixels.shape}"
         raise InputError(str(path), found, f"columns to {right} and rows to {bottom}", remedy)
-    return Picture(np.array(pixels[top:bottom, left:right]), mode, bit_depth)
+    return ImageData(np.array(pixels[top:bottom, left:right]), mode, bit_depth)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from neuralfield.images.image import Picture
+from neuralfield.images.image import ImageData
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import replacing
 from neuralfield.system.input_files import column_names, open_input, read_csv, wrong_cell
@@ -25,7 +25,7 @@ MAX_SIDE_PX = 2**31 - 1
 BAND_PIXELS = 2**18
 
 
-def write_pixel_csv(path: str | os.PathLike, picture: Picture) -> None:
+def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
     """Write every pixel of an image as a row of a CSV, row by row from the top left.
 
     Parameters
@@ -41,13 +41,13 @@ def write_pixel_csv(path: str | os.PathLike, picture: Picture) -> None:
     StorageError
         The file cannot be written.
     """
-    mode = "grey" if picture.channels == 1 else picture.mode
-    texts_of_levels = _level_texts(picture.max_value)
+    mode = "grey" if image.channels == 1 else image.mode
+    texts_of_levels = _level_texts(image.max_value)
     with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(",".join(["x", "y", *VALUE_COLUMNS[mode]]).encode() + b"\n")
-        rows_per_band = max(1, BAND_PIXELS // picture.width)
-        for top in range(0, picture.height, rows_per_band):
-            levels = picture.pixels[top : top + rows_per_band]
+        rows_per_band = max(1, BAND_PIXELS // image.width)
+        for top in range(0, image.height, rows_per_band):
+            levels = image.pixels[top : top + rows_per_band]
             file.write(_band_text(levels, top, texts_of_levels))
 
 

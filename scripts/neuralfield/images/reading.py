@@ -14,7 +14,7 @@ from PIL import ExifTags, Image, PngImagePlugin, TiffImagePlugin, UnidentifiedIm
 
 from neuralfield.images.colour import MAX_PROFILE_BYTES, Report, conversion_of, log
 from neuralfield.images.floats import decoded_floats, float_size
-from neuralfield.images.image import Picture, require_mode, row_bands
+from neuralfield.images.image import ImageData, require_mode, row_bands
 from neuralfield.images.whole import require_palette, require_whole_before
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import FETCH_AGAIN, open_input
@@ -50,14 +50,14 @@ DEEP_LAYOUTS = {"gray16": 1, "ya16": 2, "rgb48": 3, "rgba64": 4}
 """FFmpeg's names of the 16-bit pixel layouts, and the channels of each."""
 
 
-def read_picture(
+def read_image(
     path: str | os.PathLike,
     *,
     mode: str = "auto",
     threshold: float = 0.5,
     max_megapixels: float = 100.0,
     report: Report = log.info,
-) -> Picture:
+) -> ImageData:
     """Read an image file, upright, as levels of sRGB.
 
     Parameters
@@ -95,16 +95,16 @@ def read_picture(
     with open_input(path, EXPECTED) as file:
         pixels = _simplest(_decoded(str(path), file, max_megapixels, report))
     own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[pixels.shape[2]]
-    picture = Picture(pixels, own_mode, 8 * pixels.itemsize)
+    image = ImageData(pixels, own_mode, 8 * pixels.itemsize)
     if mode != "auto":
-        return picture.converted(mode, threshold)
-    white = picture.max_value
+        return image.converted(mode, threshold)
+    white = image.max_value
     if own_mode == "grey" and _everywhere(pixels, lambda band: (band == 0) | (band == white)):
-        return picture.converted("bilevel")
-    return picture
+        return image.converted("bilevel")
+    return image
 
 
-def picture_size(path: str | os.PathLike) -> tuple[int, int]:
+def image_size(path: str | os.PathLike) -> tuple[int, int]:
     """Read width and height in px from a file's first bytes, without decoding it.
 
     Raises

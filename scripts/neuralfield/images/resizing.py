@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from neuralfield.images.image import CHANNELS, Picture, convert_values, require_mode
+from neuralfield.images.image import CHANNELS, ImageData, convert_values, require_mode
 from neuralfield.system.errors import ConfigError
 
 FILTERS = ("box", "lanczos", "bicubic")
 
 
-def resize_picture(
-    picture: Picture,
+def resize_image(
+    image: ImageData,
     size: int | Sequence[int] | None,
     filter: str = "box",
     threshold: float = 0.5,
     *,
     mode: str = "auto",
-) -> Picture:
+) -> ImageData:
     """Resize an image in float32; its bit depth is kept.
 
     Parameters
@@ -56,19 +56,19 @@ def resize_picture(
     if filter not in FILTERS:
         raise ConfigError("filter", repr(filter), f"one of {', '.join(FILTERS)}")
     require_mode(mode, "auto")
-    size_px = _target_size(picture, size)
-    if size_px == (picture.width, picture.height):
-        return picture if mode == "auto" else picture.converted(mode, threshold)
+    size_px = _target_size(image, size)
+    if size_px == (image.width, image.height):
+        return image if mode == "auto" else image.converted(mode, threshold)
     if mode == "auto":
-        mode = "grey" if picture.mode == "bilevel" else picture.mode
-    values = np.clip(_resized_values(picture, size_px, filter), 0, 1)
-    bit_depth = 1 if mode == "bilevel" else max(picture.bit_depth, 8)
-    return Picture.from_values(convert_values(values, CHANNELS[mode]), mode, bit_depth, threshold)
+        mode = "grey" if image.mode == "bilevel" else image.mode
+    values = np.clip(_resized_values(image, size_px, filter), 0, 1)
+    bit_depth = 1 if mode == "bilevel" else max(image.bit_depth, 8)
+    return ImageData.from_values(convert_values(values, CHANNELS[mode]), mode, bit_depth, threshold)
 
 
-def _target_size(picture: Picture, size: int | Sequence[int] | None) -> tuple[int, int]:
+def _target_size(image: ImageData, size: int | Sequence[int] | None) -> tuple[int, int]:
     """Return the width and height in px that `size` stands for."""
-    own_size = (picture.width, picture.height)
+    own_size = (image.width, image.height)
     if size is None:
         return own_size
     asked, count = (size, 2) if isinstance(size, Sequence) else ([size], 1)
@@ -91,17 +91,17 @@ def _target_size(picture: Picture, size: int | Sequence[int] | None) -> tuple[in
     return width, height
 
 
-def _resized_values(picture: Picture, size_px: tuple[int, int], filter: str) -> np.ndarray:
+def _resized_values(image: ImageData, size_px: tuple[int, int], filter: str) -> np.ndarray:
     """Resize channel by channel; float32 (height, width, channels), not clipped."""
 
     def resized(channel: np.ndarray) -> np.ndarray:
         return resize_channel(channel, size_px, filter)
 
     def light(index: int) -> np.ndarray:
-        return picture.pixels[..., index].astype(np.float32) / np.float32(picture.max_value)
+        return image.pixels[..., index].astype(np.float32) / np.float32(image.max_value)
 
-    if picture.mode != "rgba":
-        return np.stack([resized(light(index)) for index in range(picture.channels)], axis=2)
+    if image.mode != "rgba":
+        return np.stack([resized(light(index)) for index in range(image.channels)], axis=2)
     alpha = light(3)
     visible = np.clip(resized(alpha), 0, 1)
     colours = [resized(light(index) * alpha) for index in range(3)]
@@ -119,7 +119,7 @@ def resize_channel(
     """Resize one float32 channel, shape (height, width), or a part of it; not clipped.
 
     The `window` has left, top, right and bottom in px, also fractions; filters use pixels beyond
-    it, too. For the filters see `resize_picture`.
+    it, too. For the filters see `resize_image`.
     """
     if filter == "box":
         left, top, right, bottom = window or (0, 0, channel.shape[1], channel.shape[0])

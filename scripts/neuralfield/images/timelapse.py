@@ -30,7 +30,7 @@ LABEL_HEIGHT = 1 / 20
 SMALLEST_LABEL_PX = 9
 
 
-def write_film(path: Path, frames: Iterable[np.ndarray], frames_per_second: float) -> None:
+def write_timelapse(path: Path, frames: Iterable[np.ndarray], frames_per_second: float) -> None:
     """Write a time-lapse; its last frame stays for two seconds, and GIF and WebP repeat.
 
     The suffix chooses the format: ``.mp4`` (H.264 that every browser and phone plays; frames are
@@ -151,14 +151,14 @@ def _write_mp4(path: Path, frames: Iterator[np.ndarray], frames_per_second: Frac
         held_frames = round(HOLD_S * frames_per_second)
         for number, frame in enumerate(_with_last_repeated(first, frames, held_frames)):
             even = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-            picture = av.VideoFrame.from_ndarray(even, format="rgb24").reformat(
+            image = av.VideoFrame.from_ndarray(even, format="rgb24").reformat(
                 format="yuv420p",
                 src_color_range=ColorRange.JPEG,
                 dst_colorspace=Colorspace.ITU709,
                 dst_color_range=ColorRange.MPEG,
             )
-            picture.pts, picture.time_base = number, 1 / frames_per_second
-            container.mux(stream.encode(picture))
+            image.pts, image.time_base = number, 1 / frames_per_second
+            container.mux(stream.encode(image))
         container.mux(stream.encode())
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 
 import numpy as np
 
-from neuralfield.images.image import Picture
+from neuralfield.images.image import ImageData
 from neuralfield.system.files import replacing
 
 COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
@@ -153,7 +153,7 @@ class PngBandWriter:
             self._write_chunk(b"IEND", b"")
 
 
-def write_picture(path: str | os.PathLike, picture: Picture) -> None:
+def write_image(path: str | os.PathLike, image: ImageData) -> None:
     """Write an image as PNG without loss.
 
     Parameters
@@ -168,6 +168,6 @@ def write_picture(path: str | os.PathLike, picture: Picture) -> None:
     StorageError
         The file cannot be written.
     """
-    shape = (picture.width, picture.height, picture.channels)
-    with PngBandWriter(path, *shape, picture.bit_depth) as png:
-        png.write_rows(picture.pixels)
+    shape = (image.width, image.height, image.channels)
+    with PngBandWriter(path, *shape, image.bit_depth) as png:
+        png.write_rows(image.pixels)

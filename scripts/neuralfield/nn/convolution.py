@@ -16,7 +16,7 @@ from neuralfield.nn.windows import (
     Pair,
     as_pair,
     padded_with,
-    require_pictures,
+    require_images,
     window_places,
     without_padding,
 )
@@ -72,12 +72,12 @@ class _Plan:
         """Yield the images, or lines of one image, of each block of work."""
         line_values = self.groups * self.tiles * self.row_values
         lines = max(1, BLOCK_VALUES[library] // line_values)
-        pictures = max(1, lines // self.places[0])
+        images = max(1, lines // self.places[0])
         lines = min(lines, self.places[0])
-        for first in range(0, self.batch, pictures):
+        for first in range(0, self.batch, images):
             for line in range(0, self.places[0], lines):
                 yield (
-                    slice(first, min(first + pictures, self.batch)),
+                    slice(first, min(first + images, self.batch)),
                     slice(line, min(line + lines, self.places[0])),
                 )
 
@@ -201,12 +201,12 @@ def conv2d(
 
     def backward(g: Array) -> tuple[Array | None, ...]:
         g = xp.ascontiguousarray(g)
-        slopes = _backward(plan, padded, weight.data, g, into_x=x.differentiable)
-        picture = None if slopes[0] is None else without_padding(slopes[0], margin)
+        gradients = _backward(plan, padded, weight.data, g, into_x=x.differentiable)
+        image = None if gradients[0] is None else without_padding(gradients[0], margin)
         if bias is None:
-            return picture, slopes[1]
+            return image, gradients[1]
         rows = g.reshape(-1, g.shape[3])
-        return picture, slopes[1], xp.ones(len(rows), dtype=g.dtype) @ rows
+        return image, gradients[1], xp.ones(len(rows), dtype=g.dtype) @ rows
 
     return record(data, parents, backward)
 
@@ -220,7 +220,7 @@ def _plan(
     groups: int,
 ) -> _Plan:
     """Check the shapes, and choose how many neighbouring places share a row."""
-    require_pictures(x, "conv2d")
+    require_images(x, "conv2d")
     if len(weight) != 4:
         expected = "shape (kernel height, kernel width, channels in / groups, channels out)"
         raise ConfigError("conv2d", f"weight of shape {weight}", expected)
@@ -255,9 +255,9 @@ def _forward(plan: _Plan, padded: Array, weight: Array) -> Array:
     result = xp.empty((plan.batch, *plan.places, channels_out), dtype=padded.dtype)
     windows, band = plan.windows(padded), plan.band(weight)
     buffer = _Buffer(padded)
-    for pictures, lines in plan.blocks(xp.__name__):
-        rows = buffer.copy_of(windows[:, pictures, lines]).reshape(plan.groups, -1, plan.row_values)
-        block = result[pictures, lines]
+    for images, lines in plan.blocks(xp.__name__):
+        rows = buffer.copy_of(windows[:, images, lines]).reshape(plan.groups, -1, plan.row_values)
+        block = result[images, lines]
         if plan.groups == 1:  # without a copy
             xp.matmul(rows[0], band[0], out=block.reshape(rows.shape[1], -1))
         else:
@@ -272,22 +272,22 @@ def _backward(
     xp = namespace_of(padded)
     windows = plan.windows(padded)
     band = plan.band(weight).swapaxes(1, 2)
-    band_slopes = xp.zeros((plan.groups, plan.row_values, band.shape[1]), dtype=padded.dtype)
-    slopes = xp.zeros_like(padded) if into_x else None
-    overlaps = plan.overlaps(slopes) if into_x else []
+    band_gradients = xp.zeros((plan.groups, plan.row_values, band.shape[1]), dtype=padded.dtype)
+    gradients = xp.zeros_like(padded) if into_x else None
+    overlaps = plan.overlaps(gradients) if into_x else []
     buffer = _Buffer(padded)
-    for pictures, lines in plan.blocks(xp.__name__):
-        block = windows[:, pictures, lines]
+    for images, lines in plan.blocks(xp.__name__):
+        block = windows[:, images, lines]
         rows = buffer.copy_of(block).reshape(plan.groups, -1, plan.row_values)
-        row_slopes = plan.by_group(g[pictures, lines])
-        band_slopes += rows.swapaxes(1, 2) @ row_slopes
+        row_gradients = plan.by_group(g[images, lines])
+        band_gradients += rows.swapaxes(1, 2) @ row_gradients
         if into_x:
-            xp.matmul(row_slopes, band, out=rows)
+            xp.matmul(row_gradients, band, out=rows)
             parts = rows.reshape(block.shape)
             # tiles of one view do not overlap, and the views are added one after another
             for line, columns, view in overlaps:
-                view[:, pictures, lines] += parts[:, :, :, :, line, columns]
-    return slopes, plan.kernel_of(band_slopes)
+                view[:, images, lines] += parts[:, :, :, :, line, columns]
+    return gradients, plan.kernel_of(band_gradients)
 
 
 class _Buffer:

@@ -63,8 +63,8 @@ def binary_cross_entropy(values: Tensor, target: Array, count: int) -> Tensor:
     loss = -(target * xp.log(clipped) + (1 - target) * xp.log1p(-clipped)).sum() / count
 
     def backward(g: Array) -> tuple[Array]:
-        slope = (clipped - target) / (clipped * (1 - clipped))
-        return (slope * (g / count).astype(slope.dtype),)
+        gradient = (clipped - target) / (clipped * (1 - clipped))
+        return (gradient * (g / count).astype(gradient.dtype),)
 
     return record(loss, (values,), backward)
 
@@ -117,10 +117,10 @@ def softmax_cross_entropy(logits: Tensor, labels: Array, count: int) -> Tensor:
     own = (xp.arange(len(labels)), labels)
 
     def backward(g: Array) -> tuple[Array]:
-        slope = probabilities.copy()
-        slope[own] -= 1
-        slope *= (g / count).astype(slope.dtype)
-        return (slope,)
+        gradient = probabilities.copy()
+        gradient[own] -= 1
+        gradient *= (g / count).astype(gradient.dtype)
+        return (gradient,)
 
     return record((xp.log(total[:, 0]) - shifted[own]).sum() / count, (logits,), backward)
 

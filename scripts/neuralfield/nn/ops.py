@@ -117,9 +117,9 @@ def sine(x: Tensor) -> Tensor:
     xp = namespace_of(x.data)
 
     def backward(g: Array) -> tuple[Array]:
-        slope = xp.cos(x.data)
-        slope *= g
-        return (slope,)
+        gradient = xp.cos(x.data)
+        gradient *= g
+        return (gradient,)
 
     return record(xp.sin(x.data), (x,), backward)
 
@@ -131,10 +131,10 @@ def variable_sine(x: Tensor, omega: float) -> Tensor:
     phase = number(omega) * (size + 1) * x.data
 
     def backward(g: Array) -> tuple[Array]:
-        slope = xp.cos(phase)
-        slope *= number(omega) * (2 * size + 1)
-        slope *= g
-        return (slope,)
+        gradient = xp.cos(phase)
+        gradient *= number(omega) * (2 * size + 1)
+        gradient *= g
+        return (gradient,)
 
     return record(xp.sin(phase), (x,), backward)
 
@@ -186,11 +186,13 @@ def gabor(x: Tensor, omega: float, scale: float, *, is_complex: bool) -> Tensor:
         # derivatives along the size and along the phase
         along = product[:, :width] + product[:, width:]
         across = g[:, width:] * y[:, :width] - g[:, :width] * y[:, width:]
-        slope = number(-2 * scale**2) * a * along + number(omega) * across
+        gradient = number(-2 * scale**2) * a * along + number(omega) * across
         if not is_complex:
-            return (slope,)
+            return (gradient,)
         return (
-            xp.concatenate([slope, number(-2 * scale**2) * b * along - number(omega) * along], 1),
+            xp.concatenate(
+                [gradient, number(-2 * scale**2) * b * along - number(omega) * along], 1
+            ),
         )
 
     return record(y, (x,), backward)
@@ -203,11 +205,11 @@ def product_of_parts(x: Tensor, count: int) -> Tensor:
     before = list(itertools.accumulate(parts, lambda p, q: p * q))
 
     def backward(g: Array) -> tuple[Array]:
-        slopes, after = [], g
+        gradients, after = [], g
         for index in range(count - 1, 0, -1):
-            slopes.append(before[index - 1] * after)
+            gradients.append(before[index - 1] * after)
             after = after * parts[index]
-        return (xp.concatenate([after, *slopes[::-1]], axis=1),)
+        return (xp.concatenate([after, *gradients[::-1]], axis=1),)
 
     return record(before[-1], (x,), backward)
 

@@ -7,7 +7,7 @@ from neuralfield.nn.windows import (
     Pair,
     as_pair,
     padded_with,
-    require_pictures,
+    require_images,
     window_places,
     without_padding,
 )
@@ -39,7 +39,7 @@ def max_pool2d(x: Tensor, window: Pair, stride: Pair | None = None, *, padding: 
     ConfigError
         A window is larger than the padded images, or the padding than half a window.
     """
-    require_pictures(x.shape, "max_pool2d")
+    require_images(x.shape, "max_pool2d")
     sides, steps = _window_and_stride(window, stride, "max_pool2d")
     margin = as_pair(padding, "max_pool2d", "padding", 0)
     if any(2 * pad > side for pad, side in zip(margin, sides, strict=True)):
@@ -61,20 +61,20 @@ def max_pool2d(x: Tensor, window: Pair, stride: Pair | None = None, *, padding: 
     shape, is_disjoint = padded.shape, all(s >= k for s, k in zip(steps, sides, strict=True))
 
     def backward(g: Array) -> tuple[Array]:
-        slopes = xp.zeros(shape, dtype=g.dtype)
-        for index, plane in enumerate(_planes(slopes, places, sides, steps)):
+        gradients = xp.zeros(shape, dtype=g.dtype)
+        for index, plane in enumerate(_planes(gradients, places, sides, steps)):
             if is_disjoint:
                 xp.multiply(g, winner == index, out=plane)
             else:
                 plane += g * (winner == index)
-        return (without_padding(slopes, margin),)
+        return (without_padding(gradients, margin),)
 
     return record(largest, (x,), backward)
 
 
 def average_pool2d(x: Tensor, window: Pair, stride: Pair | None = None) -> Tensor:
     """Take the mean of each window and channel; see `max_pool2d`."""
-    require_pictures(x.shape, "average_pool2d")
+    require_images(x.shape, "average_pool2d")
     sides, steps = _window_and_stride(window, stride, "average_pool2d")
     places = window_places((x.shape[1], x.shape[2]), sides, steps, where="average_pool2d")
     xp = namespace_of(x.data)
@@ -86,10 +86,10 @@ def average_pool2d(x: Tensor, window: Pair, stride: Pair | None = None) -> Tenso
     mean *= share
 
     def backward(g: Array) -> tuple[Array]:
-        slopes, part = xp.zeros(x.shape, dtype=g.dtype), g * share
-        for plane in _planes(slopes, places, sides, steps):
+        gradients, part = xp.zeros(x.shape, dtype=g.dtype), g * share
+        for plane in _planes(gradients, places, sides, steps):
             plane += part
-        return (slopes,)
+        return (gradients,)
 
     return record(mean, (x,), backward)
 
@@ -102,10 +102,10 @@ def _window_and_stride(
 
 
 def _planes(
-    pictures: Array, places: tuple[int, int], window: tuple[int, int], stride: tuple[int, int]
+    images: Array, places: tuple[int, int], window: tuple[int, int], stride: tuple[int, int]
 ) -> Iterator[Array]:
     """Yield a view of all windows' values at each place of a window, line by line."""
     ends = [(count - 1) * step + 1 for count, step in zip(places, stride, strict=True)]
     for y in range(window[0]):
         for x in range(window[1]):
-            yield pictures[:, y : y + ends[0] : stride[0], x : x + ends[1] : stride[1]]
+            yield images[:, y : y + ends[0] : stride[0], x : x + ends[1] : stride[1]]

@@ -48,7 +48,7 @@ def window_places(
     return height, width
 
 
-def require_pictures(shape: tuple[int, ...], where: str) -> None:
+def require_images(shape: tuple[int, ...], where: str) -> None:
     """Check that a shape is that of a batch of images; raises `ConfigError`."""
     if len(shape) != 4:
         raise ConfigError(where, f"shape {shape}", "shape (batch, height, width, channels)")

@@ -11,18 +11,18 @@ from neuralfield.engines.cuda.portable import layer_forward
 from neuralfield.engines.plan import network_plan
 from neuralfield.fields.upscaler import UpscalingNetwork
 from neuralfield.rendering import hopper_renderer
-from neuralfield.rendering.array_renderer import ArrayDraw
-from neuralfield.rendering.cpu_renderer import CpuDraw
-from neuralfield.rendering.hopper_renderer import HopperDraw
-from neuralfield.rendering.layer_values import LayerDraw
-from neuralfield.rendering.mosaic_renderer import MosaicDraw
+from neuralfield.rendering.array_renderer import ArrayRenderer
+from neuralfield.rendering.cpu_renderer import CpuRenderer
+from neuralfield.rendering.hopper_renderer import HopperRenderer
+from neuralfield.rendering.layer_values import LayerValues
+from neuralfield.rendering.mosaic_renderer import MosaicRenderer
 from neuralfield.rendering.portable_renderer import LayerPixels
 from neuralfield.system.device import Array, Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.mosaic import Mosaic, Trained
 
 
-class Drawer(Protocol):
+class Renderer(Protocol):
     """A network, ready to render pixels with."""
 
     def pixels(
@@ -55,7 +55,7 @@ class Drawer(Protocol):
         ...
 
 
-def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
+def make_renderer(model: Trained, device: Device, threads: int = 1) -> Renderer:
     """Make the fastest renderer for a model, in the precision of its training.
 
     Parameters
@@ -67,8 +67,8 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
     """
     if isinstance(model, Mosaic):
         mosaic = model
-        return MosaicDraw(
-            mosaic, device, lambda tile: make_drawer(mosaic.load(tile), device, threads)
+        return MosaicRenderer(
+            mosaic, device, lambda tile: make_renderer(mosaic.load(tile), device, threads)
         )
     precision = model.metadata.get("precision")
     # weights trained in mixed precision are float32
@@ -83,11 +83,11 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
         and dtype == "float32"
         and cpu_engine.unsupported_network_reason(plan) is None
     ):
-        return CpuDraw(network, threads)
+        return CpuRenderer(network, threads)
     capability = compute_capability(device) if device.kind == "gpu" else 0
     reason = plan.unsupported_reason() or layer_forward.unsupported_reason(plan, capability)
     if dtype == "float64" or reason is not None:
-        return ArrayDraw(network, device, dtype, threads)
+        return ArrayRenderer(network, device, dtype, threads)
     arrays = {name: tensor.data for name, tensor in network.parameters.items()}
     if plan.complex_tensors:
         arrays = real_parameters(plan.complex_tensors, arrays)
@@ -98,6 +98,6 @@ def make_drawer(model: Trained, device: Device, threads: int = 1) -> Drawer:
     arguments = (device, plan, parameters, offsets, frequencies)
     is_mixed = precision == "mixed"
     if is_mixed and hopper_renderer.unsupported_reason(plan, capability) is None:
-        return HopperDraw(*arguments, (model.width, model.height))
-    layers = LayerDraw(*arguments, "mixed" if is_mixed else "float32")
+        return HopperRenderer(*arguments, (model.width, model.height))
+    layers = LayerValues(*arguments, "mixed" if is_mixed else "float32")
     return LayerPixels(device, layers, network.encoding)

@@ -12,7 +12,7 @@ from neuralfield.system.device import Array, Device, namespace_of
 _BLOCK_POINTS = {"cpu": 4096, "gpu": 1 << 18}
 
 
-class ArrayDraw:
+class ArrayRenderer:
     """See `neuralfield.rendering.Drawer`.
 
     Parameters

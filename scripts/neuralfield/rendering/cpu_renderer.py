@@ -4,7 +4,7 @@ import numpy as np
 
 from neuralfield.engines.cpu.encoding import encoding_numbers
 from neuralfield.engines.plan import OUTPUTS, network_plan
-from neuralfield.engines.thread_pool import Crew
+from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.system.device import Array
 
@@ -12,7 +12,7 @@ _PIECE_BLOCKS = 16
 """Blocks of pixels that a thread renders before it asks for more."""
 
 
-class CpuDraw:
+class CpuRenderer:
     """See `neuralfield.rendering.Drawer`.
 
     Parameters
@@ -27,7 +27,7 @@ class CpuDraw:
         from neuralfield.engines.cpu.kernels import block, layout
 
         plan = network_plan(network)
-        self._draw_blocks = block.draw_blocks
+        self._render_blocks = block.render_blocks
         self._layout = layout.make_layout(plan, is_trained=False)
         self._channels = plan.layers[-1].fan_out
         layers = (tensor for layer in network.layers for tensor in layer.parameters.values())
@@ -38,7 +38,7 @@ class CpuDraw:
         self._memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
         self._encoding = encoding_numbers(network, plan)
         self._output = OUTPUTS.index(plan.output), float(plan.steepness)
-        self._crew = Crew(threads)
+        self._pool = ThreadPool(threads)
 
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
@@ -52,7 +52,7 @@ class CpuDraw:
         size = _PIECE_BLOCKS * block_rows
 
         def draw(piece: int, member: int) -> None:
-            self._draw_blocks(
+            self._render_blocks(
                 self._layout.table,
                 self._layout.frequencies,
                 self._memory[member],
@@ -70,9 +70,9 @@ class CpuDraw:
                 spreads,
             )
 
-        self._crew.run(draw, -(-count // size))
+        self._pool.run(draw, -(-count // size))
         return means, spreads
 
     def close(self) -> None:
         """Stop the threads."""
-        self._crew.close()
+        self._pool.close()

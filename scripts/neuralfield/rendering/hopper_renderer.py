@@ -17,7 +17,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     parameter_offsets,
 )
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
-from neuralfield.engines.cuda.launch import card_limits
+from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.plan import TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
@@ -44,7 +44,7 @@ def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | N
     return padded_network.unsupported_reason(network, "mixed", compute_capability)
 
 
-class HopperDraw:
+class HopperRenderer:
     """See `neuralfield.rendering.Drawer`.
 
     Parameters
@@ -74,7 +74,7 @@ class HopperDraw:
         self._channels = network.layers[-1].fan_out
         shape = HopperNetwork(network, _BLOCK_TILES)
         self._block_tiles = shape.block_tiles
-        self._processors, limit_bytes = card_limits(device)
+        self._processors, limit_bytes = gpu_limits(device)
         fixed_bytes = shape.constants_bytes + shape.block_tiles * shape.tile_bytes
         stages, self._shared_bytes = shape.ring(
             fixed_bytes + _ALIGNMENT_BYTES, limit_bytes, backward=False

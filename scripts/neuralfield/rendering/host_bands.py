@@ -32,12 +32,12 @@ def bands_on_host(device: Device, count: int, draw: Callable[[int], Array]) -> I
         Valid until the next one is asked for: its memory is used again.
     """
     if device.kind == "gpu":
-        yield from _bands_from_card(device.xp, count, draw)
+        yield from _bands_from_gpu(device.xp, count, draw)
     else:
         yield from map(draw, range(count))
 
 
-def _bands_from_card(
+def _bands_from_gpu(
     xp: ModuleType, count: int, draw: Callable[[int], Array]
 ) -> Iterator[np.ndarray]:
     drawing, copying = _streams(xp.cuda.Device().id)
@@ -68,11 +68,11 @@ def _bands_from_card(
 
 
 @cache
-def _streams(card: int) -> tuple[Any, Any]:
+def _streams(gpu: int) -> tuple[Any, Any]:
     """For drawing and for copying. CuPy keeps freed memory by stream: the same for all images."""
     import cupy
 
-    with cupy.cuda.Device(card):
+    with cupy.cuda.Device(gpu):
         return cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
 
 
@@ -82,15 +82,17 @@ class _Place:
     def __init__(self, xp: ModuleType) -> None:
         self._xp = xp
         self._memory: Any = None
-        self._drawn, self._copied = (xp.cuda.Event(disable_timing=True, block=True) for _ in "12")
+        self._rendered, self._copied = (
+            xp.cuda.Event(disable_timing=True, block=True) for _ in "12"
+        )
 
     def fetch(self, band: Array, drawing: Any, copying: Any) -> None:
         """Copy a band here once it is drawn."""
         # the first band in a place is the largest
         self._memory = self._memory or self._xp.cuda.alloc_pinned_memory(band.nbytes)
         self._band = band  # its memory on the GPU must not be given to another before the copy
-        self._drawn.record(drawing)
-        copying.wait_event(self._drawn)
+        self._rendered.record(drawing)
+        copying.wait_event(self._rendered)
         band.data.copy_to_host_async(self._memory.ptr, band.nbytes, copying)
         self._copied.record(copying)
 

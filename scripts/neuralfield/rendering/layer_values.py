@@ -14,7 +14,7 @@ from neuralfield.system.device import Array, Device
 _CHUNK_ROWS = 1 << 17
 
 
-class LayerDraw:
+class LayerValues:
     """Values of a network at many points.
 
     Parameters

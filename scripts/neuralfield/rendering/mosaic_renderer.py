@@ -14,7 +14,7 @@ from neuralfield.system.device import Array, Device, to_host
 from neuralfield.tasks.image.mosaic import Mosaic
 
 if TYPE_CHECKING:
-    from neuralfield.rendering import Drawer
+    from neuralfield.rendering import Renderer
 
 OPEN_MODELS = 8
 """Models in memory at once: four meet in a corner, and the next ones are soon asked for."""
@@ -40,24 +40,24 @@ class _Part:
         return range(self.first, self.last + 1)
 
 
-class MosaicDraw:
+class MosaicRenderer:
     """See `neuralfield.rendering.Drawer`.
 
     Parameters
     ----------
     mosaic : Mosaic
     device : Device
-    make_drawer : callable
+    make_renderer : callable
         Makes the renderer of one tile's model.
     """
 
     def __init__(
-        self, mosaic: Mosaic, device: Device, make_drawer: Callable[[Tile], "Drawer"]
+        self, mosaic: Mosaic, device: Device, make_renderer: Callable[[Tile], "Renderer"]
     ) -> None:
         self._xp, self._tiling, self._channels = device.xp, mosaic.tiling, mosaic.channels
         self._sides = (mosaic.width, mosaic.height)
-        self._make_drawer = make_drawer
-        self._drawers: OrderedDict[Tile, Drawer] = OrderedDict()
+        self._make_renderer = make_renderer
+        self._renderers: OrderedDict[Tile, Renderer] = OrderedDict()
 
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
@@ -76,18 +76,18 @@ class MosaicDraw:
                     chosen = None
                     if which is not None:
                         chosen = _renumbered(which[own], across.pixels, down.pixels, width)
-                    means[own], spreads[own] = self._drawn(
+                    means[own], spreads[own] = self._rendered(
                         columns[across.pixels], rows[down.pixels], offsets, chosen, across, down
                     )
         return means, spreads
 
     def close(self) -> None:
         """Release what the tiles' renderers hold."""
-        for drawer in self._drawers.values():
-            drawer.close()
-        self._drawers.clear()
+        for renderer in self._renderers.values():
+            renderer.close()
+        self._renderers.clear()
 
-    def _drawn(
+    def _rendered(
         self,
         columns: Array,
         rows: Array,
@@ -158,13 +158,13 @@ class MosaicDraw:
         """Convert coordinates to px from the left or the top."""
         return (positions * max(self._sides) + self._sides[axis]) / 2
 
-    def _opened(self, tile: Tile) -> "Drawer":
-        if tile not in self._drawers:
-            while len(self._drawers) >= OPEN_MODELS:
-                self._drawers.popitem(last=False)[1].close()
-            self._drawers[tile] = self._make_drawer(tile)
-        self._drawers.move_to_end(tile)
-        return self._drawers[tile]
+    def _opened(self, tile: Tile) -> "Renderer":
+        if tile not in self._renderers:
+            while len(self._renderers) >= OPEN_MODELS:
+                self._renderers.popitem(last=False)[1].close()
+            self._renderers[tile] = self._make_renderer(tile)
+        self._renderers.move_to_end(tile)
+        return self._renderers[tile]
 
 
 def _renumbered(which: Array, across: slice, down: slice, width: int) -> Array:

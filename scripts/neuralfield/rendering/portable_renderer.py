@@ -4,7 +4,7 @@ import numpy as np
 
 from neuralfield.fields.coordinate_network import CornerBias, Encoding
 from neuralfield.rendering.array_renderer import mean_and_spread
-from neuralfield.rendering.layer_values import LayerDraw
+from neuralfield.rendering.layer_values import LayerValues
 from neuralfield.system.device import Array, Device
 
 
@@ -14,12 +14,12 @@ class LayerPixels:
     Parameters
     ----------
     device : Device
-    values : LayerDraw
+    values : LayerValues
     encoding : Encoding
         The encoding of the network that computes `values`.
     """
 
-    def __init__(self, device: Device, values: LayerDraw, encoding: Encoding) -> None:
+    def __init__(self, device: Device, values: LayerValues, encoding: Encoding) -> None:
         self._xp, self._values, self._encoding = device.xp, values, encoding
 
     def pixels(

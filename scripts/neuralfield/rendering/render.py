@@ -9,9 +9,9 @@ import numpy as np
 
 from neuralfield.fields import Upscaler, UpscalingNetwork
 from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.images.writing import PngBandWriter
-from neuralfield.rendering import Drawer, make_drawer
+from neuralfield.rendering import Renderer, make_renderer
 from neuralfield.rendering.host_bands import bands_on_host
 from neuralfield.rendering.levels import to_levels
 from neuralfield.rendering.upscaled_bands import upscaled_bands
@@ -82,7 +82,7 @@ def sample_offsets(count: int) -> np.ndarray:
 
 
 def size_for_longer_side(
-    model: Trained | PictureShape, longer_px: int, box: Box = WHOLE
+    model: Trained | ImageShape, longer_px: int, box: Box = WHOLE
 ) -> tuple[int, int]:
     """Return width and height of a render in the image's own proportions."""
     part_width, part_height = model.width * (box[2] - box[0]), model.height * (box[3] - box[1])
@@ -157,11 +157,11 @@ def render_bands(
     counts = (min(int(samples), _FIRST_SAMPLES), int(samples))
     first, every = (device.asarray(sample_offsets(count) * pixel) for count in counts)
     rows_per_band = max(1, BAND_POINTS[device.kind] // width)
-    with closing(make_drawer(model, device, threads)) as drawer:
+    with closing(make_renderer(model, device, threads)) as renderer:
 
         def draw(index: int) -> Array:
             band = rows[index * rows_per_band :][:rows_per_band]
-            values = _average(drawer, columns, band, first, every)
+            values = _average(renderer, columns, band, first, every)
             values = values.reshape(len(band), width, model.channels)
             # a GPU is not asked: it would have to be waited for
             if device.kind == "cpu" and not np.isfinite(values).all():
@@ -196,7 +196,7 @@ def _enlarged(
         yield values if bit_depth is None else to_levels(values, bit_depth)
 
 
-def _average(drawer: Drawer, columns: Array, rows: Array, first: Array, every: Array) -> Array:
+def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, every: Array) -> Array:
     """Average samples over each pixel: all of them only where the first ones differ.
 
     Parameters
@@ -208,11 +208,11 @@ def _average(drawer: Drawer, columns: Array, rows: Array, first: Array, every: A
     first, every : array, shape (n, 2)
         Offsets of the samples that every pixel has, and of those for an uneven one.
     """
-    values, spreads = drawer.pixels(columns, rows, first)
+    values, spreads = renderer.pixels(columns, rows, first)
     if len(first) < len(every):
         uneven = (spreads > _FLAT_SPREAD).nonzero()[0]
         if len(uneven):
-            values[uneven], _ = drawer.pixels(columns, rows, every, uneven)
+            values[uneven], _ = renderer.pixels(columns, rows, every, uneven)
     return values
 
 
@@ -232,14 +232,14 @@ def render(
     -------
     ndarray of float32, shape (height, width, channels), in [0, 1]
     """
-    picture = np.empty((max(0, height), max(0, width), model.channels), np.float32)
+    image = np.empty((max(0, height), max(0, width), model.channels), np.float32)
     top = 0
     for band in render_bands(
         model, width, height, device=device, box=box, samples=samples, threads=threads
     ):
-        picture[top : top + len(band)] = band
+        image[top : top + len(band)] = band
         top += len(band)
-    return picture
+    return image
 
 
 def render_to_png(

@@ -67,30 +67,30 @@ def upscaled_bands(
     ------
     ndarray of float32, shape (rows, width, channels), in [0, 1]
     """
-    picture = with_light(to_host(network.picture).astype(np.float32))
-    window = np.array(box) * np.tile(picture.shape[1::-1], 2)
+    image = with_light(to_host(network.image).astype(np.float32))
+    window = np.array(box) * np.tile(image.shape[1::-1], 2)
     ratio = max(width / (window[2] - window[0]), height / (window[3] - window[1]))
     steps = max(0, math.ceil(math.log(ratio, settings.factor) - 1e-6))
     # a step sees less than half of this beyond the box, and leaves twice as much
     margin = 2 * (settings.reach_px + 3 * _FILTER_REACH_PX)
-    picture, window = _cut(picture, window, margin)
+    image, window = _cut(image, window, margin)
     with ThreadPoolExecutor(threads) as pool, threadpool_limits(limits=1):
         enlarge = partial(_enlarged_rows, network, settings, device, pool)
         for _ in range(steps - 1):
-            rows_count = settings.factor * len(picture)
+            rows_count = settings.factor * len(image)
             tops = range(0, rows_count, STEP_ROWS)
-            bands = [enlarge(picture, top, min(top + STEP_ROWS, rows_count)) for top in tops]
-            picture, window = _cut(np.concatenate(bands), window * settings.factor, margin)
-        rows = partial(enlarge, picture) if steps else lambda top, bottom: picture[top:bottom]
+            bands = [enlarge(image, top, min(top + STEP_ROWS, rows_count)) for top in tops]
+            image, window = _cut(np.concatenate(bands), window * settings.factor, margin)
+        rows = partial(enlarge, image) if steps else lambda top, bottom: image[top:bottom]
         factor = settings.factor if steps else 1
-        yield from _resampled(rows, factor * len(picture), window * factor, width, height)
+        yield from _resampled(rows, factor * len(image), window * factor, width, height)
 
 
-def _cut(picture: np.ndarray, window: np.ndarray, margin: int) -> tuple[np.ndarray, np.ndarray]:
+def _cut(image: np.ndarray, window: np.ndarray, margin: int) -> tuple[np.ndarray, np.ndarray]:
     """The part of an image that a window needs, and where the window lies in it."""
     left, top = (max(0, math.floor(side) - margin) for side in window[:2])
     right, bottom = (math.ceil(side) + margin for side in window[2:])
-    return picture[top:bottom, left:right], window - np.array([left, top, left, top])
+    return image[top:bottom, left:right], window - np.array([left, top, left, top])
 
 
 def _resampled(
@@ -114,7 +114,7 @@ def _enlarged_rows(
     settings: Upscaler,
     device: Device,
     pool: ThreadPoolExecutor,
-    picture: np.ndarray,
+    image: np.ndarray,
     top: int,
     bottom: int,
 ) -> np.ndarray:
@@ -123,12 +123,12 @@ def _enlarged_rows(
     Corrected once so that, reduced, they are more nearly the image again: back-projection (Irani
     & Peleg, "Improving resolution by image registration", 1991), as the paper has it.
     """
-    factor, (height, width, _) = settings.factor, picture.shape
+    factor, (height, width, _) = settings.factor, image.shape
     above = max(0, top // factor - _FILTER_REACH_PX)
     below = min(height, -(-bottom // factor) + _FILTER_REACH_PX)
-    found = _network_rows(network, settings, device, pool, picture, above * factor, below * factor)
+    found = _network_rows(network, settings, device, pool, image, above * factor, below * factor)
     means = found.reshape(below - above, factor, width, factor, -1).mean(axis=(1, 3))
-    missing = picture[above:below] - means
+    missing = image[above:below] - means
     part = (0, top / factor - above, width, bottom / factor - above)
     found = found[top - above * factor : bottom - above * factor]
     return np.clip(found + resized(missing, found.shape[1::-1], ENLARGING, part), 0, 1)
@@ -139,16 +139,16 @@ def _network_rows(
     settings: Upscaler,
     device: Device,
     pool: ThreadPoolExecutor,
-    picture: np.ndarray,
+    image: np.ndarray,
     top: int,
     bottom: int,
 ) -> np.ndarray:
     """Correct some rows of an image enlarged by Lanczos with the network, tile by tile."""
     factor, reach = settings.factor, settings.reach_px
-    height, width = (factor * side for side in picture.shape[:2])
+    height, width = (factor * side for side in image.shape[:2])
     above, below = max(0, top - reach), min(height, bottom + reach)
-    part = (0, above / factor, picture.shape[1], below / factor)
-    enlarged = resized(picture, (width, below - above), ENLARGING, part)
+    part = (0, above / factor, image.shape[1], below / factor)
+    enlarged = resized(image, (width, below - above), ENLARGING, part)
     beyond = (reach - (top - above), reach - (below - bottom))
     enlarged = np.pad(enlarged, (beyond, (reach, reach), (0, 0)), mode="edge")
 
@@ -157,7 +157,7 @@ def _network_rows(
         seen = enlarged[y : y + TILE_PX + 2 * reach, x : x + TILE_PX + 2 * reach]
         return _corrected(network, device, seen, range(8 if settings.ensemble else 1))
 
-    result = np.empty((bottom - top, width, picture.shape[2]), np.float32)
+    result = np.empty((bottom - top, width, image.shape[2]), np.float32)
     lefts = range(0, width, TILE_PX)
     corners = [(y, x) for y in range(0, bottom - top, TILE_PX) for x in lefts]
     for (y, x), found in zip(corners, pool.map(tile, corners), strict=True):
@@ -169,7 +169,7 @@ def _corrected(
     network: UpscalingNetwork, device: Device, enlarged: np.ndarray, symmetries: range
 ) -> np.ndarray:
     """Correct a tile with the network, or average over some ways to lay the tile down."""
-    dtype = network.picture.dtype
+    dtype = network.image.dtype
     found = []
     for symmetry in symmetries:
         seen = device.asarray(np.ascontiguousarray(turned(enlarged, symmetry)), dtype=dtype)

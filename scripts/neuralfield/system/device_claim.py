@@ -24,11 +24,11 @@ _held: list[IO[str]] = []
 """Lock files, which stay open, and so locked, until the process ends."""
 
 
-def claim_card(
+def claim_gpu(
     share: int,
     say: Callable[[str], None],
     *,
-    cards: Sequence[str] | None = None,
+    gpus: Sequence[str] | None = None,
     folder: Path = LOCK_FOLDER,
 ) -> str | None:
     """Take a GPU for this process, and wait for one while all are taken.
@@ -43,7 +43,7 @@ def claim_card(
     say : callable
         Called with a line for the user.
     cards : sequence of str, optional
-        Names of the GPUs to choose from; those of `visible_cards` by default.
+        Names of the GPUs to choose from; those of `visible_gpus` by default.
     folder : Path
         Folder of the locks.
 
@@ -59,10 +59,10 @@ def claim_card(
     """
     if _held:
         return os.environ.get(_VISIBLE)
-    cards = visible_cards(os.environ) if cards is None else cards
-    if cards is None:
+    gpus = visible_gpus(os.environ) if gpus is None else gpus
+    if gpus is None:
         return None
-    if not cards:
+    if not gpus:
         raise ResourceError(
             _VISIBLE,
             repr(os.environ.get(_VISIBLE)),
@@ -70,39 +70,39 @@ def claim_card(
             "set training.device: cpu",
         )
     _make_shared(folder)
-    is_said = False
+    is_reported = False
     while True:
         # all GPUs' first places come first: jobs share a GPU only when every GPU has a job
         for place in range(share):
-            for card in cards:
-                file = _lock(folder / f"{card}.{place}")
+            for gpu in gpus:
+                file = _lock(folder / f"{gpu}.{place}")
                 if file is not None:
                     _held.append(file)
-                    os.environ[_VISIBLE] = card
-                    return card
-        if not is_said:
-            say(f"all of {len(cards)} GPUs are taken; waiting for one")
-            is_said = True
+                    os.environ[_VISIBLE] = gpu
+                    return gpu
+        if not is_reported:
+            say(f"all of {len(gpus)} GPUs are taken; waiting for one")
+            is_reported = True
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def visible_cards(environment: Mapping[str, str]) -> list[str] | None:
+def visible_gpus(environment: Mapping[str, str]) -> list[str] | None:
     """Name the GPUs that ``CUDA_VISIBLE_DEVICES`` allows; without it, all; None if NVML fails.
 
     Numbers become unique names, which are the same for every process, however many GPUs it sees.
     """
-    all_cards = _cards_of_machine()
-    if all_cards is None:
+    all_gpus = _gpus_of_machine()
+    if all_gpus is None:
         return None
     given = environment.get(_VISIBLE)
     if given is None:
-        return all_cards
+        return all_gpus
     found: list[str] = []
     for name in (part.strip() for part in given.split(",")):
-        if name.isdecimal() and int(name) < len(all_cards):
-            found.append(all_cards[int(name)])
+        if name.isdecimal() and int(name) < len(all_gpus):
+            found.append(all_gpus[int(name)])
         elif name.startswith("GPU-"):  # the beginning of a name suffices
-            found += [card for card in all_cards if card.startswith(name)][:1]
+            found += [gpu for gpu in all_gpus if gpu.startswith(name)][:1]
         elif name.startswith("MIG-"):
             found.append(name)
         else:  # CUDA sees none from here on
@@ -110,7 +110,7 @@ def visible_cards(environment: Mapping[str, str]) -> list[str] | None:
     return found
 
 
-def _cards_of_machine() -> list[str] | None:
+def _gpus_of_machine() -> list[str] | None:
     """Names of all GPUs, in the order of their numbers; None where NVML does not answer."""
     try:
         import pynvml

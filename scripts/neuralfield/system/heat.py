@@ -27,7 +27,7 @@ class Sensor(Protocol):
         ...
 
 
-class CardSensor:
+class GpuSensor:
     """The temperature sensor of an NVIDIA GPU: of several the one that CuPy works on.
 
     Raises `SensorError` without the package nvidia-ml-py, a driver, permission or a sensor.
@@ -44,7 +44,7 @@ class CardSensor:
             pynvml.nvmlInit()
             # CUDA numbers the visible GPUs and NVML all of them: the bus address is the same
             bus = runtime.deviceGetPCIBusId(runtime.getDevice())
-            self._card = pynvml.nvmlDeviceGetHandleByPciBusId(bus)
+            self._gpu = pynvml.nvmlDeviceGetHandleByPciBusId(bus)
         except pynvml.NVMLError as error:
             raise SensorError(f"NVML: {error}") from error
         self.read_celsius()
@@ -53,7 +53,7 @@ class CardSensor:
         """Read the temperature of the chip, in whole degrees."""
         nvml = self._nvml
         try:
-            return float(nvml.nvmlDeviceGetTemperature(self._card, nvml.NVML_TEMPERATURE_GPU))
+            return float(nvml.nvmlDeviceGetTemperature(self._gpu, nvml.NVML_TEMPERATURE_GPU))
         except nvml.NVMLError as error:
             raise SensorError(f"NVML: {error}") from error
 
@@ -103,7 +103,7 @@ class HeatGuard:
         self._next_reading_s = time.monotonic() + _SECONDS_BETWEEN_READINGS
 
 
-def guard_card(
+def guard_gpu(
     max_celsius: float | None, device: Device, say: Callable[[str], None]
 ) -> HeatGuard | None:
     """Make a `HeatGuard`; None without a limit, or where the temperature cannot be read."""
@@ -112,7 +112,7 @@ def guard_card(
     try:
         if device.kind != "gpu":
             raise SensorError(f"{device.name} is no NVIDIA GPU")
-        return HeatGuard(CardSensor(device), max_celsius, say)
+        return HeatGuard(GpuSensor(device), max_celsius, say)
     except SensorError as error:
         say(_unwatched(error))
         return None

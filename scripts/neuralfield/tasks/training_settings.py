@@ -103,7 +103,7 @@ class TrainingSettings(Settings):
 
 
 @dataclass(frozen=True)
-class PictureTraining(TrainingSettings):
+class ImageTraining(TrainingSettings):
     """How a network is fitted to an image."""
 
     batch_pixels: int = setting(2048, "pixels of each step; 0: all", unit="pixels", minimum=0)
@@ -209,7 +209,7 @@ class Execution(Settings):
 
 
 @dataclass(frozen=True)
-class PictureExecution(Execution):
+class ImageExecution(Execution):
     """How and where the training of a field is run."""
 
     engine: str = setting(
@@ -237,11 +237,11 @@ class TableExecution(Execution):
     threads: int = setting(1, "processor cores for each table", minimum=1, changes_result=False)
 
 
-HOW_AND_WHERE = tuple(settings_of(PictureExecution))
+HOW_AND_WHERE = tuple(settings_of(ImageExecution))
 """Settings of the section `training` of a config that are not of the training itself."""
 
 MAKES_NO_DIFFERENCE = tuple(
-    name for name, declared in settings_of(PictureExecution).items() if not declared.changes_result
+    name for name, declared in settings_of(ImageExecution).items() if not declared.changes_result
 )
 """Those of them that the result of a training does not depend on."""
 

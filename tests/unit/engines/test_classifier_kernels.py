@@ -7,25 +7,25 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from small_classifiers import bars, make_task
-from test_engines import CardWithNumpy
+from test_engines import GpuWithNumpy
 
 from neuralfield.engines import make_engine
 from neuralfield.engines.cuda.classifier import classifier_engine, convolution_plan
 from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, unsupported_reason
 from neuralfield.engines.cuda.classifier.convolution_plan import ConvolutionShape
 from neuralfield.engines.cuda.classifier.plan import classifier_plan
-from neuralfield.engines.cuda.classifier.sampling import brightness_table, drawing_constants
+from neuralfield.engines.cuda.classifier.sampling import brightness_table, image_sampling_constants
 from neuralfield.nn import ops
 from neuralfield.nn.pooling import average_pool2d
 from neuralfield.system.device import Device, select_device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
-from neuralfield.tasks.classifier.labelled import LabelledPictures, network_inputs
+from neuralfield.tasks.classifier.labelled import LabelledImages, network_inputs
 from neuralfield.training.trainer import Trainer
 
 CPU = select_device("cpu")
-CARD = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-MNIST = LabelledPictures("labels", np.zeros((30, 28, 28), np.uint8), np.arange(30) % 10)
+GPU = Device("gpu", "a card", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+MNIST = LabelledImages("labels", np.zeros((30, 28, 28), np.uint8), np.arange(30) % 10)
 
 
 def objective_of(labelled=None, network=None, **training):
@@ -36,11 +36,11 @@ def objective_of(labelled=None, network=None, **training):
     return trainer.objective
 
 
-def engine_for(objective, request="auto", precision="auto", device=CARD):
-    said = []
-    engine = make_engine(request, precision, objective, device, 1, said.append)
+def engine_for(objective, request="auto", precision="auto", device=GPU):
+    messages = []
+    engine = make_engine(request, precision, objective, device, 1, messages.append)
     engine.close()
-    return engine, said
+    return engine, messages
 
 
 LENET = {"channels": (10, 20), "kernel": 5, "padding": 0, "hidden": (64,), "dropout": 0.5}
@@ -71,9 +71,9 @@ def test_another_row_of_operations_is_named_and_goes_to_the_tape(where, stage, n
     objective = objective_of()
     objective.network.operations[where] = stage
     assert classifier_plan(objective) == named
-    engine, said = engine_for(objective)
+    engine, messages = engine_for(objective)
     assert engine.name == "tape"
-    assert said == [f"the cuda engine does not cover {named}: training on the tape"]
+    assert messages == [f"the cuda engine does not cover {named}: training on the tape"]
 
 
 @pytest.mark.parametrize(
@@ -87,48 +87,47 @@ def test_another_row_of_operations_is_named_and_goes_to_the_tape(where, stage, n
 )
 def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
     pictures = np.zeros((3, side, side), np.uint8)
-    objective = objective_of(LabelledPictures("labels", pictures, np.arange(3)), network)
-    engine, said = engine_for(objective)
+    objective = objective_of(LabelledImages("labels", pictures, np.arange(3)), network)
+    engine, messages = engine_for(objective)
     assert engine.name == "tape"
-    assert len(said) == 1 and reason in said[0]
+    assert len(messages) == 1 and reason in messages[0]
 
 
 @pytest.mark.parametrize(
-    ("card", "precision", "reason"),
+    ("gpu", "precision", "reason"),
     [
         (CPU, "auto", "the cuda engine needs a GPU"),
-        (CARD, "float64", "the cuda engine computes in mixed precision or float32, not in float64"),
+        (GPU, "float64", "the cuda engine computes in mixed precision or float32, not in float64"),
         (
-            Device("gpu", "a card", CardWithNumpy("70")),  # pyright: ignore[reportArgumentType]
+            Device("gpu", "a card", GpuWithNumpy("70")),  # pyright: ignore[reportArgumentType]
             "auto",
             "the cuda engine needs compute capability 7.5, this GPU has 7.0",
         ),
     ],
 )
-def test_where_the_engine_cannot_work_it_says_why(card, precision, reason):
+def test_where_the_engine_cannot_work_it_says_why(gpu, precision, reason):
     objective = objective_of(precision="float64" if precision == "float64" else "float32")
-    assert classifier_engine.unsupported_reason(objective, precision, card) == reason
+    assert classifier_engine.unsupported_reason(objective, precision, gpu) == reason
     with pytest.raises(ConfigError, match=reason):
-        engine_for(objective, "cuda", precision, card)
+        engine_for(objective, "cuda", precision, gpu)
 
 
 def test_muon_goes_to_the_tape():
-    engine, said = engine_for(objective_of(optimizer="muon", gradient_clip_norm=0.5))
+    engine, messages = engine_for(objective_of(optimizer="muon", gradient_clip_norm=0.5))
     assert engine.name == "tape"
     what = "the optimizer Muon for classifiers"
-    assert said == [f"the cuda engine does not cover {what}: training on the tape"]
+    assert messages == [f"the cuda engine does not cover {what}: training on the tape"]
 
 
 def test_a_processor_trains_on_the_tape_and_says_nothing_of_it():
-    engine, said = engine_for(objective_of(), device=CPU)
-    assert (engine.name, said) == ("tape", [])
+    engine, messages = engine_for(objective_of(), device=CPU)
+    assert (engine.name, messages) == ("tape", [])
 
 
 def test_all_that_the_shipped_settings_need_is_covered():
     for settings in (LENET, {"kernel": 3, "padding": 1}, {"channels": (), "hidden": ()}):
         assert (
-            classifier_engine.unsupported_reason(objective_of(MNIST, settings), "auto", CARD)
-            is None
+            classifier_engine.unsupported_reason(objective_of(MNIST, settings), "auto", GPU) is None
         )
 
 
@@ -194,17 +193,17 @@ def test_tiles_cover_everything_and_have_room(batch):
 
 def test_bytes_become_the_same_numbers_as_on_the_tape():
     objective = objective_of()
-    expected = network_inputs(objective.labelled.pictures, objective.scaling, "float32")[..., 0]
-    found = brightness_table(objective)[objective.labelled.pictures]
+    expected = network_inputs(objective.labelled.images, objective.scaling, "float32")[..., 0]
+    found = brightness_table(objective)[objective.labelled.images]
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == np.float32
 
 
-def test_kernels_are_told_how_to_draw_and_to_drop():
+def test_kernels_are_reported_how_to_draw_and_to_drop():
     objective = objective_of(batch_samples=24, random_seed=2**40 + 5)
     plan = classifier_plan(objective)
     assert not isinstance(plan, str)
-    drawing = drawing_constants(objective, plan)
+    drawing = image_sampling_constants(objective, plan)
     assert (drawing["SAMPLES"], drawing["IS_EVERYTHING"], drawing["BATCH"]) == (60, 0, 24)
     assert drawing["SEED"] == f"{2**40 + 5}ull"
     head = head_constants(plan, 4, objective.random_seed)
@@ -213,7 +212,7 @@ def test_kernels_are_told_how_to_draw_and_to_drop():
     everything = objective_of(bars(30), batch_samples=0)
     plan = classifier_plan(everything)
     assert not isinstance(plan, str) and plan.batch == 30
-    assert drawing_constants(everything, plan)["IS_EVERYTHING"] == 1
+    assert image_sampling_constants(everything, plan)["IS_EVERYTHING"] == 1
 
 
 def test_one_block_s_memory_decides_how_wide_linear_layers_may_be():

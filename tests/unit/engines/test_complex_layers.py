@@ -6,7 +6,7 @@ import pytest
 from neuralfield.engines.complex_layers import complex_layer, real_parameters
 from neuralfield.engines.cuda.portable import complex_pass
 from neuralfield.engines.plan import network_plan
-from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.fields import ImageShape, build_field, field_settings
 
 WIRE = {"type": "wire", "width": 5, "hidden_layers": 2}
 
@@ -29,7 +29,7 @@ def test_the_real_matrix_does_what_the_complex_one_does(real_part_only):
 
 
 def test_the_plan_is_that_of_the_real_network():
-    network = build_field(field_settings(WIRE), PictureShape(4, 4, 3))
+    network = build_field(field_settings(WIRE), ImageShape(4, 4, 3))
     plan = network_plan(network)
     sizes = [(layer.fan_in, layer.fan_out) for layer in plan.layers]
     assert sizes == [(2, 10), (10, 10), (10, 10), (10, 3)]

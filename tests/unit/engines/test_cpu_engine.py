@@ -14,13 +14,13 @@ from neuralfield.engines.cpu import cut as cpu_cut
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
 from neuralfield.engines.cpu.kernels import functions, layout
 from neuralfield.engines.tape import TapeEngine
-from neuralfield.fields import CoordinateNetwork, PictureShape, build_field, field_settings
+from neuralfield.fields import CoordinateNetwork, ImageShape, build_field, field_settings
 from neuralfield.nn import ops
 from neuralfield.nn.layers import ACTIVATIONS
 from neuralfield.nn.tensor import Tensor, gradients
-from neuralfield.rendering import make_drawer
-from neuralfield.rendering.array_renderer import ArrayDraw
-from neuralfield.rendering.cpu_renderer import CpuDraw
+from neuralfield.rendering import make_renderer
+from neuralfield.rendering.array_renderer import ArrayRenderer
+from neuralfield.rendering.cpu_renderer import CpuRenderer
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import ResourceError
 from neuralfield.tasks.image.image_model import Model
@@ -199,7 +199,7 @@ def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
 
 
 def test_an_error_in_a_thread_reaches_the_caller():
-    threads = thread_pool.Crew(3)
+    threads = thread_pool.ThreadPool(3)
 
     def fail(piece, member):
         if piece == 5:
@@ -227,42 +227,42 @@ EXACT = ACTIVATIONS | {
 
 
 @pytest.mark.parametrize("name", functions.ACTIVATIONS)
-def test_activations_and_their_slopes_are_exact_to_some_units_in_the_last_place(name):
+def test_activations_and_their_gradients_are_exact_to_some_units_in_the_last_place(name):
     # products that are rounded before they are added shorten the reduction of the argument
     largest = (1e5 if kernels_have_fma() else 1e4) if name == "sine" else 100
     spread = np.linspace(-1, 1, 20001)
     arguments = np.concatenate([spread * largest, spread * 4]).astype(np.float32)
-    slopes, values = arguments.copy(), np.empty_like(arguments)
+    derivatives, values = arguments.copy(), np.empty_like(arguments)
     kind = list(functions.ACTIVATIONS).index(name)
-    functions.activate(kind, np.float32(30), slopes, values)
+    functions.activate(kind, np.float32(30), derivatives, values)
     x = Tensor(arguments.astype(np.float64), differentiable=True)
     y = EXACT[name](x)
-    (slope,) = gradients(ops.sum_all(y), [x])
+    (derivative,) = gradients(ops.sum_all(y), [x])
     # finer's phase is a product, which is rounded
     rounding = 2e-7 * np.abs(x.data) * (1 + np.abs(x.data) / 30) if name == "variable sine" else 0
-    for found, expected in ((values, y.data), (slopes, slope)):
+    for found, expected in ((values, y.data), (derivatives, derivative)):
         size = np.maximum(np.abs(expected), 1)
         error = np.abs(found - expected)
-        assert np.all(error <= 2e-7 * size + rounding * np.abs(slope).max())
+        assert np.all(error <= 2e-7 * size + rounding * np.abs(derivative).max())
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_pixels_are_drawn_as_by_arrays(network):
+def test_pixels_are_rendered_as_by_arrays(network):
     settings = field_settings(NETWORKS[network])
-    shape = PictureShape(30, 20, 3)
+    shape = ImageShape(30, 20, 3)
     model = Model(settings, shape, "rgb", build_field(settings, shape, 1).arrays, {})
     columns, rows = np.linspace(-1, 1, 70), np.linspace(-0.6, 0.6, 50)
     offsets = np.array([[0, 0], [1e-3, 2e-3], [-3e-3, 1e-3]])
-    drawer = make_drawer(model, CPU, 2)
-    assert isinstance(drawer, CpuDraw)
+    renderer = make_renderer(model, CPU, 2)
+    assert isinstance(renderer, CpuRenderer)
     exactly = model.network(CPU, "float64")
     assert isinstance(exactly, CoordinateNetwork)
-    reference = ArrayDraw(exactly, CPU, "float64", 1)
+    reference = ArrayRenderer(exactly, CPU, "float64", 1)
     for which in (None, np.array([7, 3499, 20])):
-        drawn = drawer.pixels(columns, rows, offsets, which)
+        rendered = renderer.pixels(columns, rows, offsets, which)
         exact = reference.pixels(columns, rows, offsets, which)
-        for found, expected in zip(drawn, exact, strict=True):
+        for found, expected in zip(rendered, exact, strict=True):
             assert found.shape == expected.shape
             np.testing.assert_allclose(found, expected, atol=1e-4)
-    drawer.close()
+    renderer.close()
     reference.close()

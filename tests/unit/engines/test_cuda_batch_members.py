@@ -21,7 +21,7 @@ from neuralfield.system.device import Device
 H200_PROCESSORS = 132
 
 
-WAVES = {"type": "fourier", "frequencies": 20, "width": 64}
+FREQUENCIES = {"type": "fourier", "frequencies": 20, "width": 64}
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_together_go_those_that_are_many_and_small(tiles, members, together):
     [
         ({**SIREN, "width": 64, "hidden_layers": 2}, True),
         ({**SIREN, "width": 32, "hidden_layers": 4}, True),
-        ({**WAVES, "hidden_layers": 2}, True),
-        ({**WAVES, "hidden_layers": 4}, False),
+        ({**FREQUENCIES, "hidden_layers": 2}, True),
+        ({**FREQUENCIES, "hidden_layers": 4}, False),
         ({**SIREN, "width": 48, "hidden_layers": 4}, False),
     ],
 )
@@ -123,7 +123,7 @@ def fake_engine(kind):
 
 
 @pytest.fixture
-def card(monkeypatch):
+def gpu(monkeypatch):
     """A device with an H200's limits, and batches that take no steps."""
     FakeBatch.made = []
     monkeypatch.setattr(engine_batch, "CudaBatch", FakeBatch)
@@ -143,12 +143,12 @@ def kind_of(**settings):
     return BatchKind(network_plan(objective.network), batch_plan(objective), ())
 
 
-def test_those_of_one_kind_go_together_and_others_take_turns(card):
+def test_those_of_one_kind_go_together_and_others_take_turns(gpu):
     kind, other = kind_of(), kind_of(channels=3)
     engines = [fake_engine(kind) for _ in range(20)]
     engines[3:3] = [fake_engine(None), fake_engine(other)]
     seconds: dict[int, float] = {}
-    batch = EngineBatch(card, 1)
+    batch = EngineBatch(gpu, 1)
     batch.run(engines, 40, 7, seconds.__setitem__)
     together = [("together", 20, 40, 7)]
     alone = [("alone", 40, 7)]
@@ -157,10 +157,10 @@ def test_those_of_one_kind_go_together_and_others_take_turns(card):
     assert len({seconds[place] for place in (0, 10, 21)}) == 1  # shares of one measurement
 
 
-def test_a_batch_is_made_anew_only_where_others_go_together(card):
+def test_a_batch_is_made_anew_only_where_others_go_together(gpu):
     kind = kind_of()
     engines = [fake_engine(kind) for _ in range(20)]
-    batch = EngineBatch(card, 1)
+    batch = EngineBatch(gpu, 1)
 
     def run():
         batch.run(engines, 0, 1, lambda place, seconds: None)

@@ -63,7 +63,7 @@ def array_at(address: int) -> Any:
 
 
 @pytest.mark.parametrize(("capability", "driver"), [("80", 13000), ("90", 12020)])
-def test_a_card_or_a_driver_that_cannot_gets_a_plain_launch(capability, driver):
+def test_a_gpu_or_a_driver_that_cannot_gets_a_plain_launch(capability, driver):
     kernel, arguments = Kernel(), (array_at(5), array_at(6))
     DependentLaunch(device_of(capability, driver), kernel, 3, 128, arguments, 64)()
     assert kernel.calls == [(((3, 1), (128,), arguments), {"shared_mem": 64})]

@@ -20,7 +20,7 @@ from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.hopper.padded_network import HopperNetwork
 from neuralfield.engines.plan import network_plan
 from neuralfield.engines.tape import TapeEngine
-from neuralfield.fields import PictureShape, Siren, build_field
+from neuralfield.fields import ImageShape, Siren, build_field
 from neuralfield.fields.coordinate_network import Fixed
 from neuralfield.nn.layers import Activation
 from neuralfield.system.device import Device, select_device
@@ -36,7 +36,7 @@ from neuralfield.training.trainer import Trainer, training_fingerprint
 CPU = select_device("cpu")
 
 
-class CardWithNumpy(SimpleNamespace):
+class GpuWithNumpy(SimpleNamespace):
     """Stands in for CuPy on a card of some compute capability."""
 
     def __init__(self, capability):
@@ -52,25 +52,25 @@ class CardWithNumpy(SimpleNamespace):
 
 
 def take_engine(request, precision, device=CPU, **settings):
-    said = []
+    messages = []
     dtype = "float64" if precision == "float64" else "float32"
     objective = make_objective(dtype=dtype, **settings)
-    engine = make_engine(request, precision, objective, device, 1, said.append)
+    engine = make_engine(request, precision, objective, device, 1, messages.append)
     engine.close()
-    return engine, said
+    return engine, messages
 
 
 @pytest.mark.parametrize("precision", ["auto", "float32"])
 def test_a_processor_trains_with_the_cpu_engine_and_says_nothing_of_it(precision):
-    engine, said = take_engine("auto", precision)
-    assert (engine.name, engine.precision, said) == ("cpu", "float32", [])
+    engine, messages = take_engine("auto", precision)
+    assert (engine.name, engine.precision, messages) == ("cpu", "float32", [])
 
 
 @pytest.mark.parametrize("request_", ["auto", "cpu", "tape"])
-def test_mixed_precision_on_a_processor_is_float32_and_is_said(request_):
-    engine, said = take_engine(request_, "mixed")
+def test_mixed_precision_on_a_processor_is_float32_and_is_reported(request_):
+    engine, messages = take_engine(request_, "mixed")
     assert (engine.name, engine.precision) == ("tape" if request_ == "tape" else "cpu", "float32")
-    assert said == ["mixed precision is the cuda engine's: training in float32"]
+    assert messages == ["mixed precision is the cuda engine's: training in float32"]
 
 
 def test_cuda_without_a_gpu_is_refused_with_what_to_do():
@@ -97,20 +97,20 @@ def test_an_unknown_engine_is_refused():
     ],
 )
 def test_what_the_cuda_engine_does_not_cover_goes_to_the_tape(capability, precision, reason):
-    card = Device("gpu", "a card", CardWithNumpy(capability))  # pyright: ignore[reportArgumentType]
-    engine, said = take_engine("auto", precision, card)
+    gpu = Device("gpu", "a card", GpuWithNumpy(capability))  # pyright: ignore[reportArgumentType]
+    engine, messages = take_engine("auto", precision, gpu)
     assert engine.name == "tape"
-    assert said == [f"{reason}: training on the tape"]
+    assert messages == [f"{reason}: training on the tape"]
     with pytest.raises(ConfigError, match=reason):
-        take_engine("cuda", precision, card)
+        take_engine("cuda", precision, gpu)
 
 
 def test_a_network_that_no_pass_covers_goes_to_the_tape():
-    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    gpu = Device("gpu", "a card", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
     field = {"type": "siren", "width": 513, "hidden_layers": 1}
-    engine, said = take_engine("auto", "auto", card, field=field)
+    engine, messages = take_engine("auto", "auto", gpu, field=field)
     assert (engine.name, engine.precision) == ("tape", "float32")
-    assert said == [
+    assert messages == [
         "the cuda engine does not cover a layer wider than 512: training on the tape",
     ]
 
@@ -133,16 +133,16 @@ def test_what_the_cpu_engine_does_not_cover_goes_to_the_tape(
 ):
     if prepare:
         prepare(monkeypatch)
-    engine, said = take_engine("auto", precision)
-    assert (engine.name, said) == ("tape", [f"{reason}: training on the tape"])
+    engine, messages = take_engine("auto", precision)
+    assert (engine.name, messages) == ("tape", [f"{reason}: training on the tape"])
     with pytest.raises(ConfigError, match=reason):
         take_engine("cpu", precision)
 
 
-def test_a_card_is_no_place_for_the_cpu_engine():
-    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+def test_a_gpu_is_no_place_for_the_cpu_engine():
+    gpu = Device("gpu", "a card", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match=r"the cpu engine needs training\.device: cpu"):
-        take_engine("cpu", "auto", card)
+        take_engine("cpu", "auto", gpu)
 
 
 @pytest.mark.parametrize(
@@ -154,10 +154,10 @@ def test_a_card_is_no_place_for_the_cpu_engine():
     ],
 )
 def test_a_network_without_kernels_goes_to_the_tape(field, part):
-    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    engine, said = take_engine("auto", "auto", card, field=field)
+    gpu = Device("gpu", "a card", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    engine, messages = take_engine("auto", "auto", gpu, field=field)
     assert engine.name == "tape"
-    assert said == [f"the cuda engine does not cover {part}: training on the tape"]
+    assert messages == [f"the cuda engine does not cover {part}: training on the tape"]
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,9 @@ def test_a_network_without_kernels_goes_to_the_tape(field, part):
         {"optimizer": "sgd", "gradient_clip_norm": 1.0},
     ],
 )
-def test_a_card_has_kernels_for_fields_and_optimizers(settings):
-    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    assert cuda_engine.unsupported_reason(make_objective(**settings), "auto", card) is None
+def test_a_gpu_has_kernels_for_fields_and_optimizers(settings):
+    gpu = Device("gpu", "a card", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    assert cuda_engine.unsupported_reason(make_objective(**settings), "auto", gpu) is None
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_a_card_has_kernels_for_fields_and_optimizers(settings):
     ],
 )
 def test_an_optimizer_without_kernels_for_processors_goes_to_the_tape(settings, part):
-    engine, said = take_engine("auto", "auto", **settings)
+    engine, messages = take_engine("auto", "auto", **settings)
     assert engine.name == "tape"
-    assert said == [f"the cpu engine does not cover {part}: training on the tape"]
+    assert messages == [f"the cpu engine does not cover {part}: training on the tape"]
 
 
 CUBIC = SimpleNamespace(name="cubic", steepness=1.0)
@@ -211,12 +211,12 @@ class Waves(Fixed):
     ],
 )
 def test_what_kernels_have_no_code_for_is_named(change, named):
-    card = Device("gpu", "a card", CardWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+    gpu = Device("gpu", "a card", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
     objective = make_objective()
-    assert cuda_engine.unsupported_reason(objective, "auto", card) is None
+    assert cuda_engine.unsupported_reason(objective, "auto", gpu) is None
     assert cpu_engine.unsupported_reason(objective, "auto", CPU) is None
     changed = change(objective) or objective
-    reason = cuda_engine.unsupported_reason(changed, "auto", card)
+    reason = cuda_engine.unsupported_reason(changed, "auto", gpu)
     assert reason == f"the cuda engine does not cover {named}"
     reason = cpu_engine.unsupported_reason(changed, "auto", CPU)
     # any learning rate will do on a processor
@@ -354,8 +354,8 @@ def test_a_training_of_a_pass_that_is_no_more_starts_afresh(tmp_path, monkeypatc
         publish = partial(publish_segment, segment_folder=tmp_path / "segment")
         fit(task, run, publish, until_step=20)
     assert list((tmp_path / "old/state").glob("state_*"))
-    said = test_fit.train(task, tmp_path / "old")
-    assert said == ["settings or data have changed since the saved state; starting afresh"]
+    messages = test_fit.train(task, tmp_path / "old")
+    assert messages == ["settings or data have changed since the saved state; starting afresh"]
     test_fit.train(task, tmp_path / "new")
     digests = {test_fit.sha256(tmp_path / name / "model.safetensors") for name in ("old", "new")}
     assert len(digests) == 1
@@ -365,6 +365,6 @@ def test_a_training_of_a_pass_that_is_no_more_starts_afresh(tmp_path, monkeypatc
 
 
 def test_a_whole_number_of_a_config_is_a_float_for_the_compiler():
-    network = build_field(Siren(width=16, first_omega_0=20, omega_0=30), PictureShape(4, 4, 1))
+    network = build_field(Siren(width=16, first_omega_0=20, omega_0=30), ImageShape(4, 4, 1))
     constants = HopperNetwork(network_plan(network), {64: 4}).constants(stages=1)
     assert constants["FREQUENCIES"] == "{20.0f, 30.0f, 30.0f, 30.0f}"

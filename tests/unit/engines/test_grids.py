@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neuralfield.engines.cuda.portable.grids import AxisCorners, axis_corners, corners_of_rows
-from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.fields.hashgrid import HashEncoding
 from neuralfield.images.coordinates import axis_centres, extent, grid
 from neuralfield.nn import ops
@@ -16,7 +16,7 @@ GRIDS = {"type": "hashgrid", "levels": 5, "base_resolution": 3, "log2_table_size
 
 def made(field, width, height):
     """A network in float64, its encoding, and the coordinates of an image's columns and lines."""
-    network = build_field(field_settings(field), PictureShape(width, height, 1), 1)
+    network = build_field(field_settings(field), ImageShape(width, height, 1), 1)
     sides = zip((width, height), extent(width, height), strict=True)
     centres = [axis_centres(np, pixels, half).astype(np.float32) for pixels, half in sides]
     assert isinstance(network.encoding, HashEncoding)

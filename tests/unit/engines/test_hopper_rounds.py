@@ -63,6 +63,6 @@ def test_shares_take_the_processors_that_there_are(tiles):
     assert all(0 <= early <= count for count, early in shares)
 
 
-def test_a_card_with_fewer_processors_than_sums_has_one_share_of_each():
+def test_a_gpu_with_fewer_processors_than_sums_has_one_share_of_each():
     rounds = plan_rounds(625, 4, 2)
     assert [count for count, _ in share_processors(ORIGINAL, rounds, 4)] == [1] * 6

@@ -85,16 +85,16 @@ def test_a_batch_is_described_by_its_plan():
     plan = batch_plan(make_objective(batch_pixels=50, points=5, detail_share=0.5, loss="huber"))
     assert plan == BatchPlan(50, 5, True, "huber", 0.1, 1, True)
     assert batch_plan(make_objective(detail_share=0.5)) == BatchPlan(
-        391, 1, False, "mse", 0.1, 1, False, picture=(23, 17)
+        391, 1, False, "mse", 0.1, 1, False, image=(23, 17)
     )
-    assert batch_plan(make_objective(points=2)).picture is None
+    assert batch_plan(make_objective(points=2)).image is None
 
 
 @pytest.mark.parametrize(
     ("settings", "sampling"),
     [({}, 0), ({"batch_pixels": 50}, 1), ({"batch_pixels": 50, "detail_share": 0.5}, 2)],
 )
-def test_the_sampling_kernel_is_told_how_to_sample(settings, sampling):
+def test_the_sampling_kernel_is_reported_how_to_sample(settings, sampling):
     objective = make_objective(**settings)
     network, batch = network_plan(objective.network), batch_plan(objective)
     constants = sampling_constants(objective, network, batch)

@@ -14,7 +14,7 @@ def mlp(activation, *widths, **settings):
     return {"type": "mlp", "activation": activation, "widths": list(widths), **settings}
 
 
-WAVES = {"type": "fourier", "frequencies": 20, "width": 64}
+FREQUENCIES = {"type": "fourier", "frequencies": 20, "width": 64}
 HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
 WIRE = {"type": "wire", "hidden_layers": 2}
 
@@ -23,16 +23,16 @@ WIRE = {"type": "wire", "hidden_layers": 2}
     ("field", "capability", "precision", "chosen"),
     [
         (SIREN, 90, "auto", "hopper-narrow"),
-        ({**WAVES, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
+        ({**FREQUENCIES, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
         ({**SIREN, "width": 64, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
         (mlp("relu", *[32] * 9), 90, "mixed", "hopper-narrow"),
         (mlp("relu", 40, 17, 64), 90, "mixed", "hopper-narrow"),
         # no room: for five sums of 64 x 64, a wider layer's product, wider waves
         ({**SIREN, "width": 64, "hidden_layers": 5}, 90, "auto", "hopper"),
-        ({**WAVES, "hidden_layers": 5}, 90, "auto", "hopper"),
+        ({**FREQUENCIES, "hidden_layers": 5}, 90, "auto", "hopper"),
         (mlp("relu", *[32] * 10), 90, "mixed", "hopper"),
         ({**SIREN, "width": 65}, 90, "auto", "hopper"),
-        ({**WAVES, "frequencies": 40}, 90, "auto", "hopper"),
+        ({**FREQUENCIES, "frequencies": 40}, 90, "auto", "hopper"),
         ({**SIREN, "hidden_layers": 0}, 90, "auto", "hopper"),
         ({**HASHGRID, "levels": 16}, 90, "auto", "hopper-narrow"),
         # grids are not for the pass in between

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recording_card import CudaError, OutOfMemoryError, RecordingCard, Stage
+from recording_gpu import CudaError, OutOfMemoryError, RecordingGpu, Stage
 
 from neuralfield.engines.cuda import batch as cuda_batch
 from neuralfield.engines.cuda.batch import CudaBatch
@@ -20,90 +20,90 @@ WARM_UP = ["step 0", "prepare pass", "sample", "pass"]
 class Engine(RecordedEngine[Stage]):
     """Stages that write down when they run."""
 
-    def __init__(self, card, is_constant=False, failure=None):
+    def __init__(self, gpu, is_constant=False, failure=None):
         weight = SimpleNamespace(data=np.zeros(3, np.float32))
         network = SimpleNamespace(parameters={"weight": weight})
         objective: Any = SimpleNamespace(network=network)
-        own_pass: Any = Stage(card, "pass")
-        update: Any = Stage(card, "update")
-        stages = Stages(Stage(card, "sample", is_constant), own_pass, update)
-        with memory_in_words(card.device, "use smaller batches"):
+        own_pass: Any = Stage(gpu, "pass")
+        update: Any = Stage(gpu, "update")
+        stages = Stages(Stage(gpu, "sample", is_constant), own_pass, update)
+        with memory_in_words(gpu.device, "use smaller batches"):
             if failure:
                 raise failure
-            super().__init__(card.device, objective, stages, "float32")
+            super().__init__(gpu.device, objective, stages, "float32")
 
 
 @pytest.fixture
-def card():
-    return RecordingCard()
+def gpu():
+    return RecordingGpu()
 
 
-def test_before_steps_are_recorded_kernels_run_once_but_move_no_parameter(card):
-    Engine(card)
-    assert card.done == WARM_UP
+def test_before_steps_are_recorded_kernels_run_once_but_move_no_parameter(gpu):
+    Engine(gpu)
+    assert gpu.done == WARM_UP
 
 
 @pytest.mark.parametrize("is_profiled", [False, True])
 @pytest.mark.parametrize("is_constant", [False, True])
 def test_each_step_has_its_stages_and_a_constant_batch_is_sampled_once(
-    card, monkeypatch, is_constant, is_profiled
+    gpu, monkeypatch, is_constant, is_profiled
 ):
     monkeypatch.setenv("NEURALFIELD_PROFILE", str(int(is_profiled)))
-    engine = Engine(card, is_constant)
+    engine = Engine(gpu, is_constant)
     engine.run(40, 35)
     step = ["pass", "update"] if is_constant else ["sample", "pass", "update"]
-    assert card.done == [*WARM_UP, "step 40", "prepare pass", *35 * step]
+    assert gpu.done == [*WARM_UP, "step 40", "prepare pass", *35 * step]
 
 
-def test_memory_is_told_by_what_it_is_for_and_given_back(card):
-    engine = Engine(card)
+def test_memory_is_reported_by_what_it_is_for_and_given_back(gpu):
+    engine = Engine(gpu)
     assert engine.memory_report() == {"parameters": 12, "optimizer": 5, "batch": 7, "pass": 5}
     stages = [weakref.ref(stage) for stage in vars(engine.stages).values()]
     engine.close()
     assert [stage() for stage in stages] == [None] * 3
-    assert card.freed == 1
+    assert gpu.freed == 1
 
 
-def test_an_engine_that_has_no_room_says_what_to_do_and_gives_all_back(card):
+def test_an_engine_that_has_no_room_says_what_to_do_and_gives_all_back(gpu):
     with pytest.raises(ResourceError, match=r"512 MiB.*use smaller batches"):
-        Engine(card, failure=OutOfMemoryError("512 MiB"))
-    assert card.freed == 1
+        Engine(gpu, failure=OutOfMemoryError("512 MiB"))
+    assert gpu.freed == 1
 
 
-def test_a_card_without_memory_is_said_in_words_and_other_errors_are_left(card):
+def test_a_gpu_without_memory_is_reported_in_words_and_other_errors_are_left(gpu):
     for used_up in (OutOfMemoryError("512 MiB"), CudaError(2)):
         with (
             pytest.raises(ResourceError, match="fewer networks"),
-            memory_in_words(card.device, "fewer networks"),
+            memory_in_words(gpu.device, "fewer networks"),
         ):
             raise used_up
-    with pytest.raises(CudaError), memory_in_words(card.device, "fewer networks"):
+    with pytest.raises(CudaError), memory_in_words(gpu.device, "fewer networks"):
         raise CudaError(700)
 
 
 @pytest.fixture
-def members(card, monkeypatch):
+def members(gpu, monkeypatch):
     """Two engines, whose kernels in one launch have the same names."""
     kernels = {"SamplingBatch": "sample", "HopperNarrowBatch": "pass", "UpdateBatch": "update"}
     for name, kernel in kernels.items():
-        monkeypatch.setattr(cuda_batch, name, lambda *_, k=kernel: Stage(card, k))
+        monkeypatch.setattr(cuda_batch, name, lambda *_, k=kernel: Stage(gpu, k))
     monkeypatch.setattr(Device, "synchronize", lambda device: None)
-    engines: list[Any] = [Engine(card) for _ in range(2)]
-    card.done.clear()
+    engines: list[Any] = [Engine(gpu) for _ in range(2)]
+    gpu.done.clear()
     return engines
 
 
-def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(card, members):
-    batch = CudaBatch(card.device, members)
-    assert card.done == ["sample first, at 0", "update begins at 0", "pass"]
-    card.done.clear()
+def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(gpu, members):
+    batch = CudaBatch(gpu.device, members)
+    assert gpu.done == ["sample first, at 0", "update begins at 0", "pass"]
+    gpu.done.clear()
     batch.run(8, 17)
     begin = ["sample first, at 8", "update begins at 8"]
-    assert card.done == [*begin, *17 * ["pass", "sample", "update"]]
+    assert gpu.done == [*begin, *17 * ["pass", "sample", "update"]]
 
 
-def test_a_batch_keeps_nothing_of_an_engine_that_is_closed(card, members):
-    batch = CudaBatch(card.device, members)
+def test_a_batch_keeps_nothing_of_an_engine_that_is_closed(gpu, members):
+    batch = CudaBatch(gpu.device, members)
     stages = [weakref.ref(stage) for stage in vars(members[0].stages).values()]
     members[0].close()  # it has diverged, and goes back
     assert [stage() for stage in stages] == [None] * 3

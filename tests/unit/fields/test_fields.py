@@ -6,7 +6,7 @@ from small_fields import SMALL_FIELDS
 
 from neuralfield.fields import (
     FIELDS,
-    PictureShape,
+    ImageShape,
     build_field,
     describe_field,
     field_settings,
@@ -17,7 +17,7 @@ from neuralfield.nn.losses import make_loss
 from neuralfield.nn.tensor import Tensor, gradients
 from neuralfield.system.errors import ConfigError
 
-SHAPE = PictureShape(width=200, height=200, channels=1)
+SHAPE = ImageShape(width=200, height=200, channels=1)
 
 
 def test_pixel_centres_are_scaled_by_the_longer_side():
@@ -90,7 +90,7 @@ def test_finer_chooses_its_frequencies_by_the_first_biases():
 
 def test_wire_is_its_formula_in_complex_numbers():
     settings = {"type": "wire", "width": 4, "hidden_layers": 1, "omega_0": 5.0, "scale": 2.0}
-    network = build_field(field_settings(settings), PictureShape(5, 4, 3))
+    network = build_field(field_settings(settings), ImageShape(5, 4, 3))
     arrays, points = network.arrays, pixel_centres(np, 5, 4)
 
     def wavelets(z):
@@ -107,7 +107,7 @@ def test_wire_is_its_formula_in_complex_numbers():
     np.testing.assert_allclose(network(points).data, (1 + z) / 2, atol=1e-12)
 
 
-def test_cafe_features_are_waves_and_chebyshev_polynomials():
+def test_cafe_features_are_frequencies_and_chebyshev_polynomials():
     network = build_field(field_settings({"type": "cafe", "chebyshev_degree": 3}), SHAPE)
     points = np.array([[0.3, -0.8], [1.0, -1.0]])
     features = network.encoding(points)
@@ -145,7 +145,7 @@ def test_hashed_corners_have_the_rows_of_the_paper_s_formula():
 @pytest.mark.parametrize("output", ["linear", "sigmoid"])
 def test_gradients_of_whole_fields_against_finite_differences(kind, output):
     settings = field_settings({"type": kind, "output": output, **SMALL_FIELDS[kind]})
-    network = build_field(settings, PictureShape(5, 4, 3), random_seed=3)
+    network = build_field(settings, ImageShape(5, 4, 3), random_seed=3)
     points, target = pixel_centres(np, 5, 4), np.random.default_rng(0).uniform(size=(20, 3))
 
     def loss():

@@ -8,11 +8,11 @@ import scipy.ndimage
 
 from find_edges import main
 from neuralfield.images import (
-    Picture,
+    ImageData,
     edges,
-    read_picture,
+    read_image,
     write_facts,
-    write_picture,
+    write_image,
     write_pixel_file,
 )
 from neuralfield.images.edges import LAPLACIAN, EdgeFilter
@@ -26,12 +26,12 @@ def noise(mode, bit_depth, height=31, width=45, seed=5):
     generator = np.random.default_rng(seed)
     dtype = np.uint16 if bit_depth == 16 else np.uint8
     shape = (height, width, CHANNELS[mode])
-    return Picture(generator.integers(0, 2**bit_depth, shape, dtype), mode, bit_depth)
+    return ImageData(generator.integers(0, 2**bit_depth, shape, dtype), mode, bit_depth)
 
 
-def grey_of(picture):
-    light = picture.pixels / picture.max_value
-    if picture.mode == "rgba":
+def grey_of(image):
+    light = image.pixels / image.max_value
+    if image.mode == "rgba":
         light = light[..., :3] * light[..., 3:] + 1 - light[..., 3:]
     return light[..., 0] if light.shape[2] == 1 else light @ LUMA / LUMA.sum()
 
@@ -48,16 +48,16 @@ def expected_edges(grey, sigma, kernel_size=None):
     return scipy.ndimage.convolve(smooth, LAPLACIAN, mode="nearest")
 
 
-def found_edges(folder, picture, *, pixels="resized.png", **settings):
+def found_edges(folder, image, *, pixels="resized.png", **settings):
     settings = {"sigma": 1.4, **settings}
-    write_facts(folder / "picture.json", picture, picture)
+    write_facts(folder / "picture.json", image, image)
     if pixels.endswith("npy"):
-        write_pixel_file(folder / pixels, picture.width, picture.height, [picture])
+        write_pixel_file(folder / pixels, image.width, image.height, [image])
     else:
-        write_picture(folder / pixels, picture)
+        write_image(folder / pixels, image)
     files = [folder / name for name in (pixels, "picture.json", "edges.png", "edges.npy")]
     main(*files, **settings)
-    return np.load(folder / "edges.npy"), read_picture(folder / "edges.png", mode="grey")
+    return np.load(folder / "edges.npy"), read_image(folder / "edges.png", mode="grey")
 
 
 @pytest.mark.parametrize(
@@ -65,25 +65,25 @@ def found_edges(folder, picture, *, pixels="resized.png", **settings):
     [("bilevel", 1), ("grey", 8), ("grey", 16), ("rgb", 8), ("rgb", 16), ("rgba", 8), ("rgba", 16)],
 )
 def test_edges_are_those_that_scipy_finds(tmp_path, mode, bit_depth):
-    picture = noise(mode, bit_depth)
-    found, _ = found_edges(tmp_path, picture)
-    np.testing.assert_allclose(found, expected_edges(grey_of(picture), 1.4), atol=2e-6)
+    image = noise(mode, bit_depth)
+    found, _ = found_edges(tmp_path, image)
+    np.testing.assert_allclose(found, expected_edges(grey_of(image), 1.4), atol=2e-6)
     assert found.dtype == np.float32
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 7), (5, 1), (2, 3), (97, 64)])
 @pytest.mark.parametrize("settings", [{"sigma": 0.6}, {"sigma": 2.3, "kernel_size": 5}])
 def test_any_size_and_kernel(tmp_path, size, settings):
-    picture = noise("grey", 8, *size)
-    found, _ = found_edges(tmp_path, picture, **settings)
-    np.testing.assert_allclose(found, expected_edges(grey_of(picture), **settings), atol=2e-6)
+    image = noise("grey", 8, *size)
+    found, _ = found_edges(tmp_path, image, **settings)
+    np.testing.assert_allclose(found, expected_edges(grey_of(image), **settings), atol=2e-6)
 
 
 @pytest.mark.parametrize("pixels", ["resized.png", "pixels.npy"])
 def test_bands_make_no_difference(tmp_path, monkeypatch, pixels):
-    picture = noise("rgb", 8)
-    whole, drawn = found_edges(tmp_path, picture)
-    monkeypatch.setattr(edges, "BAND_VALUES", 4 * picture.width)
+    image = noise("rgb", 8)
+    whole, rendered = found_edges(tmp_path, image)
+    monkeypatch.setattr(edges, "BAND_VALUES", 4 * image.width)
     asked = []
     read = EdgeFilter.bands
 
@@ -95,9 +95,9 @@ def test_bands_make_no_difference(tmp_path, monkeypatch, pixels):
         return read(self, noted, height, width)
 
     monkeypatch.setattr(EdgeFilter, "bands", bands)
-    found, in_bands = found_edges(tmp_path, picture, pixels=pixels)
+    found, in_bands = found_edges(tmp_path, image, pixels=pixels)
     np.testing.assert_allclose(found, whole, atol=1e-6)
-    assert np.abs(in_bands.pixels.astype(int) - drawn.pixels).max() <= 1
+    assert np.abs(in_bands.pixels.astype(int) - rendered.pixels).max() <= 1
     # never more rows than a band's, and what the kernels reach above and below it
     assert len(asked) == 8 and max(asked) <= 4 + 2 * (1 + EdgeFilter(1.4).radius)
 
@@ -107,9 +107,9 @@ def test_greys_say_which_side_is_light(tmp_path, bit_depth):
     """Middle grey far from the edge, black on its light side, white on its dark side."""
     pixels = np.zeros((30, 40, 1), np.uint8)
     pixels[:, 20:] = 1
-    _, drawn = found_edges(tmp_path, Picture(pixels, "bilevel", 1), bit_depth=bit_depth)
-    row = drawn.values()[11, :, 0]
-    assert drawn.bit_depth == bit_depth
+    _, rendered = found_edges(tmp_path, ImageData(pixels, "bilevel", 1), bit_depth=bit_depth)
+    row = rendered.values()[11, :, 0]
+    assert rendered.bit_depth == bit_depth
     assert row[3] == row[36] == pytest.approx(0.5, abs=0.003)
     assert row.max() == 1 and row.argmax() in (18, 19)
     assert row.min() == 0 and row.argmin() in (20, 21)
@@ -123,7 +123,7 @@ def test_settings_that_make_no_kernel_are_refused():
         EdgeFilter(0)
 
 
-def test_facts_are_of_the_picture(tmp_path):
+def test_facts_are_of_the_image(tmp_path):
     """The file that is wrong is named: changed facts, or another image."""
     found_edges(tmp_path, noise("grey", 8))
     facts, resized = tmp_path / "picture.json", tmp_path / "resized.png"
@@ -136,7 +136,7 @@ def test_facts_are_of_the_picture(tmp_path):
     with pytest.raises(InputError, match=r"picture\.json: its content does not match"):
         main(*(tmp_path / name for name in names), sigma=1.4)
     facts.write_text(own)
-    write_picture(resized, noise("grey", 8, seed=1))
+    write_image(resized, noise("grey", 8, seed=1))
     with pytest.raises(InputError, match=r"resized\.png: .* belongs to another image"):
         main(*(tmp_path / name for name in names), sigma=1.4)
     assert (tmp_path / "edges.npy").read_bytes() == before

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from neuralfield.images import Picture, read_facts, write_facts
+from neuralfield.images import ImageData, read_facts, write_facts
 from neuralfield.images.facts import is_line_art
-from neuralfield.images.reading import read_picture
-from neuralfield.images.resizing import resize_picture
+from neuralfield.images.reading import read_image
+from neuralfield.images.resizing import resize_image
 from unpack import main as unpack
 
 RESOURCES = Path(__file__).resolve().parents[3] / "workflow/resources"
@@ -18,21 +18,21 @@ RESOURCES = Path(__file__).resolve().parents[3] / "workflow/resources"
 @pytest.mark.parametrize("side_px", [64, 200, 474])
 @pytest.mark.parametrize("mode", ["bilevel", "grey", "rgb", "rgba"])
 def test_a_drawing_is_line_art_at_any_size(side_px, mode):
-    drawing = read_picture(RESOURCES / "lion_cub.png", mode=mode)
-    assert is_line_art(resize_picture(drawing, side_px))
+    drawing = read_image(RESOURCES / "lion_cub.png", mode=mode)
+    assert is_line_art(resize_image(drawing, side_px))
 
 
 @pytest.mark.parametrize("mode", ["grey", "rgb"])
 def test_a_painting_is_not(mode):
-    assert not is_line_art(read_picture(RESOURCES / "savannah.png", mode=mode))
+    assert not is_line_art(read_image(RESOURCES / "savannah.png", mode=mode))
 
 
 def of_values(values, mode="grey"):
-    return Picture.from_values(np.asarray(values, np.float32), mode, 8)
+    return ImageData.from_values(np.asarray(values, np.float32), mode, 8)
 
 
 def test_paper_and_ink_need_not_be_pure():
-    drawing = read_picture(RESOURCES / "lion_cub.png", mode="grey").values()
+    drawing = read_image(RESOURCES / "lion_cub.png", mode="grey").values()
     assert is_line_art(of_values(0.08 + 0.86 * drawing))
 
 
@@ -52,19 +52,19 @@ def test_what_cannot_be_seen_is_not_black():
     assert not is_line_art(of_values(ink, "rgba"))
 
 
-def test_a_dark_picture_without_white_is_not_line_art():
+def test_a_dark_image_without_white_is_not_line_art():
     night = np.random.default_rng(0).uniform(0, 0.13, (40, 40, 1))
     assert not is_line_art(of_values(night))
 
 
-def test_a_tile_is_of_the_kind_of_its_picture(tmp_path):
+def test_a_tile_is_of_the_kind_of_its_image(tmp_path):
     tile = of_values(CHECKS)
     for kind in (True, False):
         write_facts(tmp_path / "picture.json", tile, tile, of_line_art=kind)
         assert read_facts(tmp_path / "picture.json")["resized"]["is_line_art"] is kind
 
 
-def test_a_large_picture_is_known_by_all_of_its_bands(tmp_path):
+def test_a_large_image_is_known_by_all_of_its_bands(tmp_path):
     """White above, and colours below: not the line art that its upper half looks like."""
     upper = np.ones((300, 100, 3), np.uint8) * 255
     upper[::10] = 0

@@ -6,16 +6,16 @@ import tifffile
 from PIL import Image
 
 from neuralfield.images import (
+    ImageData,
     Overview,
-    Picture,
     bands,
     choose_mode,
     read_header,
-    read_picture,
-    read_picture_bands,
+    read_image,
+    read_image_bands,
     read_window,
-    resize_picture,
-    write_picture,
+    resize_image,
+    write_image,
     write_pixel_file,
 )
 from neuralfield.system.errors import InputError
@@ -56,7 +56,7 @@ def write(path, pixels, **options):
     ids=["grey", "rgb", "rgba", "bilevel", "grey as rgb", "opaque"],
 )
 @pytest.mark.parametrize("mode", ["auto", "grey", "rgb"])
-def test_bands_are_the_whole_picture(tmp_path, name, pixels, mode):
+def test_bands_are_the_whole_image(tmp_path, name, pixels, mode):
     path = write(tmp_path / name, pixels)
     expect_the_same(path, mode)
 
@@ -83,12 +83,12 @@ def test_tiff_of_strips_and_of_tiles(tmp_path, options):
 @pytest.mark.parametrize("pixels", [DEEP, DEEP[..., 0]], ids=["rgb", "grey"])
 def test_16_bits(tmp_path, options, pixels):
     path = write(tmp_path / "a.tif", pixels, **options)
-    found = np.concatenate([band.pixels for band in read_picture_bands(path, choose_mode(path))])
+    found = np.concatenate([band.pixels for band in read_image_bands(path, choose_mode(path))])
     np.testing.assert_array_equal(found, pixels.reshape(found.shape))
 
 
 def test_16_bit_png(tmp_path):
-    write_picture(tmp_path / "a.png", Picture(DEEP, "rgb", 16))
+    write_image(tmp_path / "a.png", ImageData(DEEP, "rgb", 16))
     expect_the_same(tmp_path / "a.png")
 
 
@@ -108,8 +108,8 @@ def test_jpeg_upright(tmp_path, options, orientation):
 
 
 def expect_the_same(path, mode="auto", tolerance=0):
-    whole = read_picture(path, mode=mode)
-    found = list(read_picture_bands(path, choose_mode(path) if mode == "auto" else mode))
+    whole = read_image(path, mode=mode)
+    found = list(read_image_bands(path, choose_mode(path) if mode == "auto" else mode))
     assert len(found) > 1
     assert {(band.mode, band.bit_depth) for band in found} == {(whole.mode, whole.bit_depth)}
     pixels = np.concatenate([band.pixels for band in found])
@@ -118,7 +118,7 @@ def expect_the_same(path, mode="auto", tolerance=0):
 
 @pytest.mark.parametrize(("pixels", "mode", "depth"), [(RGB, "rgb", 8), (DEEP, "rgb", 16)])
 def test_windows_are_parts_of_the_whole(tmp_path, pixels, mode, depth):
-    parts = (Picture(pixels[top : top + 10], mode, depth) for top in range(0, 37, 10))
+    parts = (ImageData(pixels[top : top + 10], mode, depth) for top in range(0, 37, 10))
     write_pixel_file(tmp_path / "a.npy", 53, 37, parts)
     for left, top, right, bottom in ((0, 0, 53, 37), (7, 8, 20, 31), (52, 36, 53, 37)):
         window = read_window(tmp_path / "a.npy", mode, depth, left, top, right, bottom)
@@ -146,25 +146,25 @@ def test_what_cannot_be_read_in_bands(tmp_path, make, complaint):
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.tif", "a.jpg"])
-def test_a_picture_that_is_cut_off(tmp_path, name):
+def test_a_image_that_is_cut_off(tmp_path, name):
     pixels = RNG.integers(0, 256, (300, 300, 3), np.uint8)
     content = write(tmp_path / name, pixels).read_bytes()
     (tmp_path / name).write_bytes(content[: len(content) * 2 // 3])
     with pytest.raises(InputError) as caught:
-        list(read_picture_bands(tmp_path / name, "rgb"))
+        list(read_image_bands(tmp_path / name, "rgb"))
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 37])
 def test_an_overview_is_the_means_over_blocks(rows):
-    picture = Picture(RGB, "rgb", 8)
+    pixel_data = ImageData(RGB, "rgb", 8)
     overview = Overview(53, 37, 3, 200e-6)
     for top in range(0, 37, rows):
-        overview.add(picture.values()[top : top + rows])
+        overview.add(pixel_data.values()[top : top + rows])
     assert overview.block_px == 4
     found = overview.values()
     assert found.shape == (10, 14, 3)
-    even = Picture(RGB[:36, :52], "rgb", 8)
-    expected = resize_picture(even, [13, 9], "box").values()
+    even = ImageData(RGB[:36, :52], "rgb", 8)
+    expected = resize_image(even, [13, 9], "box").values()
     np.testing.assert_allclose(found[:9, :13], expected, atol=0.5 / 255 + 1e-6)
-    np.testing.assert_allclose(found[9, 13], picture.values()[36:, 52:].mean((0, 1)), atol=1e-6)
+    np.testing.assert_allclose(found[9, 13], pixel_data.values()[36:, 52:].mean((0, 1)), atol=1e-6)

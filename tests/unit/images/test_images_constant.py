@@ -8,8 +8,8 @@ from test_fit import CPU, SMALL, sha256, train
 from neuralfield.fields import FIELDS, network_settings
 from neuralfield.rendering.render import render
 from neuralfield.tasks.image.image_model import load_model
-from neuralfield.tasks.training_settings import PictureTraining
-from neuralfield.tasks.upscaler.upscaler_task import picture_task
+from neuralfield.tasks.training_settings import ImageTraining
+from neuralfield.tasks.upscaler.upscaler_task import image_task
 
 COLOURS = [(0.0,), (1.0,), (0.2, 0.6, 1.0), (0.9, 0.1, 0.4, 0.5)]
 MODES = {1: "grey", 3: "rgb", 4: "rgba"}
@@ -17,8 +17,8 @@ MODES = {1: "grey", 3: "rgb", 4: "rgba"}
 
 def task_of_one_colour(field: dict, colour: tuple, size=(1, 1), **training):
     values = np.full((*size, len(colour)), colour, np.float32)
-    settings = PictureTraining.from_mapping(SMALL | {"steps": 6, "snapshots": 2} | training)
-    return picture_task(values, MODES[len(colour)], network_settings(field), settings)
+    settings = ImageTraining.from_mapping(SMALL | {"steps": 6, "snapshots": 2} | training)
+    return image_task(values, MODES[len(colour)], network_settings(field), settings)
 
 
 def expect_the_colour(folder, colour: tuple) -> None:
@@ -85,11 +85,11 @@ def test_it_goes_on_from_a_saved_state_to_the_same_bytes(tmp_path):
 @pytest.mark.parametrize("supervision", ["point", "footprint"])
 @pytest.mark.parametrize("is_row", [True, False])
 def test_a_render_does_not_vary_along_a_side_of_one_pixel(tmp_path, supervision, is_row):
-    wave = (0.5 + 0.4 * np.sin(np.arange(30, dtype=np.float32))).reshape(1, 30, 1)
-    values = wave if is_row else wave.swapaxes(0, 1)
+    frequency = (0.5 + 0.4 * np.sin(np.arange(30, dtype=np.float32))).reshape(1, 30, 1)
+    values = frequency if is_row else frequency.swapaxes(0, 1)
     field = network_settings({"type": "siren", "width": 12, "hidden_layers": 1})
     own = SMALL | {"steps": 60, "batch_pixels": 0, "supervision": supervision}
-    train(picture_task(values, "grey", field, PictureTraining.from_mapping(own)), tmp_path)
+    train(image_task(values, "grey", field, ImageTraining.from_mapping(own)), tmp_path)
     model = load_model(tmp_path / "model.safetensors")
     along = 0 if is_row else 1
     for width, height in ((30, 30), (90, 3), (3, 90), (7, 7)):

@@ -13,7 +13,7 @@ import tifffile
 from PIL import Image, features
 from test_images_reading import chunk, png_bytes
 
-from neuralfield.images import read_picture
+from neuralfield.images import read_image
 from neuralfield.system.errors import InputError
 
 RNG = np.random.default_rng(8)
@@ -140,14 +140,14 @@ def test_a_row_of_the_table(tmp_path, name):
         pytest.skip("Pillow was built without it")
     path = tmp_path / f"a.{suffix}"
     write(path)
-    said = []
-    picture = read_picture(path, report=said.append)
-    assert (picture.mode, picture.bit_depth) == (mode, bit_depth)
-    assert (not said and not reported) or reported in said[0]
+    messages = []
+    pixel_data = read_image(path, report=messages.append)
+    assert (pixel_data.mode, pixel_data.bit_depth) == (mode, bit_depth)
+    assert (not messages and not reported) or reported in messages[0]
     if "turned" in name:
-        assert (picture.height, picture.width) == SMOOTH.shape[1::-1]
+        assert (pixel_data.height, pixel_data.width) == SMOOTH.shape[1::-1]
     if "animated" in name or "several" in name:
-        assert np.abs(picture.pixels.astype(int) - 80).max() <= 2
+        assert np.abs(pixel_data.pixels.astype(int) - 80).max() <= 2
 
 
 def test_the_table_names_what_is_tested():
@@ -159,7 +159,7 @@ def test_the_table_names_what_is_tested():
 def test_lab_is_the_colour_that_it_names(tmp_path):
     lab().save(tmp_path / "a.tif")
     # L* 58.8, a* 42, b* -38 of D50, by CIE 15 and IEC 61966-2-1
-    colour = read_picture(tmp_path / "a.tif").pixels[0, 0].astype(int)
+    colour = read_image(tmp_path / "a.tif").pixels[0, 0].astype(int)
     assert np.abs(colour - expected_srgb(150 / 2.55, 42, -38)).max() <= 3
 
 
@@ -183,4 +183,4 @@ def expected_srgb(lightness: float, a: float, b: float) -> np.ndarray:
 def test_what_is_not_read_is_named_with_a_remedy(tmp_path, content, found):
     (tmp_path / "a").write_bytes(content + bytes(100))
     with pytest.raises(InputError, match=rf"{found}; expected an image .*; export it as "):
-        read_picture(tmp_path / "a")
+        read_image(tmp_path / "a")

@@ -3,29 +3,36 @@
 import numpy as np
 import pytest
 
-from neuralfield.images import Picture, convert_values
+from neuralfield.images import ImageData, convert_values
 from neuralfield.system.errors import ConfigError
 
 
-def one_pixel(levels: list[int], mode: str, bit_depth: int = 8) -> Picture:
+def one_pixel(levels: list[int], mode: str, bit_depth: int = 8) -> ImageData:
     dtype = np.uint16 if bit_depth == 16 else np.uint8
-    return Picture(np.array([[levels]], dtype), mode, bit_depth)
+    return ImageData(np.array([[levels]], dtype), mode, bit_depth)
 
 
 @pytest.mark.parametrize(("mode", "bit_depth"), [("bilevel", 1), ("grey", 8), ("grey", 16)])
 def test_every_level_survives_as_light(mode, bit_depth):
     levels = np.arange(2**bit_depth).reshape(1, -1, 1)
-    picture = Picture(levels.astype(np.uint16 if bit_depth == 16 else np.uint8), mode, bit_depth)
-    values = picture.values()
+    pixel_data = ImageData(
+        levels.astype(np.uint16 if bit_depth == 16 else np.uint8), mode, bit_depth
+    )
+    values = pixel_data.values()
     assert values.dtype == np.float32
     np.testing.assert_array_equal(values, (levels / (2**bit_depth - 1)).astype(np.float32))
-    back = Picture.from_values(values, mode, bit_depth)
-    np.testing.assert_array_equal(back.pixels, picture.pixels)
+    back = ImageData.from_values(values, mode, bit_depth)
+    np.testing.assert_array_equal(back.pixels, pixel_data.pixels)
 
 
 def test_shape_is_rows_columns_channels():
-    picture = Picture(np.zeros((2, 5, 3), np.uint8), "rgb", 8)
-    assert (picture.height, picture.width, picture.channels, picture.max_value) == (2, 5, 3, 255)
+    pixel_data = ImageData(np.zeros((2, 5, 3), np.uint8), "rgb", 8)
+    assert (pixel_data.height, pixel_data.width, pixel_data.channels, pixel_data.max_value) == (
+        2,
+        5,
+        3,
+        255,
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,23 +50,23 @@ def test_shape_is_rows_columns_channels():
 )
 def test_contradictions_are_refused(pixels, mode, bit_depth):
     with pytest.raises(ValueError):
-        Picture(pixels, mode, bit_depth)
+        ImageData(pixels, mode, bit_depth)
 
 
 def test_light_is_clipped_and_rounded():
     values = np.array([-0.5, 0.4 / 255, 0.6 / 255, 2.0], np.float32).reshape(1, 4, 1)
-    assert Picture.from_values(values, "grey", 8).pixels.ravel().tolist() == [0, 0, 1, 255]
+    assert ImageData.from_values(values, "grey", 8).pixels.ravel().tolist() == [0, 0, 1, 255]
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_light_must_be_finite(wrong):
     with pytest.raises(ValueError, match="NaN"):
-        Picture.from_values(np.full((1, 1, 1), wrong, np.float32), "grey", 8)
+        ImageData.from_values(np.full((1, 1, 1), wrong, np.float32), "grey", 8)
 
 
 def test_threshold_itself_is_white():
     values = np.array([0.2, 0.1999], np.float32).reshape(1, 2, 1)
-    assert Picture.from_values(values, "bilevel", 1, 0.2).pixels.ravel().tolist() == [1, 0]
+    assert ImageData.from_values(values, "bilevel", 1, 0.2).pixels.ravel().tolist() == [1, 0]
 
 
 def test_grey_is_luma():
@@ -72,7 +79,7 @@ def test_grey_is_luma():
 
 def test_equal_channels_become_the_same_grey():
     levels = np.repeat(np.arange(65536, dtype=np.uint16), 3).reshape(256, 256, 3)
-    grey = Picture(levels, "rgb", 16).converted("grey")
+    grey = ImageData(levels, "rgb", 16).converted("grey")
     np.testing.assert_array_equal(grey.pixels[..., 0], levels[..., 0])
 
 
@@ -89,9 +96,9 @@ def test_more_channels_repeat_grey_and_are_opaque():
     assert one_pixel([7], "grey", 16).converted("rgba").pixels.tolist() == [[[7, 7, 7, 65535]]]
 
 
-def test_no_change_is_the_same_picture():
-    picture = one_pixel([9], "grey")
-    assert picture.converted("grey") is picture
+def test_no_change_is_the_same_image():
+    pixel_data = one_pixel([9], "grey")
+    assert pixel_data.converted("grey") is pixel_data
 
 
 def test_unknown_mode_names_the_known_ones():
@@ -99,9 +106,9 @@ def test_unknown_mode_names_the_known_ones():
         one_pixel([9], "grey").converted("sepia")
 
 
-def test_conversion_of_a_large_picture_is_the_same_in_bands():
+def test_conversion_of_a_large_image_is_the_same_in_bands():
     rng = np.random.default_rng(5)
-    picture = Picture(rng.integers(0, 256, (2500, 700, 3), np.uint8), "rgb", 8)
-    whole = convert_values(picture.values(), 1)
+    pixel_data = ImageData(rng.integers(0, 256, (2500, 700, 3), np.uint8), "rgb", 8)
+    whole = convert_values(pixel_data.values(), 1)
     expected = np.rint(whole * np.float32(255)).astype(np.uint8)
-    np.testing.assert_array_equal(picture.converted("grey").pixels, expected)
+    np.testing.assert_array_equal(pixel_data.converted("grey").pixels, expected)

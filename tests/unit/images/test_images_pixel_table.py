@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuralfield.images import Picture, read_pixel_csv, write_pixel_csv
+from neuralfield.images import ImageData, read_pixel_csv, write_pixel_csv
 from neuralfield.system.errors import InputError
 
 FORMATS = [("bilevel", 1), *((m, d) for m in ("grey", "rgb", "rgba") for d in (8, 16))]
@@ -18,18 +18,18 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tables")
 
 
-def picture_of(levels: np.ndarray, mode: str, bit_depth: int) -> Picture:
-    return Picture(levels.astype(np.uint16 if bit_depth == 16 else np.uint8), mode, bit_depth)
+def image_of(levels: np.ndarray, mode: str, bit_depth: int) -> ImageData:
+    return ImageData(levels.astype(np.uint16 if bit_depth == 16 else np.uint8), mode, bit_depth)
 
 
-def assert_round_trip(path, picture: Picture) -> None:
-    write_pixel_csv(path, picture)
+def assert_round_trip(path, pixel_data: ImageData) -> None:
+    write_pixel_csv(path, pixel_data)
     values = read_pixel_csv(path)
-    assert values.shape == picture.pixels.shape
+    assert values.shape == pixel_data.pixels.shape
     assert values.dtype == np.float32
-    np.testing.assert_array_equal(values, picture.values())
-    back = Picture.from_values(values, picture.mode, picture.bit_depth)
-    np.testing.assert_array_equal(back.pixels, picture.pixels)
+    np.testing.assert_array_equal(values, pixel_data.values())
+    back = ImageData.from_values(values, pixel_data.mode, pixel_data.bit_depth)
+    np.testing.assert_array_equal(back.pixels, pixel_data.pixels)
 
 
 @settings(deadline=None, max_examples=25)
@@ -43,23 +43,23 @@ def test_round_trip_is_exact(folder, format, width, height, seed):
     mode, bit_depth = format
     shape = (height, width, CHANNELS[mode])
     levels = np.random.default_rng(seed).integers(0, 2**bit_depth, shape)
-    assert_round_trip(folder / "a.csv", picture_of(levels, mode, bit_depth))
+    assert_round_trip(folder / "a.csv", image_of(levels, mode, bit_depth))
 
 
 @pytest.mark.parametrize("bit_depth", [8, 16])
 def test_every_level_round_trips(tmp_path, bit_depth):
     levels = np.arange(2**bit_depth).reshape(2 ** (bit_depth // 2), -1, 1)
-    assert_round_trip(tmp_path / "a.csv", picture_of(levels, "grey", bit_depth))
+    assert_round_trip(tmp_path / "a.csv", image_of(levels, "grey", bit_depth))
 
 
 def test_more_rows_than_one_band(tmp_path):
     levels = np.random.default_rng(1).integers(0, 256, (3, 200_000, 1))
-    assert_round_trip(tmp_path / "a.csv", picture_of(levels, "grey", 8))
+    assert_round_trip(tmp_path / "a.csv", image_of(levels, "grey", 8))
 
 
 def test_text_of_a_small_table(tmp_path):
-    picture = picture_of(np.array([[[0], [255]], [[51], [85]]]), "grey", 8)
-    write_pixel_csv(tmp_path / "a.csv", picture)
+    pixel_data = image_of(np.array([[[0], [255]], [[51], [85]]]), "grey", 8)
+    write_pixel_csv(tmp_path / "a.csv", pixel_data)
     assert (tmp_path / "a.csv").read_bytes() == (
         b"x,y,pixel_value\n0,0,0\n1,0,1\n0,1,0.2\n1,1,0.33333334\n"
     )
@@ -67,7 +67,7 @@ def test_text_of_a_small_table(tmp_path):
 
 def test_pandas_reads_colour(tmp_path):
     levels = np.random.default_rng(2).integers(0, 65536, (2, 3, 4))
-    write_pixel_csv(tmp_path / "a.csv", picture_of(levels, "rgba", 16))
+    write_pixel_csv(tmp_path / "a.csv", image_of(levels, "rgba", 16))
     table = pd.read_csv(tmp_path / "a.csv")
     assert list(table.columns) == ["x", "y", "red", "green", "blue", "alpha"]
     assert table["x"].tolist() == [0, 1, 2, 0, 1, 2]
@@ -77,11 +77,11 @@ def test_pandas_reads_colour(tmp_path):
 
 def test_order_of_rows_and_columns_does_not_matter(tmp_path):
     levels = np.random.default_rng(3).integers(0, 256, (7, 5, 3))
-    picture = picture_of(levels, "rgb", 8)
-    write_pixel_csv(tmp_path / "a.csv", picture)
+    pixel_data = image_of(levels, "rgb", 8)
+    write_pixel_csv(tmp_path / "a.csv", pixel_data)
     table = pd.read_csv(tmp_path / "a.csv").sample(frac=1, random_state=4)
     table[["blue", "y", "red", "x", "green"]].to_csv(tmp_path / "b.csv", index=False)
-    np.testing.assert_array_equal(read_pixel_csv(tmp_path / "b.csv"), picture.values())
+    np.testing.assert_array_equal(read_pixel_csv(tmp_path / "b.csv"), pixel_data.values())
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_missing_empty_and_folder(tmp_path):
 
 def test_a_failed_write_leaves_the_old_table(tmp_path, monkeypatch):
     path = tmp_path / "a.csv"
-    picture = picture_of(np.zeros((2, 2, 1)), "grey", 8)
-    write_pixel_csv(path, picture)
+    pixel_data = image_of(np.zeros((2, 2, 1)), "grey", 8)
+    write_pixel_csv(path, pixel_data)
     before = path.read_bytes()
 
     def fail(*_):
@@ -164,12 +164,12 @@ def test_a_failed_write_leaves_the_old_table(tmp_path, monkeypatch):
 
     monkeypatch.setattr("neuralfield.images.pixel_table._band_text", fail)
     with pytest.raises(OSError):
-        write_pixel_csv(path, picture)
+        write_pixel_csv(path, pixel_data)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_table_and_mode_must_agree(tmp_path):
-    write_pixel_csv(tmp_path / "a.csv", picture_of(np.zeros((2, 2, 1)), "grey", 8))
+    write_pixel_csv(tmp_path / "a.csv", image_of(np.zeros((2, 2, 1)), "grey", 8))
     with pytest.raises(ValueError):
-        Picture.from_values(read_pixel_csv(tmp_path / "a.csv"), "rgb", 8)
+        ImageData.from_values(read_pixel_csv(tmp_path / "a.csv"), "rgb", 8)

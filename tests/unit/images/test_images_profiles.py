@@ -17,10 +17,10 @@ from test_images_reading import chunk, png_bytes
 import resize
 import unpack
 from entry.job import reporter
-from neuralfield.images import Picture, read_picture, read_picture_bands, write_picture
+from neuralfield.images import ImageData, read_image, read_image_bands, write_image
 from neuralfield.images.colour import conversion_of
 from neuralfield.images.icc import encode_srgb
-from neuralfield.images.reading import picture_size
+from neuralfield.images.reading import image_size
 from neuralfield.system.errors import InputError
 
 RNG = np.random.default_rng(3)
@@ -30,8 +30,8 @@ SRGB_TO_XYZ = icc.to_xyz(icc.SRGB, icc.D65)
 
 
 def read(path, **options):
-    said = []
-    return read_picture(path, report=said.append, **options), said
+    messages = []
+    return read_image(path, report=messages.append, **options), messages
 
 
 def truth(levels: np.ndarray, primaries: tuple, white: tuple, exponent: float) -> np.ndarray:
@@ -53,11 +53,11 @@ def test_colours_are_those_of_the_profile(tmp_path, name, suffix):
     content, *definition = PROFILES[name]
     path = tmp_path / f"a.{suffix}"
     Image.fromarray(RGB).save(path, icc_profile=content, lossless=True)
-    picture, said = read(path)
-    assert said == [f"converted from {name} to sRGB"]
-    np.testing.assert_allclose(picture.values(), truth(RGB, *definition), atol=1 / 255)
-    bands = [band.pixels for band in read_picture_bands(path, "rgb")]
-    np.testing.assert_array_equal(np.concatenate(bands), picture.pixels)
+    pixel_data, messages = read(path)
+    assert messages == [f"converted from {name} to sRGB"]
+    np.testing.assert_allclose(pixel_data.values(), truth(RGB, *definition), atol=1 / 255)
+    bands = [band.pixels for band in read_image_bands(path, "rgb")]
+    np.testing.assert_array_equal(np.concatenate(bands), pixel_data.pixels)
 
 
 def test_a_jpeg_and_an_alpha(tmp_path):
@@ -68,11 +68,11 @@ def test_a_jpeg_and_an_alpha(tmp_path):
     np.testing.assert_allclose(read(tmp_path / "a.jpg")[0].values(), expected, atol=1 / 255)
     alpha = np.dstack([RGB, RGB[..., 1]])
     Image.fromarray(alpha).save(tmp_path / "a.png", icc_profile=icc.ADOBE)
-    picture, _ = read(tmp_path / "a.png")
-    assert picture.mode == "rgba"
-    np.testing.assert_array_equal(picture.pixels[..., 3], RGB[..., 1])
+    pixel_data, _ = read(tmp_path / "a.png")
+    assert pixel_data.mode == "rgba"
+    np.testing.assert_array_equal(pixel_data.pixels[..., 3], RGB[..., 1])
     expected = truth(RGB, icc.ADOBE_RGB, icc.D65, 2.19921875)
-    np.testing.assert_allclose(picture.values()[..., :3], expected, atol=1 / 255)
+    np.testing.assert_allclose(pixel_data.values()[..., :3], expected, atol=1 / 255)
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -84,10 +84,10 @@ def test_16_bits_stay_16_bits(tmp_path, name):
     tifffile.imwrite(tmp_path / "a.tif", DEEP, photometric="rgb", extratags=tags)
     expected = truth(DEEP, *definition) * 65535
     for path in (tmp_path / "a.png", tmp_path / "a.tif"):
-        picture, said = read(path)
-        assert (picture.bit_depth, said) == (16, [f"converted from {name} to sRGB"])
+        pixel_data, messages = read(path)
+        assert (pixel_data.bit_depth, messages) == (16, [f"converted from {name} to sRGB"])
         # primaries are known to four digits, which is felt where sRGB is steepest
-        errors = np.abs(picture.pixels - expected)
+        errors = np.abs(pixel_data.pixels - expected)
         assert errors.max() < 130 and np.median(errors) < 10
 
 
@@ -100,9 +100,9 @@ def test_grey_stays_grey_and_white_white(tmp_path, depth):
     for content in (icc.ADOBE, icc.PRO_PHOTO):
         tags = [(34675, 7, len(content), content, True)]
         tifffile.imwrite(path, levels, photometric="rgb", extratags=tags)
-        picture, _ = read(path)
-        assert picture.mode == "grey" and picture.pixels.min() == 0
-        assert picture.pixels.max() == white
+        pixel_data, _ = read(path)
+        assert pixel_data.mode == "grey" and pixel_data.pixels.min() == 0
+        assert pixel_data.pixels.max() == white
 
 
 @pytest.mark.parametrize("depth", [8, 16])
@@ -110,14 +110,14 @@ def test_grey_profiles(tmp_path, depth):
     levels = (RGB[..., 0] if depth == 8 else DEEP[..., 0]) | 1
     tags = [(34675, 7, len(icc.GAMMA_1_8), icc.GAMMA_1_8, True)]
     tifffile.imwrite(tmp_path / "a.tif", levels, photometric="minisblack", extratags=tags)
-    picture, said = read(tmp_path / "a.tif")
-    assert said == ["converted from Grey gamma 1.8 to sRGB"]
-    assert (picture.mode, picture.bit_depth) == ("grey", depth)
+    pixel_data, messages = read(tmp_path / "a.tif")
+    assert messages == ["converted from Grey gamma 1.8 to sRGB"]
+    assert (pixel_data.mode, pixel_data.bit_depth) == ("grey", depth)
     white = 2**depth - 1
     expected = encode_srgb((levels / white) ** (461 / 256))[..., None]
-    np.testing.assert_allclose(picture.values(), expected, atol=0.51 / white)
-    bands = [band.pixels for band in read_picture_bands(tmp_path / "a.tif", "grey")]
-    np.testing.assert_array_equal(np.concatenate(bands), picture.pixels)
+    np.testing.assert_allclose(pixel_data.values(), expected, atol=0.51 / white)
+    bands = [band.pixels for band in read_image_bands(tmp_path / "a.tif", "grey")]
+    np.testing.assert_array_equal(np.concatenate(bands), pixel_data.pixels)
 
 
 @pytest.mark.parametrize("suffix", ["tif", "jpg"])
@@ -138,18 +138,18 @@ def test_inks_go_through_their_tables(tmp_path, suffix):
         outputMode="RGB",
         flags=flags,
     )
-    picture, said = read(path)
-    assert said == ["converted from Test ink to sRGB"]
-    difference = np.abs(picture.pixels.astype(int) - np.asarray(expected))
+    pixel_data, messages = read(path)
+    assert messages == ["converted from Test ink to sRGB"]
+    difference = np.abs(pixel_data.pixels.astype(int) - np.asarray(expected))
     assert difference.max() <= 3 and difference.mean() < 0.6
-    bands = [band.pixels for band in read_picture_bands(path, "rgb")]
-    assert np.abs(np.concatenate(bands).astype(int) - picture.pixels).max() <= 1
+    bands = [band.pixels for band in read_image_bands(path, "rgb")]
+    assert np.abs(np.concatenate(bands).astype(int) - pixel_data.pixels).max() <= 1
     image.save(path, **options)
-    picture, said = read(path)
-    assert "CMYK without" in said[0]
+    pixel_data, messages = read(path)
+    assert "CMYK without" in messages[0]
     inks = np.asarray(Image.open(path)) / 255
     plain = (1 - inks[..., :3]) * (1 - inks[..., 3:])
-    np.testing.assert_allclose(picture.values(), plain, atol=1.01 / 255)
+    np.testing.assert_allclose(pixel_data.values(), plain, atol=1.01 / 255)
 
 
 def test_a_profile_of_srgb_leaves_every_level(tmp_path):
@@ -157,9 +157,9 @@ def test_a_profile_of_srgb_leaves_every_level(tmp_path):
     tables = icc.rgb_profile("sRGB", icc.SRGB, icc.D65, icc.table(srgb_to_linear))
     for content in (own, icc.LIKE_SRGB, tables):
         Image.fromarray(RGB).save(tmp_path / "a.png", icc_profile=content)
-        picture, said = read(tmp_path / "a.png")
-        assert said == []
-        np.testing.assert_array_equal(picture.pixels, RGB)
+        pixel_data, messages = read(tmp_path / "a.png")
+        assert messages == []
+        np.testing.assert_array_equal(pixel_data.pixels, RGB)
 
 
 def srgb_to_linear(values: np.ndarray) -> np.ndarray:
@@ -179,16 +179,16 @@ def srgb_to_linear(values: np.ndarray) -> np.ndarray:
 )
 def test_what_is_no_profile_for_it_is_not_used(tmp_path, content, reason):
     Image.fromarray(RGB).save(tmp_path / "a.png", icc_profile=content)
-    picture, said = read(tmp_path / "a.png")
-    assert len(said) == 1 and reason in said[0]
-    np.testing.assert_array_equal(picture.pixels, RGB)
+    pixel_data, messages = read(tmp_path / "a.png")
+    assert len(messages) == 1 and reason in messages[0]
+    np.testing.assert_array_equal(pixel_data.pixels, RGB)
 
 
 def test_a_profile_over_the_limit(tmp_path):
     content = icc.ADOBE + bytes(17 << 20)
     Image.fromarray(RGB).save(tmp_path / "a.tif", icc_profile=content)
-    _, said = read(tmp_path / "a.tif")
-    assert "was not used" in said[0]
+    _, messages = read(tmp_path / "a.tif")
+    assert "was not used" in messages[0]
     Image.fromarray(RGB).save(tmp_path / "a.png", icc_profile=content)
     with pytest.raises(InputError, match=r"at most 16 MiB.*without its metadata"):
         read(tmp_path / "a.png")
@@ -204,21 +204,21 @@ def test_a_profile_over_the_limit(tmp_path):
 @given(mutated([icc.ADOBE, icc.GAMMA_1_8, icc.cmyk_profile(), icc.LIKE_SRGB]))
 def test_profiles_from_strangers(content):
     for space, levels in (("RGB", DEEP[:2]), ("GRAY", RGB[:2, :, :1]), ("CMYK", RGB[:2, :30])):
-        said = []
+        messages = []
         image = levels if space != "CMYK" else RGB[:2].reshape(2, -1)[:, :100].reshape(2, 25, 4)
-        convert = conversion_of(content, space, said.append)
+        convert = conversion_of(content, space, messages.append)
         converted = convert(np.ascontiguousarray(image))
         assert converted.dtype == image.dtype and converted.shape[:2] == image.shape[:2]
-        assert all("\n" not in line for line in said)
+        assert all("\n" not in line for line in messages)
 
 
 def test_what_is_written_says_that_it_is_srgb(tmp_path):
-    write_picture(tmp_path / "a.png", Picture(RGB, "rgb", 8))
+    write_image(tmp_path / "a.png", ImageData(RGB, "rgb", 8))
     with Image.open(tmp_path / "a.png") as image:
         assert image.info["srgb"] == 1
-    picture, said = read(tmp_path / "a.png")
-    assert said == []
-    np.testing.assert_array_equal(picture.pixels, RGB)
+    pixel_data, messages = read(tmp_path / "a.png")
+    assert messages == []
+    np.testing.assert_array_equal(pixel_data.pixels, RGB)
 
 
 # --- floating-point values
@@ -230,32 +230,32 @@ def test_floats_are_linear_light(tmp_path, channels):
     photometric = "minisblack" if channels == 1 else "rgb"
     options: dict[str, Any] = {"extrasamples": ["unassalpha"]} if channels == 4 else {}
     tifffile.imwrite(tmp_path / "a.tif", light.squeeze(), photometric=photometric, **options)
-    picture, said = read(tmp_path / "a.tif")
-    assert picture.bit_depth == 16 and "linear light" in said[0]
-    assert picture_size(tmp_path / "a.tif") == (7, 9)  # as the config asks before any job
+    pixel_data, messages = read(tmp_path / "a.tif")
+    assert pixel_data.bit_depth == 16 and "linear light" in messages[0]
+    assert image_size(tmp_path / "a.tif") == (7, 9)  # as the config asks before any job
     colours = min(channels, 3)
     np.testing.assert_allclose(
-        picture.values()[..., :colours], encode_srgb(light[..., :colours]), atol=1e-5
+        pixel_data.values()[..., :colours], encode_srgb(light[..., :colours]), atol=1e-5
     )
-    np.testing.assert_allclose(picture.values()[..., 3:], light[..., 3:], atol=1e-5)
+    np.testing.assert_allclose(pixel_data.values()[..., 3:], light[..., 3:], atol=1e-5)
 
 
 def test_floats_of_a_linear_profile(tmp_path):
     light = RNG.random((9, 7, 3)).astype(np.float32)
     tags = [(34675, 7, len(icc.LINEAR), icc.LINEAR, True)]
     tifffile.imwrite(tmp_path / "a.tif", light, photometric="rgb", extratags=tags)
-    picture, said = read(tmp_path / "a.tif")
-    assert said == ["converted from Linear Adobe RGB to sRGB"]
+    pixel_data, messages = read(tmp_path / "a.tif")
+    assert messages == ["converted from Linear Adobe RGB to sRGB"]
     to_srgb = np.linalg.inv(SRGB_TO_XYZ) @ icc.to_xyz(icc.ADOBE_RGB, icc.D65)
-    np.testing.assert_allclose(picture.values(), encode_srgb(light @ to_srgb.T), atol=1e-3)
+    np.testing.assert_allclose(pixel_data.values(), encode_srgb(light @ to_srgb.T), atol=1e-3)
 
 
 def test_floats_outside_are_clipped_and_those_that_are_none_refused(tmp_path):
     light = np.array([[-0.5, 0.25], [1.0, 7.0]], np.float32)
     tifffile.imwrite(tmp_path / "a.tif", light)
-    picture, said = read(tmp_path / "a.tif")
-    assert picture.pixels.ravel().tolist() == [0, 35199, 65535, 65535]
-    assert said[0] == "2 pixels outside [0, 1] were clipped; values are from -0.5 to 7"
+    pixel_data, messages = read(tmp_path / "a.tif")
+    assert pixel_data.pixels.ravel().tolist() == [0, 35199, 65535, 65535]
+    assert messages[0] == "2 pixels outside [0, 1] were clipped; values are from -0.5 to 7"
     light[0, 0] = np.nan
     tifffile.imwrite(tmp_path / "a.tif", light)
     with pytest.raises(InputError, match=r"not finite; expected linear light.*export it again"):
@@ -265,7 +265,7 @@ def test_floats_outside_are_clipped_and_those_that_are_none_refused(tmp_path):
         read(tmp_path / "a.tif", max_megapixels=0.0005)
 
 
-def test_the_user_is_told_what_was_done_to_the_colours(tmp_path, capsys):
+def test_the_user_is_reported_what_was_done_to_the_colours(tmp_path, capsys):
     Image.fromarray(RGB).save(tmp_path / "a.png", icc_profile=icc.ADOBE)
     job = SimpleNamespace(rule="resize", wildcards=["photo"])
     outputs = (tmp_path / "resized.png", tmp_path / "picture.json")
@@ -275,9 +275,9 @@ def test_the_user_is_told_what_was_done_to_the_colours(tmp_path, capsys):
     unpack_outputs = (tmp_path / "pixels.npy", tmp_path / "facts.json")
     unpack.main(tmp_path / "a.png", *unpack_outputs, size=[34, 21], report=reporter(job))
     assert capsys.readouterr().err == line
-    picture, said = read(tmp_path / "resized.png")
-    assert said == []
-    np.testing.assert_array_equal(np.load(tmp_path / "pixels.npy"), picture.pixels)
+    pixel_data, messages = read(tmp_path / "resized.png")
+    assert messages == []
+    np.testing.assert_array_equal(np.load(tmp_path / "pixels.npy"), pixel_data.pixels)
 
 
 def test_floats_come_upright(tmp_path):

@@ -1,4 +1,4 @@
-"""Picture files of many kinds, made here, as `read_picture` reads them."""
+"""Picture files of many kinds, made here, as `read_image` reads them."""
 
 import struct
 import zlib
@@ -8,7 +8,7 @@ import pytest
 import tifffile
 from PIL import Image
 
-from neuralfield.images import Picture, read_picture, write_picture
+from neuralfield.images import ImageData, read_image, write_image
 from neuralfield.system.errors import ConfigError, InputError
 
 RNG = np.random.default_rng(11)
@@ -42,9 +42,9 @@ def saved(image: Image.Image, path, **options):
     return path
 
 
-def expect(picture: Picture, mode: str, bit_depth: int, levels: np.ndarray) -> None:
-    assert (picture.mode, picture.bit_depth) == (mode, bit_depth)
-    np.testing.assert_array_equal(picture.pixels, levels.reshape(picture.pixels.shape))
+def expect(pixel_data: ImageData, mode: str, bit_depth: int, levels: np.ndarray) -> None:
+    assert (pixel_data.mode, pixel_data.bit_depth) == (mode, bit_depth)
+    np.testing.assert_array_equal(pixel_data.pixels, levels.reshape(pixel_data.pixels.shape))
 
 
 # --- formats and storage modes
@@ -53,21 +53,21 @@ def expect(picture: Picture, mode: str, bit_depth: int, levels: np.ndarray) -> N
 @pytest.mark.parametrize("name", ["a.png", "a.tif", "a.webp", "a.bmp"])
 def test_lossless_formats_are_exact(tmp_path, name):
     path = saved(Image.fromarray(RGB), tmp_path / name, lossless=True)
-    expect(read_picture(path), "rgb", 8, RGB)
+    expect(read_image(path), "rgb", 8, RGB)
 
 
 def test_jpeg_is_what_pillow_decodes(tmp_path):
     path = saved(Image.fromarray(RGB), tmp_path / "a.jpg", quality=95)
-    expect(read_picture(path), "rgb", 8, np.asarray(Image.open(path)))
+    expect(read_image(path), "rgb", 8, np.asarray(Image.open(path)))
     path = saved(Image.fromarray(RGB).convert("CMYK"), tmp_path / "cmyk.jpg", quality=95)
-    expect(read_picture(path), "rgb", 8, np.asarray(Image.open(path).convert("RGB")))
+    expect(read_image(path), "rgb", 8, np.asarray(Image.open(path).convert("RGB")))
 
 
 def test_grey_and_grey_with_alpha(tmp_path):
-    expect(read_picture(saved(Image.fromarray(GREY), tmp_path / "a.png")), "grey", 8, GREY)
+    expect(read_image(saved(Image.fromarray(GREY), tmp_path / "a.png")), "grey", 8, GREY)
     path = saved(Image.fromarray(RGBA).convert("LA"), tmp_path / "b.png")
-    picture = read_picture(path)
-    expect(picture, "rgba", 8, np.asarray(Image.open(path).convert("RGBA")))
+    pixel_data = read_image(path)
+    expect(pixel_data, "rgba", 8, np.asarray(Image.open(path).convert("RGBA")))
 
 
 def test_palette_with_and_without_transparency(tmp_path):
@@ -75,11 +75,11 @@ def test_palette_with_and_without_transparency(tmp_path):
     image = Image.fromarray(indices, "P")
     palette = np.array([[10, 20, 30], [200, 0, 0], [0, 0, 250]], np.uint8)
     image.putpalette(palette.tobytes())
-    expect(read_picture(saved(image, tmp_path / "a.png")), "rgb", 8, palette[indices])
-    picture = read_picture(saved(image, tmp_path / "b.png", transparency=1))
-    assert picture.mode == "rgba"
-    np.testing.assert_array_equal(picture.pixels[..., 3], np.where(indices == 1, 0, 255))
-    expect(read_picture(saved(image, tmp_path / "a.gif")), "rgb", 8, palette[indices])
+    expect(read_image(saved(image, tmp_path / "a.png")), "rgb", 8, palette[indices])
+    pixel_data = read_image(saved(image, tmp_path / "b.png", transparency=1))
+    assert pixel_data.mode == "rgba"
+    np.testing.assert_array_equal(pixel_data.pixels[..., 3], np.where(indices == 1, 0, 255))
+    expect(read_image(saved(image, tmp_path / "a.gif")), "rgb", 8, palette[indices])
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4])
@@ -89,15 +89,15 @@ def test_shallow_grey_reaches_from_black_to_white(tmp_path, bits):
     header = struct.pack(">IIBBBBB", 8, 1, bits, 0, 0, 0, 0)
     data = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" + row))
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + data + chunk(b"IEND", b""))
-    picture = read_picture(tmp_path / "a.png", mode="grey")
-    expect(picture, "grey", 8, levels * 255 // (2**bits - 1))
+    pixel_data = read_image(tmp_path / "a.png", mode="grey")
+    expect(pixel_data, "grey", 8, levels * 255 // (2**bits - 1))
 
 
 def test_first_frame_of_an_animation(tmp_path):
     frames = [Image.new("RGB", (4, 3), colour) for colour in ("red", "green", "blue")]
     for name in ("a.gif", "a.webp", "a.png", "a.tif"):
         saved(frames[0], tmp_path / name, save_all=True, append_images=frames[1:], lossless=True)
-        assert read_picture(tmp_path / name).pixels[0, 0].tolist() == [255, 0, 0]
+        assert read_image(tmp_path / name).pixels[0, 0].tolist() == [255, 0, 0]
 
 
 def test_a_profile_of_srgb_changes_nothing(tmp_path):
@@ -105,7 +105,7 @@ def test_a_profile_of_srgb_changes_nothing(tmp_path):
 
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     path = saved(Image.fromarray(RGB), tmp_path / "a.png", icc_profile=profile)
-    expect(read_picture(path), "rgb", 8, RGB)
+    expect(read_image(path), "rgb", 8, RGB)
 
 
 # --- mode auto, and the modes asked for
@@ -115,63 +115,63 @@ def test_a_profile_of_srgb_changes_nothing(tmp_path):
 def test_a_drawing_is_bilevel_however_it_is_stored(tmp_path, storage):
     drawing = GREY > 127
     image = Image.fromarray(np.where(drawing, 255, 0).astype(np.uint8)).convert(storage)
-    expect(read_picture(saved(image, tmp_path / "a.png")), "bilevel", 1, drawing)
+    expect(read_image(saved(image, tmp_path / "a.png")), "bilevel", 1, drawing)
 
 
 def test_deep_drawing_is_bilevel_too(tmp_path):
     drawing = DEEP[..., :1] > 40000
     levels = np.where(drawing, 65535, 0).astype(np.uint16)
     (tmp_path / "a.png").write_bytes(png_bytes(levels, 0))
-    expect(read_picture(tmp_path / "a.png"), "bilevel", 1, drawing)
+    expect(read_image(tmp_path / "a.png"), "bilevel", 1, drawing)
 
 
 def test_two_greys_are_not_bilevel(tmp_path):
     levels = np.where(GREY > 127, 254, 0).astype(np.uint8)
-    expect(read_picture(saved(Image.fromarray(levels), tmp_path / "a.png")), "grey", 8, levels)
+    expect(read_image(saved(Image.fromarray(levels), tmp_path / "a.png")), "grey", 8, levels)
 
 
 def test_equal_channels_are_grey_and_opaque_alpha_is_left_out(tmp_path):
     grey = Image.fromarray(GREY)
-    expect(read_picture(saved(grey.convert("RGBA"), tmp_path / "a.png")), "grey", 8, GREY)
+    expect(read_image(saved(grey.convert("RGBA"), tmp_path / "a.png")), "grey", 8, GREY)
     opaque = Image.fromarray(RGB).convert("RGBA")
-    expect(read_picture(saved(opaque, tmp_path / "b.png")), "rgb", 8, RGB)
-    expect(read_picture(saved(Image.fromarray(RGBA), tmp_path / "c.png")), "rgba", 8, RGBA)
+    expect(read_image(saved(opaque, tmp_path / "b.png")), "rgb", 8, RGB)
+    expect(read_image(saved(Image.fromarray(RGBA), tmp_path / "c.png")), "rgba", 8, RGBA)
 
 
 @pytest.mark.parametrize("bit_depth", [8, 16])
 @pytest.mark.parametrize("mode", ["rgb", "rgba"])
 def test_a_mode_asked_for_keeps_channels_that_say_nothing(tmp_path, mode, bit_depth):
     levels = DEEP[..., :1] if bit_depth == 16 else GREY[..., None]
-    picture = Picture(levels, "grey", bit_depth).converted(mode)
-    write_picture(tmp_path / "a.png", picture)
-    assert read_picture(tmp_path / "a.png").mode == "grey"
-    expect(read_picture(tmp_path / "a.png", mode=mode), mode, bit_depth, picture.pixels)
+    pixel_data = ImageData(levels, "grey", bit_depth).converted(mode)
+    write_image(tmp_path / "a.png", pixel_data)
+    assert read_image(tmp_path / "a.png").mode == "grey"
+    expect(read_image(tmp_path / "a.png", mode=mode), mode, bit_depth, pixel_data.pixels)
 
 
 def test_no_limit(tmp_path):
     path = saved(Image.fromarray(RGB), tmp_path / "a.png")
-    expect(read_picture(path, max_megapixels=float("inf")), "rgb", 8, RGB)
+    expect(read_image(path, max_megapixels=float("inf")), "rgb", 8, RGB)
 
 
 @pytest.mark.parametrize("mode", ["bilevel", "grey", "rgb", "rgba"])
 @pytest.mark.parametrize("source", [GREY, RGB, RGBA])
 def test_modes_asked_for(tmp_path, mode, source):
     path = saved(Image.fromarray(source), tmp_path / "a.png")
-    picture = read_picture(path, mode=mode, threshold=0.4)
-    expected = read_picture(path).converted(mode, 0.4)
-    expect(picture, mode, expected.bit_depth, expected.pixels)
+    pixel_data = read_image(path, mode=mode, threshold=0.4)
+    expected = read_image(path).converted(mode, 0.4)
+    expect(pixel_data, mode, expected.bit_depth, expected.pixels)
 
 
 def test_threshold_splits_levels(tmp_path):
     levels = np.arange(256, dtype=np.uint8).reshape(1, 256)
     path = saved(Image.fromarray(levels), tmp_path / "a.png")
-    assert read_picture(path, mode="bilevel").pixels.sum() == 128
-    assert read_picture(path, mode="bilevel", threshold=0.2).pixels.sum() == 256 - 51
+    assert read_image(path, mode="bilevel").pixels.sum() == 128
+    assert read_image(path, mode="bilevel", threshold=0.2).pixels.sum() == 256 - 51
 
 
 def test_unknown_mode(tmp_path):
     with pytest.raises(ConfigError, match="auto, bilevel"):
-        read_picture(tmp_path / "a.png", mode="sepia")
+        read_image(tmp_path / "a.png", mode="sepia")
 
 
 # --- 16 bits
@@ -182,18 +182,18 @@ def test_png_of_16_bits_is_exact(tmp_path, colour_type):
     channels = {0: [0], 2: [0, 1, 2], 4: [0, 3], 6: [0, 1, 2, 3]}[colour_type]
     levels = DEEP[..., channels]
     (tmp_path / "a.png").write_bytes(png_bytes(levels, colour_type))
-    picture = read_picture(tmp_path / "a.png")
+    pixel_data = read_image(tmp_path / "a.png")
     shown = levels[..., [0, 0, 0, 1]] if colour_type == 4 else levels
-    expect(picture, {0: "grey", 2: "rgb"}.get(colour_type, "rgba"), 16, shown)
+    expect(pixel_data, {0: "grey", 2: "rgb"}.get(colour_type, "rgba"), 16, shown)
 
 
 def test_transparent_colour_of_16_bits(tmp_path):
     key = DEEP[1, 1, :3].astype(">u2").tobytes()
     content = png_bytes(DEEP[..., :3], 2, extra=chunk(b"tRNS", key))
     (tmp_path / "a.png").write_bytes(content)
-    picture = read_picture(tmp_path / "a.png")
-    assert picture.mode == "rgba"
-    assert np.argwhere(picture.pixels[..., 3] == 0).tolist() == [[1, 1]]
+    pixel_data = read_image(tmp_path / "a.png")
+    assert pixel_data.mode == "rgba"
+    assert np.argwhere(pixel_data.pixels[..., 3] == 0).tolist() == [[1, 1]]
 
 
 @pytest.mark.parametrize("byteorder", ["<", ">"])
@@ -208,7 +208,7 @@ def test_tiff_of_16_bits_is_exact(tmp_path, byteorder, channels, options):
         tmp_path / "a.tif", levels, byteorder=byteorder, photometric=photometric, **options
     )
     mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
-    expect(read_picture(tmp_path / "a.tif"), mode, 16, levels)
+    expect(read_image(tmp_path / "a.tif"), mode, 16, levels)
 
 
 def test_differences_in_a_tiff_of_16_bits(tmp_path):
@@ -216,13 +216,13 @@ def test_differences_in_a_tiff_of_16_bits(tmp_path):
     tifffile.imwrite(
         tmp_path / "a.tif", levels, photometric="rgb", compression="deflate", predictor=True
     )
-    expect(read_picture(tmp_path / "a.tif"), "rgb", 16, levels)
+    expect(read_image(tmp_path / "a.tif"), "rgb", 16, levels)
 
 
 def test_tiff_where_0_is_white(tmp_path):
     for levels, white in ((GREY, 255), (DEEP[..., 0], 65535)):
         tifffile.imwrite(tmp_path / "a.tif", levels, photometric="miniswhite")
-        expect(read_picture(tmp_path / "a.tif"), "grey", 8 * levels.itemsize, white - levels)
+        expect(read_image(tmp_path / "a.tif"), "grey", 8 * levels.itemsize, white - levels)
 
 
 @pytest.mark.parametrize("dtype", ["<i2", ">i2", "<i4", ">i4"])
@@ -230,13 +230,13 @@ def test_wide_grey_within_16_bits(tmp_path, dtype):
     levels = DEEP[..., 0] // 2
     tifffile.imwrite(tmp_path / "a.tif", levels.astype(dtype), byteorder=dtype[0])
     assert Image.open(tmp_path / "a.tif").mode == "I"
-    expect(read_picture(tmp_path / "a.tif"), "grey", 16, levels)
+    expect(read_image(tmp_path / "a.tif"), "grey", 16, levels)
 
 
 def test_netpbm_of_16_bits(tmp_path):
     content = b"P5 17 13 65535\n" + DEEP[..., 0].astype(">u2").tobytes()
     (tmp_path / "a.pgm").write_bytes(content)
-    expect(read_picture(tmp_path / "a.pgm"), "grey", 16, DEEP[..., 0])
+    expect(read_image(tmp_path / "a.pgm"), "grey", 16, DEEP[..., 0])
 
 
 @pytest.mark.parametrize("options", [{"tile": (16, 16)}, {"extrasamples": ["assocalpha"]}])
@@ -244,14 +244,14 @@ def test_layouts_that_two_decoders_see_differently_are_refused(tmp_path, options
     levels = DEEP if "extrasamples" in options else DEEP[..., :3]
     tifffile.imwrite(tmp_path / "a.tif", levels, photometric="rgb", **options)
     with pytest.raises(InputError, match=r"uncommon layout.*export it as PNG"):
-        read_picture(tmp_path / "a.tif")
+        read_image(tmp_path / "a.tif")
 
 
 def test_planes_of_16_bits_are_refused(tmp_path):
     levels = DEEP[..., :3].transpose(2, 0, 1)
     tifffile.imwrite(tmp_path / "a.tif", levels, photometric="rgb", planarconfig="separate")
     with pytest.raises(InputError, match="uncommon layout"):
-        read_picture(tmp_path / "a.tif")
+        read_image(tmp_path / "a.tif")
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_planes_of_16_bits_are_refused(tmp_path):
 def test_levels_that_are_not_of_8_or_16_bits(tmp_path, levels, found):
     tifffile.imwrite(tmp_path / "a.tif", levels)
     with pytest.raises(InputError, match=found):
-        read_picture(tmp_path / "a.tif")
+        read_image(tmp_path / "a.tif")
 
 
 # --- EXIF rotation
@@ -272,7 +272,7 @@ def test_levels_that_are_not_of_8_or_16_bits(tmp_path, levels, found):
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("name", ["a.png", "a.tif", "a.webp"])
-def test_pictures_come_upright(tmp_path, orientation, name):
+def test_images_come_upright(tmp_path, orientation, name):
     from PIL import ImageOps
 
     exif = Image.Exif()
@@ -281,12 +281,12 @@ def test_pictures_come_upright(tmp_path, orientation, name):
     with Image.open(tmp_path / name) as image:
         expected = np.asarray(ImageOps.exif_transpose(image))
     assert expected.shape[:2] == ((13, 17) if orientation < 5 else (17, 13))
-    expect(read_picture(tmp_path / name), "rgb", 8, expected)
-    upper = read_picture(deep_twin(tmp_path, orientation, name)).pixels >> 8
+    expect(read_image(tmp_path / name), "rgb", 8, expected)
+    upper = read_image(deep_reference(tmp_path, orientation, name)).pixels >> 8
     np.testing.assert_array_equal(upper, expected)
 
 
-def deep_twin(folder, orientation: int, name: str):
+def deep_reference(folder, orientation: int, name: str):
     """The same picture with 16 bits, as PNG or TIFF."""
     levels = RGB.astype(np.uint16) * 257
     if name == "a.tif":
@@ -304,4 +304,4 @@ def test_senseless_orientation_is_ignored(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 77
     saved(Image.fromarray(RGB), tmp_path / "a.png", exif=exif)
-    expect(read_picture(tmp_path / "a.png"), "rgb", 8, RGB)
+    expect(read_image(tmp_path / "a.png"), "rgb", 8, RGB)

@@ -1,4 +1,4 @@
-"""What `read_picture` refuses, and how it says so."""
+"""What `read_image` refuses, and how it says so."""
 
 import io
 import struct
@@ -10,8 +10,8 @@ import pytest
 import tifffile
 from PIL import Image
 
-from neuralfield.images import Picture, read_picture, write_picture
-from neuralfield.images.reading import picture_size
+from neuralfield.images import ImageData, read_image, write_image
+from neuralfield.images.reading import image_size
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import open_input
 
@@ -49,7 +49,7 @@ def test_missing_folder_empty_and_unreadable(tmp_path):
         ("empty.png/a.png", "cannot be opened"),
     ]:
         with pytest.raises(InputError, match=found) as caught:
-            read_picture(tmp_path / name)
+            read_image(tmp_path / name)
         assert str(caught.value).startswith(str(tmp_path / name))
 
 
@@ -69,10 +69,10 @@ def test_missing_folder_empty_and_unreadable(tmp_path):
         (b"II*\0\x08\0\0\0\0\0", "damaged TIFF"),
     ],
 )
-def test_what_is_not_a_picture_is_named(tmp_path, content, found):
+def test_what_is_not_a_image_is_named(tmp_path, content, found):
     (tmp_path / "a.png").write_bytes(content)
     with pytest.raises(InputError, match=found):
-        read_picture(tmp_path / "a.png")
+        read_image(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("size", [(0, 5), (5, 0)])
@@ -80,7 +80,7 @@ def test_what_is_not_a_picture_is_named(tmp_path, content, found):
 def test_no_pixels_at_all(tmp_path, size, bits):
     (tmp_path / "a.png").write_bytes(png_bytes(size[0], size[1], bits, b""))
     with pytest.raises(InputError, match="side of 0 pixels"):
-        read_picture(tmp_path / "a.png")
+        read_image(tmp_path / "a.png")
 
 
 def whole_files() -> dict[str, bytes]:
@@ -111,14 +111,14 @@ def whole_files() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", list(whole_files()))
-def test_a_picture_cut_off_anywhere_is_never_half_read(tmp_path, name):
+def test_a_image_cut_off_anywhere_is_never_half_read(tmp_path, name):
     content, path = whole_files()[name], tmp_path / name
     path.write_bytes(content)
-    whole = read_picture(path).pixels
+    whole = read_image(path).pixels
     for length in np.linspace(1, len(content) - 1, 23).astype(int):
         path.write_bytes(content[:length])
         try:
-            pixels = read_picture(path).pixels
+            pixels = read_image(path).pixels
         except InputError:
             continue
         np.testing.assert_array_equal(pixels, whole)  # only what ends a file may be missing
@@ -129,21 +129,21 @@ def test_a_picture_cut_off_anywhere_is_never_half_read(tmp_path, name):
 def test_bombs_are_refused_before_they_are_decoded(tmp_path, bits):
     (tmp_path / "a.png").write_bytes(png_bytes(50_000, 50_000, bits, b"\0" * 1000))
     with pytest.raises(InputError, match=r"2,500,000,000 pixels; expected at most 100 million"):
-        read_picture(tmp_path / "a.png")
+        read_image(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("side", [110, 1000])
 def test_the_limit_is_ours_alone(tmp_path, side, capfd):
     path = tmp_path / "a.png"
-    write_picture(path, Picture(np.zeros((side, side, 1), np.uint8), "bilevel", 1))
+    write_image(path, ImageData(np.zeros((side, side, 1), np.uint8), "bilevel", 1))
     pillow_limit = Image.MAX_IMAGE_PIXELS
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(InputError, match=rf"{side**2:,} pixels.*raise max_megapixels"):
-            read_picture(path, max_megapixels=0.01)
+            read_image(path, max_megapixels=0.01)
         Image.MAX_IMAGE_PIXELS = 100  # stands for a picture beyond Pillow's own limit
         try:
-            assert read_picture(path).width == side
+            assert read_image(path).width == side
         finally:
             Image.MAX_IMAGE_PIXELS = pillow_limit
     assert capfd.readouterr() == ("", "")
@@ -154,7 +154,7 @@ def test_rare_formats_are_not_even_tried(tmp_path):
     for format in ("ICO", "JPEG2000", "TGA", "PCX", "SGI"):
         (tmp_path / "a").write_bytes(encoded(Image.fromarray(PHOTO), format))
         with pytest.raises(InputError, match=r"not an image that can be read|JPEG 2000"):
-            read_picture(tmp_path / "a")
+            read_image(tmp_path / "a")
 
 
 def test_a_jpeg_that_would_be_decoded_for_hours(tmp_path):
@@ -162,15 +162,15 @@ def test_a_jpeg_that_would_be_decoded_for_hours(tmp_path):
     scan = content.rindex(b"\xff\xda")
     (tmp_path / "a.jpg").write_bytes(content[:scan] + content[scan:-2] * 200 + content[-2:])
     with pytest.raises(InputError, match="scans in a JPEG"):
-        read_picture(tmp_path / "a.jpg")
+        read_image(tmp_path / "a.jpg")
 
 
 def test_a_size_is_read_without_decoding(tmp_path):
     (tmp_path / "a.png").write_bytes(png_bytes(50_000, 40_000, 8, b""))
-    assert picture_size(tmp_path / "a.png") == (50_000, 40_000)
+    assert image_size(tmp_path / "a.png") == (50_000, 40_000)
     (tmp_path / "a.png").write_bytes(b"nothing")
     with pytest.raises(InputError, match="not an image"):
-        picture_size(tmp_path / "a.png")
+        image_size(tmp_path / "a.png")
 
 
 def test_no_more_is_read_than_there_is(tmp_path):
@@ -182,4 +182,4 @@ def test_no_more_is_read_than_there_is(tmp_path):
         file.seek(40)
         assert len(file.read(1 << 60)) == len(content) + 8 - 40
     with pytest.raises(InputError, match="damaged"):
-        read_picture(tmp_path / "a.png")
+        read_image(tmp_path / "a.png")

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from neuralfield.images import Picture, resize_picture
+from neuralfield.images import ImageData, resize_image
 from neuralfield.system.errors import ConfigError
 
 
-def noise(height: int, width: int, mode: str, bit_depth: int) -> Picture:
+def noise(height: int, width: int, mode: str, bit_depth: int) -> ImageData:
     channels = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}[mode]
     levels = np.random.default_rng(3).integers(0, 2**bit_depth, (height, width, channels))
-    return Picture(levels.astype(np.uint16 if bit_depth == 16 else np.uint8), mode, bit_depth)
+    return ImageData(levels.astype(np.uint16 if bit_depth == 16 else np.uint8), mode, bit_depth)
 
 
 @pytest.mark.parametrize(
@@ -28,17 +28,17 @@ def noise(height: int, width: int, mode: str, bit_depth: int) -> Picture:
     ],
 )
 def test_size(own, size, expected):
-    picture = resize_picture(noise(own[1], own[0], "grey", 8), size)
-    assert (picture.width, picture.height) == expected
+    pixel_data = resize_image(noise(own[1], own[0], "grey", 8), size)
+    assert (pixel_data.width, pixel_data.height) == expected
 
 
 @pytest.mark.parametrize(
     ("mode", "bit_depth"), [("grey", 8), ("rgb", 8), ("grey", 16), ("rgb", 16)]
 )
 def test_box_makes_means_of_the_same_depth(mode, bit_depth):
-    picture = noise(12, 20, mode, bit_depth)
-    reduced = resize_picture(picture, 5)
-    means = picture.pixels.reshape(3, 4, 5, 4, -1).mean(axis=(1, 3))
+    pixel_data = noise(12, 20, mode, bit_depth)
+    reduced = resize_image(pixel_data, 5)
+    means = pixel_data.pixels.reshape(3, 4, 5, 4, -1).mean(axis=(1, 3))
     assert (reduced.mode, reduced.bit_depth) == (mode, bit_depth)
     assert np.abs(reduced.pixels - means).max() <= 0.51
 
@@ -46,36 +46,36 @@ def test_box_makes_means_of_the_same_depth(mode, bit_depth):
 @pytest.mark.parametrize("filter", ["box", "lanczos", "bicubic"])
 @pytest.mark.parametrize("size", [5, 12, 31])
 @pytest.mark.parametrize("level", [0, 77, 65535])
-def test_a_flat_picture_stays_flat(filter, size, level):
-    flat = Picture(np.full((12, 9, 3), level, np.uint16), "rgb", 16)
-    assert np.unique(resize_picture(flat, size, filter).pixels).tolist() == [level]
+def test_a_flat_image_stays_flat(filter, size, level):
+    flat = ImageData(np.full((12, 9, 3), level, np.uint16), "rgb", 16)
+    assert np.unique(resize_image(flat, size, filter).pixels).tolist() == [level]
 
 
 def test_box_repeats_pixels_when_it_enlarges():
-    picture = noise(3, 4, "rgb", 8)
-    enlarged = resize_picture(picture, 12)
-    np.testing.assert_array_equal(enlarged.pixels, picture.pixels.repeat(3, 0).repeat(3, 1))
+    pixel_data = noise(3, 4, "rgb", 8)
+    enlarged = resize_image(pixel_data, 12)
+    np.testing.assert_array_equal(enlarged.pixels, pixel_data.pixels.repeat(3, 0).repeat(3, 1))
 
 
 @pytest.mark.parametrize("filter", ["lanczos", "bicubic"])
 def test_overshoot_is_clipped(filter):
     edge = np.repeat(np.array([0, 255], np.uint8), 8).reshape(1, 16, 1).repeat(4, 0)
-    enlarged = resize_picture(Picture(edge, "grey", 8), 64, filter)
+    enlarged = resize_image(ImageData(edge, "grey", 8), 64, filter)
     assert enlarged.pixels.min() == 0
     assert enlarged.pixels.max() == 255
     assert np.all(np.diff(enlarged.pixels[0, 26:38, 0].astype(int)) >= 0)
 
 
-def test_the_picture_does_not_move():
+def test_the_image_does_not_move():
     ramp = np.linspace(0, 65535, 64).round().astype(np.uint16).reshape(1, 64, 1).repeat(4, 0)
     for filter in ("box", "lanczos", "bicubic"):
-        reduced = resize_picture(Picture(ramp, "grey", 16), 16, filter).pixels[0, :, 0].astype(int)
+        reduced = resize_image(ImageData(ramp, "grey", 16), 16, filter).pixels[0, :, 0].astype(int)
         np.testing.assert_allclose(reduced + reduced[::-1], 65535, atol=2)
 
 
 def test_a_drawing_becomes_grey_means():
     drawing = noise(40, 40, "bilevel", 1)
-    reduced = resize_picture(drawing, 10)
+    reduced = resize_image(drawing, 10)
     assert (reduced.mode, reduced.bit_depth) == ("grey", 8)
     means = drawing.pixels.reshape(10, 4, 10, 4).mean(axis=(1, 3)) * 255
     assert np.abs(reduced.pixels[..., 0] - means).max() <= 0.51
@@ -84,21 +84,21 @@ def test_a_drawing_becomes_grey_means():
 @pytest.mark.parametrize("size", [None, 40, (40, 40)])
 def test_a_drawing_of_its_own_size_stays_as_it_is(size):
     drawing = noise(40, 40, "bilevel", 1)
-    assert resize_picture(drawing, size) is drawing
+    assert resize_image(drawing, size) is drawing
 
 
 def test_a_drawing_is_made_bilevel_after_the_reduction():
-    drawing = Picture(np.array([[1, 0, 0, 0], [0, 0, 1, 1]], np.uint8)[..., None], "bilevel", 1)
-    reduced = resize_picture(drawing, (2, 1), threshold=0.25, mode="bilevel")
+    drawing = ImageData(np.array([[1, 0, 0, 0], [0, 0, 1, 1]], np.uint8)[..., None], "bilevel", 1)
+    reduced = resize_image(drawing, (2, 1), threshold=0.25, mode="bilevel")
     assert (reduced.mode, reduced.pixels.ravel().tolist()) == ("bilevel", [1, 1])
-    reduced = resize_picture(drawing, (2, 1), threshold=0.26, mode="bilevel")
+    reduced = resize_image(drawing, (2, 1), threshold=0.26, mode="bilevel")
     assert reduced.pixels.ravel().tolist() == [0, 1]
 
 
 def test_mode_is_converted_at_the_same_size_too():
-    assert resize_picture(noise(4, 4, "rgb", 8), None, mode="grey").mode == "grey"
-    assert resize_picture(noise(4, 4, "grey", 16), 4, mode="bilevel").bit_depth == 1
-    assert resize_picture(noise(4, 4, "rgba", 8), 2, mode="rgb").channels == 3
+    assert resize_image(noise(4, 4, "rgb", 8), None, mode="grey").mode == "grey"
+    assert resize_image(noise(4, 4, "grey", 16), 4, mode="bilevel").bit_depth == 1
+    assert resize_image(noise(4, 4, "rgba", 8), 2, mode="rgb").channels == 3
 
 
 def test_hidden_colour_does_not_bleed():
@@ -106,7 +106,7 @@ def test_hidden_colour_does_not_bleed():
     pixels[:, 0] = [200, 100, 50, 255]
     pixels[:, 1] = [0, 255, 255, 0]  # hidden: must not tint its neighbour
     pixels[:, 2:] = [9, 9, 9, 0]
-    reduced = resize_picture(Picture(pixels, "rgba", 8), (2, 1))
+    reduced = resize_image(ImageData(pixels, "rgba", 8), (2, 1))
     assert reduced.pixels[0, 0].tolist() == [200, 100, 50, 128]
     assert reduced.pixels[0, 1].tolist() == [0, 0, 0, 0]
 
@@ -114,11 +114,11 @@ def test_hidden_colour_does_not_bleed():
 @pytest.mark.parametrize("size", [0, -3, 2.5, "large", (3,), (3, 0), (1, 2, 3), []])
 def test_wrong_sizes_are_refused(size):
     with pytest.raises(ConfigError, match=r"size: .*whole number of pixels"):
-        resize_picture(noise(4, 4, "grey", 8), size)
+        resize_image(noise(4, 4, "grey", 8), size)
 
 
 def test_wrong_filter_and_mode_are_refused():
     with pytest.raises(ConfigError, match="box, lanczos, bicubic"):
-        resize_picture(noise(4, 4, "grey", 8), 2, "nearest")
+        resize_image(noise(4, 4, "grey", 8), 2, "nearest")
     with pytest.raises(ConfigError, match="auto, bilevel"):
-        resize_picture(noise(4, 4, "grey", 8), 2, mode="sepia")
+        resize_image(noise(4, 4, "grey", 8), 2, mode="sepia")

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from test_images_reading import chunk
 
-from neuralfield.images import read_picture, read_picture_bands
+from neuralfield.images import read_image, read_image_bands
 from neuralfield.system.errors import InputError
 
 RGB = np.random.default_rng(4).integers(0, 256, (20, 30, 3), np.uint8)
@@ -76,10 +76,10 @@ def test_a_header_that_claims_more_pixels_than_there_are(tmp_path, name):
     path = tmp_path / f"a.{name}"
     path.write_bytes(taller()[name])
     with pytest.raises(InputError, match=r"cut off or damaged.*download it again"):
-        read_picture(path)
+        read_image(path)
     if path.suffix in (".png", ".jpg", ".tif"):
         with pytest.raises(InputError, match="cut off or damaged"):
-            list(read_picture_bands(path, "rgb"))
+            list(read_image_bands(path, "rgb"))
 
 
 @pytest.mark.parametrize("kind", ["png", "4 bits", "transparent", "bmp", "gif"])
@@ -107,12 +107,12 @@ def test_an_index_without_a_colour(tmp_path, kind):
         stored = png(20, 8, 3, INDICES, extra)
     (tmp_path / "a").write_bytes(stored)
     with pytest.raises(InputError, match=r"index \d+ of a palette of (10|8) colours"):
-        read_picture(tmp_path / "a")
+        read_image(tmp_path / "a")
 
 
 def test_a_palette_that_is_long_enough_is_read(tmp_path):
     (tmp_path / "a.png").write_bytes(png(20, 8, 3, INDICES % 10, chunk(b"PLTE", TEN_COLOURS)))
-    assert read_picture(tmp_path / "a.png").mode == "rgb"
+    assert read_image(tmp_path / "a.png").mode == "rgb"
 
 
 def test_text_is_read_over_or_named(tmp_path):
@@ -120,7 +120,7 @@ def test_text_is_read_over_or_named(tmp_path):
         extra = chunk(b"zTXt", b"Comment\0\0" + zlib.compress(text))
         (tmp_path / "a.png").write_bytes(png(20, 8, 2, RGB, extra))
         if is_read:
-            np.testing.assert_array_equal(read_picture(tmp_path / "a.png").pixels, RGB)
+            np.testing.assert_array_equal(read_image(tmp_path / "a.png").pixels, RGB)
         else:
             with pytest.raises(InputError, match=r"more text.*export it as PNG without its meta"):
-                read_picture(tmp_path / "a.png")
+                read_image(tmp_path / "a.png")

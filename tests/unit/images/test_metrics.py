@@ -28,7 +28,7 @@ def test_psnr_counts_every_channel():
     assert metrics.psnr_db(image, reference) == pytest.approx(-10 * math.log10(0.04 / 4))
 
 
-def test_identical_pictures_are_infinitely_close_and_finite_in_json():
+def test_identical_images_are_infinitely_close_and_finite_in_json():
     image, _ = noisy_pair((20, 20, 1))
     assert metrics.psnr_db(image, image) == math.inf
     assert metrics.finite_db(math.inf) == metrics.IDENTICAL_DB
@@ -116,6 +116,6 @@ def test_invisible_colour_does_not_count():
     "shapes", [((4, 4, 1), (4, 5, 1)), ((4, 4), (4, 4, 1)), ((0, 4, 1), (0, 4, 1))]
 )
 @pytest.mark.parametrize("measure", [metrics.psnr_db, metrics.ssim, metrics.wrong_pixels])
-def test_pictures_that_cannot_be_compared_are_refused(measure, shapes):
+def test_images_that_cannot_be_compared_are_refused(measure, shapes):
     with pytest.raises(InputError, match="equal height, width and channels"):
         measure(np.zeros(shapes[0]), np.zeros(shapes[1]))

@@ -20,7 +20,7 @@ TILINGS = st.builds(
 
 
 @given(TILINGS)
-def test_tiles_cover_the_picture_and_are_no_larger_than_asked_for(tiling):
+def test_tiles_cover_the_image_and_are_no_larger_than_asked_for(tiling):
     for spans, side in ((tiling.columns, tiling.width), (tiling.rows, tiling.height)):
         covered = np.zeros(side, int)
         for start, end in spans:

@@ -77,7 +77,7 @@ def test_gradients_without_a_bias():
 
 
 @pytest.mark.parametrize("values", [1, 100, 700])
-def test_blocks_of_pictures_and_of_lines_change_nothing_but_rounding(monkeypatch, values):
+def test_blocks_of_images_and_of_lines_change_nothing_but_rounding(monkeypatch, values):
     arrays = [RNG.normal(size=shape) for shape in ((5, 7, 10, 2), (3, 3, 1, 4), (4,))]
 
     def everything():
@@ -104,9 +104,9 @@ def test_values_and_gradients_are_those_of_torch(name):
     np.testing.assert_allclose(found.data, expected.detach().numpy(), atol=1e-12)
     g = RNG.normal(size=found.shape)
     (expected * torch.tensor(g)).sum().backward()
-    slopes = gradients(ops.sum_all(ops.multiply(found, g)), leaves)
-    for slope, leaf in zip(slopes, (x, weight, bias), strict=True):
-        np.testing.assert_allclose(slope, leaf.grad.numpy(), atol=1e-12)
+    found_gradients = gradients(ops.sum_all(ops.multiply(found, g)), leaves)
+    for gradient, leaf in zip(found_gradients, (x, weight, bias), strict=True):
+        np.testing.assert_allclose(gradient, leaf.grad.numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(256, 32, 32, 4), (1, 512, 512, 4)])
@@ -126,14 +126,16 @@ def test_memory_is_bounded_by_a_block_of_windows(shape):
     g = np.ones_like(y.data)
     before_bytes = tracemalloc.get_traced_memory()[0]
     tracemalloc.reset_peak()
-    slopes = y.backward(g)
+    found_gradients = y.backward(g)
     backward_bytes = tracemalloc.get_traced_memory()[1] - before_bytes
     tracemalloc.stop()
 
     assert forward_bytes < y.data.nbytes + working_bytes < windows_bytes / 10
     ones_bytes = y.data.nbytes // 4
-    assert slopes[0] is not None
-    assert backward_bytes < slopes[0].nbytes + ones_bytes + working_bytes < windows_bytes / 10
+    assert found_gradients[0] is not None
+    assert (
+        backward_bytes < found_gradients[0].nbytes + ones_bytes + working_bytes < windows_bytes / 10
+    )
 
 
 def test_one_batch_gives_the_same_bytes_each_time():
@@ -141,11 +143,11 @@ def test_one_batch_gives_the_same_bytes_each_time():
         RNG.normal(size=shape).astype(np.float32) for shape in ((64, 12, 12, 10), (5, 5, 10, 20))
     ]
 
-    def slopes():
+    def found_gradients():
         leaves = [Tensor(array, differentiable=True) for array in arrays]
         return [g.tobytes() for g in gradients(weighted(conv2d(*leaves)), leaves)]
 
-    assert slopes() == slopes()
+    assert found_gradients() == found_gradients()
 
 
 @pytest.mark.parametrize(

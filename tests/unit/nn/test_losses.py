@@ -89,13 +89,13 @@ def test_softmax_cross_entropy_of_blocks_adds_up_to_that_of_the_batch():
 def test_softmax_cross_entropy_is_that_of_torch():
     torch = pytest.importorskip("torch")
     logits = np.random.default_rng(6).normal(size=(4, 3))
-    twin = torch.tensor(logits, requires_grad=True)
-    expected = torch.nn.functional.cross_entropy(twin, torch.tensor(LABELS))
+    reference = torch.tensor(logits, requires_grad=True)
+    expected = torch.nn.functional.cross_entropy(reference, torch.tensor(LABELS))
     expected.backward()
     leaf = Tensor(logits, differentiable=True)
     loss = softmax_cross_entropy(leaf, LABELS, 4)
     assert float(loss.data) == pytest.approx(float(expected.detach()), rel=1e-12)
-    np.testing.assert_allclose(gradients(loss, [leaf])[0], twin.grad.numpy(), atol=1e-12)
+    np.testing.assert_allclose(gradients(loss, [leaf])[0], reference.grad.numpy(), atol=1e-12)
 
 
 def test_labels_that_do_not_belong_to_the_logits_are_refused():

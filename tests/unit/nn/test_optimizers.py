@@ -64,12 +64,12 @@ def test_orthogonalised_matrices_have_singular_values_of_about_one(shape):
 def test_muon_moves_hidden_matrices_as_far_as_adam_and_leaves_the_rest_to_it():
     random = np.random.default_rng(2)
     start = {"hidden": random.normal(size=(32, 16)), "other": random.normal(size=(16, 3))}
-    slopes = [random.normal(size=array.shape) for array in start.values()]
+    found_gradients = [random.normal(size=array.shape) for array in start.values()]
     after = {}
     for name in ("muon", "adam"):
         tensors = {key: Tensor(array.copy(), True) for key, array in start.items()}
         optimizer = make_optimizer(name, tensors, hidden_matrices=frozenset(["hidden"]))
-        optimizer.update(slopes, 0.01, 1)
+        optimizer.update(found_gradients, 0.01, 1)
         after[name] = {key: tensor.data for key, tensor in tensors.items()}
     np.testing.assert_array_equal(after["muon"]["other"], after["adam"]["other"])
     moved = after["muon"]["hidden"] - start["hidden"]

@@ -51,16 +51,16 @@ def test_values():
 
 def test_what_is_too_little_for_a_window_is_left_out():
     x = Tensor(distinct(1, 5, 7, 1), differentiable=True)
-    slopes = gradients(ops.sum_all(max_pool2d(x, 2)), [x])[0]
-    assert slopes.sum() == 2 * 3
-    assert not slopes[:, 4].any()
-    assert not slopes[:, :, 6].any()
+    found_gradients = gradients(ops.sum_all(max_pool2d(x, 2)), [x])[0]
+    assert found_gradients.sum() == 2 * 3
+    assert not found_gradients[:, 4].any()
+    assert not found_gradients[:, :, 6].any()
 
 
 def test_where_several_are_the_largest_the_first_gets_the_gradient():
     x = Tensor(np.array([[1.0, 3.0], [3.0, 3.0]]).reshape(1, 2, 2, 1), differentiable=True)
-    slopes = gradients(ops.sum_all(max_pool2d(x, 2)), [x])[0]
-    np.testing.assert_array_equal(slopes.reshape(2, 2), [[0, 1], [0, 0]])
+    found_gradients = gradients(ops.sum_all(max_pool2d(x, 2)), [x])[0]
+    np.testing.assert_array_equal(found_gradients.reshape(2, 2), [[0, 1], [0, 0]])
 
 
 def test_a_number_that_is_none_is_not_lost():
@@ -74,16 +74,16 @@ def test_max_pooling_is_that_of_torch_with_many_ties(name):
     torch = pytest.importorskip("torch")
     window, stride, padding = CASES[name]
     x = RNG.integers(0, 4, size=(2, 9, 12, 3)).astype(float)
-    leaf, twin = Tensor(x, differentiable=True), torch.tensor(x, requires_grad=True)
+    leaf, reference = Tensor(x, differentiable=True), torch.tensor(x, requires_grad=True)
     found = max_pool2d(leaf, window, stride, padding=padding)
-    channels_first = twin.permute(0, 3, 1, 2)
+    channels_first = reference.permute(0, 3, 1, 2)
     expected = torch.nn.functional.max_pool2d(channels_first, window, stride, padding)
     expected = expected.permute(0, 2, 3, 1)
     np.testing.assert_array_equal(found.data, expected.detach().numpy())
     g = RNG.normal(size=found.shape)
     (expected * torch.tensor(g)).sum().backward()
-    slopes = gradients(ops.sum_all(ops.multiply(found, g)), [leaf])[0]
-    np.testing.assert_allclose(slopes, twin.grad.numpy(), atol=1e-12)
+    found_gradients = gradients(ops.sum_all(ops.multiply(found, g)), [leaf])[0]
+    np.testing.assert_allclose(found_gradients, reference.grad.numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("pool", [max_pool2d, average_pool2d])

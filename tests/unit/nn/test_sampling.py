@@ -53,14 +53,14 @@ def test_random_orders_differ_by_epoch_and_seed_and_can_be_asked_place_by_place(
 def test_every_number_is_as_likely_at_a_place(size, place):
     epochs, bins = 2000, min(size, 10)
     place = np.array([place % size])
-    drawn = [int(permuted(np, place, size, 9, (epoch, 0))[0]) for epoch in range(epochs)]
-    counts = np.bincount(np.array(drawn) * bins // size, minlength=bins)
+    rendered = [int(permuted(np, place, size, 9, (epoch, 0))[0]) for epoch in range(epochs)]
+    counts = np.bincount(np.array(rendered) * bins // size, minlength=bins)
     expected = epochs * np.bincount(np.arange(size) * bins // size, minlength=bins) / size
     chi_square = ((counts - expected) ** 2 / expected).sum()
     assert chi_square < bins + 4 * np.sqrt(2 * bins), "mean bins - 1, spread sqrt(2 * bins)"
 
 
-def test_small_pictures_see_every_order():
+def test_small_images_see_every_order():
     epochs = 6000
     orders = {tuple(random_order(4, epoch=epoch)) for epoch in range(epochs)}
     assert len(orders) == 24
@@ -94,14 +94,14 @@ def test_detail_is_looked_at_more_often_and_nothing_is_left_out():
     density = detail_density(values, 0.8)
     assert density.sum() == pytest.approx(1)
     batches = Batches(np, 600, 100, random_seed=0, cumulative_density=np.cumsum(density))
-    drawn = np.concatenate([batches.indices(step) for step in range(500)])
-    counts = np.bincount(drawn, minlength=600).reshape(20, 30)
-    np.testing.assert_allclose(counts / drawn.size, density.reshape(20, 30), atol=1e-3)
-    assert counts[:, 14:16].sum() / drawn.size == pytest.approx(0.8 + 0.2 / 15, rel=0.02)
+    rendered = np.concatenate([batches.indices(step) for step in range(500)])
+    counts = np.bincount(rendered, minlength=600).reshape(20, 30)
+    np.testing.assert_allclose(counts / rendered.size, density.reshape(20, 30), atol=1e-3)
+    assert counts[:, 14:16].sum() / rendered.size == pytest.approx(0.8 + 0.2 / 15, rel=0.02)
     assert counts.min() > 0
 
 
-def test_a_flat_picture_has_no_detail():
+def test_a_flat_image_has_no_detail():
     density = detail_density(np.full((4, 5, 3), 0.5, dtype=np.float32), 1.0)
     np.testing.assert_allclose(density, 1 / 20)
 
@@ -137,7 +137,7 @@ def test_footprint_groups_estimate_the_mean_without_bias_and_independently(count
     assert (errors[:, 0] ** 2).mean() > 0.05, "where one estimate's square would be far from zero"
 
 
-def test_footprint_is_drawn_anew_each_step_and_does_not_depend_on_the_batch():
+def test_footprint_is_rendered_anew_each_step_and_does_not_depend_on_the_batch():
     centres, footprint = pixel_centres(np, 8, 4), Footprint(4, 2 / 8, random_seed=0)
     everything = footprint.spread(np, centres, np.arange(32), step=1).reshape(32, 4, 2)
     some = np.array([30, 2, 7])

@@ -71,19 +71,19 @@ def test_gabor_of_real_numbers():
 
 def test_gabor_is_its_formula():
     a, b = normal(4, 3), normal(4, 3)
-    wave = np.exp(2j * (a + 1j * b) - 0.7**2 * (a**2 + b**2))
+    frequency = np.exp(2j * (a + 1j * b) - 0.7**2 * (a**2 + b**2))
     found = ops.gabor(Tensor(np.concatenate([a, b], 1)), 2.0, 0.7, is_complex=True).data
-    np.testing.assert_allclose(found[:, :3] + 1j * found[:, 3:], wave, rtol=1e-12)
+    np.testing.assert_allclose(found[:, :3] + 1j * found[:, 3:], frequency, rtol=1e-12)
 
 
-def test_a_product_with_a_zero_in_it_has_its_slopes():
+def test_a_product_with_a_zero_in_it_has_its_gradients():
     x = Tensor(np.array([[0.0, 2.0, 3.0]]), differentiable=True)
-    slopes = gradients(ops.sum_all(ops.product_of_parts(x, 3)), [x])[0]
-    np.testing.assert_array_equal(slopes, [[6.0, 0.0, 0.0]])
+    found_gradients = gradients(ops.sum_all(ops.product_of_parts(x, 3)), [x])[0]
+    np.testing.assert_array_equal(found_gradients, [[6.0, 0.0, 0.0]])
 
 
 @pytest.mark.parametrize("points", [1, 300])
-def test_a_card_adds_up_rows_as_the_cpu_does(points):
+def test_a_gpu_adds_up_rows_as_the_cpu_does(points):
     rows, values = RNG.integers(0, 9, size=points), normal(points, 2)
     expected = np.zeros((12, 2))
     np.add.at(expected, rows, values)

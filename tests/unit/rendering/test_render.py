@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.rendering import array_renderer
 from neuralfield.rendering import render as rendering
@@ -30,7 +30,7 @@ CPU = select_device("cpu")
 def make_model(tmp_path):
     def make(width=12, height=8, channels=1, mode=None, **record):
         settings = field_settings({"type": "siren", "width": 8, "first_omega_0": 5})
-        shape = PictureShape(width, height, channels)
+        shape = ImageShape(width, height, channels)
         mode = mode or {1: "grey", 3: "rgb", 4: "rgba"}[channels]
         network = build_field(settings, shape, random_seed=2)
         save_model(tmp_path / "m.safetensors", network, settings, shape, mode, record)
@@ -39,20 +39,20 @@ def make_model(tmp_path):
     return make
 
 
-def test_a_drawn_pixel_is_the_field_at_its_centre(make_model):
+def test_a_rendered_pixel_is_the_field_at_its_centre(make_model):
     model = make_model()
     values = to_host(model.network(CPU)(pixel_centres(np, 12, 8).astype(np.float32)).data)
-    drawn = render(model, 12, 8, device=CPU)
-    np.testing.assert_allclose(drawn, values.reshape(8, 12, 1).clip(0, 1), atol=1e-6)
+    rendered = render(model, 12, 8, device=CPU)
+    np.testing.assert_allclose(rendered, values.reshape(8, 12, 1).clip(0, 1), atol=1e-6)
 
 
-def test_a_field_taught_in_mixed_precision_is_drawn_in_float32(make_model):
-    drawn = [
+def test_a_field_trained_in_mixed_precision_is_rendered_in_float32(make_model):
+    rendered = [
         render(make_model(precision=precision), 30, 20, device=CPU)
         for precision in ("mixed", "float32", "float64")
     ]
-    np.testing.assert_array_equal(drawn[0], drawn[1])
-    assert not np.array_equal(drawn[0], drawn[2])
+    np.testing.assert_array_equal(rendered[0], rendered[1])
+    assert not np.array_equal(rendered[0], rendered[2])
 
 
 def test_a_redraw_agrees_with_the_drawing_where_pixel_centres_meet(make_model):
@@ -96,7 +96,7 @@ def test_pixels_whose_first_samples_agree_need_no_more(make_model, monkeypatch):
     np.testing.assert_allclose(some, everything, atol=1 / 256)
 
 
-def test_a_footprint_field_is_averaged_as_it_was_taught(make_model):
+def test_a_footprint_field_is_averaged_as_it_was_trained(make_model):
     assert choose_samples(make_model(), 3, 2) == 1
     black_and_white = make_model(mode="bilevel")
     assert [choose_samples(black_and_white, 12 * n, 8 * n) for n in (1, 2)] == [1, 4]
@@ -107,20 +107,20 @@ def test_a_footprint_field_is_averaged_as_it_was_taught(make_model):
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
 @pytest.mark.parametrize("bit_depth", [8, 16])
-def test_png_in_bands_is_the_picture_in_memory(
+def test_png_in_bands_is_the_image_in_memory(
     make_model, tmp_path, monkeypatch, channels, bit_depth
 ):
     model = make_model(channels=channels)
     whole = render(model, 30, 20, device=CPU)
     monkeypatch.setattr(rendering, "BAND_POINTS", {"cpu": 100})
     render_to_png(model, tmp_path / "d.png", 30, 20, device=CPU, bit_depth=bit_depth)
-    from neuralfield.images.reading import read_picture
+    from neuralfield.images.reading import read_image
 
-    drawn = read_picture(tmp_path / "d.png")
-    assert drawn.bit_depth == bit_depth or drawn.mode == "bilevel"
+    rendered = read_image(tmp_path / "d.png")
+    assert rendered.bit_depth == bit_depth or rendered.mode == "bilevel"
     mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
     np.testing.assert_allclose(
-        read_picture(tmp_path / "d.png", mode=mode).values(), whole, atol=0.51 / (2**bit_depth - 1)
+        read_image(tmp_path / "d.png", mode=mode).values(), whole, atol=0.51 / (2**bit_depth - 1)
     )
 
 
@@ -174,15 +174,15 @@ class TestModelJson:
         path.write_text(json.dumps({"layers": layers}))
         return weights
 
-    def test_it_is_drawn_as_its_own_program_would(self, tmp_path):
+    def test_it_is_rendered_as_its_own_program_would(self, tmp_path):
         first, second = self.write(tmp_path / "model.json", [(3, 5), (5, 1)])
         network, settings, shape, record = import_model_json(tmp_path / "model.json", 6, 4)
         save_model(tmp_path / "m", network, settings, shape, "grey", record)
-        drawn = render(load_model(tmp_path / "m"), 6, 4, device=CPU)
+        rendered = render(load_model(tmp_path / "m"), 6, 4, device=CPU)
         x, y = np.meshgrid(np.arange(6) / 5, np.arange(4) / 3)
         inputs = np.stack([np.ones_like(x), x, y], axis=-1)
         ink = 1 / (1 + np.exp(-(np.tanh(inputs @ first) @ second)))
-        np.testing.assert_allclose(drawn, 1 - ink, atol=1e-6)
+        np.testing.assert_allclose(rendered, 1 - ink, atol=1e-6)
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -211,8 +211,8 @@ class TestModelJson:
 
 def test_png_is_one_that_others_read(make_model, tmp_path):
     render_to_png(make_model(channels=3), tmp_path / "d.png", 9, 5, device=CPU)
-    with Image.open(tmp_path / "d.png") as picture:
-        assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (9, 5))
+    with Image.open(tmp_path / "d.png") as image:
+        assert (image.format, image.mode, image.size) == ("PNG", "RGB", (9, 5))
 
 
 @pytest.mark.slow
@@ -232,13 +232,13 @@ def test_a_redraw_as_wide_as_16384_pixels_takes_bounded_memory(make_model, tmp_p
     peaks_kib = []
     for height in (128, 640):
         arguments = [tmp_path / "m.safetensors", tmp_path / "wide.png", height]
-        said = subprocess.run(
+        messages = subprocess.run(
             [sys.executable, "-c", code, *map(str, arguments)],
             env=os.environ | {"PYTHONPATH": scripts},
             capture_output=True,
             text=True,
             check=True,
         )
-        peaks_kib.append(int(said.stdout))
+        peaks_kib.append(int(messages.stdout))
     assert max(peaks_kib) < 2 << 20
     assert peaks_kib[1] < 1.25 * peaks_kib[0]

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from evaluate import main
-from neuralfield.fields import PictureShape, build_field, field_settings
-from neuralfield.images import Picture, read_picture, resize_picture, write_picture
+from neuralfield.fields import ImageShape, build_field, field_settings
+from neuralfield.images import ImageData, read_image, resize_image, write_image
 from neuralfield.images.metrics import IDENTICAL_DB, psnr_db
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
@@ -25,20 +25,20 @@ RECORD = {
 }
 
 
-def smooth_picture(width, height, mode="rgb", bit_depth=8):
+def smooth_image(width, height, mode="rgb", bit_depth=8):
     x, y = np.meshgrid(np.linspace(0, 7, width), np.linspace(0, 5, height))
     channels = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}[mode]
-    waves = [0.5 + 0.4 * np.sin(x * (c + 1) + y) for c in range(channels)]
-    return Picture.from_values(np.stack(waves, axis=2), mode, bit_depth)
+    frequencies = [0.5 + 0.4 * np.sin(x * (c + 1) + y) for c in range(channels)]
+    return ImageData.from_values(np.stack(frequencies, axis=2), mode, bit_depth)
 
 
 def evaluate(folder, source, size, *, model_size=None, **options):
-    resized = resize_picture(source, size)
-    write_picture(folder / "source.png", source)
-    write_picture(folder / "resized.png", resized)
+    resized = resize_image(source, size)
+    write_image(folder / "source.png", source)
+    write_image(folder / "resized.png", resized)
     width, height = model_size or (resized.width, resized.height)
     settings = field_settings({"type": "siren", "hidden_layers": 1, "width": 8})
-    shape = PictureShape(width, height, source.channels)
+    shape = ImageShape(width, height, source.channels)
     model = folder / "model.safetensors"
     save_model(model, build_field(settings, shape), settings, shape, source.mode, {"step": 100})
     (folder / "training.json").write_text(json.dumps(RECORD))
@@ -58,11 +58,11 @@ def evaluate(folder, source, size, *, model_size=None, **options):
 
 
 def test_a_larger_source_is_compared_at_its_own_size(tmp_path):
-    source = smooth_picture(60, 40)
+    source = smooth_image(60, 40)
     numbers = evaluate(tmp_path, source, 20)
-    pictures = {path.stem: read_picture(path) for path in (tmp_path / "comparison").iterdir()}
-    assert sorted(pictures) == ["bicubic", "lanczos", "redraw", "source"]
-    assert {(p.width, p.height, p.mode) for p in pictures.values()} == {(60, 40, "rgb")}
+    images = {path.stem: read_image(path) for path in (tmp_path / "comparison").iterdir()}
+    assert sorted(images) == ["bicubic", "lanczos", "redraw", "source"]
+    assert {(p.width, p.height, p.mode) for p in images.values()} == {(60, 40, "rgb")}
     assert (numbers["width"], numbers["height"]) == (20, 13)
     assert (numbers["upscale_width"], numbers["upscale_height"]) == (60, 40)
     for key, name in (
@@ -70,54 +70,56 @@ def test_a_larger_source_is_compared_at_its_own_size(tmp_path):
         ("upscale_lanczos_psnr_db", "lanczos"),
         ("upscale_bicubic_psnr_db", "bicubic"),
     ):
-        expected = psnr_db(pictures[name].values(), source.values())
+        expected = psnr_db(images[name].values(), source.values())
         assert numbers[key] == pytest.approx(expected)
     # A smooth image is enlarged well by any filter, and not by untrained weights.
     assert numbers["upscale_lanczos_psnr_db"] > 25 > numbers["upscale_psnr_db"]
 
 
 def test_the_training_size_is_measured_on_unrounded_values(tmp_path):
-    numbers = evaluate(tmp_path, smooth_picture(30, 20), 15)
-    drawn = render(load_model(tmp_path / "model.safetensors"), 15, 10, device=select_device("cpu"))
-    taught = read_picture(tmp_path / "resized.png", mode="rgb").values()
-    assert numbers["psnr_db"] == pytest.approx(psnr_db(drawn, taught))
+    numbers = evaluate(tmp_path, smooth_image(30, 20), 15)
+    rendered = render(
+        load_model(tmp_path / "model.safetensors"), 15, 10, device=select_device("cpu")
+    )
+    trained = read_image(tmp_path / "resized.png", mode="rgb").values()
+    assert numbers["psnr_db"] == pytest.approx(psnr_db(rendered, trained))
     assert numbers["wrong_pixels"] is None
 
 
 def test_a_source_of_the_training_size_leaves_the_redraw_alone(tmp_path):
-    numbers = evaluate(tmp_path, smooth_picture(20, 16), None)
+    numbers = evaluate(tmp_path, smooth_image(20, 16), None)
     assert [path.name for path in (tmp_path / "comparison").iterdir()] == ["redraw.png"]
     assert all(numbers[key] is None for key in numbers if key.startswith("upscale_"))
 
 
 def test_a_huge_source_is_reduced_first(tmp_path):
-    numbers = evaluate(tmp_path, smooth_picture(60, 40), 10, max_megapixels=600e-6)
+    numbers = evaluate(tmp_path, smooth_image(60, 40), 10, max_megapixels=600e-6)
     assert (numbers["upscale_width"], numbers["upscale_height"]) == (30, 20)
 
 
 def test_a_source_reduced_below_the_training_size_is_not_compared(tmp_path):
-    numbers = evaluate(tmp_path, smooth_picture(60, 40), 30, max_megapixels=100e-6)
+    numbers = evaluate(tmp_path, smooth_image(60, 40), 30, max_megapixels=100e-6)
     assert numbers["upscale_psnr_db"] is None
 
 
 @pytest.mark.parametrize("size", [20, None])
 def test_a_black_and_white_source_counts_wrong_pixels(tmp_path, size):
-    numbers = evaluate(tmp_path, smooth_picture(40, 40, "bilevel", 1), size)
+    numbers = evaluate(tmp_path, smooth_image(40, 40, "bilevel", 1), size)
     pixels = numbers["width"] * numbers["height"]
     assert 0 < numbers["wrong_pixels"] < pixels
-    assert read_picture(tmp_path / "comparison" / "redraw.png").mode == "grey"
+    assert read_image(tmp_path / "comparison" / "redraw.png").mode == "grey"
 
 
 @pytest.mark.parametrize(("mode", "bit_depth"), [("grey", 16), ("rgba", 8), ("rgba", 16)])
 def test_every_mode_and_depth(tmp_path, mode, bit_depth):
-    numbers = evaluate(tmp_path, smooth_picture(24, 36, mode, bit_depth), 12)
+    numbers = evaluate(tmp_path, smooth_image(24, 36, mode, bit_depth), 12)
     assert math.isfinite(numbers["upscale_psnr_db"])
     for path in (tmp_path / "comparison").iterdir():
-        assert read_picture(path, mode=mode).bit_depth == bit_depth
+        assert read_image(path, mode=mode).bit_depth == bit_depth
 
 
 def test_the_record_is_passed_on(tmp_path):
-    numbers = evaluate(tmp_path, smooth_picture(12, 12), None)
+    numbers = evaluate(tmp_path, smooth_image(12, 12), None)
     assert {key: numbers[key] for key in RECORD if key != "notes"} == {
         key: value for key, value in RECORD.items() if key != "notes"
     }
@@ -126,12 +128,12 @@ def test_the_record_is_passed_on(tmp_path):
 
 
 def test_a_network_that_was_not_trained_here_has_no_record(tmp_path):
-    numbers = evaluate(tmp_path, smooth_picture(12, 12), None, record=None)
+    numbers = evaluate(tmp_path, smooth_image(12, 12), None, record=None)
     assert numbers["steps"] is numbers["device"] is numbers["versions"] is None
 
 
-def test_identical_pictures_stay_valid_json(tmp_path, monkeypatch):
-    source = smooth_picture(16, 16)
+def test_identical_images_stay_valid_json(tmp_path, monkeypatch):
+    source = smooth_image(16, 16)
     monkeypatch.setattr("evaluate.render", lambda *_, **__: source.values())
     numbers = evaluate(tmp_path, source, None)
     assert numbers["psnr_db"] == IDENTICAL_DB

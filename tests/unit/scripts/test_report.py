@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import report
-from neuralfield.images import Picture, resize_picture, write_picture
-from neuralfield.images.timelapse import write_film
+from neuralfield.images import ImageData, resize_image, write_image
+from neuralfield.images.timelapse import write_timelapse
 from reporting.contents import gather
 from reporting.embedded import most_detailed_box
 from reporting.page import device_name, duration, in_full
@@ -85,39 +85,39 @@ class Page(HTMLParser):
 def noise(width, height, channels=3, seed=0):
     values = np.random.default_rng(seed).random((height, width, channels))
     mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
-    return Picture.from_values(values, mode, 8)
+    return ImageData.from_values(values, mode, 8)
 
 
 def add_image(results, name, *, larger=True, channels=3):
-    picture = noise(64, 48, channels)
-    taught = resize_picture(picture, 16) if larger else picture
+    image_name = noise(64, 48, channels)
+    training_image = resize_image(image_name, 16) if larger else image_name
     (results / name).mkdir(parents=True)
-    write_picture(results / name / "resized.png", taught)
-    return picture
+    write_image(results / name / "resized.png", training_image)
+    return image_name
 
 
 def add_field(
     results,
     image,
     field,
-    picture,
+    image_name,
     *,
     larger=True,
-    film: str | None = ".mp4",
+    timelapse: str | None = ".mp4",
     trained=True,
     **numbers,
 ):
     folder = results / image / field
     (folder / "comparison").mkdir(parents=True)
     for name in ("source", "redraw", "lanczos", "bicubic") if larger else ("redraw",):
-        write_picture(folder / "comparison" / f"{name}.png", picture)
+        write_image(folder / "comparison" / f"{name}.png", image_name)
     own = NUMBERS | (LARGER if larger else {}) | ({} if trained else IMPORTED) | numbers
     (folder / "metrics.json").write_text(json.dumps(own | {"image": image, "field": field}))
     if trained:
         rows = {"step": [1, 10, 3000], "seconds": [0.0, 0.5, 200], "psnr_db": [6, np.inf, 31]}
         pd.DataFrame(rows).to_csv(folder / "history.csv", index=False)
-    if film:
-        write_film(folder / f"timelapse{film}", [np.zeros((8, 8, 3), np.uint8)] * 2, 10)
+    if timelapse:
+        write_timelapse(folder / f"timelapse{timelapse}", [np.zeros((8, 8, 3), np.uint8)] * 2, 10)
 
 
 def inputs(results):
@@ -127,7 +127,7 @@ def inputs(results):
         "resized": sorted(results.glob("*/resized.png")),
         "comparisons": [path.parent / "comparison" for path in metrics],
         "histories": sorted(results.glob("*/*/history.csv")),
-        "films": sorted(results.glob("*/*/timelapse.*")),
+        "timelapses": sorted(results.glob("*/*/timelapse.*")),
     }
 
 
@@ -144,11 +144,11 @@ def results(tmp_path):
 
 
 def test_a_page_of_many_kinds_of_networks(results):
-    picture = add_image(results, "lion_cub")
-    add_field(results, "lion_cub", "siren", picture, wrong_pixels=53)
-    add_field(results, "lion_cub", "original", picture, film=None, trained=False)
+    image_name = add_image(results, "lion_cub")
+    add_field(results, "lion_cub", "siren", image_name, wrong_pixels=53)
+    add_field(results, "lion_cub", "original", image_name, timelapse=None, trained=False)
     own_size = add_image(results, "small", larger=False, channels=4)
-    add_field(results, "small", "mlp", own_size, larger=False, film=".gif", psnr_db=200.0)
+    add_field(results, "small", "mlp", own_size, larger=False, timelapse=".gif", psnr_db=200.0)
     text, page = write(results, {"fields": {"siren": {"type": "siren"}}})
     assert "2 images, rendered by 3 networks" in page.text
     assert "28.9\xa0dB" in text
@@ -163,8 +163,8 @@ def test_a_page_of_many_kinds_of_networks(results):
 
 
 def test_the_page_needs_nothing_beside_it(results):
-    picture = add_image(results, "cub")
-    add_field(results, "cub", "siren", picture)
+    image_name = add_image(results, "cub")
+    add_field(results, "cub", "siren", image_name)
     text, page = write(results)
     assert page.sources
     assert all(source.startswith(("data:", "#")) for source in page.sources)
@@ -174,27 +174,27 @@ def test_the_page_needs_nothing_beside_it(results):
 
 
 def test_equal_results_give_equal_bytes(results):
-    picture = add_image(results, "cub")
-    add_field(results, "cub", "siren", picture)
+    image_name = add_image(results, "cub")
+    add_field(results, "cub", "siren", image_name)
     assert write(results)[0] == write(results)[0]
 
 
 def test_what_users_wrote_is_escaped(results):
-    picture = add_image(results, "a<b>&c")
-    add_field(results, "a<b>&c", "<script>alert(1)</script>"[:7] + '"x', picture)
+    image_name = add_image(results, "a<b>&c")
+    add_field(results, "a<b>&c", "<script>alert(1)</script>"[:7] + '"x', image_name)
     text, page = write(results, {"images": {"x": {"path": "</pre><script>evil()</script>"}}})
     assert page.tags.count("script") == 1
     assert "a<b>" not in text
     assert "evil()</script>" not in text
 
 
-def test_a_divergence_is_told(results):
-    picture = add_image(results, "cub")
-    add_field(results, "cub", "calm", picture)
+def test_a_divergence_is_reported(results):
+    image_name = add_image(results, "cub")
+    add_field(results, "cub", "calm", image_name)
     assert "diverged" not in write(results)[1].text
     facts = {"to_step": 1100, "noticed_at_step": 1234, "found": "the loss is nan"}
     rollback = facts | {"learning_rate_factor": 0.1}
-    add_field(results, "cub", "wild", picture, rollback=rollback)
+    add_field(results, "cub", "wild", image_name, rollback=rollback)
     text = write(results)[1].text
     assert "It diverged: the loss is nan at step 1,234. It returned to step 1,100" in text
     assert "continued with 0.1 times the learning rate" in text
@@ -203,8 +203,8 @@ def test_a_divergence_is_told(results):
 def test_what_strangers_files_say_is_escaped(results):
     """Numbers come from a metrics.json that anybody may have written."""
     evil = """</style></script>'"><img src=x onerror=evil()><svg onload=evil()>"""
-    picture = add_image(results, "cub")
-    add_field(results, "cub", "siren", picture)
+    image_name = add_image(results, "cub")
+    add_field(results, "cub", "siren", image_name)
     path = next(results.rglob("metrics.json"))
     numbers = json.loads(path.read_text())
     numbers |= {"device": evil, "engine": evil, "versions": {evil: evil}}
@@ -216,8 +216,8 @@ def test_what_strangers_files_say_is_escaped(results):
 
 
 def test_a_type_without_a_description_is_named(results):
-    picture = add_image(results, "cub")
-    add_field(results, "cub", "new", picture)
+    image_name = add_image(results, "cub")
+    add_field(results, "cub", "new", image_name)
     assert "wavelets" in write(results, {"fields": {"new": {"type": "wavelets"}}})[1].text
 
 
@@ -226,26 +226,26 @@ def test_a_type_without_a_description_is_named(results):
     [(25.0, "comes closest"), (22.52, "does as well"), (20.0, "2.5\xa0dB closer to the original")],
 )
 def test_the_finding_is_honest(results, redraw_db, words):
-    picture = add_image(results, "cub")
-    add_field(results, "cub", "siren", picture, upscale_psnr_db=redraw_db)
+    image_name = add_image(results, "cub")
+    add_field(results, "cub", "siren", image_name, upscale_psnr_db=redraw_db)
     assert words in re.sub(r"\s*\n\s*", " ", write(results)[0])
 
 
 def test_many_networks_reuse_the_colours(results):
-    picture = add_image(results, "cub")
+    image_name = add_image(results, "cub")
     for number in range(10):
-        add_field(results, "cub", f"field_{number}", picture, upscale_psnr_db=20.0 + number)
+        add_field(results, "cub", f"field_{number}", image_name, upscale_psnr_db=20.0 + number)
     sections = gather(**inputs(results))
     assert [network.colour for network in sections[0].networks] == [*range(8), 0, 1]
     assert sections[0].best.name == "field_9"
     assert "field_<wbr>9" in write(results)[0]
 
 
-def test_one_network_keeps_its_colour_over_pictures(results):
+def test_one_network_keeps_its_colour_over_images(results):
     for image, fields in {"one": ("a", "b"), "two": ("b",)}.items():
-        picture = add_image(results, image)
+        image_name = add_image(results, image)
         for field in fields:
-            add_field(results, image, field, picture)
+            add_field(results, image, field, image_name)
     first, second = gather(**inputs(results))
     assert first.networks[1].colour == second.networks[0].colour == 1
 
@@ -262,7 +262,7 @@ def test_the_crop_lies_where_the_detail_is():
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 200, 3), (40, 3, 4), (32, 32, 1)])
-def test_the_crop_fits_into_any_picture(shape):
+def test_the_crop_fits_into_any_image(shape):
     left, top, right, bottom = most_detailed_box(np.random.default_rng(0).random(shape), 5)
     assert 0 <= left < right <= shape[1]
     assert 0 <= top < bottom <= shape[0]

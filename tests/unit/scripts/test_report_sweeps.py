@@ -9,7 +9,7 @@ from test_report import TEMPLATE, Page, add_field, add_image, inputs
 
 import compare
 import report
-from neuralfield.images import Picture, write_picture
+from neuralfield.images import ImageData, write_image
 from reporting.plots import Point, frontier, scatter
 from reporting.sweep_page import gather_sweeps
 
@@ -30,7 +30,7 @@ def sweep(tmp_path):
             folder.mkdir(parents=True)
             for number, kind in enumerate(("source", "redraw", "lanczos")):
                 values = np.full((4, 4, 1), (number + width % 7) / 10)
-                write_picture(folder / f"{kind}.png", Picture.from_values(values, "grey", 8))
+                write_image(folder / f"{kind}.png", ImageData.from_values(values, "grey", 8))
             folders.append(folder)
         tables = [tmp_path / f"{name}.csv" for name in ("summary", "overall", "by_image")]
         tables[0].write_text("\n".join(rows) + "\n")
@@ -47,7 +47,7 @@ def gathered(made):
 
 def page_of(made, tmp_path, **files):
     path = tmp_path / "report.html"
-    empty = {key: [] for key in ("metrics", "resized", "comparisons", "histories", "films")}
+    empty = {key: [] for key in ("metrics", "resized", "comparisons", "histories", "timelapses")}
     report.main(**(empty | files), **made, template=TEMPLATE, report=path, settings={})
     text = path.read_text()
     return re.sub(r"\s+", " ", text), Page(text)
@@ -66,7 +66,7 @@ def test_a_lead_is_put_beside_what_a_seed_changes(sweep, tmp_path):
     assert "± 0.71" in page.text
 
 
-def test_one_seed_is_said_to_prove_little(sweep, tmp_path):
+def test_one_seed_is_reported_to_prove_little(sweep, tmp_path):
     made = sweep(("a", 4, 0, 20), ("a", 8, 0, 21))
     assert gathered(made).seed_sd_db is None
     text, _ = page_of(made, tmp_path)
@@ -74,7 +74,7 @@ def test_one_seed_is_said_to_prove_little(sweep, tmp_path):
     assert "±" not in text
 
 
-def test_a_shared_rank_and_missing_runs_are_said(sweep, tmp_path):
+def test_a_shared_rank_and_missing_runs_are_reported(sweep, tmp_path):
     made = sweep(
         ("a", 4, 0, 20), ("a", 8, 0, 21), ("b", 4, 0, 21), ("b", 8, 0, 20), ("b", 8, 1, 20)
     )
@@ -130,6 +130,6 @@ def test_the_line_leads_through_what_nothing_cheaper_is_better_than():
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("x", [[], [3.0], [float("nan")], [1.0, 400.0], [0.0, 5.0]])
-def test_any_costs_can_be_drawn(x):
+def test_any_costs_can_be_rendered(x):
     points = [Point("", 0, 9, value, 20.0, None) for value in x]
     assert scatter(points, "seconds", "one").startswith("<svg")

@@ -41,15 +41,15 @@ def untrained(tmp_path):
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (4, 1)])
 @pytest.mark.parametrize("held_out_share", [0.0, 0.3])
-def test_every_shape_is_drawn_the_same_each_time(untrained, tmp_path, shape, held_out_share):
+def test_every_shape_is_rendered_the_same_each_time(untrained, tmp_path, shape, held_out_share):
     table, model = untrained(*shape, held_out_share=held_out_share)
-    pictures = []
+    images = []
     for name in ("a.png", "b.png"):
         plot_table.main(table, model, tmp_path / name)
-        pictures.append((tmp_path / name).read_bytes())
-    assert pictures[0] == pictures[1]
-    with Image.open(tmp_path / "a.png") as picture:
-        assert picture.width == 960
+        images.append((tmp_path / name).read_bytes())
+    assert images[0] == images[1]
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.width == 960
     view = read_view(table, model, (), ())
     svg = inline_svg(partial(draw, view), "name")
     words = "".join(ET.fromstring(svg).itertext())
@@ -60,7 +60,7 @@ def test_every_shape_is_drawn_the_same_each_time(untrained, tmp_path, shape, hel
     assert view.samples.targets[0] in plot_in_words(view)
 
 
-def test_sizes_are_drawn_over_their_parameters(untrained, tmp_path):
+def test_sizes_are_rendered_over_their_parameters(untrained, tmp_path):
     table, model = untrained(3, 1)
     found = {"measure": "accuracy", "rmse": 0.1, "bits_per_parameter": 1.0}
     paths = []

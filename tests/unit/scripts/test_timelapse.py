@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from PIL import Image, ImageSequence
 
-from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.errors import InputError
 from neuralfield.tasks.image.image_model import save_model
@@ -15,7 +15,7 @@ STEPS = [0, 1, 2, 5, 10, 20, 50, 100]
 
 def write_network(path, step, *, width=12, height=8):
     settings = field_settings({"type": "siren", "hidden_layers": 1, "width": 8})
-    shape = PictureShape(width, height, 3)
+    shape = ImageShape(width, height, 3)
     network = build_field(settings, shape, random_seed=step)
     save_model(path, network, settings, shape, "rgb", {"step": step, "footprint": True})
 
@@ -30,7 +30,7 @@ def run(tmp_path):
     return tmp_path
 
 
-def film(run, *names, frames=60, label=True):
+def timelapse(run, *names, frames=60, label=True):
     main(
         run / "checkpoints",
         run / "model.safetensors",
@@ -45,7 +45,7 @@ def film(run, *names, frames=60, label=True):
 
 
 def test_every_format_shows_every_snapshot(run):
-    film(run, "film.mp4", "film.gif")
+    timelapse(run, "film.mp4", "film.gif")
     with av.open(str(run / "film.mp4")) as container:
         frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
     assert len(frames) == len(STEPS) + 20
@@ -56,8 +56,8 @@ def test_every_format_shows_every_snapshot(run):
 
 
 def test_the_label_can_be_left_out(run):
-    film(run, "with.gif", frames=2)
-    film(run, "without.gif", frames=2, label=False)
+    timelapse(run, "with.gif", frames=2)
+    timelapse(run, "without.gif", frames=2, label=False)
     assert (run / "with.gif").read_bytes() != (run / "without.gif").read_bytes()
 
 
@@ -73,7 +73,7 @@ def test_steps_are_spread_in_their_logarithm_with_both_ends():
     assert sum(step < 100 for step in chosen) > 8
 
 
-def test_no_snapshots_is_said_plainly():
+def test_no_snapshots_is_reported_plainly():
     with pytest.raises(InputError, match="no snapshots"):
         choose_steps([], 3)
 

@@ -83,12 +83,12 @@ def test_snapshots_are_listed_by_step(tmp_path):
 
 class TestStateFolder:
     @pytest.fixture
-    def said(self):
+    def messages(self):
         return []
 
     @pytest.fixture
-    def folder(self, tmp_path, said):
-        return StateFolder(tmp_path / "state", "0123456789abcdef", said.append)
+    def folder(self, tmp_path, messages):
+        return StateFolder(tmp_path / "state", "0123456789abcdef", messages.append)
 
     @staticmethod
     def save(folder, *steps):
@@ -101,36 +101,36 @@ class TestStateFolder:
         assert (step, arrays["step"][0], metadata["seconds"]) == (15, 15, 1.5)
         assert len(list(folder.folder.glob("state_*"))) == 2
 
-    def test_a_broken_one_is_named_and_the_one_before_it_used(self, folder, said):
+    def test_a_broken_one_is_named_and_the_one_before_it_used(self, folder, messages):
         self.save(folder, 5, 10)
         newest = sorted(folder.folder.glob("state_*"))[-1]
         newest.write_bytes(newest.read_bytes()[:-3])
         assert folder.load_latest(lambda step: True)[0] == 5
-        assert newest.name in said[0] and "using the one before it" in said[0]
+        assert newest.name in messages[0] and "using the one before it" in messages[0]
 
-    def test_a_renamed_state_is_not_believed(self, folder, said):
+    def test_a_renamed_state_is_not_believed(self, folder, messages):
         self.save(folder, 5)
         path = next(folder.folder.glob("state_*"))
         path.rename(path.with_name(path.name.replace("00000005", "00000009")))
         assert folder.load_latest(lambda step: True) is None
-        assert "another run" in said[0]
+        assert "another run" in messages[0]
 
-    def test_other_settings_start_afresh_and_say_so(self, folder, said, tmp_path):
+    def test_other_settings_start_afresh_and_say_so(self, folder, messages, tmp_path):
         self.save(folder, 5)
-        other = StateFolder(folder.folder, "f" * 16, said.append)
+        other = StateFolder(folder.folder, "f" * 16, messages.append)
         assert other.load_latest(lambda step: True) is None
         other.forget_other_runs()
-        assert "starting afresh" in said[0]
+        assert "starting afresh" in messages[0]
         assert folder.load_latest(lambda step: True) is None
 
-    def test_one_process_at_a_time(self, folder, said):
+    def test_one_process_at_a_time(self, folder, messages):
         """A second holder waits, and a signal ends the wait."""
         stop = StopSignals()
         with folder.locked(stop):
             stop._note(15, None)
             with pytest.raises(BaseException, match="SIGTERM: was waiting"), folder.locked(stop):
                 pass
-        assert "another process is training here" in said[0]
+        assert "another process is training here" in messages[0]
 
 
 def test_metadata_is_one_key_of_sorted_json(tmp_path):

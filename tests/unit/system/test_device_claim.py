@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from neuralfield.system import device, device_claim
-from neuralfield.system.device_claim import visible_cards
+from neuralfield.system.device_claim import visible_gpus
 from neuralfield.system.errors import ResourceError
 
 SCRIPTS = Path(device_claim.__file__).parents[2]
@@ -16,9 +16,9 @@ SCRIPTS = Path(device_claim.__file__).parents[2]
 CLAIM = """
 import os, sys, time
 from pathlib import Path
-from neuralfield.system.device_claim import claim_card
+from neuralfield.system.device_claim import claim_gpu
 say = lambda line: print("said", line, flush=True)
-card = claim_card(int(sys.argv[2]), say, cards=sys.argv[3].split(","), folder=Path(sys.argv[1]))
+card = claim_gpu(int(sys.argv[2]), say, gpus=sys.argv[3].split(","), folder=Path(sys.argv[1]))
 print("has", card, os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 time.sleep(60)
 """
@@ -29,9 +29,9 @@ def start(tmp_path):
     """Starts processes that claim a card and keep it."""
     started = []
 
-    def claim(share=1, cards="GPU-a,GPU-b"):
+    def claim(share=1, gpus="GPU-a,GPU-b"):
         process = subprocess.Popen(
-            [sys.executable, "-c", CLAIM, str(tmp_path / "locks"), str(share), cards],
+            [sys.executable, "-c", CLAIM, str(tmp_path / "locks"), str(share), gpus],
             env={"PYTHONPATH": str(SCRIPTS), "PATH": ""},
             stdout=subprocess.PIPE,
             text=True,
@@ -49,13 +49,13 @@ def first_line(process):
     return process.stdout.readline().split()
 
 
-def test_each_process_has_a_card_of_its_own_and_sees_no_other(start):
+def test_each_process_has_a_gpu_of_its_own_and_sees_no_other(start):
     lines = sorted(first_line(start()) for _ in range(2))
 
     assert lines == [["has", "GPU-a", "GPU-a"], ["has", "GPU-b", "GPU-b"]]
 
 
-def test_one_too_many_waits_until_a_card_is_free_even_by_a_crash(start):
+def test_one_too_many_waits_until_a_gpu_is_free_even_by_a_crash(start):
     first, second = start(), start()
     taken = [first_line(first)[1], first_line(second)[1]]
     third = start()
@@ -68,10 +68,10 @@ def test_one_too_many_waits_until_a_card_is_free_even_by_a_crash(start):
     assert first_line(third)[:2] == ["has", taken[0]]
 
 
-def test_processes_share_a_card_only_where_asked_and_where_each_card_has_one(start):
-    cards = [first_line(start(share=2))[1] for _ in range(4)]
+def test_processes_share_a_gpu_only_where_asked_and_where_each_gpu_has_one(start):
+    gpus = [first_line(start(share=2))[1] for _ in range(4)]
 
-    assert cards == ["GPU-a", "GPU-b", "GPU-a", "GPU-b"]
+    assert gpus == ["GPU-a", "GPU-b", "GPU-a", "GPU-b"]
     assert first_line(start(share=2))[0] == "said"
 
 
@@ -87,17 +87,17 @@ def test_processes_share_a_card_only_where_asked_and_where_each_card_has_one(sta
         ("MIG-dd4", ["MIG-dd4"]),
     ],
 )
-def test_only_cards_that_whoever_started_it_allows(monkeypatch, given, expected):
-    cards = ["GPU-aa1", "GPU-bb2", "GPU-cc3"]
-    monkeypatch.setattr(device_claim, "_cards_of_machine", lambda: cards)
+def test_only_gpus_that_whoever_started_it_allows(monkeypatch, given, expected):
+    gpus = ["GPU-aa1", "GPU-bb2", "GPU-cc3"]
+    monkeypatch.setattr(device_claim, "_gpus_of_machine", lambda: gpus)
     environment = {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
 
-    assert visible_cards(environment) == expected
+    assert visible_gpus(environment) == expected
 
 
-def test_no_card_allowed_is_an_error_that_says_what_to_do(tmp_path):
+def test_no_gpu_allowed_is_an_error_that_says_what_to_do(tmp_path):
     with pytest.raises(ResourceError, match=r"training\.device: cpu"):
-        device_claim.claim_card(1, print, cards=[], folder=tmp_path)
+        device_claim.claim_gpu(1, print, gpus=[], folder=tmp_path)
 
 
 def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path):
@@ -105,14 +105,14 @@ def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path):
     (tmp_path / "GPU-a.0").symlink_to(victim)
 
     with pytest.raises(ResourceError, match="place for locks"):
-        device_claim.claim_card(1, print, cards=["GPU-a"], folder=tmp_path)
+        device_claim.claim_gpu(1, print, gpus=["GPU-a"], folder=tmp_path)
     assert not victim.exists()
 
 
-def test_where_cards_cannot_be_told_apart_none_is_claimed(monkeypatch):
-    monkeypatch.setattr(device_claim, "_cards_of_machine", lambda: None)
+def test_where_gpus_cannot_be_reported_apart_none_is_claimed(monkeypatch):
+    monkeypatch.setattr(device_claim, "_gpus_of_machine", lambda: None)
 
-    assert device_claim.claim_card(1, print) is None
+    assert device_claim.claim_gpu(1, print) is None
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,9 @@ def test_a_save_goes_wrong_at_every_call_and_the_last_good_state_is_there(tmp_pa
             status = in_a_child(lambda folder=folder: save_or_say(folder))
         assert not files.calls, "the child's calls are its own"
         assert status == (failing.KILLED if "killed" in happening else 0)
-        said: list[str] = []
-        found = StateFolder(folder, RUN, said.append).load_latest(lambda step: True)
-        assert found and found[0] in (2, 3) and not said
+        messages: list[str] = []
+        found = StateFolder(folder, RUN, messages.append).load_latest(lambda step: True)
+        assert found and found[0] in (2, 3) and not messages
         np.testing.assert_array_equal(found[1]["weight"], ARRAYS["weight"])
         save_third_state(folder)  # there is space again
         assert sorted(path.name for path in folder.iterdir()) == [
@@ -190,9 +190,9 @@ class TestNetworkFileSystems:
             StateFolder, "_states", lambda self: [(2, states[0]), (3, states[1]), (4, Path("gone"))]
         )
         states[1].unlink()
-        said = test_fit.train(small_task(), tmp_path / "hit", checkpoint_interval_s=0)
-        assert any("no such file" in line for line in said)
-        assert any("going on from the state saved after step 2" in line for line in said)
+        messages = test_fit.train(small_task(), tmp_path / "hit", checkpoint_interval_s=0)
+        assert any("no such file" in line for line in messages)
+        assert any("going on from the state saved after step 2" in line for line in messages)
         assert outputs(tmp_path / "hit") == outputs(tmp_path / "alone")
 
 

@@ -10,24 +10,24 @@ import test_fit
 from failing_files import in_a_child, let_others_enter
 from small_disk import small_disk
 
-from neuralfield.images import Picture, write_facts, write_picture, write_pixel_csv
-from neuralfield.images.timelapse import write_film
+from neuralfield.images import ImageData, write_facts, write_image, write_pixel_csv
+from neuralfield.images.timelapse import write_timelapse
 from neuralfield.system.checkpoint import list_snapshots, load_arrays, save_arrays
 from neuralfield.system.errors import StorageError
 from neuralfield.system.files import write_atomically
 from neuralfield.tasks.image.image_model import load_model
 from neuralfield.training.state import StateFolder
 
-PICTURE = Picture(np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8), "rgb", 8)
-FRAMES = [np.roll(PICTURE.pixels, 8 * number, axis=1) for number in range(5)]
+IMAGE = ImageData(np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8), "rgb", 8)
+FRAMES = [np.roll(IMAGE.pixels, 8 * number, axis=1) for number in range(5)]
 
 WRITERS: dict[str, Callable[[Path], object]] = {
-    "picture.png": lambda path: write_picture(path, PICTURE),
-    "pixels.csv": lambda path: write_pixel_csv(path, PICTURE),
-    "picture.json": lambda path: write_facts(path, PICTURE, PICTURE),
-    "film.mp4": lambda path: write_film(path, FRAMES, 10),
-    "film.gif": lambda path: write_film(path, FRAMES, 10),
-    "film.webp": lambda path: write_film(path, FRAMES, 10),
+    "picture.png": lambda path: write_image(path, IMAGE),
+    "pixels.csv": lambda path: write_pixel_csv(path, IMAGE),
+    "picture.json": lambda path: write_facts(path, IMAGE, IMAGE),
+    "film.mp4": lambda path: write_timelapse(path, FRAMES, 10),
+    "film.gif": lambda path: write_timelapse(path, FRAMES, 10),
+    "film.webp": lambda path: write_timelapse(path, FRAMES, 10),
     "report.html": lambda path: write_atomically(path, b"<p>" * 9000),
     "model.safetensors": lambda path: save_arrays(path, {"weight": np.zeros(9000)}, {}),
     "state": lambda path: StateFolder(path, "0" * 16, print).save(1, {"a": np.zeros(9)}, {}),
@@ -35,9 +35,9 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 
 def in_one_line(error: StorageError, name: str, reason: str) -> None:
-    said = str(error)
-    assert "\n" not in said and name in said and reason in said
-    assert "the same command again" in said
+    messages = str(error)
+    assert "\n" not in messages and name in messages and reason in messages
+    assert "the same command again" in messages
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -105,8 +105,8 @@ def test_a_training_on_a_full_disk_goes_on_when_there_is_space(tmp_path, monkeyp
         for _, path in list_snapshots(next((run / "state").glob("snapshots_*"), run)):
             load_model(path)
         ballast.unlink()
-        said = test_fit.train(task, run, checkpoint_interval_s=0)
-        assert not any("cannot be read" in line for line in said)
+        messages = test_fit.train(task, run, checkpoint_interval_s=0)
+        assert not any("cannot be read" in line for line in messages)
         assert test_fit.sha256(run / "model.safetensors") == test_fit.sha256(
             tmp_path / "alone/model.safetensors"
         )

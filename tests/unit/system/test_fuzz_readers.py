@@ -27,11 +27,11 @@ from readable_files import (
     config_settings,
     headers_of_idx_files,
     idx_files,
+    image_facts,
+    images,
     networks,
     networks_with_a_checksum,
     original_weights,
-    picture_facts,
-    pictures,
     samples,
     samples_of_cells,
     save_network,
@@ -48,7 +48,7 @@ from config.config_file import require_harmless
 from jobs import estimates
 from jobs.startup import UserError
 from neuralfield.fields import NETWORKS
-from neuralfield.images import read_facts, read_picture, read_pixel_csv
+from neuralfield.images import read_facts, read_image, read_pixel_csv
 from neuralfield.rendering.render import render
 from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.system.device import select_device
@@ -121,7 +121,7 @@ def read_config(path: Path) -> None:
 
 
 READERS = {
-    "picture": Reader(lambda path: read_picture(path, max_megapixels=1), mutated(pictures())),
+    "picture": Reader(lambda path: read_image(path, max_megapixels=1), mutated(images())),
     "table": Reader(read_pixel_csv, st.one_of(mutated(tables()), table_of_cells())),
     "network": Reader(read_network, st.one_of(mutated(networks()), networks_with_a_checksum())),
     "model.json": Reader(
@@ -143,8 +143,8 @@ READERS = {
     "picture.json": Reader(
         read_facts,
         st.one_of(
-            mutated([picture_facts()]),
-            as_json(changed_within(json.loads(picture_facts()))),
+            mutated([image_facts()]),
+            as_json(changed_within(json.loads(image_facts()))),
             as_json(VALUES),
         ),
     ),

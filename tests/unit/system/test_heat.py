@@ -10,7 +10,7 @@ from test_fit import CPU, make_task, sha256, train
 
 from neuralfield.system import heat
 from neuralfield.system.device import Device
-from neuralfield.system.heat import HeatGuard, SensorError, guard_card
+from neuralfield.system.heat import HeatGuard, SensorError, guard_gpu
 from neuralfield.system.interruption import Interrupted, StopSignals
 
 
@@ -36,14 +36,14 @@ def quick(monkeypatch):
 
 
 def test_it_pauses_above_and_goes_on_well_below(quick):
-    said = []
+    messages = []
     sensor = ScriptedSensor(79, 80, 81, 80, 76, 75, 80)
-    guard = HeatGuard(sensor, 80, said.append)
+    guard = HeatGuard(sensor, 80, messages.append)
     assert [guard.is_too_hot() for _ in range(3)] == [False, False, True]
     guard.wait_until_cool(StopSignals())
     assert sensor.count == 6, "76 is not yet 5 degrees cooler"
     assert not guard.is_too_hot()
-    assert said == [
+    assert messages == [
         "paused: the GPU has 81 °C, above the 80 °C of training.max_temperature_celsius;"
         " going on at 75 °C",
         "going on at 75 °C, after 0 s of pause",
@@ -60,38 +60,38 @@ def test_looking_is_cheap():
 def test_a_hot_training_ends_with_the_same_bytes_and_does_not_count_its_pauses(
     tmp_path, quick, monkeypatch
 ):
-    task, said = make_task(), []
+    task, messages = make_task(), []
     train(task, tmp_path / "cool")
     sensor = ScriptedSensor(50, 50, 90, 88, *[79] * 20, 70, 60, 90, *[79] * 20, 75, 60)
     monkeypatch.setattr(heat, "_SECONDS_BETWEEN_LOOKS", 0.02)
     started_s = time.monotonic()
-    train(task, tmp_path / "hot", heat=HeatGuard(sensor, 80, said.append))
+    train(task, tmp_path / "hot", heat=HeatGuard(sensor, 80, messages.append))
     took_s = time.monotonic() - started_s
-    assert [line.split()[0] for line in said] == ["paused:", "going", "paused:", "going"]
+    assert [line.split()[0] for line in messages] == ["paused:", "going", "paused:", "going"]
     seconds = pd.read_csv(tmp_path / "hot/history.csv").seconds.iloc[-1]
     assert seconds < took_s - 41 * 0.02, "readings while it paused"
     assert sha256(tmp_path / "hot/model.safetensors") == sha256(tmp_path / "cool/model.safetensors")
 
 
 def test_a_signal_is_answered_during_a_pause_and_the_state_is_saved(tmp_path):
-    task, said = make_task(), []
-    guard = HeatGuard(ScriptedSensor(90), 80, said.append)
+    task, messages = make_task(), []
+    guard = HeatGuard(ScriptedSensor(90), 80, messages.append)
     timer = threading.Timer(0.5, signal.raise_signal, (signal.SIGTERM,))
     timer.start()
     with pytest.raises(Interrupted, match="SIGTERM: saved after step 1;"):
         train(task, tmp_path, heat=guard)
     timer.join()
-    assert len(said) == 1 and said[0].startswith("paused: the GPU has 90 °C")
-    said = train(task, tmp_path)
-    assert said == ["going on from the state saved after step 1"]
+    assert len(messages) == 1 and messages[0].startswith("paused: the GPU has 90 °C")
+    messages = train(task, tmp_path)
+    assert messages == ["going on from the state saved after step 1"]
 
 
-def test_a_sensor_that_fails_is_told_once_and_does_not_stop_the_training(tmp_path, quick):
-    said = []
-    guard = HeatGuard(ScriptedSensor(50, 90, SensorError("NVML: GPU is lost")), 80, said.append)
+def test_a_sensor_that_fails_is_reported_once_and_does_not_stop_the_training(tmp_path, quick):
+    messages = []
+    guard = HeatGuard(ScriptedSensor(50, 90, SensorError("NVML: GPU is lost")), 80, messages.append)
     train(make_task(), tmp_path, heat=guard)
-    assert len(said) == 2 and said[0].startswith("paused:")
-    assert said[1] == (
+    assert len(messages) == 2 and messages[0].startswith("paused:")
+    assert messages[1] == (
         "training.max_temperature_celsius: the temperature cannot be read (NVML: GPU is lost);"
         " training goes on without watching it"
     )
@@ -107,12 +107,12 @@ class NoRuntime:
 
 
 @pytest.mark.parametrize("device", [CPU, Device("gpu", "no card", NoRuntime())])  # type: ignore
-def test_what_cannot_be_watched_is_told_in_a_line(device):
-    said = []
-    assert guard_card(80, device, said.append) is None
-    assert len(said) == 1
-    assert "training goes on without watching it" in said[0] and "\n" not in said[0]
+def test_what_cannot_be_watched_is_reported_in_a_line(device):
+    messages = []
+    assert guard_gpu(80, device, messages.append) is None
+    assert len(messages) == 1
+    assert "training goes on without watching it" in messages[0] and "\n" not in messages[0]
 
 
 def test_by_default_nothing_is_watched():
-    assert guard_card(None, CPU, pytest.fail) is None
+    assert guard_gpu(None, CPU, pytest.fail) is None

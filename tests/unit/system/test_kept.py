@@ -33,12 +33,12 @@ class Trained:
 
     def __init__(self, folder, task=None, **training):
         self.folder, self.task = folder, task or make_task(**training)
-        self.steps, self.said = [], []
+        self.steps, self.messages = [], []
         self.run = Execution(
             CPU,
             folder / ".state/segment_1",
             progress=lambda row: self.steps.append(row["step"]),
-            say=self.said.append,
+            say=self.messages.append,
             kept_folder=folder / ".kept",
         )
         names = ("model.safetensors", "history.csv", "checkpoints", "training.json")
@@ -85,7 +85,7 @@ def test_deleted_results_come_back_with_the_same_bytes_and_without_a_step(traine
     later = trained.again()
     assert later.files == before, "seconds in history.csv and training.json too"
     assert trained.steps and not later.steps
-    assert len(later.said) == 1 and "nothing has to be trained" in later.said[0]
+    assert len(later.messages) == 1 and "nothing has to be trained" in later.messages[0]
 
 
 def test_kept_checkpoints_take_no_space(trained):
@@ -119,7 +119,7 @@ def test_a_training_goes_on_without_where_nothing_can_be_kept(tmp_path):
     trained = Trained(tmp_path)
     trained.fit()
     assert trained.outputs["model"].exists()
-    assert any("results are not kept" in line for line in trained.said)
+    assert any("results are not kept" in line for line in trained.messages)
 
 
 def test_results_that_were_damaged_in_place_are_trained_anew(trained):
@@ -130,7 +130,7 @@ def test_results_that_were_damaged_in_place_are_trained_anew(trained):
         file.seek(0)
         file.write(bytes([first[0] ^ 1]))
     later = trained.again()
-    assert later.steps and "does not match its checksum" in later.said[0]
+    assert later.steps and "does not match its checksum" in later.messages[0]
     assert later.outputs["model"].read_bytes() == whole
     assert not later.again().steps, "what is kept is whole again"
 
@@ -140,7 +140,7 @@ def test_a_damaged_list_is_not_believed(trained, content):
     (listed,) = trained.run.kept_folder.glob("*.json")
     listed.write_bytes(content)
     later = trained.again()
-    assert later.steps and "kept results are damaged" in later.said[0]
+    assert later.steps and "kept results are damaged" in later.messages[0]
 
 
 def test_other_settings_are_trained_and_replace_what_is_kept_when_they_are_done(trained):

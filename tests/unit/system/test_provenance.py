@@ -23,7 +23,7 @@ from entry.image_network import ExpectedNetwork
 from import_weights import main as import_weights
 from neuralfield.images import read_pixel_csv
 from neuralfield.system.errors import NeuralfieldError
-from neuralfield.tasks.upscaler.upscaler_task import picture_task
+from neuralfield.tasks.upscaler.upscaler_task import image_task
 
 TRAINING: dict[str, Any] = {
     **{"steps": 8, "snapshots": 3, "batch_pixels": 50, "loss": "mse", "random_seed": 0},
@@ -157,10 +157,12 @@ def test_a_swapped_file_is_named(finished, swapped, with_, readers, complaint):
         for reader in readers:
             with pytest.raises(NeuralfieldError) as caught:
                 getattr(finished, reader)()
-            said = str(caught.value)
-            assert said.startswith(f"{path}: ") and complaint in said and "\n" not in said
-            to_remove = re.search(r"remove the folder (\S+),", said)
-            assert Path(to_remove[1] if to_remove else path) in (path, path.parent), said
+            messages = str(caught.value)
+            assert (
+                messages.startswith(f"{path}: ") and complaint in messages and "\n" not in messages
+            )
+            to_remove = re.search(r"remove the folder (\S+),", messages)
+            assert Path(to_remove[1] if to_remove else path) in (path, path.parent), messages
             assert bool(to_remove) == (path.parent.name == "checkpoints")
     finally:
         path.write_bytes(own)
@@ -264,7 +266,7 @@ def test_a_network_of_every_kind_is_accepted_in_its_own_folder(
     expected = ExpectedNetwork(finished.path("one/picture.json"), field, training)
     settings, how = expected.settings
     values = read_pixel_csv(finished.path("one/pixels.csv"))
-    task = picture_task(values, "rgb", settings, how)
+    task = image_task(values, "rgb", settings, how)
     record = task.record() | {"step": how.steps, "training": how.described()}
     model = tmp_path / "model.safetensors"
     task.save_network(model, task.fresh_network(), record)

@@ -16,16 +16,16 @@ from neuralfield.tasks.training_settings import (
     MAKES_NO_DIFFERENCE,
     ClassifierTraining,
     Execution,
-    PictureExecution,
-    PictureTraining,
+    ImageExecution,
+    ImageTraining,
     SampleTraining,
     TableExecution,
 )
 
 CLASSES = [
     *NETWORKS.values(),
-    *(Dense, ConvolutionalClassifier, PictureTraining, SampleTraining, ClassifierTraining),
-    *(Execution, PictureExecution, TableExecution),
+    *(Dense, ConvolutionalClassifier, ImageTraining, SampleTraining, ClassifierTraining),
+    *(Execution, ImageExecution, TableExecution),
 ]
 
 
@@ -87,9 +87,9 @@ def test_every_setting_is_declared_with_a_default_that_it_allows(cls: type[Setti
         assert declared.help and "\n" not in declared.help
         assert declared.allows(declared.default)
         others = set(declared.only_with) | ({declared.limited_by} - {""})
-        assert others <= set(settings_of(PictureTraining)) | set(HOW_AND_WHERE)
+        assert others <= set(settings_of(ImageTraining)) | set(HOW_AND_WHERE)
 
 
 def test_what_does_not_count_for_a_result_is_none_of_the_training_itself():
     assert set(MAKES_NO_DIFFERENCE) == set(HOW_AND_WHERE) - {"device", "engine", "segments"}
-    assert not set(HOW_AND_WHERE) & set(settings_of(PictureTraining))
+    assert not set(HOW_AND_WHERE) & set(settings_of(ImageTraining))

@@ -38,7 +38,7 @@ def test_half_of_a_limit_is_the_longest_margin():
 
 
 @pytest.mark.parametrize(
-    ("said", "left_s"),
+    ("messages", "left_s"),
     [
         ("0:55", 55),
         ("9:45", 585),
@@ -49,10 +49,10 @@ def test_half_of_a_limit_is_the_longest_margin():
         ("", math.inf),
     ],
 )
-def test_a_job_asks_slurm_how_long_it_may_take(tmp_path, said, left_s):
+def test_a_job_asks_slurm_how_long_it_may_take(tmp_path, messages, left_s):
     """As squeue answers; whether this is what it answers is seen on a cluster of the tests."""
     squeue = tmp_path / "squeue"
-    squeue.write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/asked\necho "{said}"\n')
+    squeue.write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/asked\necho "{messages}"\n')
     squeue.chmod(0o755)
     job = {"SLURM_JOB_ID": "17", "PATH": str(tmp_path)}
     assert slurm_time_left_s(job) == left_s

@@ -50,7 +50,7 @@ def start(folder, name="job"):
         return subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=log)
 
 
-def said_by(folder, name="job"):
+def output_of(folder, name="job"):
     return (folder / f"{name}.log").read_text()
 
 
@@ -79,7 +79,7 @@ def test_started_at_once_one_waits_and_the_results_are_those_of_one(tmp_path, le
     names = ("a", "b", "c")
     jobs = [start(tmp_path, name) for name in names]
     waiting = "another process is training here; waiting"
-    wait_for(lambda: sum(waiting in said_by(tmp_path, name) for name in names) == 2)
+    wait_for(lambda: sum(waiting in output_of(tmp_path, name) for name in names) == 2)
     (tmp_path / "go on").touch()
     assert [job.wait(timeout=PATIENCE_S) for job in jobs] == [0, 0, 0]
     assert content(tmp_path) == left_alone
@@ -91,12 +91,12 @@ def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alon
     first = start(tmp_path, "first")
     wait_for(lambda: len(list(tmp_path.glob("state/state_*.safetensors"))) == 2)
     second = start(tmp_path, "second")
-    wait_for(lambda: "waiting for it to end" in said_by(tmp_path, "second"))
+    wait_for(lambda: "waiting for it to end" in output_of(tmp_path, "second"))
     first.kill()
     first.wait(timeout=PATIENCE_S)
     (tmp_path / "go on").touch()
     assert second.wait(timeout=PATIENCE_S) == 0
-    assert "going on from the state saved after step" in said_by(tmp_path, "second")
+    assert "going on from the state saved after step" in output_of(tmp_path, "second")
     assert content(tmp_path) == left_alone
 
 
@@ -108,23 +108,23 @@ def test_a_state_folder_that_is_removed_meanwhile_is_begun_anew(tmp_path, left_a
     with (tmp_path / "state" / "lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         job = start(tmp_path)
-        wait_for(lambda: "waiting for it to end" in said_by(tmp_path))
+        wait_for(lambda: "waiting for it to end" in output_of(tmp_path))
         shutil.rmtree(tmp_path / "state")
     assert job.wait(timeout=PATIENCE_S) == 0
     assert content(tmp_path) == left_alone
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
-def test_a_file_system_without_locks_is_told_and_does_not_stop_a_training(
+def test_a_file_system_without_locks_is_reported_and_does_not_stop_a_training(
     tmp_path, monkeypatch, number
 ):
     def no_locks(file, operation):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    said = train(make_task(), tmp_path)
-    assert len(said) == 1
-    assert f"this file system has no locks ({os.strerror(number)}); going on without" in said[0]
+    messages = train(make_task(), tmp_path)
+    assert len(messages) == 1
+    assert f"this file system has no locks ({os.strerror(number)}); going on without" in messages[0]
     assert (tmp_path / "model.safetensors").exists()
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from finite_differences import numerical_gradient
 
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn.dropout import TrainingCall
 from neuralfield.nn.losses import softmax_cross_entropy
 from neuralfield.nn.optimizers import make_optimizer
@@ -13,7 +13,7 @@ from neuralfield.system.device import HOST
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 
-LARGE, SMALL = PictureShape(28, 28, 1), PictureShape(8, 8, 1)
+LARGE, SMALL = ImageShape(28, 28, 1), ImageShape(8, 8, 1)
 FOR_SMALL = ConvolutionalClassifier(channels=(4, 6), kernel=3, padding=1, hidden=(10,), dropout=0.3)
 
 
@@ -21,7 +21,7 @@ def build(settings, shape, seed=0, classes=10):
     return settings.build(shape, classes, np.random.default_rng(seed))
 
 
-def pictures(count, shape, seed=1):
+def images(count, shape, seed=1):
     return np.random.default_rng(seed).normal(size=(count, shape.height, shape.width, 1))
 
 
@@ -39,7 +39,7 @@ def test_the_default_is_the_network_with_320_values_before_its_linear_layers():
         "layers.3.bias": (10,),
     }
     assert network.hidden_matrices == {"layers.2.weight"}
-    assert network(pictures(3, LARGE)).shape == (3, 10)
+    assert network(images(3, LARGE)).shape == (3, 10)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_matrices_are_as_large_as_the_settings_say(settings, shape):
 def test_the_gradient_of_the_whole_network():
     settings = ConvolutionalClassifier((2, 3), kernel=3, padding=1, hidden=(4,), dropout=0.5)
     network = build(settings, SMALL, classes=3)
-    x, labels = pictures(3, SMALL), np.array([2, 0, 1])
+    x, labels = images(3, SMALL), np.array([2, 0, 1])
     call = TrainingCall(0, 5, np.array([4, 8, 9]))
 
     def loss(weight):
@@ -78,7 +78,7 @@ def test_the_same_seed_gives_the_same_network():
 
 
 def test_nothing_is_dropped_outside_training():
-    network, x = build(FOR_SMALL, SMALL), pictures(20, SMALL)
+    network, x = build(FOR_SMALL, SMALL), images(20, SMALL)
     call = TrainingCall(0, 0, np.arange(20))
     np.testing.assert_array_equal(network(x).data, network(x).data)
     np.testing.assert_array_equal(network(x, call).data, network(x, call).data)
@@ -97,12 +97,12 @@ def test_two_dropouts_of_a_network_draw_apart():
     # the second linear layer hands on what the first dropout left: the same mask would keep half
     network.parameters["layers.2.weight"].data[...] = np.eye(16)
     network.parameters["layers.3.weight"].data[...] = 1 / 16
-    kept = network(pictures(500, SMALL), TrainingCall(0, 0, np.arange(500))).data[:, 0] / 4
+    kept = network(images(500, SMALL), TrainingCall(0, 0, np.arange(500))).data[:, 0] / 4
     assert kept.mean() == pytest.approx(0.25, abs=0.02)
 
 
 def test_a_network_in_blocks_is_the_network():
-    network, x = build(FOR_SMALL, SMALL), pictures(9, SMALL)
+    network, x = build(FOR_SMALL, SMALL), images(9, SMALL)
     whole = network(x, TrainingCall(0, 3, np.arange(9))).data
     parts = [
         network(x[s], TrainingCall(0, 3, np.arange(9)[s])).data for s in (slice(4), slice(4, 9))
@@ -112,10 +112,10 @@ def test_a_network_in_blocks_is_the_network():
 
 def test_it_learns_where_a_bright_spot_is():
     labels = np.random.default_rng(2).integers(0, 4, size=200)
-    x = 0.3 * pictures(200, SMALL)
-    for picture, label in zip(x, labels, strict=True):
+    x = 0.3 * images(200, SMALL)
+    for image, label in zip(x, labels, strict=True):
         row, column = 4 * (label // 2), 4 * (label % 2)
-        picture[row : row + 4, column : column + 4] += 0.5
+        image[row : row + 4, column : column + 4] += 0.5
     network = build(FOR_SMALL, SMALL, classes=4).to(HOST, "float32")
     x = x.astype(np.float32)
     optimizer = make_optimizer("adam", network.parameters)
@@ -130,10 +130,10 @@ def test_it_learns_where_a_bright_spot_is():
 def test_saved_arrays_can_be_put_back():
     network, other = build(FOR_SMALL, SMALL), build(FOR_SMALL, SMALL, seed=1)
     other.load(network.arrays, "model")
-    x = pictures(2, SMALL)
+    x = images(2, SMALL)
     np.testing.assert_array_equal(other(x).data, network(x).data)
     with pytest.raises(ConfigError, match=r"layers\.0\.weight of shape"):
-        build(FOR_SMALL, PictureShape(8, 8, 3)).load(network.arrays, "model")
+        build(FOR_SMALL, ImageShape(8, 8, 3)).load(network.arrays, "model")
 
 
 @pytest.mark.parametrize(
@@ -150,6 +150,6 @@ def test_settings_out_of_range_are_refused(settings, message):
         ConvolutionalClassifier(**settings)
 
 
-def test_a_kernel_too_large_for_what_is_left_of_a_picture_is_named():
+def test_a_kernel_too_large_for_what_is_left_of_a_image_is_named():
     with pytest.raises(ConfigError, match=r"convolution 2: images of 2 x 2 .* at least the 5 x 5"):
         build(ConvolutionalClassifier(), SMALL)

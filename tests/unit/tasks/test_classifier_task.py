@@ -15,13 +15,13 @@ from neuralfield.system.device import available_cores
 from neuralfield.system.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
 from neuralfield.tasks.classifier.classifier_model import load_classifier
 from neuralfield.tasks.classifier.idx import write_idx
-from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT, LabelledPictures, find_files
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, LabelledImages, find_files
 
 
-def test_what_is_taught_is_told_apart_in_pictures_never_seen(tmp_path):
+def test_what_is_trained_is_reported_apart_in_images_never_seen(tmp_path):
     model, _ = train(make_task(bars(240), steps=600), tmp_path)
     others = bars(150, seed=1)
-    probabilities = model.probabilities(others.pictures)
+    probabilities = model.probabilities(others.images)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
     assert (probabilities.argmax(axis=1) == others.labels).mean() > 0.95
     history = pd.read_csv(tmp_path / "history.csv")
@@ -41,7 +41,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, row):
 
 def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "neuralfield.tasks.classifier.classifier_objective.BLOCK_PICTURES", {"cpu": 7}
+        "neuralfield.tasks.classifier.classifier_objective.BLOCK_IMAGES", {"cpu": 7}
     )
     threads = min(2, available_cores())
     for name, seed, count in (("a", 0, 1), ("b", 0, threads), ("c", 1, 1)):
@@ -50,18 +50,18 @@ def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path
     assert a == b != c
 
 
-def test_other_pictures_do_not_go_on_from_the_state_of_these(tmp_path):
+def test_other_images_do_not_go_on_from_the_state_of_these(tmp_path):
     train(make_task(), tmp_path)
-    _, said = train(make_task(bars(seed=2)), tmp_path)
-    assert any("starting afresh" in line for line in said)
+    _, messages = train(make_task(bars(seed=2)), tmp_path)
+    assert any("starting afresh" in line for line in messages)
 
 
 def test_a_training_that_diverges_goes_back_once(tmp_path):
     training = {"optimizer": "sgd", "learning_rate": 30.0, "schedule": "constant", "steps": 30}
     task = make_task(network={"hidden": (), "dropout": 0.0}, **training)
     with np.errstate(all="ignore"):
-        model, said = train(task, tmp_path)
-    assert any("going back to step" in line for line in said)
+        model, messages = train(task, tmp_path)
+    assert any("going back to step" in line for line in messages)
     assert model.metadata["rolled_back_to_step"] is not None
 
 
@@ -73,7 +73,7 @@ def test_a_block_at_a_time_it_is_the_gradient_of_the_whole_batch(monkeypatch, dt
     found = []
     for block in (5, 64):
         monkeypatch.setattr(
-            "neuralfield.tasks.classifier.classifier_objective.BLOCK_PICTURES", {"cpu": block}
+            "neuralfield.tasks.classifier.classifier_objective.BLOCK_IMAGES", {"cpu": block}
         )
         precision = "float64" if dtype == "float64" else "auto"
         trainer = Trainer(make_task(precision=precision), CPU, "auto", 1, print)
@@ -101,8 +101,8 @@ def test_complaint(changes, complaint):
         make_task(**changes)
 
 
-def test_one_kind_alone_cannot_be_told_apart():
-    alone = LabelledPictures("the-labels", bars().pictures, np.zeros(60, np.int64))
+def test_one_kind_alone_cannot_be_reported_apart():
+    alone = LabelledImages("the-labels", bars().images, np.zeros(60, np.int64))
     with pytest.raises(InputError, match="the-labels: all labels are 0; expected two or more"):
         make_task(alone)
 
@@ -142,13 +142,13 @@ def test_a_damaged_classifier_is_named(trained, tmp_path):
     ],
 )
 def test_a_classifier_s_own_words_are_not_believed(trained, tmp_path, changes, complaint):
-    said = complaint_about(changes, trained / "model.safetensors", tmp_path, load_classifier)
-    assert complaint in said
+    messages = complaint_about(changes, trained / "model.safetensors", tmp_path, load_classifier)
+    assert complaint in messages
 
 
 def test_what_is_wrong_is_counted(tmp_path):
-    for names, some in ((TAUGHT, bars()), (HELD_OUT, bars(45, seed=1))):
-        write_idx(tmp_path / names[0], some.pictures)
+    for names, some in ((TRAINING, bars()), (HELD_OUT, bars(45, seed=1))):
+        write_idx(tmp_path / names[0], some.images)
         write_idx(tmp_path / names[1], some.labels.astype(np.uint8))
     training = {"steps": 40, "batch_samples": 24, "snapshots": 5, "learning_rate": 5e-3}
     training["random_seed"] = 0
@@ -158,7 +158,7 @@ def test_what_is_wrong_is_counted(tmp_path):
         tmp_path / name
         for name in ("model.safetensors", "training.json", "metrics.json", "predictions.csv")
     ]
-    files = find_files(tmp_path, TAUGHT), find_files(tmp_path, HELD_OUT)
+    files = find_files(tmp_path, TRAINING), find_files(tmp_path, HELD_OUT)
     evaluate_classifier.main(*files, *paths, **options)
     found = json.loads(paths[2].read_text())
     rows: Any = pd.read_csv(paths[3])
@@ -174,9 +174,9 @@ def test_what_is_wrong_is_counted(tmp_path):
         assert line == [int((shown.predicted == other).sum()) for other in range(3)]
         kind = found["per_class"][label]
         assert kind["recall"] == pytest.approx((shown.predicted == label).mean())
-    answers = model.probabilities(bars(45, seed=1).pictures)
+    answers = model.probabilities(bars(45, seed=1).images)
     np.testing.assert_allclose(answers.max(axis=1), own.probability, rtol=1e-5)
-    write_idx(tmp_path / TAUGHT[1], (2 - bars().labels).astype(np.uint8))
+    write_idx(tmp_path / TRAINING[1], (2 - bars().labels).astype(np.uint8))
     with pytest.raises(CheckpointError, match=r"another training \(.*pictures with another digest"):
         evaluate_classifier.main(*files, *paths, **options)
 

@@ -11,11 +11,11 @@ import test_fit
 from damaged_models import damages, require_damages_named
 
 from neuralfield.images import (
-    Picture,
-    picture_digest,
+    ImageData,
+    image_digest,
     read_facts,
     read_pixel_csv,
-    require_picture,
+    require_image,
     write_facts,
     write_pixel_csv,
 )
@@ -26,7 +26,7 @@ from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution
 from neuralfield.training.results import publish_segment
 from neuralfield.training.state import StateFolder
-from timelapse import main as film
+from timelapse import main as timelapse
 
 CPU = test_fit.CPU
 
@@ -44,7 +44,7 @@ def trained(tmp_path_factory) -> Path:
         patch.setattr("neuralfield.training.loop._CALL_S", 0)
         for name, task in (
             ("own", small_task()),
-            ("picture", small_task(values=1 - test_fit.picture())),
+            ("picture", small_task(values=1 - test_fit.image())),
             ("seed", small_task(seed=1)),
         ):
             test_fit.train(task, folder / name, checkpoint_interval_s=0)
@@ -58,19 +58,19 @@ def contents(folder: Path, *patterns: str) -> list[bytes]:
 def test_a_state_is_named_and_the_one_before_it_used(trained, tmp_path):
     earlier, newest = sorted((trained / "own/state").glob("state_*"))
     run = newest.name.split("_")[1]
-    folder = StateFolder(tmp_path, run, lambda line: said.append(line))
+    folder = StateFolder(tmp_path, run, lambda line: messages.append(line))
     others = [b"", earlier.read_bytes()]
     others += contents(trained, "picture/state/state_*", "seed/state/state_*", "own/*.safetensors")
     (tmp_path / earlier.name).write_bytes(earlier.read_bytes())
     (tmp_path / newest.name).write_bytes(newest.read_bytes())
-    said: list[str] = []
+    messages: list[str] = []
     _, whole, whole_metadata = folder.load_latest(lambda step: True)  # type: ignore[misc]
     for content in damages(newest.read_bytes(), others, 300, seed=1):
         (tmp_path / newest.name).write_bytes(content)
-        said.clear()
+        messages.clear()
         step, arrays, metadata = folder.load_latest(lambda step: True)  # type: ignore[misc]
-        if said:
-            assert step == 5 and newest.name in said[0] and "\n" not in said[0]
+        if messages:
+            assert step == 5 and newest.name in messages[0] and "\n" not in messages[0]
         else:  # a blank of the header was turned over
             assert step == 6 and metadata == whole_metadata
             assert all(np.array_equal(arrays[name], whole[name]) for name in whole)
@@ -80,17 +80,17 @@ def test_snapshots_are_named_and_taken_again(trained, tmp_path):
     own = load_model(trained / "own/model.safetensors")
     names = sorted((trained / "own/checkpoints").iterdir())
     others = [b"", *contents(trained, "*/checkpoints/*", "own/state/state_*")]
-    folder = StateFolder(tmp_path, "0" * 16, lambda line: said.append(line))
+    folder = StateFolder(tmp_path, "0" * 16, lambda line: messages.append(line))
     folder.snapshots.mkdir()
-    said: list[str] = []
+    messages: list[str] = []
     target = folder.snapshots / names[1].name
     step = int(target.stem.split("_")[1])
     whole = names[1].read_bytes()
     for content in damages(whole, [o for o in others if o != whole], 200, seed=2):
-        said.clear()
+        messages.clear()
         target.write_bytes(content)
         if not folder.whole_snapshots(partial(load_snapshot, of=own, load=load_model)):
-            assert target.name in said[0] and not target.exists()
+            assert target.name in messages[0] and not target.exists()
         else:
             snapshot = load_snapshot(target, step, own, load_model)
             expected = load_snapshot(names[1], step, own, load_model)
@@ -103,9 +103,9 @@ def test_a_damaged_snapshot_of_a_state_changes_no_byte(trained, tmp_path, monkey
     test_fit.train(task, tmp_path, checkpoint_interval_s=0)
     for path in (tmp_path / "state").glob("snapshots_*/step_00000006*"):
         path.write_bytes(path.read_bytes()[:-1])
-    said = test_fit.train(task, tmp_path, checkpoint_interval_s=0)
-    assert any("it is taken again" in line for line in said)
-    assert any("going on from the state saved after step 5" in line for line in said)
+    messages = test_fit.train(task, tmp_path, checkpoint_interval_s=0)
+    assert any("it is taken again" in line for line in messages)
+    assert any("going on from the state saved after step 5" in line for line in messages)
     for path in (trained / "own/checkpoints").iterdir():
         assert (tmp_path / "checkpoints" / path.name).read_bytes() == path.read_bytes()
 
@@ -113,10 +113,10 @@ def test_a_damaged_snapshot_of_a_state_changes_no_byte(trained, tmp_path, monkey
 def test_a_network_is_named(trained, tmp_path):
     content = (trained / "own/model.safetensors").read_bytes()
     values = small_task().values
-    picture = Picture.from_values(values, "grey", 8)
-    write_facts(tmp_path / "picture.json", picture, picture)
+    image = ImageData.from_values(values, "grey", 8)
+    write_facts(tmp_path / "picture.json", image, image)
     facts = read_facts(tmp_path / "picture.json")
-    facts["resized"]["digest"] = picture_digest(values)
+    facts["resized"]["digest"] = image_digest(values)
     others = [
         b"",
         *contents(trained, "picture/model*", "picture/checkpoints/*", "own/state/state_*"),
@@ -126,7 +126,7 @@ def test_a_network_is_named(trained, tmp_path):
 
     def load(path: Path) -> Model:
         model = load_model(path)
-        require_picture(path, model.metadata.get("picture"), facts)
+        require_image(path, model.metadata.get("picture"), facts)
         return model
 
     damaged = damages(content, others, 250, seed=4)
@@ -137,35 +137,35 @@ def test_a_network_is_named(trained, tmp_path):
 def test_a_table_is_named(tmp_path, mode):
     random = np.random.default_rng(5)
     channels = {"grey": 1, "rgb": 3}[mode]
-    pictures = [
-        Picture(random.integers(0, 256, shape, dtype=np.uint8), mode, 8)
+    images = [
+        ImageData(random.integers(0, 256, shape, dtype=np.uint8), mode, 8)
         for shape in ((9, 12, channels), (9, 12, channels), (12, 9, channels))
     ]
     path = tmp_path / "pixels.csv"
     tables = []
-    for picture in pictures:
-        write_pixel_csv(path, picture)
+    for image in images:
+        write_pixel_csv(path, image)
         tables.append(path.read_bytes())
-    write_facts(tmp_path / "picture.json", pictures[0], pictures[0])
+    write_facts(tmp_path / "picture.json", images[0], images[0])
     facts = read_facts(tmp_path / "picture.json")
     others = [b"", *tables[1:], (tmp_path / "picture.json").read_bytes()]
     for content in damages(tables[0], others, 150, seed=6):
         path.write_bytes(content)
         try:
             values = read_pixel_csv(path)
-            require_picture(path, picture_digest(values), facts)
+            require_image(path, image_digest(values), facts)
         except NeuralfieldError as error:
             assert str(error).startswith(str(path)) and "\n" not in str(error)
         else:
-            np.testing.assert_array_equal(values, pictures[0].values())
+            np.testing.assert_array_equal(values, images[0].values())
 
 
 def test_a_table_of_a_users_own_has_no_record_and_is_taken(tmp_path):
-    picture = Picture(np.zeros((2, 2, 1), np.uint8), "grey", 8)
-    write_facts(tmp_path / "picture.json", picture, picture)
+    image = ImageData(np.zeros((2, 2, 1), np.uint8), "grey", 8)
+    write_facts(tmp_path / "picture.json", image, image)
     facts = read_facts(tmp_path / "picture.json")
     del facts["resized"]["digest"]
-    require_picture(tmp_path / "pixels.csv", "another", facts)
+    require_image(tmp_path / "pixels.csv", "another", facts)
 
 
 def damage_in_a_segment(folder: Path, name: str, trained: Path) -> Iterator[bytes]:
@@ -194,7 +194,7 @@ def test_a_segments_folder_is_named(trained, tmp_path, name):
             assert contents(tmp_path / "second", "snapshots/*") == whole
 
 
-def test_a_film_refuses_snapshots_of_another_step_or_training(trained, tmp_path):
+def test_a_timelapse_refuses_snapshots_of_another_step_or_training(trained, tmp_path):
     own = trained / "own"
     checkpoints = tmp_path / "checkpoints"
 
@@ -204,7 +204,7 @@ def test_a_film_refuses_snapshots_of_another_step_or_training(trained, tmp_path)
             (checkpoints / path.name).write_bytes(path.read_bytes())
         for name, source in changes.items():
             (checkpoints / f"{name}.safetensors").write_bytes(source.read_bytes())
-        film(
+        timelapse(
             checkpoints,
             own / "model.safetensors",
             own / "history.csv",

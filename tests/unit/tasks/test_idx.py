@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from little_memory import little_memory
 
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.system.errors import InputError
 from neuralfield.tasks.classifier.idx import read_idx, read_idx_shape, write_idx
 from neuralfield.tasks.classifier.labelled import (
     HELD_OUT,
-    TAUGHT,
+    TRAINING,
     brightness_scaling,
     find_files,
     network_inputs,
@@ -22,7 +22,7 @@ from neuralfield.tasks.classifier.labelled import (
 )
 
 RNG = np.random.default_rng(0)
-PICTURES = RNG.integers(0, 256, (7, 5, 4), dtype=np.uint8)
+IMAGES = RNG.integers(0, 256, (7, 5, 4), dtype=np.uint8)
 LABELS = np.array([0, 3, 1, 1, 0, 2, 3], np.uint8)
 
 packed = partial(gzip.compress, mtime=0)  # the time would be in names of tests
@@ -35,31 +35,31 @@ def header(*sizes, code=8):
 @pytest.fixture
 def folder(tmp_path):
     """The four files of a set."""
-    for pictures, labels in (TAUGHT, HELD_OUT):
-        write_idx(tmp_path / pictures, PICTURES)
+    for images, labels in (TRAINING, HELD_OUT):
+        write_idx(tmp_path / images, IMAGES)
         write_idx(tmp_path / labels, LABELS)
     return tmp_path
 
 
 def test_what_is_written_is_read(folder):
-    content = (folder / TAUGHT[0]).read_bytes()
+    content = (folder / TRAINING[0]).read_bytes()
     assert content[:16] == bytes([0, 0, 8, 3, 0, 0, 0, 7, 0, 0, 0, 5, 0, 0, 0, 4])
-    np.testing.assert_array_equal(read_idx(folder / TAUGHT[0], 3), PICTURES)
-    assert read_idx_shape(folder / TAUGHT[0], 3) == (7, 5, 4)
-    labelled = read_labelled(*find_files(folder, TAUGHT))
+    np.testing.assert_array_equal(read_idx(folder / TRAINING[0], 3), IMAGES)
+    assert read_idx_shape(folder / TRAINING[0], 3) == (7, 5, 4)
+    labelled = read_labelled(*find_files(folder, TRAINING))
     np.testing.assert_array_equal(labelled.labels, LABELS)
-    assert (labelled.count, labelled.shape, labelled.classes) == (7, PictureShape(4, 5, 1), 4)
+    assert (labelled.count, labelled.shape, labelled.classes) == (7, ImageShape(4, 5, 1), 4)
 
 
 def test_packed_files_are_read_whatever_they_are_called(folder):
-    for name in (*TAUGHT, *HELD_OUT):
+    for name in (*TRAINING, *HELD_OUT):
         content = (folder / name).read_bytes()
         (folder / f"{name}.gz").write_bytes(packed(content))
         (folder / name).unlink()
-    np.testing.assert_array_equal(read_labelled(*find_files(folder, HELD_OUT)).pictures, PICTURES)
+    np.testing.assert_array_equal(read_labelled(*find_files(folder, HELD_OUT)).images, IMAGES)
     plain = folder / "plain"
-    plain.write_bytes((folder / f"{TAUGHT[0]}.gz").read_bytes())
-    np.testing.assert_array_equal(read_idx(plain, 3), PICTURES)
+    plain.write_bytes((folder / f"{TRAINING[0]}.gz").read_bytes())
+    np.testing.assert_array_equal(read_idx(plain, 3), IMAGES)
 
 
 @pytest.mark.parametrize(
@@ -104,42 +104,42 @@ def test_a_small_file_takes_little_memory_whatever_it_claims_or_unpacks_to(tmp_p
 
 
 def test_checksums_are_of_the_file_and_named_where_they_are_wrong(folder):
-    files = find_files(folder, TAUGHT)
+    files = find_files(folder, TRAINING)
     right = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     assert read_labelled(*files, {name: sha.upper() for name, sha in right.items()}).count == 7
-    found = right[TAUGHT[1]]
+    found = right[TRAINING[1]]
     with pytest.raises(InputError) as caught:
-        read_labelled(*files, right | {TAUGHT[1]: "0" * 64})
+        read_labelled(*files, right | {TRAINING[1]: "0" * 64})
     assert f"{files[1]}: has the SHA-256 {found}; expected {'0' * 64}" in str(caught.value)
 
 
-def test_as_many_labels_as_pictures(folder):
-    write_idx(folder / TAUGHT[1], LABELS[:6])
+def test_as_many_labels_as_images(folder):
+    write_idx(folder / TRAINING[1], LABELS[:6])
     with pytest.raises(InputError, match=r"labels-idx1-ubyte: has 6 labels; expected 7, one for"):
-        read_labelled(*find_files(folder, TAUGHT))
+        read_labelled(*find_files(folder, TRAINING))
 
 
-def test_what_is_held_out_has_to_be_like_what_was_taught(folder):
+def test_what_is_held_out_has_to_be_like_what_was_trained(folder):
     labelled = read_labelled(*find_files(folder, HELD_OUT))
-    labelled.require_fit(PictureShape(4, 5, 1), 4, "as taught")
+    labelled.require_fit(ImageShape(4, 5, 1), 4, "as taught")
     with pytest.raises(InputError, match="label 3 of image 2; expected labels from 0 to 2"):
-        labelled.require_fit(PictureShape(4, 5, 1), 3, "as taught")
+        labelled.require_fit(ImageShape(4, 5, 1), 3, "as taught")
     with pytest.raises(InputError, match="images of 4 x 5 pixels; expected 5 x 4, as taught"):
-        labelled.require_fit(PictureShape(5, 4, 1), 4, "as taught")
+        labelled.require_fit(ImageShape(5, 4, 1), 4, "as taught")
 
 
 def test_files_that_are_missing_or_there_twice(folder):
-    (folder / f"{TAUGHT[0]}.gz").write_bytes(b"x")
+    (folder / f"{TRAINING[0]}.gz").write_bytes(b"x")
     with pytest.raises(InputError, match=r"has both train-images-idx3-ubyte and .*; remove one"):
-        find_files(folder, TAUGHT)
+        find_files(folder, TRAINING)
     (folder / HELD_OUT[1]).unlink()
     with pytest.raises(InputError, match="has no file t10k-labels-idx1-ubyte; expected t10k-lab"):
         find_files(folder, HELD_OUT)
 
 
 def test_brightness_is_scaled_over_all_pixels():
-    scaling = brightness_scaling(PICTURES)
-    scaled = network_inputs(PICTURES, scaling, "float64")
+    scaling = brightness_scaling(IMAGES)
+    scaled = network_inputs(IMAGES, scaling, "float64")
     assert scaled.shape == (7, 5, 4, 1)
     assert scaled.mean() == pytest.approx(0, abs=1e-12)
     assert scaled.std() == pytest.approx(1, rel=1e-12)

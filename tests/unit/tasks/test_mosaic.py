@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gather_tiles import joint_history
-from neuralfield.fields import PictureShape, build_field, field_settings
+from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images.metrics import RunningMetrics, psnr_db, ssim
 from neuralfield.images.tiling import Tiling
 from neuralfield.rendering.render import render, render_to_png
@@ -23,7 +23,7 @@ def save_tiles(folder, tiling, set_weights, mode="grey", **record):
     """One plain network for each tile, with weights that `set_weights` gives."""
     settings = field_settings({"type": "mlp", "widths": [2], "activation": "relu"})
     for seed, tile in enumerate(tiling):
-        shape = PictureShape(tile.width, tile.height, 1)
+        shape = ImageShape(tile.width, tile.height, 1)
         network = build_field(settings, shape, seed)
         set_weights(network, tile)
         path = folder / "tiles" / tile.name / "model.safetensors"
@@ -39,16 +39,16 @@ def gradient(tiling):
         first, first_bias, last, last_bias = (t.data for t in network.parameters.values())
         first[...], first_bias[...] = np.eye(2), 9  # never below zero: relu does nothing
         half = max(tile.width, tile.height) / 2
-        slopes = np.array([0.7 / tiling.width, 0.2 / tiling.height]) * half
+        gradients = np.array([0.7 / tiling.width, 0.2 / tiling.height]) * half
         middle = (tile.left + tile.right) / 2, (tile.top + tile.bottom) / 2
         start = 0.05 + 0.7 * middle[0] / tiling.width + 0.2 * middle[1] / tiling.height
-        last[...] = 2 * slopes.reshape(last.shape)  # outputs are from -1 to 1
-        last_bias[...] = 2 * (start - 9 * slopes.sum()) - 1
+        last[...] = 2 * gradients.reshape(last.shape)  # outputs are from -1 to 1
+        last_bias[...] = 2 * (start - 9 * gradients.sum()) - 1
 
     return set_weights
 
 
-def slope(width, height, left=0.0, top=0.0, right=1.0, bottom=1.0):
+def ramp(width, height, left=0.0, top=0.0, right=1.0, bottom=1.0):
     x = left + (right - left) * (np.arange(width) + 0.5) / width
     y = top + (bottom - top) * (np.arange(height) + 0.5) / height
     return (0.05 + 0.7 * x + 0.2 * y[:, None])[..., None]
@@ -56,16 +56,16 @@ def slope(width, height, left=0.0, top=0.0, right=1.0, bottom=1.0):
 
 @pytest.mark.parametrize("record", [{}, {"footprint": True}], ids=["point", "footprint"])
 @pytest.mark.parametrize("size", [(70, 50), (35, 25), (7, 5), (311, 222), (1, 1)])
-def test_a_slope_has_no_seam_at_any_size(tmp_path, size, record):
+def test_a_gradient_has_no_seam_at_any_size(tmp_path, size, record):
     mosaic = save_tiles(tmp_path, TILING, gradient(TILING), **record)
-    np.testing.assert_allclose(render(mosaic, *size, device=CPU), slope(*size), atol=2e-5)
+    np.testing.assert_allclose(render(mosaic, *size, device=CPU), ramp(*size), atol=2e-5)
 
 
 def test_a_part_is_the_same_part_of_the_whole(tmp_path):
     mosaic = save_tiles(tmp_path, TILING, gradient(TILING))
     box = (0.2, 0.3, 0.6, 0.95)
-    drawn = render(mosaic, 90, 80, device=CPU, box=box)
-    np.testing.assert_allclose(drawn, slope(90, 80, *box), atol=2e-5)
+    rendered = render(mosaic, 90, 80, device=CPU, box=box)
+    np.testing.assert_allclose(rendered, ramp(90, 80, *box), atol=2e-5)
 
 
 def tile_by_tile(network, tile):
@@ -77,13 +77,13 @@ def tile_by_tile(network, tile):
 
 def test_models_that_disagree_are_blended_without_a_jump(tmp_path):
     mosaic = save_tiles(tmp_path, TILING, tile_by_tile)
-    drawn = render(mosaic, 700, 500, device=CPU)[..., 0]
+    rendered = render(mosaic, 700, 500, device=CPU)[..., 0]
     steepest = np.pi / 2 / TILING.overlap_px / 10
     for axis in (0, 1):
-        jumps = np.abs(np.diff(drawn, axis=axis))
+        jumps = np.abs(np.diff(rendered, axis=axis))
         assert 0.5 * steepest < jumps.max() < 1.01 * steepest
-    assert drawn.min() == 0 and drawn.max() == 1
-    np.testing.assert_allclose(drawn[5::10, 5::10], drawn[4::10, 4::10], atol=2 * steepest)
+    assert rendered.min() == 0 and rendered.max() == 1
+    np.testing.assert_allclose(rendered[5::10, 5::10], rendered[4::10, 4::10], atol=2 * steepest)
 
 
 def test_samples_of_uneven_pixels_are_blended_too(tmp_path):

@@ -73,8 +73,13 @@ def test_spellings_of_one_table(csv, content):
 def test_complaint(csv, content, complaint):
     with pytest.raises(InputError) as caught:
         read_columns(csv(content), ["x", "y"])
-    said = str(caught.value)
-    assert "my.csv: " in said and complaint in said and "expected" in said and "\n" not in said
+    messages = str(caught.value)
+    assert (
+        "my.csv: " in messages
+        and complaint in messages
+        and "expected" in messages
+        and "\n" not in messages
+    )
 
 
 def test_a_column_that_is_misspelt_is_guessed(csv):

@@ -54,8 +54,8 @@ def make_task(samples=None, network=None, training=None, **settings):
 
 def train(task, folder, **run_settings):
     """Train to the end; gives the network, and what was said."""
-    said = test_fit.train(task, folder, **run_settings)
-    return load_table_model(folder / "model.safetensors"), said
+    messages = test_fit.train(task, folder, **run_settings)
+    return load_table_model(folder / "model.safetensors"), messages
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -161,23 +161,23 @@ def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path
 
 def test_another_table_does_not_go_on_from_the_state_of_this_one(tmp_path):
     train(make_task(), tmp_path)
-    _, said = train(make_task(curve(81)), tmp_path)
-    assert any("starting afresh" in line for line in said)
+    _, messages = train(make_task(curve(81)), tmp_path)
+    assert any("starting afresh" in line for line in messages)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_training_that_diverges_goes_back_once(tmp_path):
     training = {"optimizer": "sgd", "learning_rate": 3.0, "schedule": "constant", "steps": 200}
     network = {"activation": "relu"}
-    model, said = train(make_task(training=training, network=network), tmp_path)
-    assert any("going back to step 0" in line for line in said)
+    model, messages = train(make_task(training=training, network=network), tmp_path)
+    assert any("going back to step 0" in line for line in messages)
     assert model.metadata["rolled_back_to_step"] == 0
 
 
-def test_rows_that_are_held_out_are_not_taught(tmp_path):
+def test_rows_that_are_held_out_are_not_trained(tmp_path):
     samples = curve()
     task = make_task(samples, held_out_share=0.25)
-    assert (task.held_out.sum(), task.taught.count) == (20, 60)
+    assert (task.held_out.sum(), task.training_rows.count) == (20, 60)
     wild = np.where(task.held_out[:, None], 1e6, samples.target_values)
     other = made(samples.input_values, wild)
     for name, rows in (("tame", samples), ("wild", other)):
@@ -247,19 +247,19 @@ def test_a_damaged_network_is_named(trained, tmp_path):
     ],
 )
 def test_a_network_s_own_words_are_not_believed(trained, tmp_path, changes, complaint):
-    said = complaint_about(changes, trained / "model.safetensors", tmp_path, load_table_model)
-    assert complaint in said
+    messages = complaint_about(changes, trained / "model.safetensors", tmp_path, load_table_model)
+    assert complaint in messages
 
 
-def test_a_table_s_network_is_no_picture_s_and_the_other_way_round(trained, tmp_path):
-    from test_fit import make_task as picture_task
-    from test_fit import train as train_picture
+def test_a_table_s_network_is_no_image_s_and_the_other_way_round(trained, tmp_path):
+    from test_fit import make_task as image_task
+    from test_fit import train as train_image
 
     from neuralfield.tasks.image.image_model import load_model
 
     with pytest.raises(CheckpointError, match="not a model"):
         load_model(trained / "model.safetensors")
-    train_picture(picture_task(steps=2, snapshots=2), tmp_path)
+    train_image(image_task(steps=2, snapshots=2), tmp_path)
     with pytest.raises(CheckpointError, match="not a network of a table"):
         load_table_model(tmp_path / "model.safetensors")
 

@@ -9,7 +9,7 @@ import test_fit
 from test_fit import require_same_bytes_after_a_kill, sha256
 
 from neuralfield.fields import Upscaler, describe_field, network_settings
-from neuralfield.images import Picture, resize_picture
+from neuralfield.images import ImageData, resize_image
 from neuralfield.images.metrics import psnr_db
 from neuralfield.rendering import upscaled_bands as drawing
 from neuralfield.rendering.render import render, render_bands
@@ -17,9 +17,9 @@ from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.errors import CheckpointError, ConfigError
 from neuralfield.tasks.image.image_model import load_model
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.tasks.upscaler.upscaler_objective import Crops, turned, turned_back
-from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, picture_task
+from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, image_task
 from neuralfield.training.results import read_history
 
 CPU = select_device("cpu")
@@ -42,9 +42,7 @@ def make_task(values=None, **settings):
     training |= {key: settings.pop(key) for key in ("loss", "precision") if key in settings}
     values = rings(30, 22) if values is None else values
     mode = {1: "grey", 3: "rgb", 4: "rgba"}[values.shape[2]]
-    return picture_task(
-        values, mode, network_settings(SMALL | settings), PictureTraining(**training)
-    )
+    return image_task(values, mode, network_settings(SMALL | settings), ImageTraining(**training))
 
 
 def train(task, folder, **run_settings):
@@ -53,16 +51,16 @@ def train(task, folder, **run_settings):
 
 
 @pytest.fixture(scope="module")
-def taught(tmp_path_factory):
+def trained(tmp_path_factory):
     """A model of rings in colour."""
     return train(make_task(rings(30, 22, 3)), tmp_path_factory.mktemp("taught"))
 
 
 def test_it_enlarges_better_than_lanczos(tmp_path):
     truth = rings(80, 60, period_px=28)
-    small = Picture.from_values(truth.reshape(30, 2, 40, 2, 1).mean(axis=(1, 3)), "grey", 16)
+    small = ImageData.from_values(truth.reshape(30, 2, 40, 2, 1).mean(axis=(1, 3)), "grey", 16)
     model = train(make_task(small.values(), steps=300), tmp_path)
-    lanczos = resize_picture(small, (80, 60), "lanczos").values()
+    lanczos = resize_image(small, (80, 60), "lanczos").values()
     assert psnr_db(render(model, 80, 60, device=CPU), truth) > psnr_db(lanczos, truth) + 1.5
     learned = read_history(tmp_path / "history.csv")["psnr_db"].to_numpy()
     assert learned[-20:].mean() > learned[:5].mean() + 1
@@ -70,7 +68,7 @@ def test_it_enlarges_better_than_lanczos(tmp_path):
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
-def test_at_its_own_size_it_is_its_picture(tmp_path, channels):
+def test_at_its_own_size_it_is_its_image(tmp_path, channels):
     values = rings(30, 22, channels)
     if channels == 4:
         values[..., :3] *= values[..., 3:] > 0
@@ -78,30 +76,30 @@ def test_at_its_own_size_it_is_its_picture(tmp_path, channels):
     np.testing.assert_allclose(render(model, 30, 22, device=CPU), values, atol=1e-6)
 
 
-def test_untaught_it_adds_nothing_but_what_makes_it_the_picture_again(tmp_path):
+def test_untrained_it_adds_nothing_but_what_makes_it_the_image_again(tmp_path):
     """What it starts from is Lanczos with one back-projection, however large."""
     model = train(make_task(steps=2), tmp_path)
     start = load_model(tmp_path / "checkpoints/step_00000000.safetensors")
-    drawn = render(start, 60, 44, device=CPU)
-    lanczos = resize_picture(
-        Picture.from_values(model.arrays["picture"], "grey", 16), 60, "lanczos"
+    rendered = render(start, 60, 44, device=CPU)
+    lanczos = resize_image(
+        ImageData.from_values(model.arrays["picture"], "grey", 16), 60, "lanczos"
     )
-    assert np.abs(drawn - lanczos.values()).max() < 0.15
-    means = drawn.reshape(22, 2, 30, 2, 1).mean(axis=(1, 3))
+    assert np.abs(rendered - lanczos.values()).max() < 0.15
+    means = rendered.reshape(22, 2, 30, 2, 1).mean(axis=(1, 3))
     reduced = lanczos.values().reshape(22, 2, 30, 2, 1).mean(axis=(1, 3))
     nearer = psnr_db(means, model.arrays["picture"]) - psnr_db(reduced, model.arrays["picture"])
     assert nearer > 2
 
 
 @pytest.mark.parametrize("size", [(17, 12), (30, 22), (61, 45), (150, 110), (100, 5)])
-def test_any_size_and_part_is_drawn_alike(taught, size):
+def test_any_size_and_part_is_rendered_alike(trained, size):
     """A part is what the whole has there, from within the whole, and at the picture's borders."""
     width, height = size
-    whole = render(taught, width, height, device=CPU)
+    whole = render(trained, width, height, device=CPU)
     assert whole.shape == (height, width, 3) and whole.min() >= 0 and whole.max() <= 1
     left, top, right, bottom = width // 5, height // 3, width, height - height // 4
     box = (left / width, top / height, right / width, bottom / height)
-    part = render(taught, right - left, bottom - top, box=box, device=CPU)
+    part = render(trained, right - left, bottom - top, box=box, device=CPU)
     np.testing.assert_allclose(part, whole[top:bottom, left:right], atol=2e-5)
 
 
@@ -115,23 +113,23 @@ def test_tiles_and_bands_leave_no_seams(tmp_path, monkeypatch, factor, ensemble)
     np.testing.assert_allclose(render(model, 170, 120, device=CPU), whole, atol=1e-5)
 
 
-def test_the_ensemble_does_not_care_how_the_picture_lies(tmp_path):
+def test_the_ensemble_does_not_care_how_the_image_lies(tmp_path):
     values = rings(30, 22)
     model = train(make_task(values, ensemble=True), tmp_path)
     turned_model = replace(
         model, arrays=model.arrays | {"picture": np.ascontiguousarray(values[::-1, ::-1])}
     )
-    drawn, again = (render(m, 60, 44, device=CPU) for m in (model, turned_model))
-    np.testing.assert_allclose(again[::-1, ::-1], drawn, atol=1e-5)
+    rendered, again = (render(m, 60, 44, device=CPU) for m in (model, turned_model))
+    np.testing.assert_allclose(again[::-1, ::-1], rendered, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("size", "box"), [((1500, 1100), (0, 0, 1, 1)), ((300, 220), (0.5, 0.5, 0.51, 0.51))]
 )
-def test_a_large_redraw_needs_little_memory(taught, size, box):
+def test_a_large_redraw_needs_little_memory(trained, size, box):
     """The whole at a factor of 50, and the hundredth part of a side at one of 1,000."""
     tracemalloc.start()
-    for _ in render_bands(taught, *size, box=box, device=CPU):
+    for _ in render_bands(trained, *size, box=box, device=CPU):
         pass
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -167,10 +165,10 @@ def test_there_are_eight_ways_to_lay_down_a_square():
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 40), (9, 5)])
-def test_pictures_smaller_than_a_crop(tmp_path, size):
+def test_images_smaller_than_a_crop(tmp_path, size):
     model = train(make_task(np.full((*size, 1), 0.25, np.float32), steps=2), tmp_path)
-    drawn = render(model, 3 * size[1], 3 * size[0], device=CPU)
-    np.testing.assert_allclose(drawn, 0.25, atol=1e-3)
+    rendered = render(model, 3 * size[1], 3 * size[0], device=CPU)
+    np.testing.assert_allclose(rendered, 0.25, atol=1e-3)
 
 
 def test_its_settings_are_written_down_and_read_again():

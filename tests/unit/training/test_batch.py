@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import test_divergence
 from test_divergence import Killed, content, diverging_task, dying_at
-from test_fit import CPU, make_task, picture, train
+from test_fit import CPU, image, make_task, train
 
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.system.device import available_cores
@@ -34,16 +34,16 @@ def different_tasks(**training):
         "plain": plain,
         "seed": make_task(random_seed=7, **training),
         "rate": make_task(**{"learning_rate": 1e-2, "warmup_steps": 5} | training),
-        "picture": replace(plain, values=1 - picture()),
-        "wide": replace(plain, values=picture(width=24)),
+        "picture": replace(plain, values=1 - image()),
+        "wide": replace(plain, values=image(width=24)),
     }
 
 
 def train_together(tasks, folder, names=None, side_by_side=SIDE_BY_SIDE, **run_settings):
     """Train to the end; what was said, by name."""
-    said = {name: [] for name in names or tasks}
+    messages = {name: [] for name in names or tasks}
     trainings = []
-    for name, lines in said.items():
+    for name, lines in messages.items():
         run = Execution(CPU, folder / name / "state", say=lines.append, **run_settings)
         outputs = {
             "model": folder / name / "model.safetensors",
@@ -54,7 +54,7 @@ def train_together(tasks, folder, names=None, side_by_side=SIDE_BY_SIDE, **run_s
         publish = partial(publish_results, execution=run, **outputs)
         trainings.append(Training(tasks[name], run, publish, name=name))
     fit_batch(trainings, side_by_side)
-    return said
+    return messages
 
 
 def contents(folder, names):
@@ -121,8 +121,8 @@ def test_a_signal_saves_all_and_the_next_attempt_goes_on(tmp_path, alone):
     tasks = different_tasks()
     with pytest.raises(Interrupted, match=r"SIGTERM: saved after step 13; the same command"):
         train_together(tasks, tmp_path, engine="tape", progress=stop_after(12 * 5 + 2))
-    said = train_together(tasks, tmp_path, engine="tape")
-    assert said == {name: ["going on from the state saved after step 13"] for name in tasks}
+    messages = train_together(tasks, tmp_path, engine="tape")
+    assert messages == {name: ["going on from the state saved after step 13"] for name in tasks}
     assert contents(tmp_path, tasks) == alone
 
 
@@ -132,13 +132,13 @@ def test_members_go_on_alone_or_with_others_and_those_behind_catch_up(tmp_path, 
         with pytest.raises(Interrupted):
             train_together(tasks, tmp_path, names, engine="tape", progress=stop_after(row))
     train(tasks["seed"], tmp_path / "seed", engine="tape")
-    said = train_together(tasks, tmp_path, engine="tape")
-    steps = {name: lines[-1].split()[-1] for name, lines in said.items() if lines}
+    messages = train_together(tasks, tmp_path, engine="tape")
+    steps = {name: lines[-1].split()[-1] for name, lines in messages.items() if lines}
     assert steps == {"plain": "10", "rate": "30", "picture": "30"}
     assert contents(tmp_path, tasks) == alone
 
 
-def test_a_card_that_is_too_hot_pauses_all_with_their_states_saved(tmp_path, alone):
+def test_a_gpu_that_is_too_hot_pauses_all_with_their_states_saved(tmp_path, alone):
     tasks, saved = different_tasks(), []
 
     class Guard(HeatGuard):
@@ -163,9 +163,9 @@ def test_one_that_diverges_goes_back_by_itself(tmp_path):
     tasks["other"] = diverging_task(learning_rate=0.5, random_seed=3)
     for name, task in tasks.items():
         test_divergence.train(task, tmp_path / "alone" / name)
-    said = train_together(tasks, tmp_path / "batch", engine="tape")
-    assert [len(lines) for lines in said.values()] == [0, 1, 0]
-    assert "going back to step" in said["wild"][0]
+    messages = train_together(tasks, tmp_path / "batch", engine="tape")
+    assert [len(lines) for lines in messages.values()] == [0, 1, 0]
+    assert "going back to step" in messages["wild"][0]
     assert contents(tmp_path / "batch", tasks) == contents(tmp_path / "alone", tasks)
 
 

@@ -49,8 +49,8 @@ def content(folder):
 @pytest.fixture(scope="module")
 def left_alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")
-    said = train(diverging_task(), folder)
-    return folder, said
+    messages = train(diverging_task(), folder)
+    return folder, messages
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def rollback(left_alone):
 
 
 def test_it_goes_back_to_the_last_good_snapshot_and_on_with_a_lower_rate(left_alone, rollback):
-    folder, said = left_alone
-    assert said == [
+    folder, messages = left_alone
+    assert messages == [
         f"training, step {rollback['noticed_at_step']}: the loss is inf; going back to step"
         f" {rollback['to_step']} and on with 0.1 times the learning rate"
     ]
@@ -160,9 +160,9 @@ def test_killed_at_each_moment_of_going_back(tmp_path, left_alone, rollback, mon
                 break
             except Killed:
                 pass
-        said = train(task, folder)
+        messages = train(task, folder)
         back = f"back to step {rollback['to_step']} "
-        assert any(f"went {back}" in line or f"going {back}" in line for line in said)
+        assert any(f"went {back}" in line or f"going {back}" in line for line in messages)
         assert content(folder) == content(left_alone[0]), moment
     assert moment > 4, "writing the state, giving it its name, and removing two others"
 

@@ -21,8 +21,8 @@ from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.errors import EXIT_CODE_TRY_AGAIN, ResourceError
 from neuralfield.tasks.image.image_model import load_model
-from neuralfield.tasks.image.image_task import PictureTask
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.image.image_task import ImageTask
+from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution
 from neuralfield.training.results import publish_results, publish_segment
@@ -38,7 +38,7 @@ SMALL = {
 }
 
 
-def picture(width=20, height=16, channels=1):
+def image(width=20, height=16, channels=1):
     x, y = np.meshgrid(np.linspace(0, 1, width), np.linspace(0, 1, height))
     disc = ((x - 0.5) ** 2 + (y - 0.4) ** 2 < 0.1).astype(np.float32)
     return np.stack([disc * (0.5 + 0.5 * x), y, 1 - y, x][:channels], axis=2).astype(np.float32)
@@ -47,14 +47,14 @@ def picture(width=20, height=16, channels=1):
 def make_task(field=None, **training):
     small = {"type": "siren", "width": 16, "hidden_layers": 1}
     field = field if field and "type" in field else small | (field or {})
-    settings = PictureTraining.from_mapping(SMALL | training)
-    return PictureTask(picture(), "grey", field_settings(field), settings)
+    settings = ImageTraining.from_mapping(SMALL | training)
+    return ImageTask(image(), "grey", field_settings(field), settings)
 
 
 def train(task, folder, say=None, device=None, **run_settings):
     """Train to the end; returns what was said, unless somebody else is told."""
-    said = []
-    run = Execution(device or CPU, folder / "state", say=say or said.append, **run_settings)
+    messages = []
+    run = Execution(device or CPU, folder / "state", say=say or messages.append, **run_settings)
     outputs = {
         "model": folder / "model.safetensors",
         "history": folder / "history.csv",
@@ -62,30 +62,30 @@ def train(task, folder, say=None, device=None, **run_settings):
         "record": folder / "training.json",
     }
     fit(task, run, partial(publish_results, execution=run, **outputs))
-    return said
+    return messages
 
 
 def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_field_learns_a_picture_and_draws_it(tmp_path):
+def test_a_field_learns_a_image_and_draws_it(tmp_path):
     task = make_task(steps=400, batch_pixels=0)
     train(task, tmp_path)
-    drawn = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
-    assert psnr_db(drawn, task.values) > 30
+    rendered = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
+    assert psnr_db(rendered, task.values) > 30
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("kind", FIELDS)
-def test_every_field_is_taught_footprints_saved_and_drawn(tmp_path, kind, precision):
+def test_every_field_is_trained_footprints_saved_and_rendered(tmp_path, kind, precision):
     field = {"type": kind} | SMALL_FIELDS[kind]
     settings = {"supervision": "footprint", "precision": precision, "learning_rate": 1e-2}
     train(task := make_task(field, steps=60, **settings), tmp_path)
     model = load_model(tmp_path / "model.safetensors")
     before, after = (
-        psnr_db(render(drawn, 20, 16, device=CPU), task.values)
-        for drawn in (load_model(tmp_path / "checkpoints/step_00000000.safetensors"), model)
+        psnr_db(render(rendered, 20, 16, device=CPU), task.values)
+        for rendered in (load_model(tmp_path / "checkpoints/step_00000000.safetensors"), model)
     )
     assert after > before + 0.5
     assert {array.dtype.name for array in model.arrays.values()} == {precision}
@@ -128,8 +128,8 @@ def require_same_bytes_after_a_kill(task, folder, row, **resumed):
 
     with pytest.raises(Stopped):
         train(task, folder / "killed", progress=stop, checkpoint_interval_s=0)
-    said = train(task, folder / "killed", checkpoint_interval_s=0, **resumed)
-    assert any("going on from the state" in line for line in said)
+    messages = train(task, folder / "killed", checkpoint_interval_s=0, **resumed)
+    assert any("going on from the state" in line for line in messages)
     for name in ("model.safetensors", f"checkpoints/step_{task.training.steps:08}.safetensors"):
         assert sha256(folder / "killed" / name) == sha256(folder / "alone" / name)
 
@@ -146,29 +146,29 @@ def test_every_field_survives_a_kill(tmp_path, kind):
 
 
 def test_the_network_that_is_saved_is_the_best_of_the_history_if_asked_for(tmp_path):
-    said = train(jumping_task(), tmp_path)
+    messages = train(jumping_task(), tmp_path)
     history = pd.read_csv(tmp_path / "history.csv")
     best = int(history.step[history.loss.idxmin()]) - 1  # its row begins with it
     assert 1 < best < 59, "the training has to get worse for this test"
     model = load_model(tmp_path / "model.safetensors")
     assert (model.metadata["step"], model.metadata["best_of_steps"]) == (best, 60)
     assert json.loads((tmp_path / "training.json").read_text())["best_step"] == best
-    assert any(f"saving the best network, of step {best}" in line for line in said)
+    assert any(f"saving the best network, of step {best}" in line for line in messages)
     last = load_model(tmp_path / "checkpoints/step_00000060.safetensors")
     assert not np.array_equal(model.arrays["layers.0.weight"], last.arrays["layers.0.weight"])
 
 
-def test_the_best_network_is_told_by_its_own_loss_where_steps_look_at_all_pixels(tmp_path):
+def test_the_best_network_is_reported_by_its_own_loss_where_steps_look_at_all_pixels(tmp_path):
     settings = {"batch_pixels": 0, "supervision": "point", "keep_best": True}
     settings |= {"learning_rate": 0.03, "schedule": "constant"}
     task = make_task(steps=400, **settings)
-    (said,) = [line for line in train(task, tmp_path) if "saving the best network" in line]
+    (messages,) = [line for line in train(task, tmp_path) if "saving the best network" in line]
     network = task.fresh_network().to(CPU, "float32")
     network.load(load_model(tmp_path / "model.safetensors").arrays, "saved network")
     centres = pixel_centres(np, task.shape.width, task.shape.height).astype(np.float32)
     errors = network(centres).data - task.values.reshape(-1, task.shape.channels)
     own_loss = float(np.mean(errors**2))
-    assert float(said.split()[-1]) == pytest.approx(own_loss, rel=1e-3), "not the mean of a row"
+    assert float(messages.split()[-1]) == pytest.approx(own_loss, rel=1e-3), "not the mean of a row"
 
 
 def test_settings_that_are_off_leave_a_training_its_name():
@@ -269,8 +269,8 @@ def test_too_little_memory_is_refused_before_anything_starts(tmp_path, monkeypat
 
 def test_an_old_state_is_not_used_for_new_settings(tmp_path):
     train(make_task(), tmp_path)
-    said = train(make_task(learning_rate=1e-3), tmp_path)
-    assert any("starting afresh" in line for line in said)
+    messages = train(make_task(learning_rate=1e-3), tmp_path)
+    assert any("starting afresh" in line for line in messages)
 
 
 def test_a_damaged_state_costs_only_the_steps_since_the_one_before(tmp_path):
@@ -279,9 +279,9 @@ def test_a_damaged_state_costs_only_the_steps_since_the_one_before(tmp_path):
     train(task, tmp_path / "hit", checkpoint_interval_s=0)
     newest = sorted((tmp_path / "hit/state").glob("state_*"))[-1]
     newest.write_bytes(newest.read_bytes()[:100])
-    said = train(task, tmp_path / "hit", checkpoint_interval_s=0)
-    assert any("using the one before it" in line for line in said)
-    assert any("going on from the state saved after step 39" in line for line in said)
+    messages = train(task, tmp_path / "hit", checkpoint_interval_s=0)
+    assert any("using the one before it" in line for line in messages)
+    assert any("going on from the state saved after step 39" in line for line in messages)
     assert sha256(tmp_path / "hit/model.safetensors") == sha256(
         tmp_path / "alone/model.safetensors"
     )
@@ -347,18 +347,18 @@ def test_a_signal_saves_and_the_next_attempt_goes_on(tmp_path, left_alone, numbe
         out, _ = job.communicate(timeout=60)
     assert job.returncode == EXIT_CODE_TRY_AGAIN, out
     assert f"{signal.Signals(number).name}: saved after step" in out
-    said = train(killed_task(), tmp_path)
-    assert any("going on from the state saved after step" in line for line in said)
+    messages = train(killed_task(), tmp_path)
+    assert any("going on from the state saved after step" in line for line in messages)
     assert sha256(tmp_path / "model.safetensors") == left_alone
 
 
-def test_history_measures_the_whole_picture_although_batches_prefer_detail(tmp_path):
+def test_history_measures_the_whole_image_although_batches_prefer_detail(tmp_path):
     task = make_task(learning_rate=1e-12, steps=400, detail_share=0.8, batch_pixels=30)
     train(task, tmp_path)
     history = pd.read_csv(tmp_path / "history.csv")
     steps = np.diff(history.step, prepend=0)
     squared_error = np.average(10 ** (-history.psnr_db / 10), weights=steps)
-    drawn = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
+    rendered = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
     task_values = task.values
-    raw = 10 ** (-psnr_db(drawn, task_values) / 10)
+    raw = 10 ** (-psnr_db(rendered, task_values) / 10)
     assert squared_error == pytest.approx(raw, rel=0.05)

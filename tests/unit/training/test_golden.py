@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import test_fit
 
-from neuralfield.images import Picture, resize_picture
+from neuralfield.images import ImageData, resize_image
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
 from neuralfield.tasks.image.image_model import load_model
@@ -44,8 +44,8 @@ def trained_values(name: str, folder: Path) -> np.ndarray:
 
 def resized_values(filter: str) -> np.ndarray:
     pixels = (np.arange(7 * 5 * 3, dtype=np.uint32) * 2654435761 % 256).astype(np.uint8)
-    picture = Picture(pixels.reshape(7, 5, 3), "rgb", 8)
-    return resize_picture(picture, 4, filter).values().ravel()
+    image = ImageData(pixels.reshape(7, 5, 3), "rgb", 8)
+    return resize_image(image, 4, filter).values().ravel()
 
 
 RESIZINGS = ("box", "lanczos")

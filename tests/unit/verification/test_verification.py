@@ -69,7 +69,7 @@ def test_a_file_without_numbers_has_to_be_the_same_bytes():
     assert status_of(facts("abd"), facts("abc")) == DIFFERENT
 
 
-def test_pictures_are_near_when_all_of_their_cells_are():
+def test_images_are_near_when_all_of_their_cells_are():
     expected = facts("abc", cell_means=[0.5, 0.5], spread=0.2)
     assert status_of(facts("abd", cell_means=[0.5, 0.52], spread=0.2), expected) == WITHIN
     assert status_of(facts("abd", cell_means=[0.5, 0.54], spread=0.2), expected) == DIFFERENT
@@ -136,8 +136,8 @@ def test_seconds_do_not_count(results, manifest):
 
 def test_each_changed_result_is_found(results, manifest):
     run = results / "cub/siren"
-    with Image.open(run / "render_32.png") as picture:
-        pixels = np.array(picture)
+    with Image.open(run / "render_32.png") as image:
+        pixels = np.array(image)
     Image.fromarray(255 - pixels).save(run / "render_32.png")
     snapshots = sorted((run / "checkpoints").iterdir())
     snapshots[1].write_bytes(snapshots[2].read_bytes())
@@ -158,8 +158,8 @@ def test_the_exit_code_and_the_table_say_what_was_found(results, manifest, monke
     monkeypatch.setattr(sys, "argv", command)
     assert verify.main() == 0
     assert "5 bytes equal" in capsys.readouterr().out
-    picture = results / "cub/siren/render_32.png"
-    Image.new("L", (32, 32), 255).save(picture)
+    image = results / "cub/siren/render_32.png"
+    Image.new("L", (32, 32), 255).save(image)
     assert verify.main() == 1
     out = capsys.readouterr().out
     assert "render_32.png      different" in out
@@ -169,9 +169,9 @@ def test_the_exit_code_and_the_table_say_what_was_found(results, manifest, monke
 def test_on_an_unknown_kind_of_machine_the_differences_are_named(results, manifest):
     (entry,) = read_manifest(manifest)
     there = Entry(entry.engine_version, entry.kind | {"blas": "mkl 2025"}, entry.files)
-    said = verify.report(there, entry.kind, compare(entry.files, there.files))
-    assert "of another kind" in said
-    assert f"blas: {entry.kind['blas']} here, mkl 2025 in the manifest" in said
+    messages = verify.report(there, entry.kind, compare(entry.files, there.files))
+    assert "of another kind" in messages
+    assert f"blas: {entry.kind['blas']} here, mkl 2025 in the manifest" in messages
 
 
 def test_a_manifest_of_another_engine_version_is_refused(results, manifest, monkeypatch):
@@ -211,7 +211,7 @@ print(hashlib.sha256(made.tobytes()).hexdigest(), kind_of_software())
 @pytest.mark.slow
 def test_machines_of_one_kind_make_the_same_bytes():
     """Kernels for other processors sum in another order; the kind of a machine tells them apart."""
-    said = set()
+    messages = set()
     for environment in (
         {},
         {"OPENBLAS_CORETYPE": "Haswell"},
@@ -225,6 +225,6 @@ def test_machines_of_one_kind_make_the_same_bytes():
             text=True,
             check=True,
         )
-        said.add(tuple(done.stdout.strip().split(" ", 1)))
-    kinds = {kind for _, kind in said}
-    assert len(kinds) == len(said), "one kind, and different bytes"
+        messages.add(tuple(done.stdout.strip().split(" ", 1)))
+    kinds = {kind for _, kind in messages}
+    assert len(kinds) == len(messages), "one kind, and different bytes"

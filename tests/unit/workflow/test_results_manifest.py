@@ -176,8 +176,8 @@ def test_what_is_gone_and_no_rule_makes_any_more_is_forgotten(run):
 def test_a_damaged_manifest_is_named_and_no_innocent_file(run, capsys):
     flip_a_bit(run.results / NAME)
     assert check.main(["--results", str(run.results)]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith(f"{run.results / NAME}: is damaged") and said.count("\n") == 1
+    messages = capsys.readouterr().err
+    assert messages.startswith(f"{run.results / NAME}: is damaged") and messages.count("\n") == 1
     with pytest.raises(Exception, match=r"manifest.json: is damaged .* it is written anew"):
         run.end()
     assert not run.findings()
@@ -192,9 +192,12 @@ def test_a_manifest_that_cannot_be_written_is_reported_and_fails_nothing(tmp_pat
     (tmp_path / NAME).mkdir()
     dag = SimpleNamespace(jobs=[])
     keep_manifest(SimpleNamespace(dag=dag, dryrun=False, rules=[]), tmp_path)
-    said = capsys.readouterr().err
-    assert said.startswith("The manifest of results is not up to date.") and said.count("\n") == 1
-    assert "move the folder away that is in its place" in said
+    messages = capsys.readouterr().err
+    assert (
+        messages.startswith("The manifest of results is not up to date.")
+        and messages.count("\n") == 1
+    )
+    assert "move the folder away that is in its place" in messages
 
 
 def test_a_dry_run_writes_no_manifest(tmp_path):

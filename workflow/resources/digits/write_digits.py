@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from neuralfield.tasks.classifier.idx import write_idx
-from neuralfield.tasks.classifier.labelled import HELD_OUT, TAUGHT
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
 RANDOM_SEED = 0
 HELD_OUT_COUNT = 497
@@ -28,15 +28,15 @@ WHITE = 16
 def main(folder: Path) -> None:
     """Write four files into a folder."""
     digits: Any = load_digits()
-    pictures = np.rint(digits.images * (255 / WHITE)).astype(np.uint8)
+    images = np.rint(digits.images * (255 / WHITE)).astype(np.uint8)
     labels = digits.target.astype(np.uint8)
     # raw words, which stay the same in every version of NumPy
     order = np.argsort(np.random.PCG64(RANDOM_SEED).random_raw(len(labels)))
     for names, chosen in (
         (HELD_OUT, order[:HELD_OUT_COUNT]),
-        (TAUGHT, order[HELD_OUT_COUNT:]),
+        (TRAINING, order[HELD_OUT_COUNT:]),
     ):
-        for name, values in zip(names, (pictures, labels), strict=True):
+        for name, values in zip(names, (images, labels), strict=True):
             write_idx(folder / name, values[chosen])
 
 

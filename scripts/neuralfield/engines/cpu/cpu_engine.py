@@ -20,13 +20,13 @@ from neuralfield.engines.flat_arrays import flatten_arrays, flatten_parameters
 from neuralfield.engines.plan import (
     ACTIVATIONS,
     ENCODINGS,
-    FOR_CARDS_ONLY,
+    FOR_GPUS_ONLY,
     LOSSES,
     OUTPUTS,
     NetworkPlan,
     network_plan,
 )
-from neuralfield.engines.thread_pool import Crew
+from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.optimizers import Adam, Sgd, state_keys
 from neuralfield.system.device import Array, Device, require_memory
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from neuralfield.engines.cpu.kernels.layout import Layout
 
 _COVERED = {
-    "encoding": tuple(name for name in ENCODINGS if name not in FOR_CARDS_ONLY),
-    "activation": tuple(name for name in ACTIVATIONS if name not in FOR_CARDS_ONLY),
+    "encoding": tuple(name for name in ENCODINGS if name not in FOR_GPUS_ONLY),
+    "activation": tuple(name for name in ACTIVATIONS if name not in FOR_GPUS_ONLY),
     "output": OUTPUTS,
     "loss": LOSSES,
 }
@@ -103,7 +103,7 @@ class CpuEngine:
         self._gradients = layout.aligned(self._cut.shards * numbers).reshape(-1, numbers)
         self._shard_totals = np.zeros((self._cut.shards, 2))
         self._threads_memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
-        self._crew = Crew(threads)
+        self._pool = ThreadPool(threads)
 
     def run(self, first_step: int, count: int) -> None:
         """Take `count` steps and add each one's loss and squared error to `totals`.
@@ -127,7 +127,7 @@ class CpuEngine:
 
     def close(self) -> None:
         """Stop the threads."""
-        self._crew.close()
+        self._pool.close()
 
     def _step(self, step: int, batch: Array, *, is_last: bool) -> Array:
         """Take a step, and find the batch of the next one."""
@@ -145,7 +145,7 @@ class CpuEngine:
             meanwhile = []
         numbers = _optimizer_numbers(self.objective, step)
         parts = len(cut.layer_parts) + len(cut.encoding_parts)
-        self._crew.run(lambda part, _: self._move(part, numbers), parts)
+        self._pool.run(lambda part, _: self._move(part, numbers), parts)
         self.totals += self._shard_totals.sum(axis=0)
         return following
 
@@ -164,10 +164,10 @@ class CpuEngine:
             else:
                 self._work_on_shard(piece - len(meanwhile), member, batch, step, chunk)
 
-        self._crew.run(work, len(meanwhile) + len(chunk))
+        self._pool.run(work, len(meanwhile) + len(chunk))
         points = (chunk[-1][1] - chunk[0][0]) * self._footprint[0]
         is_first = chunk is self._cut.chunks[0]
-        self._encoding_gradient.add_chunk(self._crew, points, is_first=is_first)
+        self._encoding_gradient.add_chunk(self._pool, points, is_first=is_first)
 
     def _work_on_shard(
         self, shard: int, member: int, batch: Array, step: int, chunk: list[tuple[int, int]]

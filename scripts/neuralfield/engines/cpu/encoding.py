@@ -6,7 +6,7 @@ import numpy as np
 
 from neuralfield.engines.cpu.cut import Cut
 from neuralfield.engines.plan import ENCODINGS, NetworkPlan
-from neuralfield.engines.thread_pool import Crew
+from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.coordinate_network import CornerBias, Encoding, FourierFeatures
 from neuralfield.fields.hashgrid import HashEncoding
@@ -63,21 +63,23 @@ class GridGradient:
         self._add, self._levels = grids.add_level_gradient, _levels(encoding)
         values = encoding.size if len(self._levels) else 0
         self._points = np.zeros((2, cut.chunk_points if values else 0), np.float32)
-        self._slopes = np.zeros((values, self._points.shape[1]), np.float32)
+        self._gradients = np.zeros((values, self._points.shape[1]), np.float32)
         self.numbers = np.zeros(cut.encoding_numbers, np.float32)
         """The gradient, in one piece."""
 
     def kept(self, place: int) -> tuple[np.ndarray, np.ndarray, int]:
         """Return where the pass leaves points and gradients, see `kernels.block.train_blocks`."""
-        return self._points, self._slopes, place
+        return self._points, self._gradients, place
 
-    def add_chunk(self, crew: Crew, points: int, *, is_first: bool) -> None:
+    def add_chunk(self, thread_pool: ThreadPool, points: int, *, is_first: bool) -> None:
         """Add what the points of a chunk contribute; the first chunk of a step begins anew."""
         if not len(self._levels):
             return
-        gradient = self.numbers.reshape(-1, len(self._slopes) // len(self._levels))
+        gradient = self.numbers.reshape(-1, len(self._gradients) // len(self._levels))
 
         def add(level: int, member: int) -> None:
-            self._add(self._levels, level, self._points, self._slopes, points, gradient, is_first)
+            self._add(
+                self._levels, level, self._points, self._gradients, points, gradient, is_first
+            )
 
-        crew.run(add, len(self._levels))
+        thread_pool.run(add, len(self._levels))

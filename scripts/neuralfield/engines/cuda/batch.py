@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
-from neuralfield.engines.cuda.launch import card_limits
+from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.recorded_engine import memory_in_words
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch
@@ -96,7 +96,7 @@ def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict
             groups[engine.batch_kind][place] = engine
     if not groups:
         return {}
-    processors, _ = card_limits(device)
+    processors, _ = gpu_limits(device)
     return {
         kind: group
         for kind, group in groups.items()

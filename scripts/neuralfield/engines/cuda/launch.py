@@ -33,7 +33,7 @@ def compute_capability(device: Device) -> int:
     return int(device.xp.cuda.Device().compute_capability)
 
 
-def card_limits(device: Device) -> tuple[int, int]:
+def gpu_limits(device: Device) -> tuple[int, int]:
     """Return the current GPU's multiprocessors, and the bytes of shared memory of a block."""
     properties = device.xp.cuda.runtime.getDeviceProperties(device.xp.cuda.Device().id)
     return int(properties["multiProcessorCount"]), int(properties["sharedMemPerBlockOptin"])

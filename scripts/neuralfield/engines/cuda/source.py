@@ -13,7 +13,7 @@ from typing import Any
 
 from neuralfield.engines.plan import (
     ACTIVATIONS,
-    ACTIVATIONS_WITH_SLOPES,
+    ACTIVATIONS_WITH_KEPT_DERIVATIVES,
     ENCODINGS,
     LOSSES,
     SCHEDULES,
@@ -33,7 +33,9 @@ def _places(names: Iterable[str], prefix: str = "") -> dict[str, int]:
     return {prefix + name: place for place, name in enumerate(_macros(names))}
 
 
-_ANY_WITH_SLOPES = " || ".join(f"ACTIVATION == {name}" for name in _macros(ACTIVATIONS_WITH_SLOPES))
+_ANY_WITH_GRADIENTS = " || ".join(
+    f"ACTIVATION == {name}" for name in _macros(ACTIVATIONS_WITH_KEPT_DERIVATIVES)
+)
 
 SHARED_NUMBERS: Mapping[str, Any] = {
     **_places(ENCODINGS),
@@ -41,7 +43,7 @@ SHARED_NUMBERS: Mapping[str, Any] = {
     **_places(LOSSES),
     **_places(SCHEDULES, "SCHEDULE_"),
     # of the constant ACTIVATION, which not every kernel has
-    "KEEPS_SLOPES": f"({_ANY_WITH_SLOPES})",
+    "KEEPS_SLOPES": f"({_ANY_WITH_GRADIENTS})",
     "STREAM_ORDER": f"{random_streams.STREAM_ORDER}u",
     "STREAM_JITTER": f"{random_streams.STREAM_JITTER}u",
     "STREAM_DENSITY": f"{random_streams.STREAM_DENSITY}u",

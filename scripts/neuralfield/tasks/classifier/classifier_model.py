@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn.losses import softmax
 from neuralfield.nn.network import Sequential, require_enough
 from neuralfield.nn.scaling import Scaling
@@ -18,7 +18,7 @@ from neuralfield.tasks.classifier.labelled import network_inputs
 from neuralfield.tasks.stored_model import StoredModel
 
 _MOST_CLASSES = 256
-_PICTURES_AT_ONCE = 256
+_IMAGES_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,18 +28,18 @@ class ClassifierModel(StoredModel[Sequential]):
     Attributes
     ----------
     settings : ConvolutionalClassifier
-    shape : PictureShape
+    shape : ImageShape
     classes : int
     scaling : Scaling
         The scaling of pixels' brightness, 0 to 255; one column.
     arrays, metadata : dict
-        See `StoredModel`; the digest is ``pictures``.
+        See `StoredModel`; the digest is ``images``.
     """
 
     what, kind = "a classifier", "classifier"
 
     settings: ConvolutionalClassifier
-    shape: PictureShape
+    shape: ImageShape
     classes: int
     scaling: Scaling
     arrays: dict[str, np.ndarray]
@@ -77,7 +77,7 @@ class ClassifierModel(StoredModel[Sequential]):
         sides = (width, MOST_SIDE_PX), (height, MOST_SIDE_PX), (classes, _MOST_CLASSES)
         if not all(type(number) is int and 0 < number <= most for number, most in sides):
             raise ValueError(f"{width!r} x {height!r} pixels and {classes!r} classes")
-        shape = PictureShape(width, height, 1)
+        shape = ImageShape(width, height, 1)
         settings = ConvolutionalClassifier.from_mapping(description["network"])
         scaling = Scaling.from_description(description["scaling"], 1)
         require_enough(arrays, settings.weight_shapes(shape, classes), settings)
@@ -89,7 +89,7 @@ class ClassifierModel(StoredModel[Sequential]):
         """Build a network of this kind, with weights that do not matter."""
         return self.settings.build(self.shape, self.classes, np.random.default_rng(0))
 
-    def probabilities(self, pictures: np.ndarray, device: Device = HOST) -> np.ndarray:
+    def probabilities(self, images: np.ndarray, device: Device = HOST) -> np.ndarray:
         """Compute the probability of each class for each image, in the training's precision.
 
         Parameters
@@ -103,10 +103,10 @@ class ClassifierModel(StoredModel[Sequential]):
         """
         dtype = "float64" if self.metadata.get("precision") == "float64" else "float32"
         network = self.network(device, dtype)
-        found = np.empty((len(pictures), self.classes))
-        for start in range(0, len(pictures), _PICTURES_AT_ONCE):
-            part = slice(start, start + _PICTURES_AT_ONCE)
-            shown = network_inputs(device.asarray(pictures[part]), self.scaling, dtype)
+        found = np.empty((len(images), self.classes))
+        for start in range(0, len(images), _IMAGES_AT_ONCE):
+            part = slice(start, start + _IMAGES_AT_ONCE)
+            shown = network_inputs(device.asarray(images[part]), self.scaling, dtype)
             found[part] = softmax(to_host(network(shown).data).astype(np.float64))
         return found
 

@@ -10,10 +10,10 @@ from neuralfield.nn.scaling import Scaling
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
-from neuralfield.tasks.classifier.labelled import LabelledPictures, network_inputs
+from neuralfield.tasks.classifier.labelled import LabelledImages, network_inputs
 from neuralfield.tasks.objective import Objective
 
-BLOCK_PICTURES = {"cpu": 64, "gpu": 1 << 12}
+BLOCK_IMAGES = {"cpu": 64, "gpu": 1 << 12}
 """Images that pass through the network together at the most, by the kind of device. Measured on a
 processor: with fewer the calls cost more than the work; with more it takes as long, and there are
 fewer blocks to share between cores."""
@@ -31,7 +31,7 @@ class ClassifierObjective(Objective):
     network : Sequential
     settings : ConvolutionalClassifier
         The settings that the network was built from.
-    labelled : LabelledPictures
+    labelled : LabelledImages
     scaling : Scaling
         The scaling of pixels' brightness.
     random_seed : int
@@ -40,14 +40,14 @@ class ClassifierObjective(Objective):
 
     network: Sequential
     settings: ConvolutionalClassifier
-    labelled: LabelledPictures
+    labelled: LabelledImages
     scaling: Scaling
     random_seed: int
 
     @cached_property
     def data(self) -> tuple[Array, Array]:
         """All images and their labels."""
-        images = self.device.asarray(self.labelled.pictures, dtype="uint8")
+        images = self.device.asarray(self.labelled.images, dtype="uint8")
         return images, self.device.asarray(self.labelled.labels, dtype="int64")
 
     def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
@@ -62,7 +62,7 @@ class ClassifierObjective(Objective):
     def block_samples(self) -> int:
         """Images that pass through the network together, on the tape."""
         fitting = BLOCK_VALUES[self.device.kind] // self.working_values
-        return max(1, min(BLOCK_PICTURES[self.device.kind], fitting))
+        return max(1, min(BLOCK_IMAGES[self.device.kind], fitting))
 
     @property
     def sample_bytes(self) -> int:

@@ -18,7 +18,7 @@ from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.labelled import (
-    LabelledPictures,
+    LabelledImages,
     brightness_scaling,
     network_inputs,
 )
@@ -34,7 +34,7 @@ class ClassifierTask(Task):
 
     Attributes
     ----------
-    labelled : LabelledPictures
+    labelled : LabelledImages
     network : ConvolutionalClassifier
     training : ClassifierTraining
 
@@ -46,7 +46,7 @@ class ClassifierTask(Task):
         All labels are 0.
     """
 
-    labelled: LabelledPictures
+    labelled: LabelledImages
     network: ConvolutionalClassifier
     training: ClassifierTraining
 
@@ -57,7 +57,7 @@ class ClassifierTask(Task):
 
     @classmethod
     def from_settings(
-        cls, labelled: LabelledPictures, network: Mapping[str, Any], training: Mapping[str, Any]
+        cls, labelled: LabelledImages, network: Mapping[str, Any], training: Mapping[str, Any]
     ) -> Self:
         """Make a task as the sections `classifiers` and `training` of a config describe it."""
         return cls(
@@ -74,7 +74,7 @@ class ClassifierTask(Task):
     @cached_property
     def model(self) -> ClassifierModel:
         """The model of this task, without weights."""
-        scaling = brightness_scaling(self.labelled.pictures)
+        scaling = brightness_scaling(self.labelled.images)
         return ClassifierModel(
             self.network, self.labelled.shape, self.labelled.classes, scaling, {}
         )
@@ -122,7 +122,7 @@ class ClassifierTask(Task):
         """Take the mean over the probabilities of some images' classes."""
         count = self.labelled.count
         chosen = np.linspace(0, count - 1, min(count, _MOST_JUDGED)).astype(np.int64)
-        shown = device.asarray(self.labelled.pictures[chosen])
+        shown = device.asarray(self.labelled.images[chosen])
         logits = network(network_inputs(shown, self.model.scaling, dtype)).data
         right = np.eye(self.labelled.classes)[self.labelled.labels[chosen]]
         return float(((softmax(to_host(logits).astype(np.float64)) - right) ** 2).mean())

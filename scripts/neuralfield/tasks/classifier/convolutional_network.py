@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
 from neuralfield.nn.dropout import Dropout
 from neuralfield.nn.layers import he_weights, make_conv2d, make_linear, plain_weights
@@ -58,7 +58,7 @@ class ConvolutionalClassifier(Settings):
             expected = f"less than kernel, which is {self.kernel}"
             raise ConfigError(self.place.format("padding"), str(self.padding), expected)
 
-    def flat_values(self, shape: PictureShape) -> int:
+    def flat_values(self, shape: ImageShape) -> int:
         """Values that the linear layers are given for each image.
 
         Raises
@@ -69,7 +69,7 @@ class ConvolutionalClassifier(Settings):
         _, (height, width) = self._sides(shape)[-1]
         return height * width * (shape.channels, *self.channels)[-1]
 
-    def working_values(self, shape: PictureShape) -> int:
+    def working_values(self, shape: ImageShape) -> int:
         """Numbers that the operations give for each image, all together."""
         values = shape.width * shape.height * shape.channels + sum(self.hidden)
         pairs = zip(self._sides(shape)[1:], self.channels, strict=True)
@@ -78,16 +78,14 @@ class ConvolutionalClassifier(Settings):
             for (places, pooled), channels in pairs
         )
 
-    def weight_shapes(self, shape: PictureShape, classes: int) -> list[tuple[int, int]]:
+    def weight_shapes(self, shape: ImageShape, classes: int) -> list[tuple[int, int]]:
         """Values in and out of each layer's windows or rows: what is needed of memory."""
         window = self.kernel**2
         convolutions = pairwise((shape.channels, *self.channels))
         linear = pairwise((self.flat_values(shape), *self.hidden, classes))
         return [*((window * into, out) for into, out in convolutions), *linear]
 
-    def build(
-        self, shape: PictureShape, classes: int, generator: np.random.Generator
-    ) -> Sequential:
+    def build(self, shape: ImageShape, classes: int, generator: np.random.Generator) -> Sequential:
         """A network with fresh weights, in float64 on the CPU: images in, logits out.
 
         It is called with arrays of shape (n, height, width, channels), and gives a Tensor of
@@ -118,7 +116,7 @@ class ConvolutionalClassifier(Settings):
             ]
         return Sequential([*operations, make_linear(sizes[-1], classes, plain_weights, generator)])
 
-    def _sides(self, shape: PictureShape) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    def _sides(self, shape: ImageShape) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """Height and width after each convolution and its pooling; first those of the image."""
         sides = (shape.height, shape.width)
         found = [(sides, sides)]

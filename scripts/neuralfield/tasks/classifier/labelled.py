@@ -9,22 +9,22 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralfield.images.image import PictureShape
+from neuralfield.images.image import ImageShape
 from neuralfield.nn.scaling import Scaling
 from neuralfield.system.device import Array
 from neuralfield.system.errors import InputError
 from neuralfield.tasks.classifier.idx import read_idx
 
-TAUGHT = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+TRAINING = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 HELD_OUT = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 """Images and labels, named as in MNIST; each may have .gz after it."""
 
 _BRIGHTNESSES = 256
-_PICTURES_AT_ONCE = 1 << 12
+_IMAGES_AT_ONCE = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledPictures:
+class LabelledImages:
     """Images, and what each of them shows.
 
     Attributes
@@ -36,19 +36,19 @@ class LabelledPictures:
     """
 
     where: str
-    pictures: np.ndarray
+    images: np.ndarray
     labels: np.ndarray
 
     @property
     def count(self) -> int:
         """Images."""
-        return len(self.pictures)
+        return len(self.images)
 
     @property
-    def shape(self) -> PictureShape:
+    def shape(self) -> ImageShape:
         """Sides of each."""
-        _, height, width = self.pictures.shape
-        return PictureShape(width, height, 1)
+        _, height, width = self.images.shape
+        return ImageShape(width, height, 1)
 
     @property
     def classes(self) -> int:
@@ -58,17 +58,17 @@ class LabelledPictures:
     @property
     def digest(self) -> str:
         """SHA-256 of images and labels, in hexadecimal."""
-        digest = hashlib.sha256(json.dumps(self.pictures.shape).encode())
-        digest.update(np.ascontiguousarray(self.pictures).data)
+        digest = hashlib.sha256(json.dumps(self.images.shape).encode())
+        digest.update(np.ascontiguousarray(self.images).data)
         digest.update(self.labels.astype("<i8").data)
         return digest.hexdigest()
 
-    def require_fit(self, shape: PictureShape, classes: int, like: str) -> None:
+    def require_fit(self, shape: ImageShape, classes: int, like: str) -> None:
         """Check that these can be shown to a network that was trained with others.
 
         Parameters
         ----------
-        shape : PictureShape
+        shape : ImageShape
         classes : int
             Of those that it was trained with.
         like : str
@@ -96,7 +96,7 @@ def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path,
     ----------
     folder : str or os.PathLike
     names : (str, str)
-        `TAUGHT` or `HELD_OUT`.
+        `TRAINING` or `HELD_OUT`.
 
     Raises
     ------
@@ -111,13 +111,13 @@ def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path,
             remedy = "remove one of them" if present else "put the four files of the set into it"
             raise InputError(os.fspath(folder), state, f"{name}, or {name}.gz", remedy)
         found += present
-    pictures, labels = found
-    return pictures, labels
+    images, labels = found
+    return images, labels
 
 
 def read_labelled(
-    pictures: Path, labels: Path, checksums: Mapping[str, str] | None = None
-) -> LabelledPictures:
+    images: Path, labels: Path, checksums: Mapping[str, str] | None = None
+) -> LabelledImages:
     """Read images and their labels.
 
     Parameters
@@ -133,15 +133,15 @@ def read_labelled(
         As `read_idx`; or there are not as many labels as images, or all are the same.
     """
     known = checksums or {}
-    shown = read_idx(pictures, 3, known.get(pictures.name))
+    shown = read_idx(images, 3, known.get(images.name))
     numbers = read_idx(labels, 1, known.get(labels.name)).astype(np.int64)
     if len(numbers) != len(shown):
-        expected = f"{len(shown):,}, one for each image in {pictures}"
+        expected = f"{len(shown):,}, one for each image in {images}"
         raise InputError(str(labels), f"has {len(numbers):,} labels", expected)
-    return LabelledPictures(str(labels), shown, numbers)
+    return LabelledImages(str(labels), shown, numbers)
 
 
-def brightness_scaling(pictures: np.ndarray) -> Scaling:
+def brightness_scaling(images: np.ndarray) -> Scaling:
     """Fit the scaling to mean 0 and standard deviation 1 of all pixels together.
 
     Parameters
@@ -154,16 +154,16 @@ def brightness_scaling(pictures: np.ndarray) -> Scaling:
         With one column. Where all pixels are the same, they become 0.
     """
     counts = np.zeros(_BRIGHTNESSES, np.int64)
-    for start in range(0, len(pictures), _PICTURES_AT_ONCE):
-        part = pictures[start : start + _PICTURES_AT_ONCE]
+    for start in range(0, len(images), _IMAGES_AT_ONCE):
+        part = images[start : start + _IMAGES_AT_ONCE]
         counts += np.bincount(part.reshape(-1), minlength=_BRIGHTNESSES)
     values = np.arange(_BRIGHTNESSES)
-    mean = (counts * values).sum() / pictures.size
-    deviation = np.sqrt((counts * (values - mean) ** 2).sum() / pictures.size)
+    mean = (counts * values).sum() / images.size
+    deviation = np.sqrt((counts * (values - mean) ** 2).sum() / images.size)
     return Scaling(np.array([mean]), np.array([deviation or 1.0]))
 
 
-def network_inputs(pictures: Array, scaling: Scaling, dtype: str) -> Array:
+def network_inputs(images: Array, scaling: Scaling, dtype: str) -> Array:
     """Images as a network is given them.
 
     Parameters
@@ -178,7 +178,7 @@ def network_inputs(pictures: Array, scaling: Scaling, dtype: str) -> Array:
     -------
     array, shape (n, height, width, 1)
     """
-    values = pictures.astype(dtype)
+    values = images.astype(dtype)
     values -= float(scaling.centre[0])
     values /= float(scaling.spread[0])
     return values[..., None]

@@ -10,7 +10,7 @@ import numpy as np
 from neuralfield.fields import (
     CoordinateNetwork,
     FieldSettings,
-    PictureShape,
+    ImageShape,
     Upscaler,
     UpscalingNetwork,
     build_field,
@@ -32,18 +32,18 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
     ----------
     settings : FieldSettings or Upscaler
         The network's settings, nothing left to defaults.
-    shape : PictureShape
+    shape : ImageShape
         Size and channels of the training image.
     mode : {"bilevel", "grey", "rgb", "rgba"}
     arrays, metadata : dict
-        See `StoredModel`; the digest is ``picture``, and there is ``footprint`` (whether a pixel is
+        See `StoredModel`; the digest is ``image``, and there is ``footprint`` (whether a pixel is
         the mean over its square).
     """
 
     what = "a model"
 
     settings: FieldSettings | Upscaler
-    shape: PictureShape
+    shape: ImageShape
     mode: str
     arrays: dict[str, np.ndarray]
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
         sides = [description[key] for key in ("width", "height", "channels")]
         if not all(type(side) is int for side in sides):
             raise ValueError(f"sizes {sides}")
-        shape = PictureShape(*sides)
+        shape = ImageShape(*sides)
         if not (0 < shape.width <= _LARGEST_SIDE_PX and 0 < shape.height <= _LARGEST_SIDE_PX):
             raise ValueError(f"size {shape.width} x {shape.height}")
         mode = description["mode"]
@@ -123,7 +123,7 @@ def save_model(
     path: Path,
     network: Network[Any],
     settings: FieldSettings | Upscaler,
-    shape: PictureShape,
+    shape: ImageShape,
     mode: str,
     metadata: Mapping[str, Any],
 ) -> None:

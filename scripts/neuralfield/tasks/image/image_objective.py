@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from neuralfield.fields import CoordinateNetwork, PictureShape
+from neuralfield.fields import CoordinateNetwork, ImageShape
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.losses import make_loss, squared_error_of_means
 from neuralfield.nn.ops import group_means, mean_axis
@@ -25,7 +25,7 @@ class ImageObjective(Objective):
     Attributes
     ----------
     network : CoordinateNetwork
-    shape : PictureShape
+    shape : ImageShape
     values : ndarray of float32, shape (height, width, channels)
     loss : str
         See `neuralfield.nn.losses.make_loss`.
@@ -35,7 +35,7 @@ class ImageObjective(Objective):
     """
 
     network: CoordinateNetwork
-    shape: PictureShape
+    shape: ImageShape
     values: np.ndarray
     loss: str
     huber_delta: float

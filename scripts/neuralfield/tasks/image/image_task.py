@@ -10,12 +10,12 @@ import numpy as np
 from neuralfield.fields import (
     CoordinateNetwork,
     FieldSettings,
-    PictureShape,
+    ImageShape,
     Upscaler,
     build_field,
     describe_field,
 )
-from neuralfield.images import picture_digest
+from neuralfield.images import image_digest
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches, Footprint, detail_density
@@ -25,7 +25,7 @@ from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_objective import ImageObjective
 from neuralfield.tasks.task import PSNR_DB, Measure, Task
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.training_settings import ImageTraining
 
 _MOST_PIXELS_JUDGED = 4096
 
@@ -34,7 +34,7 @@ Settings = TypeVar("Settings", FieldSettings, Upscaler)
 
 
 @dataclass(frozen=True)
-class TaughtPicture(Task, Generic[Settings]):
+class FittedImage(Task, Generic[Settings]):
     """An image, what is fitted to it, and how.
 
     Attributes
@@ -43,13 +43,13 @@ class TaughtPicture(Task, Generic[Settings]):
         The image, in [0, 1].
     mode : {"bilevel", "grey", "rgb", "rgba"}
     field : FieldSettings or Upscaler
-    training : PictureTraining
+    training : ImageTraining
     """
 
     values: np.ndarray
     mode: str
     field: Settings
-    training: PictureTraining
+    training: ImageTraining
 
     @property
     def measure(self) -> Measure:
@@ -62,15 +62,15 @@ class TaughtPicture(Task, Generic[Settings]):
         return self.constant is not None
 
     @property
-    def shape(self) -> PictureShape:
+    def shape(self) -> ImageShape:
         """Sides and channels."""
         height, width, channels = self.values.shape
-        return PictureShape(width, height, channels)
+        return ImageShape(width, height, channels)
 
     @cached_property
-    def picture(self) -> str:
+    def image(self) -> str:
         """Digest of the training image; see `neuralfield.images.picture_digest`."""
-        return picture_digest(self.values)
+        return image_digest(self.values)
 
     @cached_property
     def constant(self) -> np.ndarray | None:
@@ -100,7 +100,7 @@ class TaughtPicture(Task, Generic[Settings]):
 
 
 @dataclass(frozen=True)
-class PictureTask(TaughtPicture[FieldSettings]):
+class ImageTask(FittedImage[FieldSettings]):
     """An image, the field that is fitted to it, and how."""
 
     def fresh_network(self) -> CoordinateNetwork:
@@ -156,7 +156,7 @@ class PictureTask(TaughtPicture[FieldSettings]):
 
     def record(self) -> dict[str, Any]:
         """Return what a network's file says of its training data."""
-        return {"picture": self.picture, "footprint": self.training.supervision == "footprint"}
+        return {"picture": self.image, "footprint": self.training.supervision == "footprint"}
 
     @np.errstate(all="ignore")
     def squared_error(self, network: CoordinateNetwork, device: Device, dtype: str) -> float:

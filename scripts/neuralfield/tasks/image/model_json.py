@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.fields import FieldSettings, PictureShape, build_field, field_settings
+from neuralfield.fields import FieldSettings, ImageShape, build_field, field_settings
 from neuralfield.fields.coordinate_network import CoordinateNetwork
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import read_whole
@@ -20,7 +20,7 @@ _ACTIVATIONS = {"Tanh": "tanh", "Relu": "relu", "ReLU": "relu", "Sigmoid": "sigm
 
 def import_model_json(
     path: Path, width: int, height: int
-) -> tuple[CoordinateNetwork, FieldSettings, PictureShape, dict[str, Any]]:
+) -> tuple[CoordinateNetwork, FieldSettings, ImageShape, dict[str, Any]]:
     """Read a network with inputs [1, x / (width - 1), y / (height - 1)] and no biases.
 
     The file's network gives ink (1 is black); here 0 is black, so the last layer's weights change
@@ -67,7 +67,7 @@ def import_model_json(
         }
     )
     weights[-1] = -weights[-1]
-    shape = PictureShape(width, height, weights[-1].shape[1])
+    shape = ImageShape(width, height, weights[-1].shape[1])
     network = build_field(settings, shape)
     network.load({f"layers.{i}.weight": w for i, w in enumerate(weights)}, str(path))
     return network, settings, shape, {"imported_from": path.name, "precision": "float32"}

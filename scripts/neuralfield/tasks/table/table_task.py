@@ -105,7 +105,7 @@ class TableTask(Task):
         return held_out_rows(self.samples.count, self.held_out_share, seed)
 
     @cached_property
-    def taught(self) -> Samples:
+    def training_rows(self) -> Samples:
         """The rows that the network is fitted to."""
         return self.samples.rows(~self.held_out)
 
@@ -119,8 +119,8 @@ class TableTask(Task):
             self.network,
             self.samples.inputs,
             self.samples.targets,
-            fit_scaling(self.taught.input_values, self.scale_inputs),
-            fit_scaling(self.taught.target_values, rule),
+            fit_scaling(self.training_rows.input_values, self.scale_inputs),
+            fit_scaling(self.training_rows.target_values, rule),
             {},
         )
 
@@ -185,5 +185,5 @@ class TableTask(Task):
     @cached_property
     def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
         """The training rows in the network's units."""
-        inputs = self.model.input_scaling.apply(self.taught.input_values)
-        return inputs, self.model.target_scaling.apply(self.taught.target_values)
+        inputs = self.model.input_scaling.apply(self.training_rows.input_values)
+        return inputs, self.model.target_scaling.apply(self.training_rows.target_values)

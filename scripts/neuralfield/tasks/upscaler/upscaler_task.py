@@ -11,8 +11,8 @@ from neuralfield.nn.sampling import Batches
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.image.image_task import PictureTask, TaughtPicture
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.image.image_task import FittedImage, ImageTask
+from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.tasks.upscaler.upscaler_objective import Crops, UpscalerObjective
 
 _CROPS_JUDGED = 16
@@ -21,13 +21,13 @@ _STEP_JUDGED = 2**32 - 1
 
 
 @dataclass(frozen=True)
-class UpscalingTask(TaughtPicture[Upscaler]):
+class UpscalingTask(FittedImage[Upscaler]):
     """An image, the upscaler that learns how it is enlarged, and how."""
 
     def fresh_network(self) -> UpscalingNetwork:
         """Build the network with fresh weights, and the image."""
         network = build_field(self.field, self.shape, self.training.random_seed)
-        network.picture[...] = self.values
+        network.image[...] = self.values
         return network
 
     def objective(
@@ -62,7 +62,7 @@ class UpscalingTask(TaughtPicture[Upscaler]):
 
     def record(self) -> dict[str, Any]:
         """Return what a network's file says of its training data."""
-        return {"picture": self.picture}
+        return {"picture": self.image}
 
     @np.errstate(all="ignore")
     def squared_error(self, network: UpscalingNetwork, device: Device, dtype: str) -> float:
@@ -72,10 +72,10 @@ class UpscalingTask(TaughtPicture[Upscaler]):
         return float(((network(enlarged).data - target) ** 2).mean())
 
 
-def picture_task(
-    values: np.ndarray, mode: str, network: FieldSettings | Upscaler, training: PictureTraining
-) -> PictureTask | UpscalingTask:
+def image_task(
+    values: np.ndarray, mode: str, network: FieldSettings | Upscaler, training: ImageTraining
+) -> ImageTask | UpscalingTask:
     """Make the task of fitting a network of either kind to an image."""
     if isinstance(network, Upscaler):
         return UpscalingTask(values, mode, network, training)
-    return PictureTask(values, mode, network, training)
+    return ImageTask(values, mode, network, training)

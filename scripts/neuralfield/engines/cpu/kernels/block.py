@@ -7,8 +7,8 @@ from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.encodings import encode
 from neuralfield.engines.cpu.kernels.grids import CORNERS
 from neuralfield.engines.cpu.kernels.layers import backward, forward, pack_rows
-from neuralfield.engines.cpu.kernels.layout import FAN_OUT, OUT_LENGTH, ROWS, SLOPES
-from neuralfield.engines.cpu.kernels.objective import losses_and_slopes, output_value
+from neuralfield.engines.cpu.kernels.layout import FAN_OUT, GRADIENTS, OUT_LENGTH, ROWS
+from neuralfield.engines.cpu.kernels.objective import losses_and_gradients, output_value
 from neuralfield.engines.cpu.kernels.points import spread
 
 
@@ -74,7 +74,7 @@ def train_blocks(
         Loss and squared error: written, or added to.
     """
     per_pixel, side, step, seed = footprint
-    kept_points, kept_slopes, place = kept
+    kept_points, kept_derivatives, place = kept
     last = len(table) - 1
     length, channels = table[last, OUT_LENGTH], table[last, FAN_OUT]
     words, offsets = np.empty(4 * per_pixel + 8, np.uint64), np.zeros((per_pixel, 2))
@@ -94,16 +94,16 @@ def train_blocks(
                 points[1, row] = centres[pixel, 1] + offsets[point, 1] * side
         encode(table, memory, points, rows, encoding, corners)
         forward(table, frequencies, rows, memory, factors)
-        first = table[last, SLOPES]
+        first = table[last, GRADIENTS]
         numbers = memory[first : first + rows * length]
-        loss, squared = losses_and_slopes(
+        loss, squared = losses_and_gradients(
             numbers, length, channels, block, per_pixel, targets, weights, objective
         )
         totals[0] += loss
         totals[1] += squared
         add = int(start > 0 or not is_first)
-        backward(table, rows, memory, scratch, factors, gradient, add, kept_slopes, place)
-        if len(kept_slopes):
+        backward(table, rows, memory, scratch, factors, gradient, add, kept_derivatives, place)
+        if len(kept_derivatives):
             for row in range(rows):
                 kept_points[0, place + row] = points[0, row]
                 kept_points[1, place + row] = points[1, row]
@@ -111,7 +111,7 @@ def train_blocks(
 
 
 @entry_point
-def draw_blocks(
+def render_blocks(
     table,
     frequencies,
     memory,
@@ -166,7 +166,7 @@ def draw_blocks(
             encode(table, memory, points, count, encoding, corners)
             forward(table, frequencies, count, memory, factors)
             for index in range(count):
-                place = table[last, SLOPES] + index * length
+                place = table[last, GRADIENTS] + index * length
                 for channel in range(channels):
                     z = float(memory[place + channel])
                     value = output_value(kind, steepness, z)

@@ -52,16 +52,16 @@ def encode(table, memory, points, count, encoding, corners):
     elif kind == _FOURIER:
         for row in range(count):
             place = start + row * length
-            waves = memory[place : place + table[0, FAN_IN]]
-            _put_waves(points[0, row], points[1, row], frequencies[0], frequencies[1], waves)
+            angles = memory[place : place + table[0, FAN_IN]]
+            _put_frequencies(points[0, row], points[1, row], frequencies[0], frequencies[1], angles)
     else:
         put_features(levels, features, points, count, memory, start, length, corners)
 
 
 @njit(nogil=True)
-def _put_waves(x, y, across, down, waves):
+def _put_frequencies(x, y, across, down, angles):
     count = across.size
-    sines, cosines = waves[:count], waves[count:]
+    sines, cosines = angles[:count], angles[count:]
     for i in range(count):
         phase = _TWO_PI * (x * across[i] + y * down[i])
         sines[i], cosines[i] = sine_and_cosine(phase)

@@ -118,7 +118,7 @@ def _interpolate(numbers, places, weights, count, target, length):
 
 
 @entry_point
-def add_level_gradient(levels, number, points, slopes, count, gradient, is_first):
+def add_level_gradient(levels, number, points, gradients, count, gradient, is_first):
     """The gradient of a level's features: sums in the order of the points.
 
     Parameters
@@ -147,12 +147,12 @@ def add_level_gradient(levels, number, points, slopes, count, gradient, is_first
         end = min(start + _POINTS_AT_ONCE, count)
         find_corners(level, size, points[0, start:end], points[1, start:end], places, weights)
         for feature in range(size):
-            slope = slopes[number * size + feature, start:end]
-            _add_shares(slope, places, weights, sums[feature:])
+            feature_gradient = gradients[number * size + feature, start:end]
+            _add_shares(feature_gradient, places, weights, sums[feature:])
 
 
 @njit(**_OPTIONS)
-def _add_shares(slope, places, weights, sums):
-    for i in range(slope.size):
+def _add_shares(feature_gradient, places, weights, sums):
+    for i in range(feature_gradient.size):
         for corner in range(CORNERS):
-            sums[places[corner, i]] += weights[corner, i] * slope[i]
+            sums[places[corner, i]] += weights[corner, i] * feature_gradient[i]

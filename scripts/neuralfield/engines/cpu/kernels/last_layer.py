@@ -6,10 +6,10 @@ from neuralfield.engines.cpu.kernels.layout import (
     FAN_IN,
     FAN_OUT,
     GRADIENT,
+    GRADIENTS,
     IN_LENGTH,
     OUT_LENGTH,
     ROWS,
-    SLOPES,
     TRANSPOSED,
     VALUES,
     WEIGHTS,
@@ -37,7 +37,7 @@ def forward_last(table, rows, memory, factors):
     """The numbers before the output function, from the layer's VALUES into its SLOPES."""
     layer = len(table) - 1
     fan_in, fan_out = table[layer, FAN_IN], table[layer, FAN_OUT]
-    value, place = table[layer, VALUES], table[layer, SLOPES]
+    value, place = table[layer, VALUES], table[layer, GRADIENTS]
     has_bias = table[layer, ROWS] > fan_in
     bias = table[layer, WEIGHTS] + fan_in * table[layer, OUT_LENGTH]
     for _ in range(rows):
@@ -56,7 +56,7 @@ def backward_last(table, rows, memory, scratch, factors, gradient, add):
     layer = len(table) - 1
     fan_in, fan_out, length = table[layer, FAN_IN], table[layer, FAN_OUT], table[layer, IN_LENGTH]
     summed = table[layer, ROWS]
-    value, place = table[layer, VALUES], table[layer, SLOPES]
+    value, place = table[layer, VALUES], table[layer, GRADIENTS]
     memory[scratch : scratch + (fan_out + 1) * length] = 0
     for _ in range(rows):
         values = memory[value : value + summed]
@@ -72,7 +72,7 @@ def backward_last(table, rows, memory, scratch, factors, gradient, add):
             gradient[target] = gradient[target] + found if add else found
     if layer == 0:
         return
-    place, before = table[layer, SLOPES], table[layer - 1, SLOPES]
+    place, before = table[layer, GRADIENTS], table[layer - 1, GRADIENTS]
     start = scratch + fan_out * length
     by_value = memory[start : start + fan_in]
     for _ in range(rows):

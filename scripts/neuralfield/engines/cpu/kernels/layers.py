@@ -13,12 +13,12 @@ from neuralfield.engines.cpu.kernels.layout import (
     FAN_IN,
     FAN_OUT,
     GRADIENT,
+    GRADIENTS,
     IN_LENGTH,
     OUT_LENGTH,
     PARAMETERS,
     ROWS,
     SCRATCH_ROWS,
-    SLOPES,
     TRANSPOSED,
     VALUES,
     WEIGHTS,
@@ -69,7 +69,7 @@ def forward(table, frequencies, rows, memory, factors):
         columns = padded(table[layer, FAN_OUT])
         for first in range(0, rows, SCRATCH_ROWS):
             count = min(SCRATCH_ROWS, rows - first)
-            argument = table[layer, SLOPES] + first * out_length
+            argument = table[layer, GRADIENTS] + first * out_length
             product(
                 to + 4 * (table[layer, VALUES] + first * in_length),
                 4 * in_length,
@@ -92,7 +92,7 @@ def forward(table, frequencies, rows, memory, factors):
 
 
 @njit(nogil=True)
-def backward(table, rows, memory, scratch, factors, gradient, add, slopes, place):
+def backward(table, rows, memory, scratch, factors, gradient, add, gradients, place):
     """All layers back, from the loss's gradients in the last one's SLOPES.
 
     Parameters
@@ -114,12 +114,12 @@ def backward(table, rows, memory, scratch, factors, gradient, add, slopes, place
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 2, -1, -1):
         in_length, out_length = table[layer, IN_LENGTH], table[layer, OUT_LENGTH]
-        slope = table[layer, SLOPES]
+        derivative = table[layer, GRADIENTS]
         product(
             to + 4 * table[layer, VALUES],
             4,
             4 * in_length,
-            to + 4 * slope,
+            to + 4 * derivative,
             4 * out_length,
             gradient.ctypes.data + 4 * table[layer, GRADIENT],
             4 * out_length,
@@ -128,13 +128,13 @@ def backward(table, rows, memory, scratch, factors, gradient, add, slopes, place
             rows,
             add,
         )
-        if layer == 0 and len(slopes) == 0:
+        if layer == 0 and len(gradients) == 0:
             return
         columns = padded(table[layer, FAN_IN])
         for first in range(0, rows, SCRATCH_ROWS):
             count = min(SCRATCH_ROWS, rows - first)
             product(
-                to + 4 * (slope + first * out_length),
+                to + 4 * (derivative + first * out_length),
                 4 * out_length,
                 4,
                 weights + 4 * table[layer, TRANSPOSED],
@@ -148,10 +148,10 @@ def backward(table, rows, memory, scratch, factors, gradient, add, slopes, place
             )
             found = memory[scratch : scratch + count * in_length]
             if layer > 0:
-                before = table[layer - 1, SLOPES] + first * in_length
+                before = table[layer - 1, GRADIENTS] + first * in_length
                 multiply(memory[before : before + count * in_length], found)
             else:
-                _transpose(found, in_length, slopes[:, place + first : place + first + count])
+                _transpose(found, in_length, gradients[:, place + first : place + first + count])
 
 
 @njit(nogil=True)

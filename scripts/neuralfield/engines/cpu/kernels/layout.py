@@ -9,7 +9,7 @@ from neuralfield.engines.cpu.kernels.tiles import VECTOR
 from neuralfield.engines.plan import NetworkPlan
 
 FAN_IN, FAN_OUT, ROWS, ACTIVATION, IN_LENGTH, OUT_LENGTH = range(6)
-VALUES, SLOPES, WEIGHTS, TRANSPOSED, PARAMETERS, GRADIENT = range(6, 12)
+VALUES, GRADIENTS, WEIGHTS, TRANSPOSED, PARAMETERS, GRADIENT = range(6, 12)
 """Columns of the table.
 
 FAN_IN, FAN_OUT: of a layer. ROWS: FAN_IN, and one more for biases. ACTIVATION: its number, or -1.
@@ -100,10 +100,10 @@ def make_layout(plan: NetworkPlan, *, is_trained: bool = True, points: int = 1) 
     for index, row in enumerate(table):
         if is_trained:
             row[VALUES] = place
-            row[SLOPES] = place + block_rows * row[IN_LENGTH]
+            row[GRADIENTS] = place + block_rows * row[IN_LENGTH]
             place += block_rows * int(row[IN_LENGTH] + row[OUT_LENGTH])
         else:
-            row[VALUES], row[SLOPES] = index % 2 * block_rows * widest, 2 * block_rows * widest
+            row[VALUES], row[GRADIENTS] = index % 2 * block_rows * widest, 2 * block_rows * widest
             place = 3 * block_rows * widest
     frequencies = np.array([layer.frequency for layer in plan.layers], np.float32)
     return Layout(

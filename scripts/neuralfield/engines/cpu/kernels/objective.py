@@ -23,7 +23,7 @@ def output_value(kind, steepness, z):
 
 
 @njit(nogil=True)
-def output_slope(kind, steepness, value):
+def output_gradient(kind, steepness, value):
     """The derivative of that, from the value."""
     return steepness * value * (1 - value) if kind == _SIGMOID else 0.5
 
@@ -42,12 +42,12 @@ def loss_of_value(kind, delta, value, target):
         return loss, (p - target) / (p * (1 - p))
     size = abs(difference)
     near = delta if size > delta else size
-    slope = math.copysign(near, difference)
-    return near * (size - near / 2), slope
+    gradient = math.copysign(near, difference)
+    return near * (size - near / 2), gradient
 
 
 @njit(nogil=True)
-def losses_and_slopes(numbers, length, channels, pixels, points, targets, weights, objective):
+def losses_and_gradients(numbers, length, channels, pixels, points, targets, weights, objective):
     """Loss and squared error of a block, with the numbers replaced by the loss's gradients.
 
     Parameters
@@ -81,7 +81,7 @@ def losses_and_slopes(numbers, length, channels, pixels, points, targets, weight
                     first += value
                 else:
                     second += value
-                numbers[place] = output_slope(output, steepness, value) * share
+                numbers[place] = output_gradient(output, steepness, value) * share
             if points == 1:
                 part, by_first = loss_of_value(kind, delta, first, target)
                 error, by_second = (first - target) ** 2, 0.0
@@ -91,8 +91,8 @@ def losses_and_slopes(numbers, length, channels, pixels, points, targets, weight
                 if kind == _SQUARED:
                     part, by_first, by_second = error, second - target, first - target
                 else:
-                    part, slope = loss_of_value(kind, delta, (first + second) / 2, target)
-                    by_first = by_second = slope / 2
+                    part, gradient = loss_of_value(kind, delta, (first + second) / 2, target)
+                    by_first = by_second = gradient / 2
                 by_first, by_second = by_first / first_points, by_second / (points - first_points)
             loss += part
             squared += error * weight

@@ -78,9 +78,9 @@ def _move(frequency, gradient, moment1, moment2, parameters, numbers):
 def _adam(frequency, gradient, moment1, moment2, parameters, numbers):
     rate, keep1, take1, keep2, take2, correction, epsilon = numbers
     for i in range(gradient.size):
-        slope = frequency * gradient[i]
-        first = keep1 * moment1[i] + take1 * slope
-        second = keep2 * moment2[i] + take2 * slope * slope
+        scaled = frequency * gradient[i]
+        first = keep1 * moment1[i] + take1 * scaled
+        second = keep2 * moment2[i] + take2 * scaled * scaled
         moment1[i], moment2[i] = first, second
         parameters[i] -= rate * first / (np.float32(math.sqrt(second)) * correction + epsilon)
 

@@ -4,7 +4,7 @@ from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.classifier import classifier_pass
 from neuralfield.engines.cuda.classifier.classifier_pass import ClassifierPass, activation_bytes
 from neuralfield.engines.cuda.classifier.plan import ClassifierPlan, classifier_plan
-from neuralfield.engines.cuda.classifier.sampling import DrawingStage
+from neuralfield.engines.cuda.classifier.sampling import ImageSampling
 from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,
     Stages,
@@ -21,7 +21,7 @@ from neuralfield.tasks.classifier.classifier_objective import ClassifierObjectiv
 _REMEDY = "use smaller batches (training: batch_samples)"
 
 
-class ClassifierCudaEngine(RecordedEngine[DrawingStage]):
+class ClassifierCudaEngine(RecordedEngine[ImageSampling]):
     """Training steps of a classifier that stay on the GPU, in float32.
 
     Parameters
@@ -43,7 +43,7 @@ class ClassifierCudaEngine(RecordedEngine[DrawingStage]):
         labelled, network = objective.labelled, objective.network
         needed_bytes = (
             4 * (network.parameter_count + len(labelled.labels))
-            + labelled.pictures.nbytes
+            + labelled.images.nbytes
             + sum(array.nbytes for array in objective.optimizer.state.values())
             + working_bytes(objective.optimizer, network.parameters)
             + activation_bytes(plan)
@@ -57,10 +57,10 @@ class ClassifierCudaEngine(RecordedEngine[DrawingStage]):
 
 def _make_stages(
     objective: ClassifierObjective, device: Device, plan: ClassifierPlan
-) -> Stages[DrawingStage]:
+) -> Stages[ImageSampling]:
     step = device.xp.zeros((), dtype="int64")
     parameters, _ = flatten_parameters(device, objective.network)
-    sampling = DrawingStage(device, objective, plan, step)
+    sampling = ImageSampling(device, objective, plan, step)
     own_pass = ClassifierPass(device, plan, parameters, sampling, objective.random_seed, step)
     update = UpdateStage(device, objective, parameters, own_pass, step, "float32")
     return Stages(sampling, own_pass, update)

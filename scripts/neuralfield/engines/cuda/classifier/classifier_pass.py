@@ -16,13 +16,13 @@ from neuralfield.engines.cuda.classifier.convolution_plan import (
     gradient_plan,
 )
 from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
-from neuralfield.engines.cuda.classifier.sampling import DrawingStage
-from neuralfield.engines.cuda.launch import Launch, card_limits
+from neuralfield.engines.cuda.classifier.sampling import ImageSampling
+from neuralfield.engines.cuda.launch import Launch, gpu_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.system.device import Array, Device
 
 _HEAD_THREADS = 512
-_HEAD_PICTURES = (4, 2, 1)
+_HEAD_IMAGES = (4, 2, 1)
 _HEAD_OWN_BYTES = 64
 """At least the shared memory of the loss."""
 
@@ -46,7 +46,7 @@ class _Stage:
     shape: ConvolutionShape
     values: Array
     winners: Array
-    slopes: Array
+    gradients: Array
     parts: Array
 
 
@@ -62,7 +62,7 @@ class ClassifierPass(Pass):
         One without an `unsupported_reason`.
     parameters : array of float32, shape (n,)
         All parameters one after another.
-    drawn : DrawingStage
+    drawn : ImageSampling
         The stage that samples the batch.
     random_seed : int
         The seed of dropout.
@@ -77,17 +77,17 @@ class ClassifierPass(Pass):
         device: Device,
         plan: ClassifierPlan,
         parameters: Array,
-        drawn: DrawingStage,
+        rendered: ImageSampling,
         random_seed: int,
         step: Array,
     ) -> None:
         super().__init__(device)
-        self._plan, self._drawn = plan, drawn
-        self._multiprocessors, self._shared_limit_bytes = card_limits(device)
+        self._plan, self._rendered = plan, rendered
+        self._multiprocessors, self._shared_limit_bytes = gpu_limits(device)
         self._stages: list[_Stage] = []
         self._forward: list[Launch] = []
         self._backward: list[Launch] = []
-        offset, values = 0, drawn.inputs
+        offset, values = 0, rendered.inputs
         for shape in plan.convolutions:
             offset, values = self._add_convolution(shape, parameters, offset, values)
         self._add_head(parameters[offset:], values, random_seed, step)
@@ -108,7 +108,7 @@ class ClassifierPass(Pass):
         return found
 
     def _add_convolution(
-        self, shape: ConvolutionShape, parameters: Array, offset: int, pictures: Array
+        self, shape: ConvolutionShape, parameters: Array, offset: int, images: Array
     ) -> tuple[int, Array]:
         """Launches of one convolution; gives where the next one's parameters begin, and values."""
         batch = self._plan.batch
@@ -124,17 +124,17 @@ class ClassifierPass(Pass):
             shape,
             values=self._zeros((batch, shape.values_out)),
             winners=self._zeros((batch, shape.values_out), "uint16"),
-            slopes=self._zeros((batch, shape.values_out)),
+            gradients=self._zeros((batch, shape.values_out)),
             parts=self._zeros((gradient.grid[0], shape.parameters)),
         )
         weights, bias_at = parameters[offset:], offset + shape.parameters - shape.channels_out
         bias = parameters[bias_at:]
-        arguments = (pictures, weights, bias, stage.values, stage.winners)
+        arguments = (images, weights, bias, stage.values, stage.winners)
         self._forward.append(self._launch_of(module, "convolve", forward, arguments))
-        arguments = (pictures, stage.slopes, stage.winners, stage.parts)
+        arguments = (images, stage.gradients, stage.winners, stage.parts)
         own = [self._launch_of(module, "gradient", gradient, arguments)]
         if self._stages:
-            arguments = (stage.slopes, stage.winners, weights, self._stages[-1].slopes)
+            arguments = (stage.gradients, stage.winners, weights, self._stages[-1].gradients)
             own.append(self._launch_of(module, "slopes_back", backward, arguments))
         self._backward = own + self._backward
         self._stages.append(stage)
@@ -150,14 +150,14 @@ class ClassifierPass(Pass):
     def _add_head(self, parameters: Array, flat: Array, random_seed: int, step: Array) -> None:
         """Launches of the linear layers; they come between forward and backward."""
         plan, batch, sizes = self._plan, self._plan.batch, self._plan.sizes
-        pictures = next(
-            p for p in _HEAD_PICTURES if p == 1 or _head_bytes(plan, p) <= self._shared_limit_bytes
+        images = next(
+            p for p in _HEAD_IMAGES if p == 1 or _head_bytes(plan, p) <= self._shared_limit_bytes
         )
-        blocks = -(-batch // pictures)
+        blocks = -(-batch // images)
         self.loss_partials = self._zeros((blocks, 2), "float64")
         hidden = self._zeros(max(1, batch * sum(sizes[1:-1])))
-        slopes = self._zeros(batch * sum(sizes[1:]))
-        flat_slopes = self._stages[-1].slopes if self._stages else self._zeros(flat.shape)
+        gradients = self._zeros(batch * sum(sizes[1:]))
+        flat_gradients = self._stages[-1].gradients if self._stages else self._zeros(flat.shape)
         tiles = sum(
             -(-(into + 1) // _GRADIENT_TILE[0]) * -(-out // _GRADIENT_TILE[1])
             for into, out in pairwise(sizes)
@@ -170,27 +170,27 @@ class ClassifierPass(Pass):
         constants = plan.head_constants()
         head = compile_module(
             Path(__file__).with_name("dense_head.cu"),
-            constants | head_constants(plan, pictures, random_seed),
+            constants | head_constants(plan, images, random_seed),
         ).get_function("dense_head")
-        shared_bytes = _head_bytes(plan, pictures)
+        shared_bytes = _head_bytes(plan, images)
         head.max_dynamic_shared_size_bytes = shared_bytes
-        drawn = self._drawn
+        rendered = self._rendered
         arguments = (
-            *(step, drawn.samples, drawn.labels, flat, parameters),
-            *(hidden, slopes, flat_slopes, self.loss_partials),
+            *(step, rendered.samples, rendered.labels, flat, parameters),
+            *(hidden, gradients, flat_gradients, self.loss_partials),
         )
         self._forward.append(Launch(head, (blocks,), arguments, _HEAD_THREADS, shared_bytes))
         gradient = compile_module(
             Path(__file__).with_name("dense_gradient.cu"), constants | {"SHARE": share}
         ).get_function("dense_gradient")
-        arguments = (flat, hidden, slopes, self._dense_parts)
+        arguments = (flat, hidden, gradients, self._dense_parts)
         self._forward.append(Launch(gradient, (tiles, shares), arguments))
 
 
-def head_constants(plan: ClassifierPlan, pictures: int, random_seed: int) -> dict[str, Any]:
+def head_constants(plan: ClassifierPlan, images: int, random_seed: int) -> dict[str, Any]:
     """Return the constants of the kernel `dense_head`, beside the sizes of its layers."""
     return {
-        "PICTURES": pictures,
+        "PICTURES": images,
         "HAS_DROPOUT": int(plan.dropout > 0),
         "THRESHOLD": f"{min(round(plan.dropout * _DROPOUT_WORDS), _DROPOUT_WORDS - 1)}u",
         "KEPT_FACTOR": 1 / (1 - plan.dropout),
@@ -216,10 +216,10 @@ def activation_bytes(plan: ClassifierPlan) -> int:
     return 4 * plan.batch * (values + 2 * sum(plan.sizes))
 
 
-def _head_bytes(plan: ClassifierPlan, pictures: int) -> int:
+def _head_bytes(plan: ClassifierPlan, images: int) -> int:
     """Shared memory of the kernel `dense_head`."""
     numbers = sum(plan.sizes) + 2 * max(plan.sizes) + _HEAD_THREADS
-    return 4 * pictures * numbers + _HEAD_OWN_BYTES
+    return 4 * images * numbers + _HEAD_OWN_BYTES
 
 
 def _bias_after(weights: PartialGradient, offset: int) -> PartialGradient:

@@ -26,7 +26,7 @@ _MOST_FACTORS = 32
 _BLOCKS = 2
 """Blocks for each multiprocessor."""
 
-_MOST_GRADIENT_PICTURES = 4
+_MOST_GRADIENT_IMAGES = 4
 _LEAST_CHANNELS = 4
 """Channels at a time: with fewer, threads wait for memory more than they work."""
 
@@ -124,18 +124,18 @@ def forward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> K
     row = _rounded_up(shape.kernel * group, 4)
     for band, staged, groups in _cuts(high, shape.channels_in, groups_all):
         units = groups * band * tiles
-        picture = staged * (band * shape.pool + shape.kernel - 1) * stride
+        image = staged * (band * shape.pool + shape.kernel - 1) * stride
         weights = staged * shape.kernel * groups * row
-        if units > _MOST_THREADS or 4 * (picture + weights) > SHARED_LIMIT_BYTES:
+        if units > _MOST_THREADS or 4 * (image + weights) > SHARED_LIMIT_BYTES:
             continue
-        pictures = 1
+        images = 1
         if band == high:
-            pictures = _pictures(units, batch, multiprocessors, picture, weights)
-        units *= pictures
+            images = _images(units, batch, multiprocessors, image, weights)
+        units *= images
         split = min(max(1, _USUAL_THREADS // units), staged)
         sums = (split - 1) * units * shape.pool * tile_wide * group
         constants = {
-            "PICTURES": pictures,
+            "PICTURES": images,
             "BAND": band,
             "STAGED": staged,
             "GROUP": group,
@@ -145,15 +145,15 @@ def forward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> K
             "STRIDE": stride,
             "THREADS": split * units,
         }
-        floats = max(pictures * picture + weights, sums)
+        floats = max(images * image + weights, sums)
         if 4 * floats <= SHARED_LIMIT_BYTES:
-            grid = (-(-batch // pictures), -(-high // band), -(-groups_all // groups))
+            grid = (-(-batch // images), -(-high // band), -(-groups_all // groups))
             return _plan("FORWARD", constants, grid, floats)
     return None
 
 
 def backward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> KernelPlan | None:
-    """Plan the kernel `slopes_back`, or return None where there is no room."""
+    """Plan the kernel `gradients_back`, or return None where there is no room."""
     high, wide = shape.sides_out
     tile = shape.width if shape.width <= 16 else 8
     tiles = -(-shape.width // tile)
@@ -166,17 +166,17 @@ def backward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
     for band, staged, groups in _cuts(shape.height, shape.channels_out, groups_all):
         units = groups * band * tiles
         rows = min(high, (band + shape.kernel - 2) // shape.pool + 2)
-        picture = staged * rows * shape.pool * stride
+        image = staged * rows * shape.pool * stride
         weights = staged * shape.kernel * groups * row
-        if units > _MOST_THREADS or 4 * (picture + weights) > SHARED_LIMIT_BYTES:
+        if units > _MOST_THREADS or 4 * (image + weights) > SHARED_LIMIT_BYTES:
             continue
-        pictures = 1
+        images = 1
         if band == shape.height:
-            pictures = _pictures(units, batch, multiprocessors, picture, weights)
-        units *= pictures
+            images = _images(units, batch, multiprocessors, image, weights)
+        units *= images
         split = min(max(1, _USUAL_THREADS // units), staged)
         constants = {
-            "PICTURES": pictures,
+            "PICTURES": images,
             "BAND": band,
             "STAGED": staged,
             "GROUP": group,
@@ -188,9 +188,9 @@ def backward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
             "STRIDE": stride,
             "THREADS": split * units,
         }
-        floats = max(pictures * picture + weights, split * units * (tile * group | 1))
+        floats = max(images * image + weights, split * units * (tile * group | 1))
         if 4 * floats <= SHARED_LIMIT_BYTES:
-            grid = (-(-batch // pictures), -(-shape.height // band), -(-groups_all // groups))
+            grid = (-(-batch // images), -(-shape.height // band), -(-groups_all // groups))
             return _plan("BACKWARD", constants, grid, floats)
     return None
 
@@ -204,32 +204,32 @@ def gradient_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
     group = _group("GRADIENT", shape, shape.channels_out, shape.kernel)
     groups_all = -(-shape.channels_out // group)
     window = _rounded_up(tile + shape.kernel - 1, 4)
-    picture_stride = _odd_stride((tiles - 1) * tile + window)
-    slope_stride = tiles * tile
+    image_stride = _odd_stride((tiles - 1) * tile + window)
+    gradient_stride = tiles * tile
     for band, staged, groups in _cuts(high, shape.channels_in, groups_all):
         rows = staged * shape.kernel + 1
         units, lines = rows * groups, band * shape.pool
         # the next channel's lines go on where the kernel's rows end, as far as banks are concerned
-        picture_lines = lines + shape.kernel - 1
+        image_lines = lines + shape.kernel - 1
         if staged > 1:
-            picture_lines += (shape.kernel - picture_lines) % 8
-        picture = staged * picture_lines * picture_stride
-        slopes = groups * group * lines * slope_stride
-        if units > _MOST_THREADS or 4 * (picture + slopes + picture_stride) > SHARED_LIMIT_BYTES:
+            image_lines += (shape.kernel - image_lines) % 8
+        image = staged * image_lines * image_stride
+        gradients = groups * group * lines * gradient_stride
+        if units > _MOST_THREADS or 4 * (image + gradients + image_stride) > SHARED_LIMIT_BYTES:
             continue
         bands = -(-high // band)
         cuts = -(-shape.channels_in // staged), -(-groups_all // groups)
-        fitting = (SHARED_LIMIT_BYTES // 4 - picture_stride) // (picture + slopes)
-        fitting = min(fitting, _MOST_GRADIENT_PICTURES)
+        fitting = (SHARED_LIMIT_BYTES // 4 - image_stride) // (image + gradients)
+        fitting = min(fitting, _MOST_GRADIENT_IMAGES)
         # one block with all its images at once, or several that do not wait at the same time
         share = -(-batch * bands * cuts[0] * cuts[1] // multiprocessors)
         blocks = multiprocessors if share <= fitting else _BLOCKS * multiprocessors
         blocks = max(1, blocks // (cuts[0] * cuts[1]))
-        pictures = min(-(-batch * bands // blocks), fitting)
-        most = max(1, min(pictures * lines, _MOST_THREADS // units))
-        split = -(-pictures * lines // -(-pictures * lines // most))  # no more than is of use
+        images = min(-(-batch * bands // blocks), fitting)
+        most = max(1, min(images * lines, _MOST_THREADS // units))
+        split = -(-images * lines // -(-images * lines // most))  # no more than is of use
         constants = {
-            "PICTURES": pictures,
+            "PICTURES": images,
             "BAND": band,
             "BANDS": bands,
             "STAGED": staged,
@@ -238,15 +238,15 @@ def gradient_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
             "TILE": tile,
             "TILES": tiles,
             "SPLIT": split,
-            "PICTURE_LINES": picture_lines,
-            "PICTURE_STRIDE": picture_stride,
-            "SLOPE_STRIDE": slope_stride,
+            "PICTURE_LINES": image_lines,
+            "PICTURE_STRIDE": image_stride,
+            "SLOPE_STRIDE": gradient_stride,
             "THREADS": split * units,
         }
-        staged_floats = pictures * (picture + slopes) + picture_stride
+        staged_floats = images * (image + gradients) + image_stride
         floats = max(staged_floats, split * units * (shape.kernel * group | 1))
         if 4 * floats <= SHARED_LIMIT_BYTES:
-            parts = min(-(-batch * bands // pictures), blocks)
+            parts = min(-(-batch * bands // images), blocks)
             return _plan("GRADIENT", constants, (parts, *cuts), floats)
     return None
 
@@ -280,10 +280,10 @@ def _group(kernel: str, shape: ConvolutionShape, channels: int, sums: int) -> in
     return min(range(1, most + 1), key=lambda group: (-(-channels // group), group))
 
 
-def _pictures(units: int, batch: int, multiprocessors: int, picture: int, weights: int) -> int:
+def _images(units: int, batch: int, multiprocessors: int, image: int, weights: int) -> int:
     """Count the images of a block: all multiprocessors need work, and enough threads."""
     each = round(batch / (_BLOCKS * multiprocessors))
-    fitting = (SHARED_LIMIT_BYTES // 4 - weights) // picture
+    fitting = (SHARED_LIMIT_BYTES // 4 - weights) // image
     return max(1, min(each, _USUAL_THREADS // units, fitting))
 
 

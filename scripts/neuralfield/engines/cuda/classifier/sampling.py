@@ -14,7 +14,7 @@ from neuralfield.tasks.classifier.classifier_objective import ClassifierObjectiv
 from neuralfield.tasks.classifier.labelled import network_inputs
 
 
-class DrawingStage:
+class ImageSampling:
     """Fills inputs and labels for a step that is read from the GPU's memory.
 
     All images stay on the GPU as bytes.
@@ -41,19 +41,19 @@ class DrawingStage:
         xp, labelled = device.xp, objective.labelled
         self.is_constant = objective.batches.is_everything
         """Whether every step's batch is the same: the stage then has to run only once."""
-        self.pictures = device.asarray(np.ascontiguousarray(labelled.pictures))
+        self.images = device.asarray(np.ascontiguousarray(labelled.images))
         self._all_labels = device.asarray(labelled.labels.astype(np.int32))
         self.inputs = xp.zeros((plan.batch, plan.pixels), dtype="float32")
         self.samples = xp.zeros(plan.batch, dtype="int32")
         self.labels = xp.zeros(plan.batch, dtype="int32")
         module = compile_module(
-            Path(__file__).with_name("draw_pictures.cu"), drawing_constants(objective, plan)
+            Path(__file__).with_name("draw_pictures.cu"), image_sampling_constants(objective, plan)
         )
         self._kernel, self._blocks = module.get_function("draw_pictures"), plan.batch
         brightness = device.asarray(brightness_table(objective))
         self._arguments = (
             step,
-            self.pictures,
+            self.images,
             self._all_labels,
             brightness,
             self.inputs,
@@ -64,7 +64,7 @@ class DrawingStage:
     def memory_report(self) -> dict[str, int]:
         """Count the bytes on the GPU by purpose."""
         return {
-            "pictures": self.pictures.nbytes,
+            "pictures": self.images.nbytes,
             "labels": self._all_labels.nbytes,
             "batch": self.inputs.nbytes + self.samples.nbytes + self.labels.nbytes,
         }
@@ -80,7 +80,9 @@ def brightness_table(objective: ClassifierObjective) -> np.ndarray:
     return network_inputs(every, objective.scaling, "float32").reshape(-1)
 
 
-def drawing_constants(objective: ClassifierObjective, plan: ClassifierPlan) -> dict[str, int | str]:
+def image_sampling_constants(
+    objective: ClassifierObjective, plan: ClassifierPlan
+) -> dict[str, int | str]:
     """Return the kernel's constants."""
     batches = objective.batches
     return {

@@ -20,7 +20,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     TILE_THREADS,
     HopperNetwork,
 )
-from neuralfield.engines.cuda.launch import card_limits
+from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch
 from neuralfield.engines.cuda.stages.update import STRANDS
@@ -69,9 +69,9 @@ class HopperNarrowBatch:
         odd = [each.arguments_for(batch) for each, batch in zip(passes, sampling.odd, strict=True)]
         members = device.xp.concatenate([*even, *odd])
         strands = min(STRANDS, alone.blocks)
-        blocks = _network_blocks(strands, len(passes), card_limits(device)[0])
+        blocks = _network_blocks(strands, len(passes), gpu_limits(device)[0])
         grid, threads = (blocks, len(passes)), TILE_THREADS * (_WORKERS + _SUMMERS)
-        arguments = members, sampling.step_drawn
+        arguments = members, sampling.rendered_step
         self._pass = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
 
     @staticmethod

@@ -6,7 +6,7 @@ from neuralfield.engines.cuda.hopper.fused_pass import vector_count
 from neuralfield.engines.cuda.hopper.padded_network import HopperNetwork
 from neuralfield.engines.cuda.hopper.wgmma import operand_wgmma_source, wgmma_source
 from neuralfield.engines.plan import (
-    ACTIVATIONS_WITH_SLOPES,
+    ACTIVATIONS_WITH_KEPT_DERIVATIVES,
     MIXED_GRADIENT_SCALE,
     TILE_ROWS,
     BatchPlan,
@@ -49,7 +49,7 @@ def matrices_bytes(shape: HopperNetwork) -> int:
 def tiles_bytes(shape: HopperNetwork) -> int:
     """Shared memory of all tiles' tables."""
     tables = len(shape.matrices) + 3
-    if shape.hidden[0].activation in ACTIVATIONS_WITH_SLOPES:
+    if shape.hidden[0].activation in ACTIVATIONS_WITH_KEPT_DERIVATIVES:
         tables += len(shape.hidden) - 1
     return shape.block_tiles * tables * shape.tile_bytes
 

@@ -26,7 +26,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     addresses,
     unsupported_reason,
 )
-from neuralfield.engines.cuda.launch import Launch, card_limits
+from neuralfield.engines.cuda.launch import Launch, gpu_limits
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.portable.grid_gradient import (
     TableGradient,
@@ -67,7 +67,7 @@ class HopperNarrowPass(FusedPass):
         assert block_tiles is not None
         self.block_tiles = block_tiles
         shape = narrow_network(given.network, block_tiles)
-        blocks = min(card_limits(given.device)[0], given.batch.tiles)
+        blocks = min(gpu_limits(given.device)[0], given.batch.tiles)
         super().__init__(given, shape, blocks, backward=False)
         none = [None] * (len(shape.hidden) - len(shape.matrices))
         self._weights = [
@@ -75,12 +75,12 @@ class HopperNarrowPass(FusedPass):
         ]
         self._biases = [self._zeros((blocks, shape.widths[i])) for i in shape.matrices]
         self._table: TableGradient | None = None
-        features = slopes = None
+        features = gradients = None
         if given.network.encoding == "hashgrid":
             sides = shape.input_width // 2, given.batch.rows, 2
-            features, slopes = (self._zeros(sides, "float16") for _ in range(2))
+            features, gradients = (self._zeros(sides, "float16") for _ in range(2))
         self.arguments = self._arguments_of(
-            [features, slopes, self._stream.array, *none, *self._weights, *none, *self._biases]
+            [features, gradients, self._stream.array, *none, *self._weights, *none, *self._biases]
         )
         module = compile_module(
             Path(__file__).with_name("narrow_pass.cu"),
@@ -92,7 +92,7 @@ class HopperNarrowPass(FusedPass):
         threads = TILE_THREADS * block_tiles
         self._launches.append(Launch(kernel, (blocks,), (self.arguments,), threads, shared_bytes))
         if given.network.encoding == "hashgrid":
-            self._add_grids(features, slopes)
+            self._add_grids(features, gradients)
 
     @staticmethod
     def unsupported_reason(
@@ -133,7 +133,7 @@ class HopperNarrowPass(FusedPass):
         table[: places.size] = self._device.xp.asarray(places)
         return table
 
-    def _add_grids(self, features: Array, slopes: Array) -> None:
+    def _add_grids(self, features: Array, gradients: Array) -> None:
         """Launches before the kernel, for the features of the batch's rows, and behind it, for the
         table's gradient."""
         network, rows, buffers = self.network, self.batch.rows, self._buffers
@@ -142,7 +142,7 @@ class HopperNarrowPass(FusedPass):
         self._launches.insert(0, grids.launch(buffers.inputs, rows, rows, features))
         self._table = make_table_gradient(self._device, network, self.batch, layout)
         self._parts.append(self._table)
-        self._launches += self._table.launches(slopes, buffers.inputs, rows, is_last=True)
+        self._launches += self._table.launches(gradients, buffers.inputs, rows, is_last=True)
 
     def _matrix_gradients(
         self, index: int, layer: LayerPlan, scale: float

@@ -28,7 +28,7 @@ from neuralfield.engines.cuda.hopper.rounds import (
     share_processors,
 )
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
-from neuralfield.engines.cuda.launch import card_limits
+from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.plan import (
     MIXED_GRADIENT_SCALE,
@@ -78,7 +78,7 @@ class HopperPass(FusedPass):
     name = "hopper"
 
     def __init__(self, given: PassArguments) -> None:
-        self._processors, self._shared_limit_bytes = card_limits(given.device)
+        self._processors, self._shared_limit_bytes = gpu_limits(given.device)
         shape = HopperNetwork(given.network, _BLOCK_TILES)
         self._rounds = plan_rounds(given.batch.tiles, self._processors, shape.block_tiles)
         super().__init__(given, shape, self._rounds.blocks, backward=True)
@@ -119,13 +119,13 @@ class HopperPass(FusedPass):
         kernel.max_dynamic_shared_size_bytes = shared_bytes
 
         self._values = [self._zeros(1, "float16")] * len(shape.hidden)
-        self._slopes = list(self._values)
+        self._gradients = list(self._values)
         for index in shape.matrices:
             self._values[index] = self._zeros(batch.rows * shape.fan_in(index), "float16")
-            self._slopes[index] = self._zeros(batch.rows * shape.widths[index], "float16")
+            self._gradients[index] = self._zeros(batch.rows * shape.widths[index], "float16")
         sides = self.blocks, shape.block_tiles, len(shape.hidden), shape.widest // 16
         derivatives = self._zeros((*sides, TILE_THREADS, 4))
-        pointers = [self._stream.array, *self._values, *self._slopes, derivatives]
+        pointers = [self._stream.array, *self._values, *self._gradients, derivatives]
         arguments = [self._arguments_of(pointers, [self._counters])]
         threads = TILE_THREADS * (shape.block_tiles + 1)
         self._launches.append(
@@ -205,7 +205,7 @@ class HopperPass(FusedPass):
             pointers = addresses(
                 [
                     self._values[job.layer],
-                    self._slopes[job.layer],
+                    self._gradients[job.layer],
                     weight[part * each, job.first_row :],
                     bias[part * each] if has_bias else None,
                 ]

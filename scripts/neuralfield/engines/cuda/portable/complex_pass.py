@@ -125,8 +125,8 @@ def _shared_out(work: Any, numbers: int) -> np.ndarray:
 
 
 def _launch(device: Device, kernel: Any, works: np.ndarray) -> DependentLaunch:
-    on_card = device.asarray(works.view(np.uint8))
-    return DependentLaunch(device, kernel, len(works), THREADS, [on_card])
+    on_gpu = device.asarray(works.view(np.uint8))
+    return DependentLaunch(device, kernel, len(works), THREADS, [on_gpu])
 
 
 def _address(array: Array, offset: int) -> int:

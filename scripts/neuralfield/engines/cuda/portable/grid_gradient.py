@@ -24,10 +24,10 @@ from neuralfield.engines.plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPla
 from neuralfield.images.coordinates import axis_centres, extent
 from neuralfield.system.device import Array, Device
 
-_MOST_PICTURE_ROWS = 1 << 24
+_MOST_IMAGE_ROWS = 1 << 24
 """The most rows whose gradients and sums lie in memory at once. Part of the result."""
 
-_LARGEST_SLOPE = 64.0
+_LARGEST_DERIVATIVE = 64.0
 """The largest gradient with respect to a feature, summed over the batch and not yet divided by its
 size; a larger one counts as this. fp16's largest number, scaled."""
 
@@ -48,7 +48,9 @@ class TableGradient(Protocol):
 
     memory_bytes: int
 
-    def launches(self, slopes: Array, inputs: Array, rows: int, *, is_last: bool) -> list[Launch]:
+    def launches(
+        self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
+    ) -> list[Launch]:
         """List the launches that are due after a chunk.
 
         Parameters
@@ -78,8 +80,8 @@ def make_table_gradient(
     layout : FeatureLayout
         The layout of the gradients.
     """
-    if batch.picture and batch.rows <= _MOST_PICTURE_ROWS:
-        return _PictureGradient(device, network, batch.picture, layout)
+    if batch.image and batch.rows <= _MOST_IMAGE_ROWS:
+        return _ImageGradient(device, network, batch.image, layout)
     return _PointGradient(device, network, batch, layout)
 
 
@@ -88,29 +90,29 @@ def table_partial(network: NetworkPlan, gradient: Array, scale: float) -> Partia
     return PartialGradient(gradient, 1, gradient.size, network.table_shape[1], 0, scale)
 
 
-class _PictureGradient:
+class _ImageGradient:
     keeps_all = True
 
     def __init__(
-        self, device: Device, network: NetworkPlan, picture: tuple[int, int], layout: FeatureLayout
+        self, device: Device, network: NetworkPlan, image: tuple[int, int], layout: FeatureLayout
     ) -> None:
         centres = [
             axis_centres(np, pixels, half_side).astype(np.float32)
-            for pixels, half_side in zip(picture, extent(*picture), strict=True)
+            for pixels, half_side in zip(image, extent(*image), strict=True)
         ]
         across, down = (
             [grids.axis_corners(axis, level.resolution) for level in network.levels]
             for axis in centres
         )
         # sums along lines, and rows of the table, of each level
-        sums = [picture[1] * len(level.corners) for level in across]
+        sums = [image[1] * len(level.corners) for level in across]
         works = sums, [level.rows for level in network.levels]
         ends = [np.cumsum([-(-work // THREADS) for work in level_works]) for level_works in works]
         self._blocks = [int(level_ends[-1]) for level_ends in ends]
         constants = grid_constants(network, layout) | {
-            "WIDTH": picture[0],
-            "HEIGHT": picture[1],
-            "PICTURE_LEVELS": struct_list(_picture_levels(across, down, sums, ends)),
+            "WIDTH": image[0],
+            "HEIGHT": image[1],
+            "PICTURE_LEVELS": struct_list(_image_levels(across, down, sums, ends)),
         }
         module = compile_module(Path(__file__).with_name("grid_picture.cu"), constants)
         self._kernels = [module.get_function(n) for n in ("grid_line_sums", "grid_row_sums")]
@@ -126,12 +128,14 @@ class _PictureGradient:
         arrays = (*self._across, *self._down, *self._corners, self._sums, self.array)
         self.memory_bytes = sum(array.nbytes for array in arrays)
 
-    def launches(self, slopes: Array, inputs: Array, rows: int, *, is_last: bool) -> list[Launch]:
+    def launches(
+        self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
+    ) -> list[Launch]:
         """List all launches after the last chunk."""
         if not is_last:
             return []
         arguments = (
-            (slopes, *self._across, self._sums),
+            (gradients, *self._across, self._sums),
             (self._sums, *self._down, *self._corners, self.array),
         )
         return [
@@ -140,13 +144,13 @@ class _PictureGradient:
         ]
 
 
-def _picture_levels(
+def _image_levels(
     across: list[grids.AxisCorners],
     down: list[grids.AxisCorners],
     sums: list[int],
     ends: list[np.ndarray],
 ) -> list[tuple[int, ...]]:
-    """Make the structs PictureLevel of grid_picture.cu."""
+    """Make the structs ImageLevel of grid_picture.cu."""
     columns, lines = ([len(level.corners) for level in axis] for axis in (across, down))
     firsts = [np.cumsum([0, *counts])[:-1] for counts in (columns, lines, sums)]
     return [tuple(map(int, struct)) for struct in zip(columns, *firsts, *ends, strict=True)]
@@ -176,7 +180,7 @@ class _PointGradient:
         self, device: Device, network: NetworkPlan, batch: BatchPlan, layout: FeatureLayout
     ) -> None:
         scale = MIXED_GRADIENT_SCALE if layout.is_mixed else 1.0
-        largest = _LARGEST_SLOPE * scale
+        largest = _LARGEST_DERIVATIVE * scale
         bits = _WHOLE_BITS - math.ceil(math.log2(batch.rows * largest))
         constants = grid_constants(network, layout) | {
             "UNITS": f"{1 << bits}ll",
@@ -189,11 +193,13 @@ class _PointGradient:
         self.array = _zeros_for_gradient(device, network)
         self.memory_bytes = self._sums.nbytes + self.array.nbytes
 
-    def launches(self, slopes: Array, inputs: Array, rows: int, *, is_last: bool) -> list[Launch]:
+    def launches(
+        self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
+    ) -> list[Launch]:
         """Add the chunk's shares, and after the last chunk take their sums."""
         valid_rows = np.int32(min(rows, len(inputs)))
         grid = (-(-rows // THREADS), self._levels)
-        launches = [Launch(self._add, grid, (inputs, valid_rows, slopes, self._sums))]
+        launches = [Launch(self._add, grid, (inputs, valid_rows, gradients, self._sums))]
         if is_last:
             arguments = (self._sums, self.array, np.int32(self._count))
             launches.append(Launch(self._take, (-(-self._count // THREADS),), arguments))

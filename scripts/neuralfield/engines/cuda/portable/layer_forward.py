@@ -11,7 +11,12 @@ import numpy as np
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.source import compile_module
-from neuralfield.engines.plan import ACTIVATIONS, ACTIVATIONS_WITH_SLOPES, LayerPlan, NetworkPlan
+from neuralfield.engines.plan import (
+    ACTIVATIONS,
+    ACTIVATIONS_WITH_KEPT_DERIVATIVES,
+    LayerPlan,
+    NetworkPlan,
+)
 from neuralfield.system.device import Array, Device
 
 BLOCK_ROWS = 128
@@ -43,20 +48,20 @@ class Activations:
     values : list of array or None
         The input of each layer; None where that is the inputs themselves.
     slopes : list of array or None
-        Derivatives of `ACTIVATIONS_WITH_SLOPES`; for products, all factors side by side.
+        Derivatives of `ACTIVATIONS_WITH_KEPT_DERIVATIVES`; for products, all factors side by side.
     """
 
     values: list[Array | None]
-    slopes: list[Array | None]
+    derivatives: list[Array | None]
 
     @property
     def arrays(self) -> list[Array]:
         """Every array."""
-        return [array for array in (*self.values, *self.slopes) if array is not None]
+        return [array for array in (*self.values, *self.derivatives) if array is not None]
 
     def kept(self, index: int) -> Array | None:
         """Return what the derivative of the activation before layer `index` is computed from."""
-        return self.values[index] if self.slopes[index] is None else self.slopes[index]
+        return self.values[index] if self.derivatives[index] is None else self.derivatives[index]
 
 
 @cache
@@ -184,14 +189,14 @@ class LayerForward:
         widest = max(self.widths[1:], default=0)
         turns = [] if keep else [self.xp.zeros(rows * widest, self.dtype) for _ in range(2)]
         features = self.xp.zeros((rows, self.widths[0]), self.dtype) if self.has_features else None
-        values, slopes = [features], [None]
+        values, derivatives = [features], [None]
         for index, layer in enumerate(self.network.layers[:-1]):
             shape = (rows, self.widths[index + 1])
             values.append(self.xp.zeros(shape, self.dtype) if keep else turns[index % 2])
             kept_parts = _kept_parts(layer) if keep else 0
             kept_shape = (rows, kept_parts * self.widths[index + 1])
-            slopes.append(self.xp.zeros(kept_shape, self.dtype) if kept_parts else None)
-        return Activations(values, slopes)
+            derivatives.append(self.xp.zeros(kept_shape, self.dtype) if kept_parts else None)
+        return Activations(values, derivatives)
 
     def kernels(self, index: int) -> Any:
         """Return the module of layers.cu for a layer; any, where it has no activation."""
@@ -220,7 +225,7 @@ class LayerForward:
         for index, layer in enumerate(self.network.layers[:-1]):
             kernels = self.kernels(index)
             width, width_after = self.widths[index], self.widths[index + 1]
-            after = (activations.values[index + 1], activations.slopes[index + 1])
+            after = (activations.values[index + 1], activations.derivatives[index + 1])
             if layer.activation == "product":
                 arguments = (
                     *(activations.values[index], np.int32(width)),
@@ -286,13 +291,13 @@ class LayerForward:
             line["padded_in"], line["padded_out"] = self._forward[index].shape
             line["part"], line["padded_part"] = layer.values_out, self.widths[index + 1]
             line["frequency"] = layer.frequency
-        on_card = self.xp.asarray(table.view(np.uint8))
+        on_gpu = self.xp.asarray(table.view(np.uint8))
         kernels = self.kernels(0)
-        return Launch(kernels.get_function("prepare_weights"), (64, len(table)), (on_card,))
+        return Launch(kernels.get_function("prepare_weights"), (64, len(table)), (on_gpu,))
 
 
 def _kept_parts(layer: LayerPlan) -> int:
     """Count the numbers that are kept for each value of a layer, for the backward half."""
     if layer.activation == "product":
         return layer.factors
-    return int(layer.activation in ACTIVATIONS_WITH_SLOPES)
+    return int(layer.activation in ACTIVATIONS_WITH_KEPT_DERIVATIVES)

@@ -75,7 +75,7 @@ class LayerPass(Pass):
         self._activations = self._forward.allocate(self._chunk_rows, keep=True)
         self._allocated += self._activations.arrays
         self._gradients = [self._zeros(self._chunk_rows * widest, dtype) for _ in range(2)]
-        self._feature_slopes = self._zeros((self._kept_slope_rows(), widths[0]), dtype)
+        self._feature_gradients = self._zeros((self._kept_derivative_rows(), widths[0]), dtype)
         self._allocate_partials()
         self._output_kernel = self._compile_output()
         if self._forward.prepare is not None:
@@ -109,7 +109,7 @@ class LayerPass(Pass):
         """Return one for each parameter tensor, in order."""
         return [self._partials[name] for name in self._network.parameter_names]
 
-    def _kept_slope_rows(self) -> int:
+    def _kept_derivative_rows(self) -> int:
         """Count the rows whose features' gradients lie in memory at once."""
         if self._table is None:
             return 0
@@ -194,11 +194,11 @@ class LayerPass(Pass):
                 launches.append(self._backward(index, rows, gradient, before))
                 gradient, before = before, gradient
         if self._table:
-            slopes = self._feature_slopes
-            own = slopes[start:] if self._table.keeps_all else slopes
+            gradients = self._feature_gradients
+            own = gradients[start:] if self._table.keeps_all else gradients
             launches.append(self._backward_features(rows, gradient, own))
             is_last = start + rows >= self._batch.rows
-            launches += self._table.launches(slopes, inputs, rows, is_last=is_last)
+            launches += self._table.launches(gradients, inputs, rows, is_last=is_last)
         return launches
 
     def _output(self, start: int, rows: int, accumulate: np.int32) -> Launch:

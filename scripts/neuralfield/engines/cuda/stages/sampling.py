@@ -95,13 +95,13 @@ class SamplingBatch:
     odd : list of tuple of Array
         Inputs, targets and weights of steps with odd numbers, of each; those of even ones are the
         stage's own. Where every step's batch is the same, there are no others.
-    step_drawn : array of int64, shape ()
+    rendered_step : array of int64, shape ()
         The step of the samples that are there, on the GPU.
     """
 
     def __init__(self, device: Device, stages: Sequence[SamplingStage]) -> None:
         first = stages[0]
-        self.step_drawn = device.xp.zeros((), dtype="int64")
+        self.rendered_step = device.xp.zeros((), dtype="int64")
         self.odd = [
             stage.batch if stage.is_constant else tuple(map(device.xp.zeros_like, stage.batch))
             for stage in stages
@@ -116,7 +116,7 @@ class SamplingBatch:
         constants = first.constants | {"TILES_PER_BLOCK": _BATCH_TILES}
         module = compile_module(Path(__file__).with_name("sampling_batch.cu"), constants)
         grid = -(-first.tiles // _BATCH_TILES), len(stages)
-        self._arguments, self._grid = (members, self.step_drawn), grid
+        self._arguments, self._grid = (members, self.rendered_step), grid
         self._first = module.get_function("sample_first")
         kernel = module.get_function("sample_next")
         self._next = DependentLaunch(device, kernel, grid, _THREADS, self._arguments)

@@ -111,7 +111,7 @@ class UpdateStage:
         }
         self._tensors, self._gradients = tensors, gradients
         works = work_table(tensors, gradients, directions)
-        works_on_card = device.asarray(works.view(np.uint8))
+        works_on_gpu = device.asarray(works.view(np.uint8))
         schedule = device.asarray(schedule_struct(objective.schedule).view(np.uint8))
         scalars = xp.zeros((2, 3), dtype=xp.float32)
         blocks_done = xp.zeros((), dtype=xp.uint32)
@@ -129,7 +129,7 @@ class UpdateStage:
         self._sum_gradients = self._muon = None
         if isinstance(optimizer, ClippedGradients):
             summed, clip_factor = xp.zeros_like(parameters), xp.zeros((), dtype=xp.float32)
-            summing = (works_on_card, summed, xp.zeros(len(works)), clip_factor, blocks_done)
+            summing = (works_on_gpu, summed, xp.zeros(len(works)), clip_factor, blocks_done)
             kernel = module.get_function("sum_gradients")
             self._sum_gradients = Launch(kernel, (len(works),), summing)
             self._working.append(summed)
@@ -142,7 +142,7 @@ class UpdateStage:
             ]
             self._muon = MuonStage(device, matrices, scalars, step, precision)
         self._arguments = (
-            works_on_card,
+            works_on_gpu,
             parameters,
             moment1,
             moment2,

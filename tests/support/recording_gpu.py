@@ -20,7 +20,7 @@ class CudaError(Exception):
         self.status = status
 
 
-class RecordingCard:
+class RecordingGpu:
     """Stands for CuPy, as far as steps are recorded and replayed.
 
     Attributes
@@ -65,8 +65,8 @@ class RecordingCard:
 
 
 class _Stream:
-    def __init__(self, card: RecordingCard) -> None:
-        self._card = card
+    def __init__(self, gpu: RecordingGpu) -> None:
+        self._gpu = gpu
 
     def __enter__(self) -> "_Stream":
         return self
@@ -81,12 +81,12 @@ class _Stream:
         pass
 
     def begin_capture(self) -> None:
-        self._card._captured = []
+        self._gpu._captured = []
 
     def end_capture(self) -> Any:
-        captured, self._card._captured = self._card._captured, None
+        captured, self._gpu._captured = self._gpu._captured, None
         assert captured is not None
-        return SimpleNamespace(launch=lambda: self._card.done.extend(captured))
+        return SimpleNamespace(launch=lambda: self._gpu.done.extend(captured))
 
 
 class Stage:
@@ -94,7 +94,7 @@ class Stage:
 
     Parameters
     ----------
-    card : RecordingCard
+    card : RecordingGpu
     name : str
     is_constant : bool
         Of sampling.
@@ -102,29 +102,29 @@ class Stage:
 
     memory_bytes = 5
 
-    def __init__(self, card: RecordingCard, name: str, is_constant: bool = False) -> None:
-        self._card, self.name, self.is_constant = card, name, is_constant
+    def __init__(self, gpu: RecordingGpu, name: str, is_constant: bool = False) -> None:
+        self._gpu, self.name, self.is_constant = gpu, name, is_constant
         self.totals = np.zeros(2)
 
     def launch(self) -> None:
         """Put the stage on the current stream."""
-        self._card.launch(self.name)
+        self._gpu.launch(self.name)
 
     def launch_first(self, first_step: int) -> None:
         """Put on the current stream what is due of the stage before steps."""
-        self._card.launch(f"{self.name} first, at {first_step}")
+        self._gpu.launch(f"{self.name} first, at {first_step}")
 
     def prepare(self) -> None:
         """Put on the current stream what is due before steps."""
-        self._card.launch(f"prepare {self.name}")
+        self._gpu.launch(f"prepare {self.name}")
 
     def set_step(self, first_step: int) -> None:
         """Put on the current stream where steps begin."""
-        self._card.launch(f"step {first_step}")
+        self._gpu.launch(f"step {first_step}")
 
     def begin(self, first_step: int) -> None:
         """Put on the current stream what is due of a batch's update before steps."""
-        self._card.launch(f"{self.name} begins at {first_step}")
+        self._gpu.launch(f"{self.name} begins at {first_step}")
 
     def memory_report(self) -> dict[str, int]:
         """Of sampling."""

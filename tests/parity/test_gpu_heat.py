@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from neuralfield.system.device import gpu_is_present, select_device
-from neuralfield.system.heat import CardSensor, HeatGuard
+from neuralfield.system.heat import GpuSensor, HeatGuard
 
 pytestmark = [
     pytest.mark.gpu,
@@ -13,18 +13,18 @@ pytestmark = [
 ]
 
 
-def test_the_sensor_reads_the_temperature_of_the_card_that_is_computed_on():
+def test_the_sensor_reads_the_temperature_of_the_gpu_that_is_computed_on():
     device = select_device("gpu")
-    celsius = CardSensor(device).read_celsius()
+    celsius = GpuSensor(device).read_celsius()
     assert 5 < celsius < 110
     runtime = device.xp.cuda.runtime
     bus = runtime.deviceGetPCIBusId(runtime.getDevice())
     asked = ["nvidia-smi", f"--id={bus}", "--query-gpu=temperature.gpu", "--format=csv,noheader"]
-    told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    assert abs(celsius - float(told)) <= 10
+    reported = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    assert abs(celsius - float(reported)) <= 10
 
 
-def test_a_card_is_too_hot_for_a_limit_below_its_temperature_and_not_above():
-    sensor = CardSensor(select_device("gpu"))
+def test_a_gpu_is_too_hot_for_a_limit_below_its_temperature_and_not_above():
+    sensor = GpuSensor(select_device("gpu"))
     assert HeatGuard(sensor, 1, print).is_too_hot()
     assert not HeatGuard(sensor, 150, print).is_too_hot()

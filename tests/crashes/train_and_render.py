@@ -1,6 +1,6 @@
 """The process that `kill_at_random.py` kills: it trains a small network, then renders it.
 
-python tests/crashes/train_and_draw.py FOLDER cpu|gpu STEPS
+python tests/crashes/train_and_render.py FOLDER cpu|gpu STEPS
 """
 
 import sys
@@ -15,8 +15,8 @@ from neuralfield.fields import field_settings
 from neuralfield.rendering.render import render_to_png
 from neuralfield.system.device import Device, select_device
 from neuralfield.tasks.image.image_model import load_model
-from neuralfield.tasks.image.image_task import PictureTask
-from neuralfield.tasks.training_settings import PictureTraining
+from neuralfield.tasks.image.image_task import ImageTask
+from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution
 from neuralfield.training.results import publish_results
@@ -24,21 +24,21 @@ from neuralfield.training.results import publish_results
 CHECKPOINT_INTERVAL_S = 0.005
 """So short that many kills strike while a state is written."""
 
-DRAWING_SIZES_PX = (24, 200)
+RENDERING_SIZES_PX = (24, 200)
 READY = "ready"
 
 
-def make_task(steps: int) -> PictureTask:
+def make_task(steps: int) -> ImageTask:
     """Return a task: an image of rings and a small siren, with footprint supervision."""
     y, x = np.mgrid[-1:1:36j, -1:1:48j]
     rings = 0.5 + 0.5 * np.sin(20 * np.hypot(x, y))
     values = np.stack([rings, 1 - rings, 0.5 + 0.5 * x], axis=2).astype(np.float32)
     field = field_settings({"type": "siren", "width": 32, "hidden_layers": 2})
     settings = {"steps": steps, "batch_pixels": 256, "snapshots": 40}
-    return PictureTask(values, "rgb", field, PictureTraining.from_mapping(settings))
+    return ImageTask(values, "rgb", field, ImageTraining.from_mapping(settings))
 
 
-def train_and_draw(folder: Path, device: Device, steps: int) -> None:
+def train_and_render(folder: Path, device: Device, steps: int) -> None:
     """Resume the training that an earlier process has left in the folder, and render."""
     run = Execution(
         device,
@@ -56,7 +56,7 @@ def train_and_draw(folder: Path, device: Device, steps: int) -> None:
         execution=run,
     )
     fit(make_task(steps), run, publish)
-    for size in DRAWING_SIZES_PX:
+    for size in RENDERING_SIZES_PX:
         width, height = size, size * 36 // 48
         drawing = folder / f"render_{size}.png"
         render_to_png(load_model(model), drawing, width, height, device=device)
@@ -65,4 +65,4 @@ def train_and_draw(folder: Path, device: Device, steps: int) -> None:
 if __name__ == "__main__":
     place = select_device(sys.argv[2])
     print(READY, flush=True)
-    train_and_draw(Path(sys.argv[1]), place, int(sys.argv[3]))
+    train_and_render(Path(sys.argv[1]), place, int(sys.argv[3]))
