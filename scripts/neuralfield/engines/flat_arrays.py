@@ -9,11 +9,6 @@ from neuralfield.system.device import Array, Device
 def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:
     """Move arrays into one flat one, and leave views of it in their places.
 
-    Parameters
-    ----------
-    device : Device
-    places : sequence of (dict, key)
-
     Returns
     -------
     array of float32, shape (n,)

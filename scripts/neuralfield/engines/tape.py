@@ -19,12 +19,6 @@ class TapeEngine:
 
     Blocks are worked on by `threads` threads, each with a single-threaded BLAS, so the result does
     not depend on their number.
-
-    Parameters
-    ----------
-    objective : Objective
-    device : Device
-    threads : int
     """
 
     name, variant = "tape", ""

@@ -12,10 +12,6 @@ class ThreadPool:
 
     Which thread does a piece is left to chance: work whose result must be the same for any number
     of threads writes each piece's result to a place of its own.
-
-    Parameters
-    ----------
-    threads : int
     """
 
     def __init__(self, threads: int) -> None:

@@ -24,11 +24,6 @@ _PART_PARAMETERS = 1 << 13
 class Cut:
     """The cut of batches and parameters into pieces.
 
-    Parameters
-    ----------
-    objective : ImageObjective
-    layout : Layout
-
     Attributes
     ----------
     block_pixels : int

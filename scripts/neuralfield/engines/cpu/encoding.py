@@ -49,11 +49,6 @@ class GridGradient:
 
     A corner's gradient is a sum over the points around it, in their order: a level is added up by
     one thread, from gradients that the pass has left. For other encodings there is nothing to do.
-
-    Parameters
-    ----------
-    encoding : Encoding
-    cut : Cut
     """
 
     def __init__(self, encoding: Encoding, cut: Cut) -> None:

@@ -80,11 +80,6 @@ class CudaBatch:
 def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict[int, CudaEngine]]:
     """Group the engines that take their steps together; those in no group take turns.
 
-    Parameters
-    ----------
-    engines : sequence of Engine
-    device : Device
-
     Returns
     -------
     dict of kind to (dict of int to CudaEngine)

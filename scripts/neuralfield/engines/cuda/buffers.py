@@ -125,10 +125,6 @@ class Allocating(Protocol):
 class Pass(ABC):
     """Forward, loss and backward for one batch.
 
-    Parameters
-    ----------
-    device : Device
-
     Attributes
     ----------
     loss_partials : array of float64, shape (n, 2)

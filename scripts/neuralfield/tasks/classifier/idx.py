@@ -162,12 +162,6 @@ def _require_checksum(where: str, file: BinaryIO, sha256: str) -> None:
 
 
 def write_idx(path: str | os.PathLike, values: np.ndarray) -> None:
-    """Write an array of bytes as an IDX file, not packed.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-    values : ndarray of uint8
-    """
+    """Write an array of bytes as an IDX file, not packed."""
     header = bytes([0, 0, _BYTES, values.ndim]) + struct.pack(f">{values.ndim}I", *values.shape)
     Path(path).write_bytes(header + np.ascontiguousarray(values, np.uint8).tobytes())

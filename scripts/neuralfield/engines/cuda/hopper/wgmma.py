@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def wgmma_source(columns: Iterable[int]) -> str:
-    """CUDA functions for products with the given numbers of columns.
+    """Write CUDA functions for products with the given numbers of columns.
 
     Parameters
     ----------
@@ -23,67 +23,45 @@ def wgmma_source(columns: Iterable[int]) -> str:
         64 x 16 and a 16 x columns matrix (float16). `a` and `b` describe matrices in shared
         memory: `b` by rows, `a` by rows or, where `transposed`, by columns.
     """
-    forms = "".join(_specialisation(n) for n in sorted(set(columns)))
-    return "template <int columns> struct Wgmma;\n" + forms
+    return _struct("Wgmma", columns, in_registers=False)
 
 
 def operand_wgmma_source(columns: Iterable[int]) -> str:
-    """CUDA functions for products whose left matrix is in registers.
+    """Write CUDA functions for products whose left matrix is in registers.
 
-    Parameters
-    ----------
-    columns : iterable of int
-        Multiples of 8 up to 256.
-
-    Returns
-    -------
-    str
-        Specialisations of ``OperandWgmma<columns>`` as `wgmma_source` has them, but for `a`: four
-        words of each thread; `b` is by rows where `transposed`, else by columns.
+    They are specialisations of ``OperandWgmma<columns>`` as `wgmma_source` has them, but for `a`:
+    four words of each thread; `b` is by rows where `transposed`, else by columns.
     """
-    forms = "".join(_operand_specialisation(n) for n in sorted(set(columns)))
-    return "template <int columns> struct OperandWgmma;\n" + forms
+    return _struct("OperandWgmma", columns, in_registers=True)
 
 
-def _specialisation(columns: int) -> str:
-    forms = _form("set", columns, "=f") + _form("add", columns, "+f")
-    return f"template <> struct Wgmma<{columns}> {{{forms}}};\n"
+def _struct(name: str, columns: Iterable[int], *, in_registers: bool) -> str:
+    forms = ""
+    for n in sorted(set(columns)):
+        functions = "".join(_form(kind, n, in_registers) for kind in ("set", "add"))
+        forms += f"template <> struct {name}<{n}> {{{functions}}};\n"
+    return f"template <int columns> struct {name};\n" + forms
 
 
-def _form(name: str, columns: int, constraint: str) -> str:
-    """One function; registers that are only set are free for other uses until then."""
-    count = columns // 2
+def _form(name: str, columns: int, in_registers: bool) -> str:
+    """Write one function; registers that are only set are free for other uses until then."""
+    count, constraint = columns // 2, "=f" if name == "set" else "+f"
     sums = ", ".join(f"%{i}" for i in range(count))
     outputs = ", ".join(f'"{constraint}"(sums[{i}])' for i in range(count))
+    if in_registers:
+        a_type, words = "const unsigned int*", ", ".join(f"%{count + i}" for i in range(4))
+        operands = f"{{{words}}}, %{count + 4}, p, 1, 1, %{count + 5}"
+        inputs = '"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])'
+    else:
+        a_type, inputs = "unsigned long long", '"l"(a)'
+        operands = f"%{count}, %{count + 1}, p, 1, 1, %{count + 2}, 1"
     instruction = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
     return f"""
     template <int transposed>
     static __device__ __forceinline__ void {name}(
-        float* sums, unsigned long long a, unsigned long long b) {{
+        float* sums, {a_type} a, unsigned long long b) {{
         asm volatile("{{ .reg .pred p; setp.ne.b32 p, {int(name == "add")}, 0; {instruction} "
-            "{{{sums}}}, %{count}, %{count + 1}, p, 1, 1, %{count + 2}, 1; }}"
-            : {outputs} : "l"(a), "l"(b), "n"(transposed));
-    }}
-"""
-
-
-def _operand_specialisation(columns: int) -> str:
-    forms = _operand_form("set", columns, "=f") + _operand_form("add", columns, "+f")
-    return f"template <> struct OperandWgmma<{columns}> {{{forms}}};\n"
-
-
-def _operand_form(name: str, columns: int, constraint: str) -> str:
-    count = columns // 2
-    sums = ", ".join(f"%{i}" for i in range(count))
-    outputs = ", ".join(f'"{constraint}"(sums[{i}])' for i in range(count))
-    words = ", ".join(f"%{count + i}" for i in range(4))
-    instruction = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
-    return f"""
-    template <int transposed>
-    static __device__ __forceinline__ void {name}(
-        float* sums, const unsigned int* a, unsigned long long b) {{
-        asm volatile("{{ .reg .pred p; setp.ne.b32 p, {int(name == "add")}, 0; {instruction} "
-            "{{{sums}}}, {{{words}}}, %{count + 4}, p, 1, 1, %{count + 5}; }}"
-            : {outputs} : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(transposed));
+            "{{{sums}}}, {operands}; }}"
+            : {outputs} : {inputs}, "l"(b), "n"(transposed));
     }}
 """

@@ -35,12 +35,7 @@ _ROWS_PER_SPLIT = 512
 
 
 class LayerPass(Pass):
-    """Forward, loss and backward of one batch, in chunks of rows that fit in memory.
-
-    Parameters
-    ----------
-    given : PassArguments
-    """
+    """Forward, loss and backward of one batch, in chunks of rows that fit in memory."""
 
     name = "layers"
     memory_budget_bytes = 2 << 30
