@@ -27,7 +27,7 @@ _SHOWN = (
 
 
 @dataclass(frozen=True)
-class Section(Titled):
+class ClassifierSection(Titled):
     """One classifier, with its metrics, a description of its network, and its plots."""
 
     about: str
@@ -67,7 +67,7 @@ def main(
         view = read_view(*own, name)
         plots = {"confusion": draw_confusion, "mistakes": draw_mistakes, "curve": draw_curve}
         sections.append(
-            Section(
+            ClassifierSection(
                 name=name,
                 about=classifier["about"],
                 numbers=read_json(own[1], _SHOWN),

@@ -24,7 +24,7 @@ _SHOWN = (
 
 
 @dataclass(frozen=True)
-class Section(Titled):
+class TableSection(Titled):
     """One table and its network.
 
     Attributes
@@ -91,7 +91,7 @@ def main(
         # names of columns are in the plot: Matplotlib writes them as XML that nothing can leave
         plot = inline_svg(partial(draw, view), f"table{number}")
         sections.append(
-            Section(
+            TableSection(
                 name=name,
                 about=table["about"],
                 numbers=numbers,

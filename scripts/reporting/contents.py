@@ -30,7 +30,7 @@ COLOURS = 8
 
 
 @dataclass(frozen=True)
-class Network:
+class ShownNetwork:
     """One network on one image.
 
     Attributes
@@ -85,7 +85,7 @@ class Enlargement:
 
 
 @dataclass(frozen=True)
-class Section(Titled):
+class ImageSection(Titled):
     """One image and everything made from it.
 
     Attributes
@@ -98,7 +98,7 @@ class Section(Titled):
         Width and height in pixels.
     crop_place : tuple of float
         Left, top, width and height of the crop, in percent of the image's sides.
-    networks : list of Network
+    networks : list of ShownNetwork
         In the order of the settings.
     enlargements : list of Enlargement
         None of them where there is no larger source.
@@ -113,12 +113,12 @@ class Section(Titled):
     size: tuple[int, int]
     source_size: tuple[int, int]
     crop_place: tuple[float, float, float, float]
-    networks: list[Network]
+    networks: list[ShownNetwork]
     enlargements: list[Enlargement]
     curves: list[tuple[str, Markup]]
 
     @property
-    def best(self) -> Network:
+    def best(self) -> ShownNetwork:
         """Return the network with the best score."""
         return max(self.networks, key=lambda network: network.score_db)
 
@@ -139,7 +139,7 @@ def gather(
     comparisons: Iterable[Path],
     histories: Iterable[Path],
     timelapses: Iterable[Path],
-) -> list[Section]:
+) -> list[ImageSection]:
     """Read everything; files belong together by the folders they lie in.
 
     Parameters
@@ -164,12 +164,12 @@ def gather(
         folders.setdefault(path.parent.parent, []).append(path.parent)
         colours.setdefault(path.parent.name, len(colours) % COLOURS)
 
-    def network(folder: Path, box: Box) -> Network:
+    def network(folder: Path, box: Box) -> ShownNetwork:
         own_timelapses = sorted(
             timelapses_of.get(folder, ()), key=lambda p: TIMELAPSE_PREFERENCE.index(p.suffix)
         )
         redraw = compared[folder] / "redraw.png"
-        return Network(
+        return ShownNetwork(
             name=folder.name,
             colour=colours[folder.name],
             numbers=read_own_metrics(folder / "metrics.json", _SHOWN),
@@ -191,7 +191,7 @@ def gather(
         if "tiles" in numbers:  # the image that is here is a reduced one
             size = (numbers["width"], numbers["height"])
         sections.append(
-            Section(
+            ImageSection(
                 name=folder.name,
                 training_image=overview_uri(training_image[folder]),
                 source=overview_uri(source_path),
@@ -218,7 +218,7 @@ def _in_percent(box: Box, width: int, height: int) -> tuple[float, float, float,
     )
 
 
-def _enlargements(comparison: Path, network: Network, box: Box) -> list[Enlargement]:
+def _enlargements(comparison: Path, network: ShownNetwork, box: Box) -> list[Enlargement]:
     return [
         Enlargement(
             name=title,
@@ -231,7 +231,7 @@ def _enlargements(comparison: Path, network: Network, box: Box) -> list[Enlargem
 
 
 def _curves(
-    networks: list[Network], folders: list[Path], history_of: dict[Path, Path], name: str
+    networks: list[ShownNetwork], folders: list[Path], history_of: dict[Path, Path], name: str
 ) -> list[tuple[str, Markup]]:
     learned = []
     for network, folder in zip(networks, folders, strict=True):

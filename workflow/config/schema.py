@@ -15,7 +15,7 @@ from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClas
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.training_settings import (
     ClassifierTraining,
-    Execution,
+    ExecutionSettings,
     ImageExecution,
     ImageTraining,
     SampleTraining,
@@ -29,7 +29,7 @@ _SECTIONS = {
     "dense": (Dense,),
     "table_training": (TableExecution, SampleTraining),
     "convolutional": (ConvolutionalClassifier,),
-    "classifier_training": (Execution, ClassifierTraining),
+    "classifier_training": (ExecutionSettings, ClassifierTraining),
 }
 """The classes whose settings are the keys of a section."""
 

@@ -45,7 +45,7 @@ Values = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
-class Network:
+class SweepNetwork:
     """A field of the config with some of its settings replaced.
 
     Attributes
@@ -68,7 +68,7 @@ class Network:
     def combination(self) -> str:
         """The name without the seed: what runs have in common that differ by chance alone."""
         settings = tuple((key, value) for key, value in self.values if key != SEED)
-        return Network(self.base, settings).name
+        return SweepNetwork(self.base, settings).name
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Sweep:
     Attributes
     ----------
     name : str
-    networks : dict of str to Network
+    networks : dict of str to SweepNetwork
         By their names.
     runs : list of Run
         Each with the image that a network is fitted to.
@@ -89,7 +89,7 @@ class Sweep:
     """
 
     name: str
-    networks: dict[str, Network]
+    networks: dict[str, SweepNetwork]
     runs: list[Run]
     render: bool
     timelapse: bool
@@ -137,7 +137,7 @@ def all_fields(sweeps: Iterable[Sweep], settings: Mapping[str, Any]) -> dict[str
     return {name: field_settings(network, settings) for name, network in networks.items()}
 
 
-def field_settings(network: Network, settings: Mapping[str, Any]) -> dict[str, Any]:
+def field_settings(network: SweepNetwork, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return all settings of a network and of its training, in the schema's order."""
     base, rules = settings["fields"][network.base], read_schema()["$defs"]
     training_keys = rules["training"]["properties"]
@@ -175,7 +175,7 @@ def labels(
             sweeps_of.setdefault(run, []).append(sweep.name)
 
     def of(run: Run) -> dict[str, str]:
-        network = networks.get(run.field, Network(run.field, ()))
+        network = networks.get(run.field, SweepNetwork(run.field, ()))
         own = fields[run.field] | fields[run.field].get("training", {})
         return {
             "sweep": " ".join(sweeps_of.get(run, ())),
@@ -216,7 +216,7 @@ def _canonical(values: Mapping[str, Any]) -> Values:
 
 def _combinations(
     sweep: Mapping[str, Any], images: Sequence[str], fixed: Mapping[str, Any]
-) -> Iterator[tuple[str, Network]]:
+) -> Iterator[tuple[str, SweepNetwork]]:
     """Yield images and networks: what `fixed` names, times the lists of all else."""
     fixed = dict(fixed)
     images = [fixed.pop("image")] if "image" in fixed else images
@@ -224,7 +224,7 @@ def _combinations(
     named = {_setting(key) for key in fixed}
     lists = {key: values for key, values in sweep["vary"].items() if _setting(key) not in named}
     for image, field, values in product(images, fields, product(*lists.values())):
-        yield image, Network(field, _canonical(dict(zip(lists, values, strict=True)) | fixed))
+        yield image, SweepNetwork(field, _canonical(dict(zip(lists, values, strict=True)) | fixed))
 
 
 def _expanded(name: str, sweep: Mapping[str, Any], settings: Mapping[str, Any]) -> Sweep:
@@ -241,7 +241,7 @@ def _expanded(name: str, sweep: Mapping[str, Any], settings: Mapping[str, Any]) 
     return Sweep(name, networks, runs, sweep["render"], sweep["timelapse"], sweep["batch"])
 
 
-def _matches(image: str, network: Network, entry: Mapping[str, Any]) -> bool:
+def _matches(image: str, network: SweepNetwork, entry: Mapping[str, Any]) -> bool:
     own = {"image": image, "field": network.base, **dict(network.values)}
     return all(own[_setting(key)] == value for key, value in entry.items())
 

@@ -159,7 +159,8 @@ class Settings:
         for name, declared in settings_of(type(self)).items():
             value = getattr(self, name)
             if not declared.allows(value):
-                raise ConfigError(self.place.format(name), repr(value), declared.expectation)
+                expected = declared.expectation + beyond_largest(value)
+                raise ConfigError(self.place.format(name), repr(value), expected)
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> Self:
@@ -208,6 +209,12 @@ def number_in_words(
     bounds = ((">=", minimum), (">", above), ("below", below))
     limits = " and ".join(f"{sign} {bound}" for sign, bound in bounds if bound is not None)
     return f"{words} {limits}{largest}"
+
+
+def beyond_largest(value: Any) -> str:
+    """The maximum that every number has, in words, where a value exceeds it; else empty."""
+    is_beyond = isinstance(value, float) and value > _LARGEST[float]
+    return f" and at most {_LARGEST[float]:g}" if is_beyond else ""
 
 
 def any_of(choices: tuple[str, ...]) -> str:

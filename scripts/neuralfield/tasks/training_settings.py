@@ -160,7 +160,7 @@ class ClassifierTraining(SampleTraining):
 
 
 @dataclass(frozen=True)
-class Execution(Settings):
+class ExecutionSettings(Settings):
     """How and where a training is run: settings of its section of a config, not of the training."""
 
     place: ClassVar[str] = "training.{}"
@@ -209,7 +209,7 @@ class Execution(Settings):
 
 
 @dataclass(frozen=True)
-class ImageExecution(Execution):
+class ImageExecution(ExecutionSettings):
     """How and where the training of a field is run."""
 
     engine: str = setting(
@@ -228,7 +228,7 @@ class ImageExecution(Execution):
 
 
 @dataclass(frozen=True)
-class TableExecution(Execution):
+class TableExecution(ExecutionSettings):
     """How and where the training of a table is run: it is small, and many run side by side."""
 
     device: str = setting(

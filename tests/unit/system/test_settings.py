@@ -15,7 +15,7 @@ from neuralfield.tasks.training_settings import (
     HOW_AND_WHERE,
     MAKES_NO_DIFFERENCE,
     ClassifierTraining,
-    Execution,
+    ExecutionSettings,
     ImageExecution,
     ImageTraining,
     SampleTraining,
@@ -25,7 +25,7 @@ from neuralfield.tasks.training_settings import (
 CLASSES = [
     *NETWORKS.values(),
     *(Dense, ConvolutionalClassifier, ImageTraining, SampleTraining, ClassifierTraining),
-    *(Execution, ImageExecution, TableExecution),
+    *(ExecutionSettings, ImageExecution, TableExecution),
 ]
 
 
@@ -93,3 +93,8 @@ def test_every_setting_is_declared_with_a_default_that_it_allows(cls: type[Setti
 def test_what_does_not_count_for_a_result_is_none_of_the_training_itself():
     assert set(MAKES_NO_DIFFERENCE) == set(HOW_AND_WHERE) - {"device", "engine", "segments"}
     assert not set(HOW_AND_WHERE) & set(settings_of(ImageTraining))
+
+
+def test_the_message_on_a_number_beyond_all_bounds_names_the_maximum():
+    with pytest.raises(ConfigError, match=r"1e\+38; expected .* and at most 1e\+30"):
+        ImageTraining(learning_rate=1e38)
