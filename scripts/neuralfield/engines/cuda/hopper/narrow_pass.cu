@@ -3,8 +3,8 @@
 //
 // Blocks of BLOCK_TILES warpgroups, each with a tile of 64 points. Values go from one product's
 // sums to the next one's left operand within a thread; what the weights' gradients need of them is
-// also laid down in shared memory. The product for a weight's gradient is under way while values' go on to
-// the layer before.
+// also laid down in shared memory. The product for a weight's gradient is under way while the
+// gradients of values go on to the layer before.
 //
 // Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
 // of float16's subnormal numbers.
