@@ -33,7 +33,7 @@ def main(
 
     Parameters
     ----------
-    taught, held_out : (Path, Path)
+    training_files, held_out : (Path, Path)
         IDX files of the images and of their labels.
     model : Path
     record : Path

@@ -37,7 +37,7 @@ def main(
 
     Parameters
     ----------
-    picture : Path
+    image : Path
         The training image: a PNG, or the pixels that ``unpack.py`` writes (.npy), which are read a
         band at a time.
     facts : Path

@@ -42,7 +42,7 @@ def main(
 
     Parameters
     ----------
-    metrics, resized, comparisons, histories, films : sequence of Path
+    metrics, resized, comparisons, histories, timelapses : sequence of Path
         See `reporting.contents.gather`; images and networks appear in the order of `metrics`.
     template, report : Path
         See `reporting.page.write_page`.

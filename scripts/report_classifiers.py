@@ -53,7 +53,7 @@ def main(
 
     Parameters
     ----------
-    pictures, metrics, predictions, histories : sequence of Path
+    images, metrics, predictions, histories : sequence of Path
         One of each for every classifier, in the order of the settings; the images are those held
         out.
     template, report : Path

@@ -30,7 +30,7 @@ def main(
 
     Parameters
     ----------
-    picture : Path
+    image : Path
     resized : Path
         PNG to write.
     facts : Path

@@ -32,7 +32,7 @@ def main(
 
     Parameters
     ----------
-    picture : Path
+    image : Path
     pixels : Path
         .npy to write: uint8 or uint16, shape (height, width, channels).
     facts : Path

@@ -1,4 +1,4 @@
-"""What all tests share: other random seeds, where `tests/other_machines.py` asks for them."""
+"""All tests share this: other random seeds, where `tests/other_machines.py` asks for them."""
 
 import os
 

@@ -29,7 +29,7 @@ NO_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR"
 
 @dataclass(frozen=True)
 class Setting:
-    """How another machine or user differs from this one.
+    """The ways in which another machine or user differs from this one.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ TRAINING_KEYS = (
     *("steps", "train_seconds", "step_microseconds", "device", "engine", "precision"),
     *("random_seed", "rollback", "versions"),
 )
-"""What metrics.json repeats of training.json."""
+"""The keys of training.json that metrics.json repeats."""
 
 
 def read_record(

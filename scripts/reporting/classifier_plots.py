@@ -89,7 +89,7 @@ def read_view(
 
 
 def draw_confusion(view: View, axes: Axes, colours: Colours) -> None:
-    """Draw a square for each pair of classes, fuller where one was predicted more often."""
+    """Plot a square for each pair of classes, fuller where one was predicted more often."""
     counts = view.confusion
     classes = len(counts)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -117,7 +117,7 @@ def draw_confusion(view: View, axes: Axes, colours: Colours) -> None:
 
 
 def draw_mistakes(view: View, axes: Axes, colours: Colours) -> None:
-    """Draw images that were predicted wrong, with the predicted and the true class."""
+    """Show images that were predicted wrong, with the predicted and the true class."""
     shown = view.mistakes[:MOST_MISTAKES]
     columns, rows = _grid(len(shown))
     for number, mistake in enumerate(shown):
@@ -150,7 +150,7 @@ def _grid(count: int) -> tuple[int, int]:
 
 
 def draw_curve(view: View, axes: Axes, colours: Colours) -> None:
-    """Draw the accuracy on batches over the steps of the training."""
+    """Plot the accuracy on batches over the steps of the training."""
     axes.plot(view.steps, view.accuracy, color=colours.first, linewidth=2.2)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(numticks=6))

@@ -42,7 +42,7 @@ class ShownNetwork:
         Its metrics.
     redraw, crop : str
         Data URIs.
-    film : str or None
+    timelapse : str or None
         Data URI of its time-lapse.
     timelapse_is_video : bool
         Whether that is a video; else it is an animated image.
@@ -90,7 +90,7 @@ class ImageSection(Titled):
 
     Attributes
     ----------
-    taught, source, source_crop : str
+    training_image, source, source_crop : str
         Data URIs; without a larger source the training image is the source.
     mode : str
         The mode of the training image: "black and white", "grey", "colour", ...
@@ -144,7 +144,7 @@ def gather(
 
     Parameters
     ----------
-    metrics, histories, films : sequence of Path
+    metrics, histories, timelapses : sequence of Path
         ``results/{image}/{field}/`` and a name. A network may have no history and no time-lapse.
     comparisons : iterable of Path
         Folders beside the metrics, with redraw.png and, where the source is larger than the

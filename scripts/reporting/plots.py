@@ -19,7 +19,7 @@ from neuralfield.system.files import write_atomically
 from reporting.colours import PAGE, PAPER, STAND_INS, Colours, series_colour, series_stand_in
 
 Draw = Callable[[Axes, Colours], None]
-"""Draws and styles the axes that it is given, in these colours."""
+"""A function that plots on the axes that it is given, in these colours, and styles them."""
 
 SIZE_INCHES = (6.0, 3.9)
 LETTERS: dict[Any, Any] = {"font.size": 12, "text.parse_math": False}

@@ -83,7 +83,7 @@ class SweepSection:
     ----------
     title : str
     runs : int
-    pictures : list of (str, str)
+    images : list of (str, str)
         Title and marker of each.
     rows : list of Row
         The best first.

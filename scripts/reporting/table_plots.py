@@ -22,10 +22,10 @@ SURFACE_POINTS = 160
 
 CURVE_POINTS = 600
 MOST_POINTS = 4000
-"""The most rows that are drawn; more would cover one another, and make the page large."""
+"""The most rows that are plotted; more would cover one another, and make the page large."""
 
 SURFACE_MARGIN, CURVE_MARGIN = 0.12, 0.02
-"""How far beyond the rows the plot goes, in parts of their range."""
+"""The margin of the plot beyond the rows, in parts of their range."""
 
 MOST_OPAQUE = 0.62
 LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 1.4, "borderaxespad": 0.2}
@@ -63,7 +63,7 @@ class View:
 
     @property
     def shown(self) -> np.ndarray:
-        """Return the numbers of the rows that are drawn."""
+        """Return the numbers of the rows that are plotted."""
         count = self.samples.count
         return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int))
 
@@ -112,7 +112,7 @@ def read_view(
 
 
 def draw(view: View, axes: Axes, colours: Colours) -> None:
-    """Draw the plot that suits the table: sizes, a curve, a surface, or answers over targets."""
+    """Make the plot that suits the table: sizes, a curve, a surface, or answers over targets."""
     inputs, targets = len(view.samples.inputs), len(view.samples.targets)
     if view.sizes:
         plot = _draw_sizes
@@ -249,7 +249,7 @@ def _draw_sizes(view: View, axes: Axes, colours: Colours) -> None:
 
 
 def _groups(view: View) -> list[tuple[np.ndarray, str, bool]]:
-    """Return the rows that are drawn alike, their label, and whether their marks are filled."""
+    """Return the rows that are plotted alike, their label, and whether their marks are filled."""
     trained_on = view.shown[~view.held_out[view.shown]]
     held_out = view.shown[view.held_out[view.shown]]
     groups = [(trained_on, "trained on", True)]

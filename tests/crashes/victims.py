@@ -131,7 +131,7 @@ class Workflow:
     device_kind : {"cpu", "gpu"}
     steps : int
     small : bool
-        Only one network and its redraw, without film, numbers and report.
+        Only one network and its redraw, without time-lapse, numbers and report.
     """
 
     name: ClassVar = "Snakemake"

@@ -65,7 +65,7 @@ LISTED = listed_keys()
 
 
 def reported_defaults(text: str) -> list[Any]:
-    """What a comment may mean by its default: all that follows, or a part of it."""
+    """Return what a comment may mean by its default: all that follows, or a part of it."""
     (messages,) = re.findall(r"default: (.*)$", text)
     parts = {
         messages,

@@ -1,4 +1,4 @@
-"""Tests under Compute Sanitizer, of which a stand-in is enough: it starts what it is told to."""
+"""Tests under Compute Sanitizer, of which a stand-in is enough: it starts a given command."""
 
 import time
 from pathlib import Path

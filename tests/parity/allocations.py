@@ -1,4 +1,4 @@
-"""What is asked of the card's memory meanwhile."""
+"""Records of the GPU memory that is allocated meanwhile."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

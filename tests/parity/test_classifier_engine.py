@@ -58,7 +58,7 @@ def trainer_of(labelled, network, device, engine, **training):
 
 
 def step_of(labelled, network, device, engine, batch, precision, first_step):
-    """What a step of plain descent with a rate of 1 takes off: the gradient; and the totals."""
+    """Return what a step of descent with a rate of 1 takes off, the gradient; and the totals."""
     trainer = trainer_of(
         labelled,
         network,
@@ -128,7 +128,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("first_step", [0, 5])
 def test_gradients_are_those_of_the_tape(gpu, case, first_step):
-    """With the same pictures in the batch, also where it goes on into the next order of all, and
+    """With the same images in the batch, also where it goes on into the next order of all, and
     the same values dropped."""
     (height, width), batch, network = CASES[case]
     labelled = noise(height, width, 45)

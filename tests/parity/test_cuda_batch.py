@@ -1,4 +1,4 @@
-"""Several networks in one launch: each has the bytes that it has alone on the same card."""
+"""Several networks in one launch: each has the bytes that it has alone on the same GPU."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ MEMBERS = (
     {"seed": 8, "schedule": Schedule("constant", 1e-2, 0.0, 100)},
     {"seed": 3, "schedule": Schedule("constant", 1e-3, 0.0, 100, 0, 30)},
 )
-"""Other pictures, first weights, draws and rates."""
+"""Other images, first weights, samples and rates."""
 
 SIREN_64 = {"type": "siren", "width": 64, "hidden_layers": 2}
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -137,7 +137,7 @@ def test_those_of_other_kinds_take_turns(gpu, always_together):
 
 @pytest.fixture
 def on_gpu(monkeypatch, gpu):
-    """Trainings of the tests without a card, on it."""
+    """Run the trainings of the tests without a GPU on a GPU."""
     for module in (test_batch, test_fit):
         monkeypatch.setattr(module, "CPU", gpu)
 
@@ -164,7 +164,7 @@ def test_trainings_are_interrupted_and_catch_up(tmp_path, on_gpu, always_togethe
 
 
 def test_one_that_diverges_goes_back_by_itself(tmp_path, on_gpu, always_together, monkeypatch):
-    """In mixed precision slopes have a bound, and a training hardly ever does: here one is told."""
+    """Mixed precision bounds gradients, and trainings hardly ever diverge: here one is made to."""
     tasks = test_batch.different_tasks()
     del tasks["wide"]
     require_finite = Trainer._require_finite

@@ -50,7 +50,7 @@ PASSES_AND_PRECISIONS = [
 ]
 MOST_RELATIVE_ERROR = {"mixed": 1e-2, "float32": 2e-4}
 MOST_ERROR_BEHIND_FEATURES = {"mixed": 3e-2, "float32": 2e-4}
-"""What is rounded to fp16 opens and shuts some relus: in NumPy, too, that makes errors of 1 to 2
+"""Rounding to fp16 opens and shuts some relus: in NumPy, too, that makes errors of 1 to 2
 hundredths."""
 
 
@@ -60,7 +60,7 @@ def gpu():
 
 
 def gradients_of(engine):
-    """Of the engine's first batch, which its construction has sent through the pass."""
+    """Return those of the first batch, which its construction has sent through the pass."""
     summed = []
     for partial in engine.stages.own_pass.partial_gradients():
         flat = to_host(partial.array).ravel()[partial.offset :].astype(np.float64)

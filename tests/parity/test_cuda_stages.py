@@ -1,4 +1,4 @@
-"""The stages of the cuda engine beside its pass: the same as their twins in NumPy."""
+"""The stages of the cuda engine beside its pass: the same as their reference implementations."""
 
 from typing import Any
 
@@ -155,7 +155,7 @@ def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, 
     "widths", [(512, 512, 100, 130, 17, 64, 64), (70, 70, 33, 17)], ids=["wide", "narrow"]
 )
 def test_muon_moves_matrices_as_in_float64(gpu, widths, steps, precision):
-    """Of all shapes, by gradients most of which lie in few directions."""
+    """Matrices have all shapes; most of their gradients lie in few directions."""
     settings: dict[str, Any] = {
         "optimizer": "muon",
         "schedule": Schedule("constant", 1e-2, 0, 20),

@@ -210,7 +210,7 @@ def test_a_training_learns_and_says_how(tmp_path, monkeypatch, gpu, supervision)
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
 def test_the_best_network_is_kept(tmp_path, monkeypatch, gpu, precision):
-    """Of a training that gets worse at its end."""
+    """The training gets worse at its end."""
     monkeypatch.setattr(test_fit, "CPU", gpu)
     settings = {"steps": 60, "learning_rate": 0.1, "schedule": "constant", "precision": precision}
     test_fit.train(test_fit.make_task(**settings, **EVERYTHING), tmp_path, engine="cuda")

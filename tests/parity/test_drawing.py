@@ -1,4 +1,4 @@
-"""The card draws what the CPU's array code draws: pixels, boxes, samples, files."""
+"""The GPU renders what the CPU's array code renders: pixels, boxes, samples, files."""
 
 from contextlib import closing
 

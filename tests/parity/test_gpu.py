@@ -155,7 +155,7 @@ def test_a_divergence_goes_back_to_the_same_bytes(tmp_path, monkeypatch, gpu, en
     """However many steps a call takes, and so however late it is noticed."""
     for module in (test_fit, test_divergence):
         monkeypatch.setattr(module, "CPU", gpu)
-    # in mixed precision slopes are capped, and this training stays finite, if useless
+    # in mixed precision gradients are capped, and this training stays finite, if useless
     task = test_divergence.diverging_task(precision="float32")
     for name, interval_s in (("alone", 1000), ("often", 0), ("resumed", 0)):
         test_fit.train(task, tmp_path / name, engine=engine, checkpoint_interval_s=interval_s)

@@ -1,4 +1,4 @@
-"""The temperature of a real card."""
+"""The temperature of a real GPU."""
 
 import subprocess
 

@@ -16,7 +16,7 @@ pytestmark = [
 ]
 
 TOLERANCE = {True: 1e-3, False: 1e-5}
-"""Of fp16 and float32, for numbers of about 1."""
+"""The precision of fp16 and float32, for numbers of about 1."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def places(layout: FeatureLayout, rows: int, numbers: int) -> np.ndarray:
 
 
 def laid_out(gpu, layout: FeatureLayout, numbers: np.ndarray):
-    """A card's array with these numbers, and NaN between them."""
+    """Return an array on the GPU with these numbers, and NaN between them."""
     where = places(layout, *numbers.shape)
     flat = np.full(where.max() + 2, np.nan, np.float16 if layout.is_mixed else np.float32)
     flat[where] = numbers
@@ -76,7 +76,7 @@ def test_features(gpu, count, features, kind):
 
 
 def gradients_of(gpu, plan, batch, layout, points, gradients, times=1):
-    """What is found each time, slopes in one chunk."""
+    """Return the gradient of each run, with the points in one chunk."""
     tested = make_table_gradient(gpu, plan, batch, layout)
     given = laid_out(gpu, layout, gradients)
     launches = tested.launches(given, gpu.asarray(points), len(gradients), is_last=True)

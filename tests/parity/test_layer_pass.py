@@ -45,7 +45,7 @@ FIELDS = [
     {"type": "cafe", "frequencies": 1, "chebyshev_degree": 40, "factors": 5, "hidden_layers": 0},
 ]
 TOLERANCE = {"float32": 2e-5, "mixed": 3e-2}
-"""Of a gradient's norm."""
+"""The tolerance, as a share of a gradient's norm."""
 
 RELU_TOLERANCE = {"float32": 2e-5, "mixed": 0.1}
 """Rounding to fp16 opens and shuts some relus."""
@@ -183,7 +183,7 @@ def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu, monkeyp
     monkeypatch.setattr(LayerPass, "memory_budget_bytes", budget_bytes)
     channels = 4 if loss == "huber" else 1
     batch = BatchPlan(pixels, points, points > 1, loss, HUBER_DELTA, channels, loss == "huber")
-    if loss == "binary_cross_entropy":  # values beyond 0 and 1 have slopes that fp16 cannot hold
+    if loss == "binary_cross_entropy":  # values beyond 0 and 1 have gradients that fp16 cannot hold
         field = {**field, "output": "sigmoid"}
     case = make_case(field, batch)
     plan, buffers = network_plan(case.network), make_buffers(gpu, case, batch)

@@ -1,4 +1,4 @@
-"""A config as it is read, changed in one place, and what is said of it."""
+"""A config as it is read, changed in one place, and the messages about it."""
 
 import pytest
 

@@ -77,7 +77,7 @@ def require_damages_of_training_named(
 def complaint_about(
     changes: dict[str, Any], source: Path, folder: Path, load: Callable[[Path], Any]
 ) -> str:
-    """What is said of a model's file whose description of itself was changed; one line."""
+    """Return the message about a model's file whose description of itself was changed; one line."""
     path = folder / "model.safetensors"
     arrays, description = load_arrays(source)
     save_arrays(path, arrays, description | changes)

@@ -15,7 +15,7 @@ ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO, errno.EROFS)
 KILLED = 137
 
 Happening = Callable[[str, Callable, tuple, dict], object]
-"""What takes the place of a call: told its name, the real one and its arguments."""
+"""This replaces a call, and is given its name, the real one and its arguments."""
 
 
 class FailingFiles:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MEMORY_BYTES = 768 << 20
-"""What a reader may take for these files of a few KB, beyond what the process has already."""
+"""The memory of a reader for these files of a few KB, beyond what the process has already."""
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ def make_objective(
     dtype="float32",
     **optimizer_settings,
 ) -> ImageObjective:
-    """A random picture and a network with fresh weights; `points` 1: point supervision.
+    """Make a random image and a network with fresh weights; `points` 1: point supervision.
 
     Features of hash grids are large, as after some training: fresh ones would hardly matter.
     """

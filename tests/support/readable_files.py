@@ -116,7 +116,7 @@ def networks() -> list[bytes]:
 
 @st.composite
 def networks_with_a_checksum(draw: st.DrawFn) -> bytes:
-    """What somebody would write who wants it to be believed: anything, with the right checksum."""
+    """Anything with the right checksum, as somebody would write who wants it to be believed."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "file")
         save_network(path, draw(st.sampled_from(FIELD_SETTINGS)))
@@ -180,7 +180,7 @@ def saved_models(save: Callable[[Path], None]) -> st.SearchStrategy[bytes]:
 
 @st.composite
 def with_a_checksum(draw: st.DrawFn, save: Callable[[Path], None]) -> bytes:
-    """What a model's file says of itself changed, with the right checksum."""
+    """The description in a model's file changed, with the right checksum."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "file")
         save(path)

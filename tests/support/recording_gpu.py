@@ -1,4 +1,4 @@
-"""A card without kernels: it writes down what is put on its streams."""
+"""A GPU without kernels: it records what is put on its streams."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +9,11 @@ from neuralfield.system.device import Device
 
 
 class OutOfMemoryError(Exception):
-    """As CuPy raises it."""
+    """This stands for the error that CuPy raises."""
 
 
 class CudaError(Exception):
-    """As CuPy raises those of CUDA, with its status."""
+    """This stands for an error of CUDA, with its status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"status {status}")
@@ -48,7 +48,7 @@ class RecordingGpu:
 
     @property
     def device(self) -> Device:
-        """The card, as the package knows it."""
+        """Return the GPU as the package knows it."""
         xp: Any = self
         return Device("gpu", "a card", xp)
 
@@ -94,7 +94,7 @@ class Stage:
 
     Parameters
     ----------
-    card : RecordingGpu
+    gpu : RecordingGpu
     name : str
     is_constant : bool
         Of sampling.
@@ -127,5 +127,5 @@ class Stage:
         self._gpu.launch(f"{self.name} begins at {first_step}")
 
     def memory_report(self) -> dict[str, int]:
-        """Of sampling."""
+        """Return the memory of sampling."""
         return {"batch": 7}

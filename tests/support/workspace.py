@@ -1,4 +1,4 @@
-"""A folder with a tiny picture and tiny networks, in which the real workflow runs."""
+"""A folder with a tiny image and tiny networks, in which the real workflow runs."""
 
 import copy
 import os
@@ -51,7 +51,7 @@ class Workspace:
         self.draw("tiny.png", seed=0)
 
     def draw(self, name: str, seed: int) -> None:
-        """Make a small picture of noise."""
+        """Make a small image of noise."""
         noise = np.random.default_rng(seed).integers(0, 256, (16, 24, 3), dtype=np.uint8)
         Image.fromarray(noise).save(self.folder / name)
 
@@ -62,7 +62,7 @@ class Workspace:
         self.settings["tables"] = {"slope": table}
 
     def add_classifier(self) -> None:
-        """Write a small set of pictures with labels, and let the settings name it."""
+        """Write a small set of images with labels, and let the settings name it."""
         random = np.random.default_rng(0)
         self.path("bars").mkdir()
         for count, names in ((60, TRAINING), (30, HELD_OUT)):
@@ -85,7 +85,7 @@ class Workspace:
         self.settings = before
 
     def command(self, *arguments: str) -> list[str]:
-        """What a user would type, after writing config.yaml."""
+        """Return the command that a user would type, after writing config.yaml."""
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self.settings, sort_keys=False))
         command = [sys.executable, "-m", "snakemake", "--snakefile", str(self.snakefile)]
         return [*command, "--cores", "2", *arguments]
@@ -114,7 +114,7 @@ class Workspace:
         return done.stdout
 
     def planned(self, *arguments: str) -> dict[str, int]:
-        """How many jobs of each rule would run now."""
+        """Count how many jobs of each rule would run now."""
         messages = self.succeed("--dry-run", *arguments)
         if "Nothing to be done" in messages:
             return {}

@@ -114,7 +114,7 @@ def test_another_seed_and_a_file_that_is_missing_are_all_that_is_made(together):
 
 
 def test_a_job_that_reads_the_snakefile_elsewhere_finds_its_batch(tmp_path):
-    """As on a cluster, where a process is started for a rule."""
+    """Run it as on a cluster, where a process is started for a rule."""
     workspace = make_workspace(tmp_path, batch=16)
     workspace.succeed("results/tiny/pixels.csv", "results/noise/pixels.csv")
     (line,) = workspace.path("results/batches.jsonl").read_text().splitlines()

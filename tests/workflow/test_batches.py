@@ -1,4 +1,4 @@
-"""Which networks of sweeps are put into which batch, and that they stay there."""
+"""Networks of sweeps are put into batches, and stay there."""
 
 import json
 

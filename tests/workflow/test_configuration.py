@@ -1,4 +1,4 @@
-"""What users write in config.yaml, and what they are told when it is wrong."""
+"""Users write config.yaml, and get a message when it is wrong."""
 
 import copy
 from types import SimpleNamespace
@@ -153,7 +153,7 @@ def test_own_image_has_a_size_and_a_name(written):
 
 
 def test_own_image_is_trained_as_what_it_is_unless_somebody_chose(written):
-    """What it is says the resized image, when it is trained: see train.with_detail_share."""
+    """The resized image shows what it is, when it is trained: see train.with_detail_share."""
     written["image"] = "tiny.png"
     written["fields"]["plain"]["training"] = {"detail_share": 0.3}
     found = read(written)

@@ -1,4 +1,4 @@
-"""Which place wins when a setting is written in several, and which settings have no effect.
+"""Rules for which place wins when a setting is written in several, or has no effect.
 
 Settings are read from layers: config.yaml, then the files that ``--configfile`` names, then
 ``--config``. A later layer wins over an earlier one, and inside one layer a network's own

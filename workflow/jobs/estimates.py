@@ -37,7 +37,7 @@ BYTES_PER_VALUE = 8 * 4
 """A number of a layer's output in float32, and the copies made of it on the way there and back."""
 
 UNKNOWN_SIDE_PX = 1024
-"""Assumed for an image whose file does not tell."""
+"""This is assumed for an image whose file does not show it."""
 
 CORE_FLOP_PER_S = {"cpu": 2e10, "tape": 5e9}
 """Speed of a core at the least, by engine: longer than expected is worse than shorter."""

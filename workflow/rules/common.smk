@@ -121,7 +121,7 @@ def of_networks(key):
 
 
 def gpus_of(wildcards):
-    """How many GPUs a job on this network keeps busy."""
+    """Return the number of GPUs that a job on this network keeps busy."""
     device = PLAN.device_of(wildcards)
     return int(device == "gpu" or (device == "auto" and gpu_is_present()))
 

@@ -86,7 +86,7 @@ def memory_bytes(objective: Objective, threads: int) -> int:
     itemsize = 8 if objective.dtype == "float64" else 4
     block = min(objective.block_samples, objective.batches.size)
     # samples are there once, and so is the batch's part of a random order (44 bytes a sample while
-    # it is drawn, measured); a block's layers live for each thread
+    # it is sampled, measured); a block's layers live for each thread
     return (
         objective.batches.sample_count * objective.sample_bytes
         + 44 * objective.batches.size

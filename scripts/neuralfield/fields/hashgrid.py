@@ -17,7 +17,7 @@ from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.settings import setting
 
 HASH_PRIME = 2654435761
-"""Of the spatial hash; the other axis has the factor 1."""
+"""The factor of one axis in the spatial hash; the other axis has the factor 1."""
 
 _INITIAL_BOUND = 1e-4
 

@@ -43,7 +43,7 @@ class Upscaler(NetworkSettings):
 
     @property
     def reach_px(self) -> int:
-        """How far from a pixel the network sees."""
+        """Pixels from the centre to the edge of what the network sees."""
         return (self.hidden_layers + 1) * (KERNEL_PX // 2)
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
@@ -72,7 +72,7 @@ class UpscalingNetwork(Network[Conv2d]):
     ----------
     layers : sequence of Conv2d
         Without padding.
-    picture : array, shape (height, width, channels)
+    image : array, shape (height, width, channels)
         Values in [0, 1].
     """
 

@@ -32,7 +32,7 @@ def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
     ----------
     path : str or os.PathLike
         Replaced in one step, once the new table is complete.
-    picture : Picture
+    image : ImageData
         Values are written as the shortest decimals that read back to the same float32 of
         level / `max_value`, so that no level is lost.
 
@@ -64,7 +64,7 @@ def read_pixel_csv(path: str | os.PathLike) -> np.ndarray:
     Returns
     -------
     ndarray of float32, shape (height, width, 1, 3 or 4)
-        Grey, RGB, or RGB and alpha; `Picture.from_values` makes an image of it.
+        Grey, RGB, or RGB and alpha; `ImageData.from_values` makes an image of it.
 
     Raises
     ------

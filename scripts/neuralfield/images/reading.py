@@ -69,7 +69,7 @@ def read_image(
     mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
         ``auto`` loses nothing: ``rgba`` if any pixel is not opaque, else ``rgb`` if any has a
         colour, else ``grey`` if any is neither black nor white, else ``bilevel``. The others
-        convert, see `Picture.converted`.
+        convert, see `ImageData.converted`.
     threshold : float
         For ``bilevel``: a luma of at least this is white.
     max_megapixels : float
@@ -79,7 +79,7 @@ def read_image(
 
     Returns
     -------
-    Picture
+    ImageData
 
     Raises
     ------

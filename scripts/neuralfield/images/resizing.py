@@ -25,7 +25,7 @@ def resize_image(
 
     Parameters
     ----------
-    picture : Picture
+    image : ImageData
     size : int, (int, int) or None
         The longer side in px, where the other one follows from the aspect ratio; or width and
         height; or None for the present size.
@@ -37,11 +37,11 @@ def resize_image(
         For `mode` ``bilevel``: a luma of at least this is white, after the resizing.
     mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
         Mode of the result. ``auto`` keeps the mode, except that a bilevel image of a new size gets
-        8-bit greys: the means tell where in a pixel an edge lies.
+        8-bit greys: the means show where in a pixel an edge lies.
 
     Returns
     -------
-    Picture
+    ImageData
 
     Raises
     ------

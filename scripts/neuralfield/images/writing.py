@@ -160,7 +160,7 @@ def write_image(path: str | os.PathLike, image: ImageData) -> None:
     ----------
     path : str or os.PathLike
         An existing file is replaced in one step, once the new one is complete.
-    picture : Picture
+    image : ImageData
         Bilevel becomes 1 bit a pixel; the other modes keep their 8 or 16 bits a channel.
 
     Raises

@@ -11,7 +11,7 @@ struct Arguments {
     const double* columns;  // x of the centre of each column of pixels
     const double* rows;
     const double2* offsets;  // of the samples from the centre
-    const int* pixels;       // which to draw; null: all
+    const int* pixels;       // which to render; null: all
     float* means;            // [count][CHANNELS]
     float* spreads;          // [count]: largest difference of two samples
     int count, width, samples;

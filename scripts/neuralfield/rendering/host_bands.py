@@ -52,7 +52,7 @@ def _bands_from_gpu(
         place.fetch(band, drawing, copying)
         return place
 
-    # a thread, because drawing may wait for the GPU, to see which pixels need more samples
+    # a thread, because rendering may wait for the GPU, to see which pixels need more samples
     with ThreadPoolExecutor(1, initializer=xp.cuda.Device().use) as ahead:
         pending = deque(ahead.submit(fetch, i) for i in range(min(count, _BANDS_IN_FLIGHT)))
         try:
@@ -69,7 +69,7 @@ def _bands_from_gpu(
 
 @cache
 def _streams(gpu: int) -> tuple[Any, Any]:
-    """For drawing and for copying. CuPy keeps freed memory by stream: the same for all images."""
+    """Return a stream for rendering and one for copying: CuPy keeps freed memory by stream."""
     import cupy
 
     with cupy.cuda.Device(gpu):
@@ -87,7 +87,7 @@ class _Place:
         )
 
     def fetch(self, band: Array, drawing: Any, copying: Any) -> None:
-        """Copy a band here once it is drawn."""
+        """Copy a band here once it is rendered."""
         # the first band in a place is the largest
         self._memory = self._memory or self._xp.cuda.alloc_pinned_memory(band.nbytes)
         self._band = band  # its memory on the GPU must not be given to another before the copy

@@ -1,4 +1,4 @@
-// Values of a network that is only drawn: the last layer and the output function.
+// Values of a network that is only rendered: the last layer and the output function.
 //
 // Constants: CHANNELS, OUTPUT_SIGMOID, STEEPNESS, MIXED.
 #include "../engines/cuda/loss.cuh"

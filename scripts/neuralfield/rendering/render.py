@@ -45,7 +45,7 @@ def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) ->
     """
     across = max(model.width * (box[2] - box[0]) / width, model.height * (box[3] - box[1]) / height)
     if model.footprint and _one_pixel_sides(model):
-        across = max(across, 1.0)  # the whole of that side belongs to each drawn pixel
+        across = max(across, 1.0)  # the whole of that side belongs to each rendered pixel
     if isinstance(model, Mosaic) and not model.footprint and across > 1:
         return min(_FIRST_SAMPLES, math.ceil(across**2))
     if not model.footprint:
@@ -201,7 +201,7 @@ def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, ever
 
     Parameters
     ----------
-    drawer : Drawer
+    renderer : Renderer
     columns : array, shape (width,)
     rows : array, shape (height,)
         Centres of pixels.

@@ -44,7 +44,7 @@ def upscaled_bands(
     box: Box,
     threads: int = 1,
 ) -> Iterator[np.ndarray]:
-    """Draw an image from top to bottom, some rows at a time.
+    """Render an image from top to bottom, some rows at a time.
 
     The image is enlarged by the network's factor, again and again, until it is no smaller than
     the render, and the exact box filter makes the render of that. The whole step before the last

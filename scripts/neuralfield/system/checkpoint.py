@@ -100,7 +100,7 @@ class Saved(Protocol):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """How it was made, with ``step``."""
+        """The record of how it was made, with ``step``."""
         ...
 
     @property

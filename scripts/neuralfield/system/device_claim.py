@@ -42,7 +42,7 @@ def claim_gpu(
         How many processes may use one GPU at the same time.
     say : callable
         Called with a line for the user.
-    cards : sequence of str, optional
+    gpus : sequence of str, optional
         Names of the GPUs to choose from; those of `visible_gpus` by default.
     folder : Path
         Folder of the locks.

@@ -38,7 +38,7 @@ class Setting:
     shortest, longest : int
         Number of values of a list. `shortest` holds for config files alone.
     expected, remedy : str
-        What a message says instead of the bounds, and what it tells the user to do.
+        The text of a message instead of the bounds, and the remedy that it names.
     auto : bool
         Whether a config file may say ``auto``, for which a value is chosen later.
     config_default, config_maximum : object
@@ -153,7 +153,7 @@ class Settings:
     """
 
     place: ClassVar[str] = "fields: {}"
-    """How messages begin, with braces in place of the setting's name."""
+    """The beginning of messages, with braces in place of the setting's name."""
 
     def __post_init__(self) -> None:
         for name, declared in settings_of(type(self)).items():

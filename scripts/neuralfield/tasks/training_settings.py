@@ -15,7 +15,7 @@ _FALLING = {"schedule": ("cosine", "exponential")}
 
 @dataclass(frozen=True)
 class TrainingSettings(Settings):
-    """How a network is trained, whatever it is fitted to. The keys are those of the config."""
+    """The settings of a training, by the keys of the config, whatever the network is fitted to."""
 
     place: ClassVar[str] = "training.{}"
 
@@ -104,7 +104,7 @@ class TrainingSettings(Settings):
 
 @dataclass(frozen=True)
 class ImageTraining(TrainingSettings):
-    """How a network is fitted to an image."""
+    """The settings of the fit of a network to an image."""
 
     batch_pixels: int = setting(2048, "pixels of each step; 0: all", unit="pixels", minimum=0)
     supervision: str = setting(
@@ -133,7 +133,7 @@ class ImageTraining(TrainingSettings):
 
 @dataclass(frozen=True)
 class SampleTraining(TrainingSettings):
-    """How a network is fitted to samples: the rows of a table, or images with labels."""
+    """The settings of a fit to samples: the rows of a table, or images with labels."""
 
     precision: str = setting(
         "auto", "of the numbers; auto: float32", choices=("auto", "float32", "float64")
@@ -147,7 +147,7 @@ class SampleTraining(TrainingSettings):
 
 @dataclass(frozen=True)
 class ClassifierTraining(SampleTraining):
-    """How a network is trained to classify images."""
+    """The settings of the training of a classifier."""
 
     learning_rate: float = setting(1e-3, "the largest step size", above=0)
     loss: str = setting(
@@ -161,7 +161,7 @@ class ClassifierTraining(SampleTraining):
 
 @dataclass(frozen=True)
 class ExecutionSettings(Settings):
-    """How and where a training is run: settings of its section of a config, not of the training."""
+    """Settings of how and where a training is run: in its section, but no part of the training."""
 
     place: ClassVar[str] = "training.{}"
 
@@ -210,7 +210,7 @@ class ExecutionSettings(Settings):
 
 @dataclass(frozen=True)
 class ImageExecution(ExecutionSettings):
-    """How and where the training of a field is run."""
+    """Settings of how and where the training of a field is run."""
 
     engine: str = setting(
         "auto",
@@ -229,7 +229,7 @@ class ImageExecution(ExecutionSettings):
 
 @dataclass(frozen=True)
 class TableExecution(ExecutionSettings):
-    """How and where the training of a table is run: it is small, and many run side by side."""
+    """Settings of where the training of a table is run: it is small, and many run at once."""
 
     device: str = setting(
         "cpu", "small networks are no work for a GPU", choices=("auto", "cpu", "gpu")

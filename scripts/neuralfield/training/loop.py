@@ -234,7 +234,7 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
     every attempt, and never on states, which are saved by the clock. So a training that diverged
     ends with the same bytes, wherever it was killed and resumed.
 
-    The trainer is changed in place and its new state saved; the returned line tells the user.
+    The trainer is changed in place and its new state saved; the returned line informs the user.
     Raises `DivergenceError` the second time, and `CheckpointError` for a damaged snapshot.
     """
     path, to_step, arrays = _last_good_snapshot(trainer, folder.snapshots)

@@ -261,7 +261,7 @@ class Trainer:
         return partial(self.task.load_snapshot, record=self._network_record())
 
     def _network_record(self) -> dict[str, Any]:
-        """How the network was made, for its file."""
+        """Return the record of how the network was made, for its file."""
         record = self.task.record() | {
             "step": self.steps_taken,
             "training": self.task.training.described(),

@@ -1,4 +1,4 @@
-"""How classifiers are cut into kernels for cards, as far as it can be told without one."""
+"""Classifiers are cut into kernels for GPUs, as far as that can be tested without one."""
 
 from functools import partial
 from itertools import product

@@ -65,7 +65,7 @@ def trained(make, dtype, *, steps=1, threads=2, **settings):
 
 
 def first_gradient(make, dtype, **settings):
-    """As Adam's first moment keeps it, by parameter; and loss and squared error."""
+    """Return gradients, as Adam's moment keeps them, by parameter; and loss and squared error."""
     objective, totals = trained(make, dtype, optimizer="adam", **settings)
     state = objective.optimizer.state
     return {name: state[f"moment1.{name}"] / 0.1 for name in objective.network.parameters}, totals

@@ -1,4 +1,4 @@
-"""Who takes steps in one launch on a card, and what kernels are told of them; no card is needed."""
+"""Networks that take steps in one launch, and the arguments of its kernels; no GPU is needed."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +35,7 @@ FREQUENCIES = {"type": "fourier", "frequencies": 20, "width": 64}
         (256, 16, True),
         (16, 2, True),
         (128, 2, False),  # each would be worked on by eight multiprocessors of many
-        (6144, 20, False),  # each keeps the card busy by itself
+        (6144, 20, False),  # each keeps the GPU busy by itself
         (256, 1, False),
     ],
 )
@@ -67,7 +67,7 @@ def test_a_batch_is_for_networks_whose_sums_have_room(field, has_room, side):
 
 
 class Pointer:
-    """An array on a card, as far as its address."""
+    """An array on a GPU, as far as its address."""
 
     def __init__(self, address):
         self.data = SimpleNamespace(ptr=address)
@@ -82,7 +82,7 @@ def test_kernels_find_each_member_in_a_table():
 
 
 def test_sums_of_every_eighth_part_give_the_bits_of_all_parts():
-    """What update.cu adds up, in its order: strands may be summed beforehand."""
+    """Return what update.cu adds up, in its order: strands may be summed beforehand."""
     parts = np.random.default_rng(0).normal(size=(132, 50)).astype(np.float32)
 
     def summed(parts):

@@ -1,4 +1,4 @@
-"""Kernels that may start while the one before them ends, where the card and its driver can."""
+"""Kernels that may start while the one before them ends, where the GPU and its driver can."""
 
 import ctypes
 from types import SimpleNamespace
@@ -45,7 +45,7 @@ class Driver:
 
 
 class DriverError(RuntimeError):
-    """What CuPy raises."""
+    """This stands for the error that CuPy raises."""
 
 
 def device_of(capability: str, driver: int) -> Device:

@@ -1,4 +1,4 @@
-"""Which engine is taken, and how the trainer drives it."""
+"""The engine is chosen, and the trainer drives it."""
 
 import importlib.util
 import json
@@ -37,7 +37,7 @@ CPU = select_device("cpu")
 
 
 class GpuWithNumpy(SimpleNamespace):
-    """Stands in for CuPy on a card of some compute capability."""
+    """Stands in for CuPy on a GPU of some compute capability."""
 
     def __init__(self, capability):
         runtime = SimpleNamespace(memGetInfo=lambda: (1 << 40, 1 << 40))

@@ -39,7 +39,7 @@ def weights_of(axis: AxisCorners) -> np.ndarray:
 
 
 def gradient_of_sums(encoding, centres, by_features):
-    """What the kernels do: sums along lines, then down, then over the corners of each row."""
+    """Do as the kernels: sums along lines, then down, then over the corners of each row."""
     width, height = map(len, centres)
     gradient = np.zeros_like(encoding.table.data)
     parts = np.split(by_features, len(encoding.levels), axis=1)

@@ -1,4 +1,4 @@
-"""Which tiles the fused pass works on in each round, and which ones each share of the sums has."""
+"""The fused pass works on tiles in rounds, and each share of the sums has its own ones."""
 
 import pytest
 

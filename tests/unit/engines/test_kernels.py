@@ -1,4 +1,4 @@
-"""What kernels are compiled from, as far as it can be told without a GPU."""
+"""Kernels are compiled from sources, as far as that can be tested without a GPU."""
 
 from pathlib import Path
 from types import SimpleNamespace

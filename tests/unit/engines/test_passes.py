@@ -1,4 +1,4 @@
-"""Which pass of the cuda engine a network is given to, and what the narrow one takes of a card."""
+"""A pass of the cuda engine is chosen for a network; the narrow one needs room on a GPU."""
 
 import pytest
 from make_objective import SIREN, make_objective
@@ -27,7 +27,7 @@ WIRE = {"type": "wire", "hidden_layers": 2}
         ({**SIREN, "width": 64, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
         (mlp("relu", *[32] * 9), 90, "mixed", "hopper-narrow"),
         (mlp("relu", 40, 17, 64), 90, "mixed", "hopper-narrow"),
-        # no room: for five sums of 64 x 64, a wider layer's product, wider waves
+        # no room: for five sums of 64 x 64, a wider layer's product, more frequencies
         ({**SIREN, "width": 64, "hidden_layers": 5}, 90, "auto", "hopper"),
         ({**FREQUENCIES, "hidden_layers": 5}, 90, "auto", "hopper"),
         (mlp("relu", *[32] * 10), 90, "mixed", "hopper"),

@@ -1,4 +1,4 @@
-"""What engines for cards have in common, and batches of them; no card is needed."""
+"""Engines for GPUs have parts in common, and run in batches; no GPU is needed."""
 
 import weakref
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""How the update of the cuda engine shares parameters out to blocks."""
+"""The update of the cuda engine shares parameters out to blocks."""
 
 from types import SimpleNamespace
 from typing import Any

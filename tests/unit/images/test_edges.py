@@ -1,4 +1,4 @@
-"""Edges of pictures of every kind, against SciPy."""
+"""Edges of images of every kind, against SciPy."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Line art is told from other pictures by what is taught, so that its edges are kept steep."""
+"""Line art is told apart from other images before the training, so that its edges stay steep."""
 
 from pathlib import Path
 

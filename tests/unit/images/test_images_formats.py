@@ -27,7 +27,7 @@ RULE = "CMYK without a usable colour profile"
 LINEAR = "linear light"
 
 Row = tuple[Callable[[Path], object], str, int, str]
-"""What writes a file, the mode and bits that it is read as, and a part of what is reported."""
+"""The writer of a file, the mode and bits that it is read as, and a part of what is reported."""
 
 
 def saves(pixels: np.ndarray, mode: str | None = None, **options) -> Callable[[Path], object]:

@@ -1,4 +1,4 @@
-"""A picture in memory: levels, light, and the modes between which it converts."""
+"""An image in memory: levels, light, and the modes between which it converts."""
 
 import numpy as np
 import pytest

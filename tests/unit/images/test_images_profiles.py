@@ -122,7 +122,7 @@ def test_grey_profiles(tmp_path, depth):
 
 @pytest.mark.parametrize("suffix", ["tif", "jpg"])
 def test_inks_go_through_their_tables(tmp_path, suffix):
-    """As Little CMS has it, in both readers; and by the stated rule where there is no profile."""
+    """Both readers agree with Little CMS, or with the stated rule where there is no profile."""
     content, path = icc.cmyk_profile(), tmp_path / f"a.{suffix}"
     inks = np.kron(RNG.integers(0, 256, (4, 4, 4), np.uint8), np.ones((16, 16, 1), np.uint8))
     image = Image.fromarray(inks, "CMYK")

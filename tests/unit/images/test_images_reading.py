@@ -1,4 +1,4 @@
-"""Picture files of many kinds, made here, as `read_image` reads them."""
+"""Image files of many kinds, made here, as `read_image` reads them."""
 
 import struct
 import zlib
@@ -287,7 +287,7 @@ def test_images_come_upright(tmp_path, orientation, name):
 
 
 def deep_reference(folder, orientation: int, name: str):
-    """The same picture with 16 bits, as PNG or TIFF."""
+    """The same image with 16 bits, as PNG or TIFF."""
     levels = RGB.astype(np.uint16) * 257
     if name == "a.tif":
         tags = [(274, "H", 1, orientation, True)]

@@ -1,4 +1,4 @@
-"""What `read_image` refuses, and how it says so."""
+"""`read_image` refuses files, and says why."""
 
 import io
 import struct
@@ -141,7 +141,7 @@ def test_the_limit_is_ours_alone(tmp_path, side, capfd):
         warnings.simplefilter("error")
         with pytest.raises(InputError, match=rf"{side**2:,} pixels.*raise max_megapixels"):
             read_image(path, max_megapixels=0.01)
-        Image.MAX_IMAGE_PIXELS = 100  # stands for a picture beyond Pillow's own limit
+        Image.MAX_IMAGE_PIXELS = 100  # stands for an image beyond Pillow's own limit
         try:
             assert read_image(path).width == side
         finally:
@@ -150,7 +150,7 @@ def test_the_limit_is_ours_alone(tmp_path, side, capfd):
 
 
 def test_rare_formats_are_not_even_tried(tmp_path):
-    """Each is a decoder that could be at fault; two of them may hold another picture inside."""
+    """Each is a decoder that could be at fault; two of them may hold another image inside."""
     for format in ("ICO", "JPEG2000", "TGA", "PCX", "SGI"):
         (tmp_path / "a").write_bytes(encoded(Image.fromarray(PHOTO), format))
         with pytest.raises(InputError, match=r"not an image that can be read|JPEG 2000"):

@@ -1,4 +1,4 @@
-"""Tiles cover a picture, and their weights add up to 1 without a jump."""
+"""Tiles cover an image, and their weights add up to 1 without a jump."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ def normal(*shape):
 
 
 def beside(tensor, *arrays):
-    """Arrays where the tensor's numbers are: on a card, or not."""
+    """Arrays where the tensor's numbers are: on a GPU, or not."""
     return [namespace_of(tensor.data).asarray(array) for array in arrays]
 
 

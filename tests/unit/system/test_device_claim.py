@@ -1,4 +1,4 @@
-"""Which card a job gets: real processes, and cards that are only names."""
+"""A job claims a GPU: the processes are real, and the GPUs are only names."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ time.sleep(60)
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts processes that claim a card and keep it."""
+    """Starts processes that claim a GPU and keep it."""
     started = []
 
     def claim(share=1, gpus="GPU-a,GPU-b"):

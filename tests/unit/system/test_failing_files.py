@@ -90,7 +90,7 @@ def train(folder: Path) -> None:
 
 
 def outputs(folder: Path) -> dict[str, bytes]:
-    """What must be the same bytes; the times of a run are not."""
+    """Return what must be the same bytes; the times of a run are not."""
     timed = ("history.csv", "training.json")
     found = files_in(folder).items()
     return {name: b for name, b in found if name not in timed and not name.startswith("state/")}
@@ -121,7 +121,7 @@ def test_a_training_goes_wrong_at_every_call_and_ends_with_the_same_bytes(
 
 
 class TestNetworkFileSystems:
-    """What NFS does that a disk does not."""
+    """NFS does this, and a disk does not."""
 
     def test_a_rename_whose_answer_was_lost_has_been_done(self, tmp_path, monkeypatch):
         real = os.replace

@@ -1,4 +1,4 @@
-"""A card that is too hot pauses a training, and changes nothing else."""
+"""A GPU that is too hot pauses a training, and changes nothing else."""
 
 import signal
 import threading
@@ -98,7 +98,7 @@ def test_a_sensor_that_fails_is_reported_once_and_does_not_stop_the_training(tmp
 
 
 class NoRuntime:
-    """A card as CuPy shows it, on a machine without a driver."""
+    """A GPU as CuPy shows it, on a machine without a driver."""
 
     class cuda:  # noqa: N801
         class runtime:  # noqa: N801

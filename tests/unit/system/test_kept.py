@@ -207,7 +207,7 @@ def publish(folder, contents):
 
 
 def restored(folder):
-    """What comes back of it."""
+    """Return what comes back of it."""
     outputs = {"result": folder / "back/result", "more": folder / "back/more"}
     assert KeptResults(folder / ".kept", "f" * 16, 9, print).restore(outputs)
     return {name: content.decode() for name, content in files_in(folder / "back").items()}

@@ -171,7 +171,7 @@ def test_a_swapped_file_is_named(finished, swapped, with_, readers, complaint):
 
 
 def test_facts_that_were_changed_are_named(finished):
-    """What they say of the image's kind decides about the network: it is not to blame."""
+    """Facts on the image's kind decide about the network, which is not to blame."""
     path = finished.path("one/picture.json")
     own = path.read_text()
     path.write_text(own.replace('"is_line_art": false', '"is_line_art": true'))
@@ -260,7 +260,7 @@ def test_the_last_frame_has_the_number_of_the_report(finished, monkeypatch, fiel
 def test_a_network_of_every_kind_is_accepted_in_its_own_folder(
     finished, tmp_path, kind, supervision
 ):
-    """What a file says of its settings is read back as the same settings."""
+    """The settings in a file are read back as the same settings."""
     field = {"type": kind, **SMALL_FIELDS.get(kind, {})}
     training = TRAINING | {"supervision": supervision}
     expected = ExpectedNetwork(finished.path("one/picture.json"), field, training)

@@ -1,4 +1,4 @@
-"""What a dataclass declares of its settings is what is checked, read, written and said."""
+"""Settings are checked, read, written and described as their dataclass declares them."""
 
 import dataclasses
 from dataclasses import dataclass

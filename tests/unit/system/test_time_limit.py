@@ -50,7 +50,7 @@ def test_half_of_a_limit_is_the_longest_margin():
     ],
 )
 def test_a_job_asks_slurm_how_long_it_may_take(tmp_path, messages, left_s):
-    """As squeue answers; whether this is what it answers is seen on a cluster of the tests."""
+    """This stands for squeue, whose real answer is seen on a cluster of the tests."""
     squeue = tmp_path / "squeue"
     squeue.write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/asked\necho "{messages}"\n')
     squeue.chmod(0o755)

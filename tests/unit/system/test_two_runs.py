@@ -102,7 +102,7 @@ def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alon
 
 @pytest.mark.slow
 def test_a_state_folder_that_is_removed_meanwhile_is_begun_anew(tmp_path, left_alone):
-    """As Snakemake does when everything is made, while another process waits."""
+    """Do as Snakemake does when everything is made, while another process waits."""
     (tmp_path / "go on").touch()
     (tmp_path / "state").mkdir()
     with (tmp_path / "state" / "lock").open("w") as held:

@@ -1,4 +1,4 @@
-"""Networks that tell pictures apart."""
+"""Networks that tell images apart."""
 
 import numpy as np
 import pytest

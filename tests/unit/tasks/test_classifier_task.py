@@ -1,4 +1,4 @@
-"""Networks that are taught to tell pictures apart: that they do, and survive what others do."""
+"""Networks that are trained to classify images: they do, and survive what other networks do."""
 
 import json
 from typing import Any

@@ -38,7 +38,7 @@ def small_task(seed=0, values=None):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
-    """One training, one of another picture, and one of another seed."""
+    """One training, one of another image, and one of another seed."""
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("neuralfield.training.loop._CALL_S", 0)

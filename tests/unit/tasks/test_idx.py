@@ -1,4 +1,4 @@
-"""Pictures with labels from IDX files: what is read, and what is refused in which words."""
+"""Images with labels from IDX files: what is read, and what is refused in which words."""
 
 import gzip
 import hashlib

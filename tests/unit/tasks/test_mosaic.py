@@ -1,4 +1,4 @@
-"""Many models drawn as one function: the same at every size, and without seams."""
+"""Many models rendered as one function: the same at every size, and without seams."""
 
 import json
 
@@ -33,7 +33,7 @@ def save_tiles(folder, tiling, set_weights, mode="grey", **record):
 
 
 def gradient(tiling):
-    """Weights with which every tile draws its part of one slope over the whole picture."""
+    """Weights with which every tile renders its part of one ramp over the whole image."""
 
     def set_weights(network, tile):
         first, first_bias, last, last_bias = (t.data for t in network.parameters.values())

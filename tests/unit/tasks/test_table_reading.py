@@ -1,4 +1,4 @@
-"""Tables from users: what is read, and what they are told of a cell that is wrong."""
+"""Tables from users: what is read, and the messages about a cell that is wrong."""
 
 import numpy as np
 import pytest

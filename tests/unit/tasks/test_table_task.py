@@ -1,4 +1,4 @@
-"""Networks that are taught tables: what they learn, and that they survive what pictures' do."""
+"""Networks that are fitted to tables: they learn them, and survive what those of images do."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ def make_task(samples=None, network=None, training=None, **settings):
 
 
 def train(task, folder, **run_settings):
-    """Train to the end; gives the network, and what was said."""
+    """Train to the end; gives the network, and the reported lines."""
     messages = test_fit.train(task, folder, **run_settings)
     return load_table_model(folder / "model.safetensors"), messages
 

@@ -1,4 +1,4 @@
-"""An upscaler is taught, saved, resumed and drawn as a field is."""
+"""An upscaler is trained, saved, resumed and rendered as a field is."""
 
 import tracemalloc
 from dataclasses import replace
@@ -77,7 +77,7 @@ def test_at_its_own_size_it_is_its_image(tmp_path, channels):
 
 
 def test_untrained_it_adds_nothing_but_what_makes_it_the_image_again(tmp_path):
-    """What it starts from is Lanczos with one back-projection, however large."""
+    """It starts from Lanczos with one back-projection, however large."""
     model = train(make_task(steps=2), tmp_path)
     start = load_model(tmp_path / "checkpoints/step_00000000.safetensors")
     rendered = render(start, 60, 44, device=CPU)
@@ -93,7 +93,7 @@ def test_untrained_it_adds_nothing_but_what_makes_it_the_image_again(tmp_path):
 
 @pytest.mark.parametrize("size", [(17, 12), (30, 22), (61, 45), (150, 110), (100, 5)])
 def test_any_size_and_part_is_rendered_alike(trained, size):
-    """A part is what the whole has there, from within the whole, and at the picture's borders."""
+    """A part is what the whole has there, from within the whole, and at the image's borders."""
     width, height = size
     whole = render(trained, width, height, device=CPU)
     assert whole.shape == (height, width, 3) and whole.min() >= 0 and whole.max() <= 1

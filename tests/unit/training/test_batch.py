@@ -28,7 +28,7 @@ SIDE_BY_SIDE = min(2, available_cores())
 
 
 def different_tasks(**training):
-    """Other pictures, seeds and rates; the same steps."""
+    """Other images, seeds and rates; the same steps."""
     plain = make_task(**training)
     return {
         "plain": plain,
@@ -40,7 +40,7 @@ def different_tasks(**training):
 
 
 def train_together(tasks, folder, names=None, side_by_side=SIDE_BY_SIDE, **run_settings):
-    """Train to the end; what was said, by name."""
+    """Train to the end; the reported lines, by name."""
     messages = {name: [] for name in names or tasks}
     trainings = []
     for name, lines in messages.items():

@@ -40,7 +40,7 @@ def diverging_task(**training):
 
 
 def content(folder):
-    """What must be the same in every attempt, byte for byte; seconds are the clock's."""
+    """Return what must be the same in every attempt, byte for byte; seconds are the clock's."""
     history = pd.read_csv(folder / "history.csv").drop(columns="seconds")
     snapshots = {step: sha256(path) for step, path in list_snapshots(folder / "checkpoints")}
     return sha256(folder / "model.safetensors"), snapshots, history.to_csv()
@@ -82,7 +82,7 @@ def test_it_goes_back_to_the_last_good_snapshot_and_on_with_a_lower_rate(left_al
 
 @pytest.mark.usual_seed
 def test_finite_weights_that_run_away_are_not_gone_back_to(rollback):
-    """There are newer snapshots, and all are finite, but they draw worse than none."""
+    """There are newer snapshots, and all are finite, but they render worse than none."""
     newer = [step for step in log_spaced_steps(200, 20) if step > rollback["to_step"]]
     assert newer[0] < rollback["noticed_at_step"]
 

@@ -52,7 +52,7 @@ def make_task(field=None, **training):
 
 
 def train(task, folder, say=None, device=None, **run_settings):
-    """Train to the end; returns what was said, unless somebody else is told."""
+    """Train to the end; returns the reported lines, unless they are reported elsewhere."""
     messages = []
     run = Execution(device or CPU, folder / "state", say=say or messages.append, **run_settings)
     outputs = {

@@ -296,7 +296,7 @@ def _memory_report(
         "optimizer": sum(array.nbytes for array in objective.optimizer.state.values()),
         "picture": pixels * (4 * objective.shape.channels + 8),
         "density": 16 * pixels if objective.batches.is_weighted else 0,
-        # of a random order while it is drawn, as measured
+        # of a random order while it is sampled, as measured
         "batch": 44 * objective.batches.size,
         "gradients": 4 * cut.shards * layout.gradient_numbers,
         "encoding": 4 * (cut.encoding_numbers + trained),

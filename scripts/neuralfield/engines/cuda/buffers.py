@@ -1,4 +1,4 @@
-"""What the stages of the cuda engine exchange, and what all passes have in common."""
+"""The arrays that stages of the cuda engine exchange, and the parts that all passes share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

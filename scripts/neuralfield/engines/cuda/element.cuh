@@ -1,4 +1,4 @@
-// What activations and gradients are stored as, and 16 bytes of them at a time as float32.
+// The type that activations and gradients are stored in, and 16 bytes of them at a time as float32.
 //
 // Constants: MIXED (0: float32, 1: fp16).
 #pragma once

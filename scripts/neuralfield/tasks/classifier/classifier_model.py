@@ -94,7 +94,7 @@ class ClassifierModel(StoredModel[Sequential]):
 
         Parameters
         ----------
-        pictures : ndarray of uint8, shape (n, height, width)
+        images : ndarray of uint8, shape (n, height, width)
         device : Device
 
         Returns

@@ -1,4 +1,4 @@
-"""The task of telling images apart."""
+"""The task of classifying images."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -31,7 +31,7 @@ class LabelledImages:
     ----------
     where : str
         The file of the labels, for messages.
-    pictures : ndarray of uint8, shape (n, height, width)
+    images : ndarray of uint8, shape (n, height, width)
     labels : ndarray of int64, shape (n,)
     """
 
@@ -122,7 +122,7 @@ def read_labelled(
 
     Parameters
     ----------
-    pictures, labels : Path
+    images, labels : Path
         IDX files; see `neuralfield.tasks.classifier.idx.read_idx`.
     checksums : mapping of str to str, optional
         SHA-256 in hexadecimal, by files' names; others are not checked.
@@ -146,7 +146,7 @@ def brightness_scaling(images: np.ndarray) -> Scaling:
 
     Parameters
     ----------
-    pictures : ndarray of uint8, shape (n, height, width)
+    images : ndarray of uint8, shape (n, height, width)
 
     Returns
     -------
@@ -168,7 +168,7 @@ def network_inputs(images: Array, scaling: Scaling, dtype: str) -> Array:
 
     Parameters
     ----------
-    pictures : array of uint8, shape (n, height, width)
+    images : array of uint8, shape (n, height, width)
         On the network's device.
     scaling : Scaling
     dtype : str

@@ -136,7 +136,7 @@ def render_blocks(
         See `layout`.
     columns, rows, offsets : array of float64
     which : array of int64
-        Numbers of the pixels to draw; empty: all.
+        Numbers of the pixels to render; empty: all.
     first, end : int
         Which of them.
     block_rows : int

@@ -127,7 +127,7 @@ def add_level_gradient(levels, number, points, gradients, count, gradient, is_fi
     number : int
         Of the level.
     points : array of float32, shape (2, at least count)
-    slopes : array of float32, shape (L * size, at least count)
+    gradients : array of float32, shape (L * size, at least count)
         Of the loss with respect to the points' features.
     count : int
         How many points.

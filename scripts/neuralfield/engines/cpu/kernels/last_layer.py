@@ -34,7 +34,7 @@ def _add_multiple(factor, source, target):
 
 @njit(nogil=True)
 def forward_last(table, rows, memory, factors):
-    """The numbers before the output function, from the layer's VALUES into its SLOPES."""
+    """The numbers before the output function, from the layer's VALUES into its GRADIENTS."""
     layer = len(table) - 1
     fan_in, fan_out = table[layer, FAN_IN], table[layer, FAN_OUT]
     value, place = table[layer, VALUES], table[layer, GRADIENTS]
@@ -52,7 +52,7 @@ def forward_last(table, rows, memory, factors):
 
 @njit(nogil=True)
 def backward_last(table, rows, memory, scratch, factors, gradient, add):
-    """The layer's gradient, and gradients of the layer before, from the loss's in its SLOPES."""
+    """The layer's gradient, and gradients of the layer before, from the loss's in its GRADIENTS."""
     layer = len(table) - 1
     fan_in, fan_out, length = table[layer, FAN_IN], table[layer, FAN_OUT], table[layer, IN_LENGTH]
     summed = table[layer, ROWS]

@@ -61,7 +61,7 @@ def set_ones(table, layer, rows, memory):
 @njit(nogil=True)
 def forward(table, frequencies, rows, memory, factors):
     """All layers, from the values that go into the first; the last one's numbers, before the output
-    function, are left in its SLOPES, and elsewhere the gradients of activations."""
+    function, are left in its GRADIENTS, and elsewhere the derivatives of activations."""
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 1):
         set_ones(table, layer, rows, memory)
@@ -93,7 +93,7 @@ def forward(table, frequencies, rows, memory, factors):
 
 @njit(nogil=True)
 def backward(table, rows, memory, scratch, factors, gradient, add, gradients, place):
-    """All layers back, from the loss's gradients in the last one's SLOPES.
+    """All layers back, from the loss's gradients in the last one's GRADIENTS.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def backward(table, rows, memory, scratch, factors, gradient, add, gradients, pl
         A shard's, with respect to parameters times frequency: written, or added to.
     add : int
         Whether it is added to.
-    slopes : array of float32, shape (values, points)
+    gradients : array of float32, shape (values, points)
         Written, from `place` on: the gradients with respect to the first layer's inputs,
         value by value. Without values nobody asks for them.
     place : int

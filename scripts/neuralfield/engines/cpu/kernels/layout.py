@@ -17,9 +17,9 @@ IN_LENGTH, OUT_LENGTH: numbers from one row to the next of arrays with ROWS or F
 row. A layer's OUT_LENGTH is the next one's IN_LENGTH, so that an activation is one long loop.
 
 Then where arrays begin: VALUES (what goes into the layer, with a column of ones for biases) and
-SLOPES (of its activation; later of the loss) in a thread's memory; WEIGHTS (with biases as a last
-row) and TRANSPOSED (without), both times the frequency, among the factors; PARAMETERS in the
-parameters; GRADIENT in a shard's gradient.
+GRADIENTS (derivatives of its activation; later gradients of the loss) in a thread's memory; WEIGHTS
+(with biases as a last row) and TRANSPOSED (without), both times the frequency, among the factors;
+PARAMETERS in the parameters; GRADIENT in a shard's gradient.
 """
 
 _BLOCK_NUMBERS = 400_000

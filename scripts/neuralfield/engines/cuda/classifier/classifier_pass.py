@@ -37,7 +37,7 @@ class _Stage:
 
     Attributes
     ----------
-    values, winners, slopes : array, shape (batch, values out)
+    values, winners, gradients : array, shape (batch, values out)
         After pooling and relu; see `convolution.cu`.
     parts : array of float32, shape (parts, parameters)
         The parts of the gradient.

@@ -1,4 +1,4 @@
-// What the kernels of a convolution share: sizes, and rows of images in shared memory.
+// The kernels of a convolution share this: sizes, and rows of images in shared memory.
 //
 // Constants: IN_CHANNELS, IN_HEIGHT, IN_WIDTH, OUT_CHANNELS, KERNEL, PADDING, POOL, OUT_HEIGHT,
 // OUT_WIDTH (after pooling), FLAT (1: values out lie place by place as linear layers want them;
@@ -12,7 +12,7 @@
 #define PLACES_HIGH (OUT_HEIGHT * POOL)
 #define PLACES_WIDE (OUT_WIDTH * POOL)
 #define WEIGHTS (KERNEL * KERNEL * IN_CHANNELS * OUT_CHANNELS)
-// in place of the winner's place in its window, where relu hands no gradient on
+// marks, instead of the winner's place in its window, that relu passes no gradient on
 #define CLOSED 0xFFFFu
 
 #define ROUNDED_UP(number, multiple) (((number) + (multiple) - 1) / (multiple) * (multiple))

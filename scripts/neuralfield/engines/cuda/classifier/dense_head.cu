@@ -23,7 +23,7 @@ __host__ __device__ constexpr int power_of_2_from(int number, int most) {
     return power;
 }
 
-// 0, or what a value is multiplied with.
+// The factor of a value under dropout: 0, or KEPT_FACTOR.
 __device__ __forceinline__ float dropout_factor(int value, unsigned int sample, long long step,
                                                 unsigned int layer) {
 #if HAS_DROPOUT
@@ -115,7 +115,7 @@ __device__ __forceinline__ int add_lanes(float (&numbers)[COUNT]) {
     return first;
 }
 
-// From the gradients of what a layer gives, already through its relu, to those of what it is given.
+// Turns gradients of a layer's outputs, already through its relu, into those of its inputs.
 template <int LAYER>
 __device__ void backward(const float* __restrict__ parameters, int first_picture,
                          const Numbers* values, Numbers* slopes, Numbers* slopes_in,

@@ -1,4 +1,4 @@
-// What the kernels of linear layers share: their sizes.
+// The kernels of linear layers share these sizes.
 //
 // Constants: LAYERS, SIZES (values into each layer, and out of the last: a list of LAYERS + 1),
 // BATCH.

@@ -1,5 +1,5 @@
 // The images of a step's batch, as a network is given them. Reference implementations:
-// nn/sampling.py (Batches), classifiers/labelled.py (network_inputs).
+// nn/sampling.py (Batches), tasks/classifier/labelled.py (network_inputs).
 //
 // Constants: BATCH, SAMPLES (all there are), IS_EVERYTHING (every batch is all of them, in order),
 // HALF_BITS (of `permuted`), SEED, PIXELS (of an image), THREADS.
@@ -7,7 +7,7 @@
 // A block for each image.
 #include "../random_order.cuh"
 
-// brightness: what each of the 256 values of a byte is for the network.
+// brightness: the input of the network for each of the 256 values of a byte.
 extern "C" __global__ void __launch_bounds__(THREADS)
     draw_pictures(const long long* __restrict__ step_taken,
                   const unsigned char* __restrict__ pictures, const int* __restrict__ labels,

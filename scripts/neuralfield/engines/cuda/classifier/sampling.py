@@ -29,7 +29,7 @@ class ImageSampling:
 
     Attributes
     ----------
-    pictures : array of uint8, shape (n, height, width)
+    images : array of uint8, shape (n, height, width)
     inputs : array of float32, shape (batch, pixels)
     samples, labels : array of int32, shape (batch,)
         The images' numbers and labels.

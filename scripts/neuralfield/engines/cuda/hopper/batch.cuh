@@ -1,5 +1,6 @@
-// What a batch asks of a pass, whatever way its layers go: a tile's points and targets, their loss,
-// the last layer's gradient and gradients, and sums over the block.
+// The parts of a pass that do not depend on how it computes the layers: a tile's points and
+// targets, their loss, the gradients of the last layer's weights and values, and sums over the
+// block.
 //
 // `Tile` has a table, Points and a `shared`, which has the arrays that are named here.
 //

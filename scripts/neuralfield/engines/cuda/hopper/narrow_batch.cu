@@ -19,7 +19,7 @@
 
 // ---- workers -------------------------------------------------------------------------------
 
-// What a thread's points add to a chain of several tiles.
+// The totals that a thread's points add to a chain of several tiles.
 __device__ __forceinline__ void note_errors(float (*noted)[2 + CHANNELS], const LaneTotals& own) {
     float* of_points = noted[threadIdx.x % 128 / 4];
     const int lane = threadIdx.x % 4;
@@ -155,7 +155,7 @@ struct Sums {
     }
 };
 
-// The gradients of a summer's layers from one tile, as soon as its gradients are there.
+// The gradients of a summer's layers from one tile, as soon as those of its z are there.
 template <int summer, int layer>
 __device__ __forceinline__ void add_layers(Sums<summer>& chain, const Tile& tile,
                                            Exchange& exchange, int parity) {
@@ -170,7 +170,7 @@ __device__ __forceinline__ void add_layers(Sums<summer>& chain, const Tile& tile
         add_layers<summer, layer - 1>(chain, tile, exchange, parity);
 }
 
-// What a worker has noted of a tile is added to a chain's totals.
+// A worker's notes of a tile are added to a chain's totals.
 __device__ __forceinline__ void add_errors(LaneTotals& totals, const float (*noted)[2 + CHANNELS]) {
     const float* of_points = noted[threadIdx.x % 128 / 4];
     const int lane = threadIdx.x % 4;

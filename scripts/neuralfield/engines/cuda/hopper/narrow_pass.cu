@@ -3,8 +3,8 @@
 //
 // Blocks of BLOCK_TILES warpgroups, each with a tile of 64 points. Values go from one product's
 // sums to the next one's left operand within a thread; what the weights' gradients need of them is
-// also laid down in shared memory. The product for a gradient is under way while gradients go on to
-// the layer before.
+// also laid down in shared memory. The product for a weight's gradient is under way while the
+// gradients of values go on to the layer before.
 //
 // Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
 // of float16's subnormal numbers.
@@ -97,7 +97,7 @@ __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t*
     }
 }
 
-// Products for the gradients of a layer's parameters, whose gradients are on a table, between a
+// Products for the gradients of a layer's parameters, from z's gradients on a table, between a
 // fence and a commit; `sums` has those of the layer.
 template <int layer, typename Sums>
 __device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile, const Table& slopes) {

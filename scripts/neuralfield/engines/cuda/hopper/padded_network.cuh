@@ -234,7 +234,7 @@ __device__ __forceinline__ ConstantPairs constants_at(const float* constants, in
     return {make_float2(four.x, four.y), make_float2(four.z, four.w)};
 }
 
-// The waves of the two points of this thread, 16 of them: pairs as Table::put has them.
+// The Fourier features of the two points of this thread, 16 of them: pairs as Table::put has them.
 __device__ __forceinline__ void waves_of(uint32_t (&pairs)[4], int column,
                                          const float2 (&points)[2], const Constants& constants) {
     const ConstantPairs xs = constants_at(constants.x_weight, column),

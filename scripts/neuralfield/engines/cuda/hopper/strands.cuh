@@ -84,8 +84,8 @@ struct Exchange : WeightSums<(CHAINS > 1)> {
     uint64_t slopes_here[BLOCK_TILES][HIDDEN];
     uint64_t tables_free[BLOCK_TILES][2];
 
-    // By all threads: sums are zeros. The warps of a worker report gradients, the threads of a summer report
-    // free tables: each what it has read itself.
+    // All threads set the sums to zero. The warps of a worker report gradients, the threads of a
+    // summer report free tables: each what it has read itself.
     __device__ __forceinline__ void begin() {
         uint32_t* words = reinterpret_cast<uint32_t*>(this);
         const int count = reinterpret_cast<uint32_t*>(tile_totals) - words;

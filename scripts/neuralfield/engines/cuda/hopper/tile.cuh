@@ -8,7 +8,7 @@
 
 constexpr bool RESIDENT = is_resident<true>();
 
-// What the pass tells weight_gradients.cu, which leaves zeros for the next step.
+// The pass counts here for weight_gradients.cu, which leaves zeros for the next step.
 struct Counters {
     unsigned full, last;  // warpgroups whose tiles of the full rounds, or of the last, are stored
     unsigned read;        // blocks that have seen it

@@ -137,7 +137,7 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
             }
         }
         // Once the product of the tile before is done, its place is free. Each lane that has read
-        // gradients says so.
+        // gradients signals it.
         if (is_own)
             wgmma_wait<1>();
         else

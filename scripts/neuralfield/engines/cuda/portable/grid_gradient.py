@@ -55,7 +55,7 @@ class TableGradient(Protocol):
 
         Parameters
         ----------
-        slopes : array
+        gradients : array
             Its first number is that of the chunk's first row, or the batch's where all are kept.
         inputs : array of float32, shape (n, 2)
             From the chunk's first row on.

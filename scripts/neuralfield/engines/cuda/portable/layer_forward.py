@@ -47,7 +47,7 @@ class Activations:
     ----------
     values : list of array or None
         The input of each layer; None where that is the inputs themselves.
-    slopes : list of array or None
+    derivatives : list of array or None
         Derivatives of `ACTIVATIONS_WITH_KEPT_DERIVATIVES`; for products, all factors side by side.
     """
 

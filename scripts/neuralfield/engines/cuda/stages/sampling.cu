@@ -1,4 +1,4 @@
-// Which pixels a step looks at, and at which points of them. Reference implementations:
+// The pixels of a step and the points within them are sampled here. Reference implementations:
 // nn/sampling.py (Batches, Footprint), images/coordinates.py, fields/coordinate_network.py
 // (CornerBias).
 //
@@ -6,8 +6,8 @@
 // (ALL_IN_ORDER, RANDOM_ORDER, BY_DENSITY), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK,
 // THREADS.
 //
-// A block draws the pixels of TILES_PER_BLOCK tiles, a thread each, and then their points: two
-// neighbours of a group are a thread's, as they share a random draw. Arithmetic is rounded step by
+// A block samples the pixels of TILES_PER_BLOCK tiles, a thread each, and then their points: two
+// neighbours of a group are a thread's, as they share random words. Arithmetic is rounded step by
 // step, as array libraries do it: contracted multiply-adds would change last bits.
 #include "../random_order.cuh"
 
@@ -30,7 +30,7 @@ __device__ int pixel_of_slot(int slot, long long step, const double* __restrict_
 #elif SAMPLING == RANDOM_ORDER
     return sample_in_random_order(slot, step, PIXELS, PIXEL_COUNT, HALF_BITS, seed);
 #else
-    // one draw from each of PIXELS equal parts of the density
+    // one sample from each of PIXELS equal parts of the density
     Words words = philox({(unsigned int)slot, 0u, (unsigned int)step, STREAM_DENSITY}, seed);
     double sought = quotient<PIXELS>(__dadd_rn(double(slot), double(uniform(words.w0))));
     int low = part_starts[slot], high = part_starts[slot + 1];
@@ -60,7 +60,7 @@ __device__ __forceinline__ float corner_input(float coordinate, int side) {
     return __fdiv_rn(index, float(side > 1 ? side - 1 : 1));
 }
 
-// A pixel of the batch that has been drawn.
+// A sampled pixel of the batch.
 struct Pixel {
     int index;
     float2 centre;
@@ -72,7 +72,7 @@ struct Pixel {
     }
 };
 
-// The points of a draw: two neighbours of a group, or its last.
+// A Draw holds the points of one thread: two neighbours of a group, or its last.
 struct Draw {
     int number, group;
     int first, members;  // in the group
@@ -87,12 +87,12 @@ struct Draw {
 };
 
 #if FOOTPRINT
-// Of a group's points.
+// A number of points as a share of a group's points.
 __device__ __forceinline__ double share_of_group(double points, int group) {
     return group ? quotient<POINTS - GROUP_0_POINTS>(points) : quotient<GROUP_0_POINTS>(points);
 }
 
-// The rows of the points of a draw, whose group begins at the number `group_first` of the points
+// The rows of the points of `draw`, whose group begins at the number `group_first` of the points
 // that a block works on: point k is in the row that the k-th smallest key belongs to.
 __device__ __forceinline__ void find_rows(int (&rows)[2], const unsigned int (&keys)[2],
                                           const Draw& draw, int group_first, bool is_valid) {

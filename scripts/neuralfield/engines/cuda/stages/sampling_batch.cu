@@ -1,10 +1,10 @@
 // Sampling for several networks of one shape in one launch; the second coordinate of a block is the
 // network's number.
 //
-// It draws for the next step beside the pass of this one: each network has two batches, which steps
-// take in turn. A block has room beside one of the pass, as long as that leaves it its 4096
+// It samples for the next step beside the pass of this one: each network has two batches, which
+// steps take in turn. A block has room beside one of the pass, as long as that leaves it its 4096
 // registers; others go to multiprocessors that the pass leaves free. Blocks end when they have
-// drawn, all but the last, which waits for the pass: so the kernel behind this one has the pass
+// sampled, all but the last, which waits for the pass: so the kernel behind this one has the pass
 // behind it, too.
 //
 // Constants: those of sampling.cu, which hold for all.
@@ -16,7 +16,7 @@ struct Batch {
     float *targets, *weights;
 };
 
-// What `sample` is given, for one network.
+// The arguments of `sample` for one network of the batch.
 struct Member {
     const long long* step_taken;
     const double* cumulative;
@@ -26,21 +26,22 @@ struct Member {
     unsigned long long seed;
 };
 
-// For the step after `step` finished ones.
+// Samples for the step after `step` finished ones.
 __device__ __forceinline__ void draw(const Member& member, long long step) {
     const Batch batch = step & 1 ? member.odd : member.even;
     sample_rows(step, member.cumulative, member.part_starts, member.values, batch.inputs,
                 batch.targets, batch.weights, member.seed);
 }
 
-// For the step after `step` finished ones, where none is under way.
+// Samples for the step after `step` finished ones, where none is under way.
 extern "C" __global__ void __launch_bounds__(THREADS)
     sample_first(long long step, const Member* members, long long* step_drawn) {
     draw(members[blockIdx.y], step);
     if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *step_drawn = step;
 }
 
-// For the step after the one that is under way; many blocks at once, as they wait for memory.
+// Samples for the step after the one that is under way; many blocks at once, as they wait for
+// memory.
 extern "C" __global__ void __launch_bounds__(THREADS, 16)
     sample_next(const Member* members, long long* step_drawn) {
     let_later_kernels_start();

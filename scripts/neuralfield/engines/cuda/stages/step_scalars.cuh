@@ -1,4 +1,4 @@
-// What the update of one step needs to know of it.
+// The scalars of a step that its update needs.
 #pragma once
 
 struct Scalars {
@@ -7,7 +7,7 @@ struct Scalars {
     float learning_rate;
 };
 
-// Of a step, as the kernel before the last has written them.
+// Loads the scalars of a step as the kernel before the last has written them.
 __device__ __forceinline__ Scalars load_scalars(const Scalars* scalars) {
     return {__ldcg(&scalars->rate), __ldcg(&scalars->inverse_correction2),
             __ldcg(&scalars->learning_rate)};

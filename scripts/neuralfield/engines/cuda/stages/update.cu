@@ -16,7 +16,7 @@
 #define WARPS 8
 #define THREADS (32 * WARPS)
 
-// What one block of parameters has to do.
+// The work of one block of parameters.
 struct Work {
     const float* partials;
     float* direction;            // of a hidden matrix under Muon, else null
@@ -197,7 +197,7 @@ struct Element {
     float parameter, moment1, moment2;
 };
 
-// Which products are contracted with sums is said, so that every kernel gets the same bits.
+// The contracted products are written out, so that every kernel gets the same bits.
 __device__ __forceinline__ void move(Element& element, float gradient, Scalars now) {
 #if ADAM
     element.moment1 =
@@ -238,7 +238,7 @@ struct Elements {
         return element;
     }
 
-    // With the copies for matrix products.
+    // Moves a parameter, with its copies for matrix products.
     __device__ __forceinline__ void store(const Work& work, int own, const Element& element) const {
         const int at = work.parameter_offset + own;
         parameters[at] = element.parameter;

@@ -11,7 +11,7 @@
 // Constants: those of update.cu, which hold for all.
 #include "update.cu"
 
-// What `update` is given, for one network.
+// The arguments of `update` for one network of the batch.
 struct Member {
     const Work* works;
     float *parameters, *moments1, *moments2;
@@ -25,7 +25,7 @@ struct Member {
     float* direction_squares;
 };
 
-// By one thread of a block whose threads have read the step: whether all other blocks have, too.
+// One thread of a block whose threads have read the step asks whether all other blocks have, too.
 // That thread counts the step, but not before the wait: sampling reads it as well.
 __device__ __forceinline__ bool is_last_reader(const Member& member) {
     __threadfence();
@@ -39,7 +39,7 @@ __device__ __forceinline__ void count_step(const Member& member, long long step)
     *member.blocks_done = 0;
 }
 
-// Of the networks' next steps, a thread each.
+// Prepares the scalars of the networks' next steps, a thread each.
 __device__ __forceinline__ void prepare_scalars(const Member* members) {
     const int networks = gridDim.y - 1;
     for (int i = blockIdx.x * THREADS + threadIdx.x; i < networks; i += gridDim.x * THREADS) {
@@ -153,8 +153,8 @@ __device__ __forceinline__ void move_singly(const Work& work, const Elements& el
     }
 }
 
-// Before steps are taken: how many have been, and weights' copies for products, which the update
-// keeps up to date from then on. Grid: (a network's blocks, networks).
+// Sets, before steps are taken, how many have been, and weights' copies for products, which the
+// update keeps up to date from then on. Grid: (a network's blocks, networks).
 extern "C" __global__ void __launch_bounds__(THREADS)
     begin_steps(long long first_step, const Member* members) {
     const Member& member = members[blockIdx.y];
