@@ -128,7 +128,7 @@ if __name__ == "__main__":
     run_job(
         main,
         lambda job: {
-            "taught": (Path(job.input.training_images), Path(job.input.training_labels)),
+            "training_files": (Path(job.input.training_images), Path(job.input.training_labels)),
             "held_out": (Path(job.input.held_out_images), Path(job.input.held_out_labels)),
             "name": job.wildcards.classifier,
             "settings": job.params.network,

@@ -171,10 +171,11 @@ class Settings:
         ConfigError
             A key is unknown, or a value is not allowed.
         """
-        known = settings_of(cls)
+        known, where = settings_of(cls), cls.place.format(cls.__name__)
+        if not isinstance(given, Mapping):  # read from a file that anybody may have written
+            raise ConfigError(where, repr(given), "a mapping of settings to values")
         unknown = sorted(set(given) - set(known))
         if unknown:
-            where = cls.place.format(cls.__name__)
             raise ConfigError(where, f"unknown {unknown}", f"some of {', '.join(known)}")
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
 
