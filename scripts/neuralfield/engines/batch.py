@@ -40,19 +40,10 @@ class EngineBatch:
         count: int,
         follow_up: Callable[[int, float], None],
     ) -> None:
-        """Take `count` steps with each engine, and do what is due after them.
+        """Take `count` steps with each engine, and call `follow_up(place in engines, seconds)`.
 
-        Parameters
-        ----------
-        engines : sequence of Engine
-            Those that take these steps.
-        first_step : int
-            Steps that each has taken before.
-        count : int
-        follow_up : callable
-            Called with the place in `engines`, and the seconds that its steps have taken (a share
-            of them, where several took their steps together). It may run while other engines still
-            take steps.
+        Engines that take their steps together share the seconds. `follow_up` may run while other
+        engines still take steps.
         """
         groups = groups_of(engines, self._device)
         for kind, group in groups.items():

@@ -14,30 +14,15 @@ from neuralfield.system.device import Array, namespace_of
 
 @dataclass(frozen=True)
 class ComplexTensor:
-    """A weight or a bias of complex numbers, and how a number stands in the real network's.
+    """A weight or a bias of complex numbers, and how a number stands in the real network's."""
 
-    Attributes
-    ----------
-    name : str
-        The name of the real network's tensor.
-    rows, columns : int
-        Complex numbers; a bias is one row.
-    real : str
-        The parameter that real parts are.
-    imaginary : str or None
-        The parameter that imaginary parts are; of a bias the same as `real`, which has them behind
-        all real parts. None: they are 0.
-    row_step, column_step : {1, 2}
-        Rows and columns that a number takes.
-    """
-
-    name: str
-    rows: int
+    name: str  # the name of the real network's tensor
+    rows: int  # complex numbers; a bias is one row
     columns: int
-    real: str
-    imaginary: str | None
-    row_step: int
-    column_step: int
+    real: str  # the parameter that holds the real parts
+    imaginary: str | None  # None: they are 0; a bias has them in `real`, behind all real parts
+    row_step: int  # rows that a number takes: 1 or 2
+    column_step: int  # columns that a number takes: 1 or 2
 
     @property
     def size(self) -> int:
@@ -69,16 +54,7 @@ def real_layer(index: int, fan_in: int, fan_out: int) -> list[ComplexTensor]:
 def complex_layer(
     index: int, fan_in: int, fan_out: int, *, real_part_only: bool
 ) -> list[ComplexTensor]:
-    """Describe weight and bias of a complex layer.
-
-    Parameters
-    ----------
-    index : int
-    fan_in, fan_out : int
-        Complex values.
-    real_part_only : bool
-        Whether real parts alone go out.
-    """
+    """Describe the weight and the bias of a layer of `fan_in` to `fan_out` complex values."""
     weight, bias, step = f"layers.{index}.weight", f"layers.{index}.bias", 2 - real_part_only
     real, imaginary = f"layers.{index}.real", f"layers.{index}.imaginary"
     return [

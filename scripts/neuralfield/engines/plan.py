@@ -49,21 +49,11 @@ e ** (4 ** 2 / 4): where imaginary parts are negative, the wavelet grows before 
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """One layer.
+    """One layer; no activation marks the last.
 
-    Attributes
-    ----------
-    fan_in, fan_out : int
-    has_bias : bool
-    activation : str or None
-        The name of a `Nonlinearity`; None: the last layer.
-    frequency : float
-        Factor on the affine output, before the activation.
-    factors : int
-        Equal parts of the affine output, one after another, that the activation ``product``
-        multiplies; 1 for others.
-    wavelet_scale : float
-        How narrow a wavelet is.
+    The affine output is multiplied by `frequency` before the activation. It has `factors` equal
+    parts, one after another, that the activation ``product`` multiplies; 1 for others.
+    `wavelet_scale` is how narrow a wavelet is.
     """
 
     fan_in: int
@@ -84,30 +74,18 @@ class LayerPlan:
 class NetworkPlan:
     """A network's shape, as kernels are compiled for it.
 
-    Attributes
-    ----------
-    encoding : str
-        How the first layer gets the two inputs: ``identity`` as they are, ``corners`` with a one
-        before them, ``fourier`` as sines and cosines, ``chebyshev`` with polynomials after these,
-        ``hashgrid`` as features of grids; the class's name for others.
-    layers : tuple of LayerPlan
-    output : {"linear", "sigmoid"}
-    steepness : float
-    parameter_names : tuple of str
-        In the order in which parameters lie in memory.
-    levels : tuple of Level
-        The grids of a hash encoding, whose table is the first parameter.
-    complex_tensors : tuple of ComplexTensor
-        Weights and biases of a network of complex numbers. All else describes the real network
-        that computes the same.
+    `encoding` is how the first layer gets the two inputs: ``identity`` as they are, ``corners``
+    with a one before them, ``fourier`` as sines and cosines, ``chebyshev`` with polynomials after
+    these, ``hashgrid`` as features of grids; the class's name for others. Beside `complex_tensors`,
+    all describes the real network that computes the same as one of complex numbers.
     """
 
     encoding: str
     layers: tuple[LayerPlan, ...]
-    output: str
+    output: str  # linear or sigmoid
     steepness: float
-    parameter_names: tuple[str, ...]
-    levels: tuple[Level, ...] = ()
+    parameter_names: tuple[str, ...]  # in the order in which parameters lie in memory
+    levels: tuple[Level, ...] = ()  # grids of a hash encoding, whose table is the first parameter
     complex_tensors: tuple[ComplexTensor, ...] = ()
 
     @property
@@ -152,35 +130,19 @@ class NetworkPlan:
 class BatchPlan:
     """A batch: how many pixels, how many points each, and how their loss is computed.
 
-    Rows come in tiles of 64. Row r of tile t belongs to slot ``t * tile_pixels + r // points``
-    (a slot is a pixel's place in the batch) and is that pixel's point ``r % points``; it is valid
-    if ``r < tile_pixels * points`` and the slot is below `pixels`.
-
-    Attributes
-    ----------
-    pixels : int
-        Slots: pixels in each batch.
-    points : int
-        Points a pixel, 1 to 64.
-    footprint : bool
-        Whether the points are two groups that estimate a pixel's mean; the first is the larger.
-    loss : {"mse", "binary_cross_entropy", "huber"}
-    huber_delta : float
-    channels : int
-    weighted : bool
-        Whether a slot's squared error has a weight.
-    picture : (int, int) or None
-        Width and height in pixels, where every batch is the centres of all pixels, in order.
+    Rows come in tiles of 64. Row r of tile t belongs to slot ``t * tile_pixels + r // points`` (a
+    slot is a pixel's place in the batch) and is that pixel's point ``r % points``; it is valid if
+    ``r < tile_pixels * points`` and the slot is below `pixels`.
     """
 
     pixels: int
-    points: int
-    footprint: bool
-    loss: str
+    points: int  # of a pixel, 1 to 64
+    footprint: bool  # two groups of points estimate a pixel's mean; the first is the larger
+    loss: str  # mse, binary_cross_entropy or huber
     huber_delta: float
     channels: int
-    weighted: bool
-    image: tuple[int, int] | None = None
+    weighted: bool  # whether a slot's squared error has a weight
+    image: tuple[int, int] | None = None  # set where a batch is all pixels' centres
 
     @property
     def tile_pixels(self) -> int:

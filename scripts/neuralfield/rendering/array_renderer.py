@@ -13,17 +13,7 @@ _BLOCK_POINTS = {"cpu": 4096, "gpu": 1 << 18}
 
 
 class ArrayRenderer:
-    """See `neuralfield.rendering.Drawer`.
-
-    Parameters
-    ----------
-    network : CoordinateNetwork
-        On `device`, in `dtype`.
-    device : Device
-    dtype : {"float32", "float64"}
-    threads : int
-        Cores to use, on the CPU.
-    """
+    """See `neuralfield.rendering.Renderer`; the network is on `device`, in `dtype`."""
 
     def __init__(
         self, network: CoordinateNetwork, device: Device, dtype: str, threads: int
@@ -55,18 +45,9 @@ class ArrayRenderer:
 
 
 def mean_and_spread(values_at: Callable[[Array], Array], offsets: Array) -> tuple[Array, Array]:
-    """Mean of the samples of each pixel, and the largest difference between any two.
+    """Return the mean of each pixel's samples, and the largest difference between any two.
 
-    Parameters
-    ----------
-    values_at : callable
-        From an offset, shape (2,), to the values of all pixels there, shape (n, channels).
-    offsets : array, shape (samples, 2)
-
-    Returns
-    -------
-    means : array, shape (n, channels)
-    spreads : array, shape (n,)
+    `values_at` takes an offset, shape (2,), to the values of all pixels there, shape (n, channels).
     """
     xp = namespace_of(offsets)
     total = lowest = highest = values_at(offsets[0])

@@ -13,7 +13,7 @@ _PIECE_BLOCKS = 16
 
 
 class CpuRenderer:
-    """See `neuralfield.rendering.Drawer`.
+    """See `neuralfield.rendering.Renderer`.
 
     Parameters
     ----------

@@ -45,20 +45,9 @@ def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | N
 
 
 class HopperRenderer:
-    """See `neuralfield.rendering.Drawer`.
+    """See `neuralfield.rendering.Renderer`; parameters are read once, here.
 
-    Parameters
-    ----------
-    device : Device
-    network : NetworkPlan
-        Without an `unsupported_reason`.
-    parameters : array of float32, shape (n,)
-        Read once, here.
-    offsets : mapping of name to int
-        The place at which each parameter begins.
-    frequencies : array of float32, shape (2, F), or None
-    training_size_px : (int, int)
-        Width and height of the training image, whose corners are those of the encoding.
+    `training_size_px` is that of the training image, whose corners are those of the encoding.
     """
 
     def __init__(

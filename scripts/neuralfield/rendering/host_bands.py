@@ -15,21 +15,10 @@ _BANDS_IN_FLIGHT = 2
 
 
 def bands_on_host(device: Device, count: int, draw: Callable[[int], Array]) -> Iterator[np.ndarray]:
-    """Render bands one after another.
+    """Render bands one after another; each is valid until the next one is asked for.
 
-    Parameters
-    ----------
-    device : Device
-    count : int
-        How many bands.
-    draw : callable
-        Called with 0, 1, ... in turn; gives a band as a contiguous array on `device`. On a GPU it
-        is called ahead of time, by another thread, and works on the current stream.
-
-    Yields
-    ------
-    ndarray
-        Valid until the next one is asked for: its memory is used again.
+    `draw` is called with 0, 1, ... in turn and gives a band as a contiguous array on `device`. On a
+    GPU it is called ahead of time, by another thread, and works on the current stream.
     """
     if device.kind == "gpu":
         yield from _bands_from_gpu(device.xp, count, draw)

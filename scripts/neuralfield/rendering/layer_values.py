@@ -15,18 +15,7 @@ _CHUNK_ROWS = 1 << 17
 
 
 class LayerValues:
-    """Values of a network at many points.
-
-    Parameters
-    ----------
-    device : Device
-    network : NetworkPlan
-    parameters : array of float32, shape (n,)
-    offsets : mapping of name to int
-        The place at which each parameter begins.
-    frequencies : array of float32, shape (2, F), or None
-    precision : {"float32", "mixed"}
-    """
+    """Values of a network at many points."""
 
     def __init__(
         self,
@@ -52,18 +41,7 @@ class LayerValues:
         self._grid_inputs = self._forward.kernels(0).get_function("grid_inputs")
 
     def points(self, inputs: Array) -> Array:
-        """Values at the given inputs.
-
-        Parameters
-        ----------
-        inputs : array of float32, shape (n, 2)
-            x and y; u and v for corners.
-
-        Returns
-        -------
-        array of float32, shape (n, channels)
-            Not clipped.
-        """
+        """Return values, not clipped, at inputs of shape (n, 2): x and y; u and v for corners."""
         values = self._xp.empty((len(inputs), self.channels), np.float32)
         inputs = self._xp.ascontiguousarray(inputs, np.float32)
         self._prepare()
@@ -72,19 +50,7 @@ class LayerValues:
         return values
 
     def grid(self, columns: Array, rows: Array) -> Array:
-        """Values at all points of a grid, row by row.
-
-        Parameters
-        ----------
-        columns : array of float32, shape (n_x,)
-            The first input.
-        rows : array of float32, shape (n_y,)
-            The second.
-
-        Returns
-        -------
-        array of float32, shape (n_y * n_x, channels)
-        """
+        """Return values at all points of a grid, row by row, shape (n_y * n_x, channels)."""
         columns = self._xp.ascontiguousarray(columns, np.float32)
         rows = self._xp.ascontiguousarray(rows, np.float32)
         total = len(columns) * len(rows)

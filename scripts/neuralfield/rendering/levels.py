@@ -9,17 +9,7 @@ from neuralfield.system.device import Array, namespace_of
 
 
 def to_levels(values: Array, bit_depth: int) -> Array:
-    """Clip values to [0, 1] and round them to levels.
-
-    Parameters
-    ----------
-    values : array of float
-    bit_depth : {8, 16}
-
-    Returns
-    -------
-    array of uint8 or uint16, of the same shape
-    """
+    """Clip values to [0, 1] and round them to levels, as uint8 or uint16."""
     xp, white = namespace_of(values), 2**bit_depth - 1
     dtype = np.uint8 if bit_depth == 8 else np.uint16
     if xp is np:

@@ -41,7 +41,7 @@ class _Part:
 
 
 class MosaicRenderer:
-    """See `neuralfield.rendering.Drawer`.
+    """See `neuralfield.rendering.Renderer`.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from neuralfield.system.device import Array, Device
 
 
 class LayerPixels:
-    """See `neuralfield.rendering.Drawer`.
+    """See `neuralfield.rendering.Renderer`.
 
     Parameters
     ----------

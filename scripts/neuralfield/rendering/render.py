@@ -199,14 +199,8 @@ def _enlarged(
 def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, every: Array) -> Array:
     """Average samples over each pixel: all of them only where the first ones differ.
 
-    Parameters
-    ----------
-    renderer : Renderer
-    columns : array, shape (width,)
-    rows : array, shape (height,)
-        Centres of pixels.
-    first, every : array, shape (n, 2)
-        Offsets of the samples that every pixel has, and of those for an uneven one.
+    `first` and `every`, shape (n, 2), are offsets of the samples that every pixel has, and of those
+    for an uneven one.
     """
     values, spreads = renderer.pixels(columns, rows, first)
     if len(first) < len(every):

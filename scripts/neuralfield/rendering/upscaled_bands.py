@@ -44,28 +44,12 @@ def upscaled_bands(
     box: Box,
     threads: int = 1,
 ) -> Iterator[np.ndarray]:
-    """Render an image from top to bottom, some rows at a time.
+    """Render an image of `width` x `height` pixels from top to bottom, some rows at a time.
 
-    The image is enlarged by the network's factor, again and again, until it is no smaller than
-    the render, and the exact box filter makes the render of that. The whole step before the last
-    one is in memory; of the last one, and of the render, only a band.
-
-    Parameters
-    ----------
-    network : UpscalingNetwork
-        On `device`.
-    settings : Upscaler
-    width, height : int
-        Size of the render, in px.
-    device : Device
-    box : (left, top, right, bottom)
-        The part of the image to render, in fractions of its sides.
-    threads : int
-        CPU cores to use; makes no difference to the result.
-
-    Yields
-    ------
-    ndarray of float32, shape (rows, width, channels), in [0, 1]
+    The image is enlarged by the network's factor, again and again, until it is no smaller than the
+    render, and the exact box filter makes the render of that. The whole step before the last one is
+    in memory; of the last one, and of the render, only a band. Bands are float32 in [0, 1], shape
+    (rows, width, channels). `threads` makes no difference to the result.
     """
     image = with_light(to_host(network.image).astype(np.float32))
     window = np.array(box) * np.tile(image.shape[1::-1], 2)

@@ -47,18 +47,8 @@ _COVERED = {
 class CpuEngine:
     """Takes training steps on the CPU's cores.
 
-    Parameters
-    ----------
-    objective : ImageObjective
-        One without an `unsupported_reason`; its parameters and the optimizer's state
-        become views of flat arrays.
-    device : Device
-    threads : int
-
-    Raises
-    ------
-    ResourceError
-        There is too little memory.
+    The objective has no `unsupported_reason`; its parameters and the optimizer's state become views
+    of flat arrays. A `ResourceError` is raised where there is too little memory.
     """
 
     name, variant, precision = "cpu", "", "float32"

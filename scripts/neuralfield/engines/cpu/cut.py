@@ -24,24 +24,12 @@ _PART_PARAMETERS = 1 << 13
 class Cut:
     """The cut of batches and parameters into pieces.
 
-    Attributes
-    ----------
-    block_pixels : int
-        Pixels that pass through the network together.
-    chunks : list of list of (int, int)
-        The batch in chunks, after each of which an encoding's gradient is added to; one, if nothing
-        of the encoding is trained. Each is a list of shards: their first pixel of the batch, and
-        their end.
-    shards : int
-        Most of them in a chunk.
-    chunk_points : int
-        Most points of a chunk.
-    encoding_numbers : int
-        Trained parameters of the encoding.
-    encoding_parts : list of (int, int)
-        First of these that are moved together, and end.
-    layer_parts : list of (int, int, int)
-        Layer, first and end of rows of its weights that are moved together.
+    `block_pixels` pass through the network together. The batch comes in `chunks`, after each of
+    which an encoding's gradient is added to; in one, if nothing of the encoding is trained. A chunk
+    is a list of shards: their first pixel of the batch, and their end; `shards` is the most of them
+    in a chunk, and `chunk_points` the most points. The encoding has `encoding_numbers` trained
+    parameters. `encoding_parts` and `layer_parts` are parameters that are moved together: first and
+    end of the encoding's, and layer, first and end of rows of its weights.
     """
 
     def __init__(self, objective: ImageObjective, layout: "Layout") -> None:

@@ -15,13 +15,8 @@ from neuralfield.fields.hashgrid import HashEncoding
 def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any, ...]:
     """Return a network's encoding as `kernels.encodings.encode` reads it.
 
-    Returns
-    -------
-    kind, width, height : int
-    frequencies : array of float32, shape (2, F)
-    levels : array of int64, shape (L, 3)
-    table : array of float32, shape (rows, features)
-        The network's own, not a copy.
+    It is kind, width and height; frequencies (2, F); levels (L, 3); and the table (rows, features),
+    which is the network's own and not a copy.
     """
     encoding = network.encoding
     width = height = 0

@@ -22,19 +22,7 @@ _REMEDY = "train fewer networks in a job (sweeps: batch)"
 
 
 class CudaBatch:
-    """Steps of engines of one kind.
-
-    Parameters
-    ----------
-    device : Device
-    engines : sequence of CudaEngine
-        With the same `batch_kind`, none of them closed.
-
-    Raises
-    ------
-    ResourceError
-        The GPU has too little memory.
-    """
+    """Steps of engines that have the same `batch_kind`, none of them closed."""
 
     def __init__(self, device: Device, engines: Sequence[CudaEngine]) -> None:
         self.engines = list(engines)
@@ -102,16 +90,9 @@ def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict
 def is_faster_together(tiles: int, members: int, processors: int) -> bool:
     """Estimate whether one step of all networks takes less time than their steps in turn.
 
-    A network whose batch keeps the whole GPU busy has nothing to gain; nor have a few networks,
-    each of which is worked on by few multiprocessors here.
-
-    Parameters
-    ----------
-    tiles : int
-        Tiles of a network's batch.
-    members : int
-    processors : int
-        Multiprocessors of the GPU.
+    `tiles` are those of one network's batch. A network whose batch keeps the whole GPU busy has
+    nothing to gain; nor have a few networks, each of which is worked on by few multiprocessors
+    here.
     """
     in_turns = members * HopperNarrowPass.step_tiles(tiles, processors)
     return HopperNarrowBatch.step_tiles(tiles, members, processors) < in_turns

@@ -13,48 +13,23 @@ from neuralfield.system.device import Array, Device
 
 @dataclass(frozen=True)
 class Buffers:
-    """Arrays on the GPU that outlive a step; float32.
+    """Arrays on the GPU that outlive a step; float32."""
 
-    Attributes
-    ----------
-    parameters : array, shape (n,)
-        All parameters one after another, weights row by row.
-    offsets : mapping of name to int
-        The place at which each parameter begins.
-    inputs : array, shape (rows, 2)
-        x, y of every row; u, v for corners.
-    targets : array, shape (pixels, channels)
-        Slot by slot.
-    weights : array, shape (pixels,), or None
-        None: all slots alike.
-    frequencies : array, shape (2, F), or None
-        The frequencies of Fourier features.
-    """
-
-    parameters: Array
-    offsets: Mapping[str, int]
-    inputs: Array
-    targets: Array
-    weights: Array | None
-    frequencies: Array | None
+    parameters: Array  # shape (n,), one after another, weights row by row
+    offsets: Mapping[str, int]  # the place at which each parameter begins
+    inputs: Array  # x, y of every row; u, v for corners
+    targets: Array  # shape (pixels, channels), slot by slot
+    weights: Array | None  # shape (pixels,); None: all slots alike
+    frequencies: Array | None  # of Fourier features, shape (2, F)
 
 
 @dataclass(frozen=True)
 class WeightCopy:
-    """A weight as matrix products want it, see `weight_blocks.cuh`.
-
-    Attributes
-    ----------
-    forward : array of float16
-    backward : array of float16, or None
-        The transpose.
-    factor : float
-        The copy is so many times the weight.
-    """
+    """A weight in float16 as matrix products want it, see `weight_blocks.cuh`."""
 
     forward: Array
-    backward: Array | None
-    factor: float
+    backward: Array | None  # the transpose
+    factor: float  # the copy is so many times the weight
 
     @property
     def addresses(self) -> tuple[int, int]:
@@ -66,20 +41,10 @@ class WeightCopy:
 class PartialGradient:
     """The gradient of one parameter tensor, as parts still to be added up.
 
-    Element (part, row, column) is at ``part * part_stride + row * row_stride + column`` of
-    `array`, from `offset` on; a bias has one row. The gradient is `scale` times the sum over
-    parts in increasing order.
-
-    Attributes
-    ----------
-    array : array of float32
-    parts, part_stride, row_stride, offset : int
-        In elements.
-    scale : float
-    copy : WeightCopy, optional
-        To be kept up to date with the parameter.
-    columns : int, optional
-        Columns of a row, where a row of the parameter is several rows here; without a copy.
+    Element (part, row, column) is at ``part * part_stride + row * row_stride + column`` of `array`,
+    from `offset` on; a bias has one row. The gradient is `scale` times the sum over parts in
+    increasing order. `copy` is to be kept up to date with the parameter. Without a copy, `columns`
+    is given where a row of the parameter is several rows here.
     """
 
     array: Array
@@ -94,23 +59,13 @@ class PartialGradient:
 
 @dataclass(frozen=True)
 class PassArguments:
-    """The arguments that every pass over a field's batches is made from.
-
-    Attributes
-    ----------
-    device : Device
-    network : NetworkPlan
-    batch : BatchPlan
-    buffers : Buffers
-    precision : {"mixed", "float32"}
-        mixed: activations, their gradients and products' weights are fp16, sums float32.
-    """
+    """The arguments that every pass over a field's batches is made from."""
 
     device: Device
     network: NetworkPlan
     batch: BatchPlan
     buffers: Buffers
-    precision: str
+    precision: str  # mixed: activations, gradients and products' weights fp16, sums float32
 
 
 class Allocating(Protocol):
@@ -171,15 +126,7 @@ class Pass(ABC):
 def member_table(device: Device, members: Sequence[Sequence[Any]]) -> Array:
     """Make the array of structs that a kernel reads, one for each network of a batch.
 
-    Parameters
-    ----------
-    device : Device
-    members : sequence of sequence
-        Arrays on the GPU, whose addresses are taken, and numbers of 64 bits.
-
-    Returns
-    -------
-    array of uint64
+    A struct is addresses of arrays on the GPU, and numbers of 64 bits.
     """
     rows = [[int(a) if isinstance(a, np.integer) else a.data.ptr for a in m] for m in members]
     return device.asarray(np.array(rows, np.uint64))

@@ -38,21 +38,9 @@ class _Config(ctypes.Structure):
 
 
 class DependentLaunch:
-    """Launches a kernel with its grid and arguments.
+    """Launches a kernel with its grid; arguments are kept, as the kernel gets their addresses.
 
-    Parameters
-    ----------
-    device : Device
-    kernel : cupy.RawKernel
-        Calls `wait_for_earlier_kernels`, by the rules of `dependent_launch.cuh`.
-    blocks : int or (int, int)
-        The grid.
-    threads : int
-        Threads of a block.
-    arguments : sequence of Array
-        Kept; the kernel gets their addresses.
-    shared_bytes : int
-        Dynamic shared memory of a block.
+    The kernel calls `wait_for_earlier_kernels`, by the rules of `dependent_launch.cuh`.
     """
 
     def __init__(

@@ -66,20 +66,10 @@ class BatchKind:
 
 
 class CudaEngine(RecordedEngine[SamplingStage]):
-    """Training steps of a field that stay on the GPU.
+    """Training steps of a field, with a network in float32, that stay on the GPU.
 
-    Parameters
-    ----------
-    objective : ImageObjective
-        With a network in float32; its parameters and the optimizer's state become views of flat
-        arrays.
-    device : Device
-    precision : {"auto", "mixed", "float32"}
-
-    Raises
-    ------
-    ResourceError
-        The GPU has too little memory.
+    The objective's parameters and the optimizer's state become views of flat arrays. A
+    `ResourceError` is raised where the GPU has too little memory.
     """
 
     def __init__(self, objective: ImageObjective, device: Device, precision: str) -> None:

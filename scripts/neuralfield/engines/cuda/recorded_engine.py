@@ -54,15 +54,8 @@ class Stages(Generic[AnySampling]):
 class RecordedEngine(Generic[AnySampling]):
     """Training steps that stay on the GPU.
 
-    Work goes to a stream of its own, in order with the caller's current stream.
-
-    Parameters
-    ----------
-    device : Device
-    objective : Objective
-        Its parameters and the optimizer's state are views of the flat arrays that the update moves.
-    stages : Stages
-    precision : {"mixed", "float32"}
+    Work goes to a stream of its own, in order with the caller's current stream. The objective's
+    parameters and the optimizer's state are views of the flat arrays that the update moves.
     """
 
     name = "cuda"
@@ -84,12 +77,6 @@ class RecordedEngine(Generic[AnySampling]):
         """Take `count` steps and add each one's loss and error to `totals`.
 
         Returns at once; whatever the caller puts on its current stream waits for the steps.
-
-        Parameters
-        ----------
-        first_step : int
-            Steps taken before.
-        count : int
         """
         self._steps.run(first_step, count)
 

@@ -19,20 +19,12 @@ class Stage(Protocol):
 
 
 class RecordedSteps:
-    """Kernels of a step, in order with the caller's current stream.
+    """Kernels of a step, which `launch` puts on a stream, in order with the caller's current one.
 
+    `begin`, called with the number of finished steps, puts there what is due before the next one.
     Within a call nothing is allocated and nothing is copied between GPU and host. With
     ``NEURALFIELD_PROFILE=1`` in the environment nothing is recorded, and kernels are launched one
     by one.
-
-    Parameters
-    ----------
-    device : Device
-    begin : callable
-        Called with the number of finished steps, puts on the current stream what is due before the
-        next one.
-    launch : callable
-        Puts a step's kernels on the current stream.
     """
 
     def __init__(

@@ -75,21 +75,9 @@ def define_lines(constants: Mapping[str, Any]) -> str:
 
 
 def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") -> Any:
-    """Compile a kernel file for the current GPU.
+    """Compile and load a kernel file, which lies beside the module that launches its kernels.
 
-    Parameters
-    ----------
-    path : Path
-        The CUDA file, which lies beside the module that launches its kernels.
-    constants : mapping of name to int, float, bool or str
-        Put before the source.
-    prelude : str
-        Text between the constants and the file.
-
-    Returns
-    -------
-    cupy.RawModule
-        Loaded; ``get_function`` gives its kernels.
+    The constants are put before the prelude, and this before the file.
     """
     import cupy
 

@@ -50,12 +50,6 @@ class KernelCache(numba.core.caching.Cache):
     """Keeps compiled versions of a function in a `KernelStore`, each under a name of its own.
 
     Numba's own files have no checksums, and an index that processes overwrite for each other.
-
-    Parameters
-    ----------
-    function : callable
-        Of this package: its text is not looked at.
-    store : KernelStore
     """
 
     def __init__(self, function: Callable[..., Any], store: KernelStore) -> None:

@@ -47,31 +47,16 @@ def train_blocks(
     is_first,
     totals,
 ):
-    """Forward, loss and backward for some pixels of a batch, block by block.
+    """Compute forward, loss and backward for some pixels of a batch, block by block.
 
-    Parameters
-    ----------
-    table, frequencies, memory, scratch, factors
-        See `layout`.
-    gradient : array of float32
-        Of the layers' parameters, for all these pixels: written, or added to.
-    pixels : array of int64
-    block_pixels : int
-    centres : array of float32, shape (all pixels, 2)
-    targets, weights, objective
-        See `objective.losses_and_slopes`.
-    footprint : tuple
-        Points of a pixel, its side, the step, and the seed.
-    encoding
-        See `encodings.encode`.
-    kept : tuple
-        For an encoding that is trained: arrays of float32, shapes (2, points) and (values, points),
-        where points, and gradients with respect to their encoded values, are written; and where
-        these pixels' begin there. With no values, nothing is kept.
-    is_first : bool
-        Whether gradient and totals are written.
-    totals : array of float64, shape (2,)
-        Loss and squared error: written, or added to.
+    See `layout`, `encodings.encode` and `objective.losses_and_gradients` for what they read.
+    `centres` has shape (all pixels, 2); `footprint` is points of a pixel, its side, the step, and
+    the seed. `gradient` (of the layers' parameters) and `totals` (loss and squared error) are
+    written if `is_first`, and added to otherwise.
+
+    For an encoding that is trained, `kept` is float32 arrays of shapes (2, points) and (values,
+    points), to which points and gradients with respect to their encoded values are written, and the
+    place at which these pixels' begin there. With no values, nothing is kept.
     """
     per_pixel, side, step, seed = footprint
     kept_points, kept_derivatives, place = kept
@@ -128,26 +113,11 @@ def render_blocks(
     means,
     spreads,
 ):
-    """Means and spreads of pixels, see `neuralfield.rendering.Drawer`.
+    """Compute means and spreads of the pixels `first` to `end`, see `rendering.Renderer`.
 
-    Parameters
-    ----------
-    table, frequencies, memory, factors
-        See `layout`.
-    columns, rows, offsets : array of float64
-    which : array of int64
-        Numbers of the pixels to render; empty: all.
-    first, end : int
-        Which of them.
-    block_rows : int
-        Pixels that pass through the network together.
-    encoding
-        See `encodings.encode`.
-    output : tuple
-        Its number, and steepness.
-    means : array of float32, shape (pixels, channels)
-    spreads : array of float32, shape (pixels,)
-        Written, from `first` to `end`.
+    See `layout` and `encodings.encode` for what it reads. `which` has the numbers of the pixels to
+    render; if it is empty, all are rendered. `output` is its number, and steepness. `means` has
+    shape (pixels, channels), `spreads` (pixels,).
     """
     kind, steepness = output
     last = len(table) - 1

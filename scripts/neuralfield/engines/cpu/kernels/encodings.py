@@ -18,22 +18,12 @@ _TWO_PI = np.float32(2 * math.pi)
 
 @njit(nogil=True)
 def encode(table, memory, points, count, encoding, corners):
-    """Encode points as rows of the first layer's values.
+    """Encode `count` points, shape (2, rows), as rows of the first layer's values.
 
-    Parameters
-    ----------
-    table, memory
-        See `layout`.
-    points : array of float32, shape (2, rows)
-        x and y.
-    count : int
-        How many of them.
-    encoding : tuple
-        Its number; sides of the training image in pixels, for corners; frequencies, for Fourier
-        features: an array of float32, shape (2, F); levels and features of a hash grid, see
-        `grids`. Arrays are empty where they have no meaning.
-    corners : tuple of arrays
-        Worked in: see `grids.find_corners`.
+    `encoding` is its number; sides of the training image in pixels, for corners; frequencies of
+    shape (2, F), for Fourier features; levels and features of a hash grid, see `grids`. Arrays are
+    empty where they have no meaning. `corners` is work memory, see `grids.find_corners`; for
+    `table` and `memory` see `layout`.
     """
     kind, width, height, frequencies, levels, features = encoding
     start, length = table[0, VALUES], table[0, IN_LENGTH]

@@ -37,18 +37,10 @@ def _near_corner(coordinate, resolution):
 
 @njit(**_OPTIONS)
 def find_corners(level, size, xs, ys, places, weights):
-    """Find the corners that points are interpolated from in a level.
+    """Find the corners that points are interpolated from in a level with `size` features a corner.
 
-    Parameters
-    ----------
-    level : array of int64, shape (3,)
-    size : int
-        Features of a corner.
-    xs, ys : array of float32, shape (n,)
-    places : array of uint32, shape (4, at least n)
-        Written: where the corners' features begin among those of the level.
-    weights : array of float32, shape (4, at least n)
-        Written.
+    `places` and `weights`, shape (4, at least n), are written: where the corners' features begin
+    among those of the level, and the corners' weights.
     """
     resolution, rows = np.float32(level[RESOLUTION]), level[TABLE_ROWS]
     side = np.int32(level[RESOLUTION] + 1)
@@ -83,20 +75,10 @@ def _put_weights(u, v, weights, i):
 
 @njit(nogil=True)
 def put_features(levels, features, points, count, memory, start, length, corners):
-    """Features of points, as rows of the first layer's values.
+    """Put features of points, shape (2, at least count), as rows of the first layer's values.
 
-    Parameters
-    ----------
-    levels : array of int64, shape (L, 3)
-    features : array of float32, shape (rows, size)
-        Of all levels.
-    points : array of float32, shape (2, at least count)
-    count : int
-    memory : array of float32
-    start, length : int
-        Where the rows begin, and numbers from one to the next.
-    corners : tuple of arrays
-        Worked in: places and weights, see `find_corners`.
+    `levels` has shape (L, 3), `features` (rows, size). Rows begin at `start` of `memory`, `length`
+    numbers apart. `corners` is work memory: places and weights, see `find_corners`.
     """
     size, (places, weights) = features.shape[1], corners
     for number in range(len(levels)):
@@ -119,22 +101,11 @@ def _interpolate(numbers, places, weights, count, target, length):
 
 @entry_point
 def add_level_gradient(levels, number, points, gradients, count, gradient, is_first):
-    """The gradient of a level's features: sums in the order of the points.
+    """Sum the gradient of a level's features in the order of the points.
 
-    Parameters
-    ----------
-    levels : array of int64, shape (L, 3)
-    number : int
-        Of the level.
-    points : array of float32, shape (2, at least count)
-    gradients : array of float32, shape (L * size, at least count)
-        Of the loss with respect to the points' features.
-    count : int
-        How many points.
-    gradient : array of float32, shape (rows, size)
-        Written for this level, or added to.
-    is_first : bool
-        Whether it is written.
+    `points` has shape (2, at least count); `gradients`, with respect to their features, (L * size,
+    at least count). `gradient`, shape (rows, size), is written if `is_first`, and added to
+    otherwise.
     """
     level, size = levels[number], gradient.shape[1]
     first, rows = level[START], level[TABLE_ROWS]

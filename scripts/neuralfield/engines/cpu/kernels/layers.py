@@ -93,22 +93,11 @@ def forward(table, frequencies, rows, memory, factors):
 
 @njit(nogil=True)
 def backward(table, rows, memory, scratch, factors, gradient, add, gradients, place):
-    """All layers back, from the loss's gradients in the last one's GRADIENTS.
+    """Go back through all layers, from the loss's gradients in the last one's GRADIENTS.
 
-    Parameters
-    ----------
-    table, memory, scratch, factors
-        See `layout`.
-    rows : int
-        Of the block.
-    gradient : array of float32
-        A shard's, with respect to parameters times frequency: written, or added to.
-    add : int
-        Whether it is added to.
-    gradients : array of float32, shape (values, points)
-        Written, from `place` on: the gradients with respect to the first layer's inputs,
-        value by value. Without values nobody asks for them.
-    place : int
+    `gradient` is a shard's, with respect to parameters times frequency; it is added to if `add`,
+    and written otherwise. `gradients`, shape (values, points), gets those with respect to the first
+    layer's inputs from `place` on; without values nobody asks for them. For the rest see `layout`.
     """
     backward_last(table, rows, memory, scratch, factors, gradient, add)
     to, weights = memory.ctypes.data, factors.ctypes.data

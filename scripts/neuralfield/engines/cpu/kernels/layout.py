@@ -38,27 +38,15 @@ def row_length(columns: int) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """The table of a network, and how much memory it speaks of.
+    """The table of a network, and how much memory it describes."""
 
-    Attributes
-    ----------
-    table : ndarray of int64, shape (layers, 12)
-    frequencies : ndarray of float32, shape (layers,)
-    block_rows : int
-        Points that pass through the network together.
-    thread_numbers, factor_numbers, gradient_numbers : int
-        Lengths of a thread's memory, of the factors, and of a shard's gradient.
-    scratch : int
-        Where in a thread's memory a few rows of gradients are put.
-    """
-
-    table: np.ndarray
-    frequencies: np.ndarray
-    block_rows: int
-    thread_numbers: int
+    table: np.ndarray  # int64, shape (layers, 12)
+    frequencies: np.ndarray  # float32, shape (layers,)
+    block_rows: int  # points that pass through the network together
+    thread_numbers: int  # length of a thread's memory
     factor_numbers: int
-    gradient_numbers: int
-    scratch: int
+    gradient_numbers: int  # of a shard's gradient
+    scratch: int  # where in a thread's memory a few rows of gradients are put
 
 
 SCRATCH_ROWS = 48
@@ -66,15 +54,9 @@ SCRATCH_ROWS = 48
 
 
 def make_layout(plan: NetworkPlan, *, is_trained: bool = True, points: int = 1) -> Layout:
-    """The layout of a network.
+    """Make the layout of a network; all `points` of a pixel pass through it together.
 
-    Parameters
-    ----------
-    plan : NetworkPlan
-    is_trained : bool
-        Whether all layers' values are kept. If not, every second layer uses the same memory.
-    points : int
-        Of a pixel: all pass through the network together.
+    If it is not trained, every second layer uses the same memory.
     """
     kinds = list(ACTIVATIONS)
     table = np.zeros((len(plan.layers), 12), np.int64)

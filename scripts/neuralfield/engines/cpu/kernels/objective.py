@@ -48,21 +48,13 @@ def loss_of_value(kind, delta, value, target):
 
 @njit(nogil=True)
 def losses_and_gradients(numbers, length, channels, pixels, points, targets, weights, objective):
-    """Loss and squared error of a block, with the numbers replaced by the loss's gradients.
+    """Return loss and squared error of a block; its numbers are replaced by the loss's gradients.
 
-    Parameters
-    ----------
-    numbers : array of float32
-        Point by point, `length` from one to the next.
-    length, channels : int
-    pixels : array of int64
-    points : int
-        Of each pixel; 1: its centre. More: two groups, see `neuralfield.nn.sampling.Footprint`.
-    targets : array of float32, shape (all pixels, channels)
-    weights : array of float64, shape (all pixels,) or empty
-        Of squared errors.
-    objective : tuple
-        Numbers of output and loss, steepness, huber's delta, and 1 / values in the batch.
+    Numbers lie point by point, `length` from one to the next. One point of a pixel is its centre;
+    more are two groups, see `neuralfield.nn.sampling.Footprint`. `targets` has shape (all pixels,
+    channels); `weights`, of squared errors, is float64, of shape (all pixels,) or empty.
+    `objective` is numbers of output and loss, steepness, huber's delta, and 1 / values in the
+    batch.
     """
     output, kind, steepness, delta, share = objective
     loss = squared = 0.0

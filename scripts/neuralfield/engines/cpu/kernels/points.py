@@ -32,16 +32,9 @@ def _uniform(word):
 
 @njit(nogil=True)
 def spread(pixel, step, points, seed, words, offsets):
-    """Offsets of a pixel's points from its centre, in pixels: see `sampling.Footprint.spread`.
+    """Write offsets of points from their pixel's centre, in px: see `sampling.Footprint.spread`.
 
-    Parameters
-    ----------
-    pixel, step, seed : uint64
-    points : int
-    words : array of uint64, shape (4 * points + 8,)
-        Worked in.
-    offsets : array of float64, shape (points, 2)
-        Written.
+    `words` is work memory, shape (4 * points + 8,); `offsets` has shape (points, 2).
     """
     first_points = (points + 1) // 2
     counters = (first_points + 1) // 2

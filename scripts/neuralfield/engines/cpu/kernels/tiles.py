@@ -121,22 +121,11 @@ _single_1, _single_2, _single_3, _single_4 = _SINGLE
 
 @njit(nogil=True)
 def product(a, a_row, a_step, b, b_step, c, c_row, rows, columns, depth, add):
-    """C = A B, or C += A B, in float32; every sum in order, with fused multiply-adds.
+    """C = A B, or C += A B if `add`, in float32; every sum in order, with fused multiply-adds.
 
-    Parameters
-    ----------
-    a, a_row, a_step : int
-        Address of A, and bytes from one row to the next and from one factor to the next: A may be
-        the transpose of what lies in memory.
-    b, b_step : int
-        Address of B, and bytes from one row to the next.
-    c, c_row : int
-        Address of C, and bytes from one row to the next.
-    rows, columns, depth : int
-        C has `rows` rows, and columns up to the next multiple of `VECTOR`; B has as many.
-        `depth` factors are summed.
-    add : int
-        Whether to add to C.
+    `a`, `b` and `c` are addresses. `a_row`, `b_step` and `c_row` are bytes from one row to the
+    next, `a_step` from one factor to the next: A may be the transpose of what lies in memory. B and
+    C have columns up to the next multiple of `VECTOR`; `depth` factors are summed.
     """
     left = (columns + VECTOR - 1) // VECTOR
     while left > 0:

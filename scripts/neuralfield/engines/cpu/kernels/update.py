@@ -16,22 +16,10 @@ def update_rows(
 ):
     """Add up the shards' gradients of some rows of a layer, in order, and move the parameters.
 
-    Parameters
-    ----------
-    table : array
-        See `layout`.
-    layer, first, end : int
-    frequency : float32
-    gradients : array of float32, shape (shards, numbers)
-        The first shard's is worked in.
-    moment1, moment2 : array of float32, shape (n,) or empty
-        Of Adam; of gradient descent with momentum, `moment1` is the velocity.
-    parameters : array of float32, shape (n,)
-    factors : array of float32
-        Brought up to date.
-    numbers : array of float32
-        For Adam: rate, beta 1, 1 - beta 1, beta 2, 1 - beta 2, 1 / correction 2, epsilon. For
-        gradient descent: rate, momentum.
+    `gradients` has shape (shards, numbers), and the first shard's is work memory. The moments are
+    Adam's, or empty; of gradient descent with momentum, `moment1` is the velocity. `factors` are
+    brought up to date. `numbers` is, for Adam: rate, beta 1, 1 - beta 1, beta 2, 1 - beta 2, 1 /
+    correction 2, epsilon; for gradient descent: rate, momentum. For `table` see `layout`.
     """
     fan_out = table[layer, FAN_OUT]
     for row in range(first, end):
@@ -50,16 +38,7 @@ def update_rows(
 
 @entry_point
 def update_numbers(gradient, moment1, moment2, parameters, numbers):
-    """Move parameters whose gradient is complete.
-
-    Parameters
-    ----------
-    gradient : array of float32, shape (n,)
-    moment1, moment2 : array of float32, shape (n,) or empty
-    parameters : array of float32, shape (n,)
-    numbers : array of float32
-        See `update_rows`.
-    """
+    """Move parameters whose gradient is complete; for moments and numbers see `update_rows`."""
     _move(np.float32(1), gradient, moment1, moment2, parameters, numbers)
 
 

@@ -24,17 +24,8 @@ _REMEDY = "use smaller batches (training: batch_samples)"
 class ClassifierCudaEngine(RecordedEngine[ImageSampling]):
     """Training steps of a classifier that stay on the GPU, in float32.
 
-    Parameters
-    ----------
-    objective : ClassifierObjective
-        One without an `unsupported_reason`, with a network in float32; its parameters and
-        the optimizer's state become views of flat arrays.
-    device : Device
-
-    Raises
-    ------
-    ResourceError
-        The GPU has too little memory.
+    The objective has no `unsupported_reason`; its parameters and the optimizer's state become views
+    of flat arrays. A `ResourceError` is raised where the GPU has too little memory.
     """
 
     def __init__(self, objective: ClassifierObjective, device: Device) -> None:

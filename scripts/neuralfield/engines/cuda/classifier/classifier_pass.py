@@ -51,23 +51,10 @@ class _Stage:
 
 
 class ClassifierPass(Pass):
-    """Forward, loss and backward for one batch.
+    """Forward, loss and backward for one batch, which the stage `drawn` samples.
 
     A kernel for each layer and direction; linear layers are worked on by one, forward and back.
-
-    Parameters
-    ----------
-    device : Device
-    plan : ClassifierPlan
-        One without an `unsupported_reason`.
-    parameters : array of float32, shape (n,)
-        All parameters one after another.
-    drawn : ImageSampling
-        The stage that samples the batch.
-    random_seed : int
-        The seed of dropout.
-    step : array of int64, shape ()
-        Steps finished so far, on the GPU.
+    `random_seed` is that of dropout, and `step` has the steps finished so far, on the GPU.
     """
 
     name = "classifier"

@@ -33,27 +33,16 @@ _LEAST_CHANNELS = 4
 
 @dataclass(frozen=True)
 class ConvolutionShape:
-    """A convolution with its pooling.
-
-    Attributes
-    ----------
-    channels_in, height, width : int
-        Sides of an input image.
-    channels_out : int
-    kernel, padding, pool : int
-        Sides of the kernel and of the pooling's windows; zeros around the image.
-    is_last : bool
-        Whether linear layers come next, which want values place by place.
-    """
+    """A convolution of images `height` x `width`, with its pooling."""
 
     channels_in: int
     height: int
     width: int
     channels_out: int
-    kernel: int
-    padding: int
-    pool: int
-    is_last: bool
+    kernel: int  # side of the kernel
+    padding: int  # zeros around the image
+    pool: int  # side of the pooling's windows
+    is_last: bool  # whether linear layers come next, which want values place by place
 
     @property
     def sides_out(self) -> tuple[int, int]:
@@ -93,20 +82,11 @@ class ConvolutionShape:
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """The constants and the launch of one kernel.
-
-    Attributes
-    ----------
-    constants : dict of str to int
-        The kernel's own.
-    grid : tuple of three int
-    threads, shared_bytes : int
-        Threads and shared memory of a block.
-    """
+    """The constants and the launch of one kernel."""
 
     constants: dict[str, int]
     grid: tuple[int, int, int]
-    threads: int
+    threads: int  # of a block, as is the shared memory
     shared_bytes: int
 
 

@@ -20,26 +20,13 @@ _WEIGHTS_OFFSET_ELEMENTS = 4
 
 @dataclass(frozen=True)
 class ClassifierPlan:
-    """Convolutions, each with pooling and relu, and then linear layers.
-
-    Attributes
-    ----------
-    convolutions : tuple of ConvolutionShape
-    sizes : tuple of int
-        Values into each linear layer, and the classes.
-    dropout : float
-        After each linear layer but the last.
-    batch : int
-        Images.
-    pixels : int
-        Pixels of an image.
-    """
+    """Convolutions, each with pooling and relu, and then linear layers."""
 
     convolutions: tuple[ConvolutionShape, ...]
-    sizes: tuple[int, ...]
-    dropout: float
-    batch: int
-    pixels: int
+    sizes: tuple[int, ...]  # values into each linear layer, and the classes
+    dropout: float  # after each linear layer but the last
+    batch: int  # images
+    pixels: int  # of an image
 
     @property
     def layers(self) -> int:

@@ -17,22 +17,8 @@ from neuralfield.tasks.classifier.labelled import network_inputs
 class ImageSampling:
     """Fills inputs and labels for a step that is read from the GPU's memory.
 
-    All images stay on the GPU as bytes.
-
-    Parameters
-    ----------
-    device : Device
-    objective : ClassifierObjective
-    plan : ClassifierPlan
-    step : array of int64, shape ()
-        Steps finished so far, on the GPU.
-
-    Attributes
-    ----------
-    images : array of uint8, shape (n, height, width)
-    inputs : array of float32, shape (batch, pixels)
-    samples, labels : array of int32, shape (batch,)
-        The images' numbers and labels.
+    All `images` stay on the GPU as bytes, shape (n, height, width). `inputs` has shape (batch,
+    pixels); `samples` and `labels`, int32, have the images' numbers and labels.
     """
 
     def __init__(

@@ -25,13 +25,7 @@ def vector_count(shape: HopperNetwork) -> int:
 class FusedPass(Pass):
     """A pass whose blocks each leave a part of every gradient, for the update to add up.
 
-    Parameters
-    ----------
-    given : PassArguments
-    shape : HopperNetwork
-    blocks : int
-    backward : bool
-        Whether the kernel reads transposed weights too.
+    `backward` says whether the kernel reads transposed weights too.
     """
 
     def __init__(

@@ -37,15 +37,8 @@ _STRAND_TILE = 0.7
 class HopperNarrowBatch:
     """`HopperNarrowPass` for several trainings in one launch, with the sums that each has alone.
 
-    Parts of the gradients are as `stages.update.STRANDS` has them, in the passes' own arrays.
-
-    Parameters
-    ----------
-    device : Device
-    passes : sequence of HopperNarrowPass
-        Of networks and batches of one shape, without an `unsupported_reason`.
-    sampling : SamplingBatch
-        The stage that samples their batches.
+    The networks and batches have one shape. Parts of the gradients are as `stages.update.STRANDS`
+    has them, in the passes' own arrays.
     """
 
     def __init__(

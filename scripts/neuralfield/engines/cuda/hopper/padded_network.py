@@ -66,24 +66,10 @@ def unsupported_reason(network: NetworkPlan, precision: str, compute_capability:
 class HopperNetwork:
     """A network as padded_network.cuh works on it.
 
-    Parameters
-    ----------
-    network : NetworkPlan
-    block_tiles : mapping of int to int
-        The tiles that a block works on at once, by the widest layer up to which.
-
-    Attributes
-    ----------
-    hidden : tuple of LayerPlan
-        The layers with an activation.
-    matrices : list of int
-        The hidden layers that are matrix products: two coordinates need none.
-    widths : list of int
-        Padded widths of the values after each hidden layer.
-    input_width : int
-        The padded width of the values before them.
-    widest : int
-    block_tiles : int
+    `block_tiles` maps the widest layer up to which it holds to the tiles that a block works on at
+    once. `hidden` are the layers with an activation; `matrices` those of them that are matrix
+    products (two coordinates need none). `widths` are padded widths of the values after each hidden
+    layer, `input_width` is that of the values before them.
     """
 
     def __init__(self, network: NetworkPlan, block_tiles: Mapping[int, int]) -> None:
@@ -126,13 +112,7 @@ class HopperNetwork:
     def ring(self, fixed_bytes: int, limit_bytes: int, *, backward: bool) -> tuple[int, int]:
         """Count the stages of the ring of weights, and all bytes of shared memory.
 
-        Parameters
-        ----------
-        fixed_bytes : int
-            Everything else in shared memory.
-        limit_bytes : int
-            Shared memory of a block.
-        backward : bool
+        `fixed_bytes` is everything else in a block's shared memory of `limit_bytes`.
         """
         chunks = sum(_chunks(*shape) for shape in self.stream_shapes(backward=backward))
         places = (limit_bytes - fixed_bytes) // (_STAGE_BYTES + _BARRIER_BYTES)
@@ -161,20 +141,7 @@ class HopperNetwork:
 class WeightStream:
     """Weights in float16, in the order in which the kernels work through them.
 
-    Parameters
-    ----------
-    device : Device
-    network : HopperNetwork
-    parameters : array of float32, shape (n,)
-        Read anew by each `launch`.
-    offsets : mapping of name to int
-        The place at which each parameter begins.
-    backward : bool
-        Whether transposes follow the matrices.
-
-    Attributes
-    ----------
-    array : array of float16
+    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices.
     """
 
     def __init__(

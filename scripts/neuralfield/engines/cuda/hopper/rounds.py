@@ -14,22 +14,13 @@ work on at once in it. Measured; how well it is met decides when shares end, not
 
 @dataclass(frozen=True)
 class Rounds:
-    """The rounds of a batch: in each, a block works on `block_tiles` tiles at once.
-
-    Attributes
-    ----------
-    tiles, blocks, block_tiles : int
-    full : int
-        Rounds in which every block has so many.
-    last_blocks : int
-        Blocks that have tiles in the round after these, the last.
-    """
+    """The rounds of a batch: in each, a block works on `block_tiles` tiles at once."""
 
     tiles: int
     blocks: int
     block_tiles: int
-    full: int
-    last_blocks: int
+    full: int  # rounds in which every block has so many
+    last_blocks: int  # blocks that have tiles in the last round, after these
 
     @property
     def full_tiles(self) -> int:
@@ -66,18 +57,9 @@ def share_processors(
 ) -> list[tuple[int, int]]:
     """Cut the sums over all tiles into shares, as many as there are multiprocessors for.
 
-    Parameters
-    ----------
-    layers : sequence of (int, int)
-        For each layer, the blocks that a share of the tiles takes, and its work for a tile.
-    rounds : Rounds
-    processors : int
-
-    Returns
-    -------
-    list of (int, int)
-        For each layer: its shares, and how many of them find a multiprocessor that has no tiles in
-        the last round.
+    A layer comes as the blocks that a share of the tiles takes, and its work for a tile. Returned
+    are, for each layer, its shares, and how many of them find a multiprocessor that has no tiles in
+    the last round.
     """
     shares = [1] * len(layers)
     left = processors - sum(blocks for blocks, _ in layers)
@@ -104,19 +86,9 @@ def share_out(
 ) -> list[tuple[TileRange, TileRange]]:
     """Share out all tiles so that shares end at the same time.
 
-    Parameters
-    ----------
-    rounds : Rounds
-    shares : int
-    early : int
-        How many of them, the first, begin with the last round; the others begin at its end.
-    head_start : float
-        Tiles that one of those sums meanwhile.
-
-    Returns
-    -------
-    list of (TileRange, TileRange)
-        For each share, tiles of the full rounds and tiles of the last one.
+    The first `early` shares begin with the last round, the others at its end; `head_start` is the
+    tiles that one of the first sums meanwhile. Returned are, for each share, tiles of the full
+    rounds and tiles of the last one.
     """
     late, last_tiles = shares - early, rounds.tiles - rounds.full_tiles
     wanted = round(early * (rounds.tiles + late * head_start) / shares)

@@ -8,20 +8,12 @@ from collections.abc import Iterable
 
 
 def wgmma_source(columns: Iterable[int]) -> str:
-    """Write CUDA functions for products with the given numbers of columns.
+    """Write CUDA functions for products with these numbers of columns, multiples of 8 up to 256.
 
-    Parameters
-    ----------
-    columns : iterable of int
-        Multiples of 8 up to 256.
-
-    Returns
-    -------
-    str
-        Specialisations of ``Wgmma<columns>`` whose functions ``set<transposed>(sums, a, b)`` and
-        ``add<transposed>(sums, a, b)`` set `sums` (float32) to, or add to it, the product of a
-        64 x 16 and a 16 x columns matrix (float16). `a` and `b` describe matrices in shared
-        memory: `b` by rows, `a` by rows or, where `transposed`, by columns.
+    They are specialisations of ``Wgmma<columns>`` whose functions ``set<transposed>(sums, a, b)``
+    and ``add<transposed>(sums, a, b)`` set `sums` (float32) to, or add to it, the product of a 64 x
+    16 and a 16 x columns matrix (float16). `a` and `b` describe matrices in shared memory: `b` by
+    rows, `a` by rows or, where `transposed`, by columns.
     """
     return _struct("Wgmma", columns, in_registers=False)
 

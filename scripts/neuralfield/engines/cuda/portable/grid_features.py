@@ -20,19 +20,12 @@ _SECTOR_BYTES = 32
 class FeatureLayout:
     """The memory layout of rows' features, or of their gradients.
 
-    Number c of row r is at ``r * row_stride + c // 2 * pair_stride + c % 2``.
-
-    Attributes
-    ----------
-    row_stride, pair_stride : int
-        In numbers, even.
-    is_mixed : bool
-        Whether numbers are fp16, not float32.
+    Number c of row r is at ``r * row_stride + c // 2 * pair_stride + c % 2``; strides are even.
     """
 
     row_stride: int
     pair_stride: int
-    is_mixed: bool
+    is_mixed: bool  # whether numbers are fp16, not float32
 
     @classmethod
     def of_rows(cls, width: int, *, is_mixed: bool) -> "FeatureLayout":
@@ -67,17 +60,7 @@ def struct_list(structs: list[tuple[int, ...]]) -> str:
 
 
 class GridFeatures:
-    """Features of points, from the table as it is at each launch.
-
-    Parameters
-    ----------
-    network : NetworkPlan
-    parameters : array of float32, shape (n,)
-    offsets : mapping of name to int
-        The place at which each parameter begins.
-    layout : FeatureLayout
-        The layout of the features.
-    """
+    """Features of points, from the table as it is at each launch."""
 
     def __init__(
         self,

@@ -51,18 +51,11 @@ class TableGradient(Protocol):
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
     ) -> list[Launch]:
-        """List the launches that are due after a chunk.
+        """List the launches that are due after a chunk of `rows` rows.
 
-        Parameters
-        ----------
-        gradients : array
-            Its first number is that of the chunk's first row, or the batch's where all are kept.
-        inputs : array of float32, shape (n, 2)
-            From the chunk's first row on.
-        rows : int
-            Rows of the chunk; those beyond the inputs have no gradients.
-        is_last : bool
-            Whether it is the batch's last chunk.
+        The first number of `gradients` is that of the chunk's first row, or the batch's where all
+        are kept. `inputs`, shape (n, 2), begin with the chunk's first row; rows beyond them have no
+        gradients.
         """
         ...
 
@@ -70,16 +63,7 @@ class TableGradient(Protocol):
 def make_table_gradient(
     device: Device, network: NetworkPlan, batch: BatchPlan, layout: FeatureLayout
 ) -> TableGradient:
-    """Make the table gradient that suits the batch.
-
-    Parameters
-    ----------
-    device : Device
-    network : NetworkPlan
-    batch : BatchPlan
-    layout : FeatureLayout
-        The layout of the gradients.
-    """
+    """Make the table gradient that suits the batch; `layout` is that of the gradients."""
     if batch.image and batch.rows <= _MOST_IMAGE_ROWS:
         return _ImageGradient(device, network, batch.image, layout)
     return _PointGradient(device, network, batch, layout)

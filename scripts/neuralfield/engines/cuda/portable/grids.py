@@ -11,15 +11,10 @@ from neuralfield.fields.hashgrid import Level
 class AxisCorners:
     """Corners of a grid along one axis of an image, and the pixels that each is next to.
 
-    Attributes
-    ----------
-    corners : ndarray of int64, shape (k,)
-        Those next to any pixel, in order.
-    spans : ndarray of int32, shape (k, 3)
-        Pixels from the first to the second lie behind the corner, in the cell before it, and have
-        their part as weight; those from the second to the third lie before it, with 1 - part.
-    parts : ndarray of float, shape (n,)
-        How far each pixel is from the corner before it, in cells.
+    `corners`, shape (k,), are those next to any pixel, in order. `spans` has shape (k, 3): pixels
+    from the first to the second lie behind the corner, in the cell before it, and have their part
+    as weight; those from the second to the third lie before it, with 1 - part. `parts`, shape (n,),
+    is how far each pixel is from the corner before it, in cells.
     """
 
     corners: np.ndarray
@@ -43,20 +38,10 @@ def axis_corners(centres: np.ndarray, resolution: int) -> AxisCorners:
 def corners_of_rows(
     level: Level, columns: np.ndarray, lines: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find which corners share a row of the table.
+    """Find which of the corners in these columns and lines share a row of the table.
 
-    Parameters
-    ----------
-    level : Level
-    columns, lines : ndarray of int64
-        Along each axis, the corners that are there.
-
-    Returns
-    -------
-    counts : ndarray of int64, shape (rows,)
-        How many corners each of the level's rows has.
-    corners : ndarray of int32, shape (lines * columns,)
-        Row by row; corners are counted line by line.
+    Returned are how many corners each of the level's rows has, and the corners, shape (lines *
+    columns,), row by row; corners are counted line by line.
     """
     rows = level.row_of(columns[None, :], lines[:, None]).ravel() - level.start
     return np.bincount(rows, minlength=level.rows), np.argsort(rows, kind="stable").astype(np.int32)

@@ -115,19 +115,9 @@ def whole_blocks(rows: int) -> int:
 class LayerForward:
     """A network's weights, made ready for the kernels, and its layers but the last.
 
-    Parameters
-    ----------
-    device : Device
-    network : NetworkPlan
-    parameters : array of float32, shape (n,)
-        Read anew by each `prepare`.
-    offsets : mapping of name to int
-    frequencies : array of float32, shape (2, F), or None
-    precision : {"float32", "mixed"}
-        A network of one layer is always float32: there is nothing to gain, and its inputs are
-        coordinates, which fp16 would round to whole pixels.
-    trained : bool
-        Whether transposed weights are needed, too.
+    Each `prepare` reads the parameters anew; if `trained`, transposed weights are made, too. A
+    network of one layer is always float32: there is nothing to gain, and its inputs are
+    coordinates, which fp16 would round to whole pixels.
     """
 
     def __init__(

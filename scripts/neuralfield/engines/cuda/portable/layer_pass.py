@@ -82,16 +82,7 @@ class LayerPass(Pass):
     def unsupported_reason(
         network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
-        """Say why this pass cannot be taken, or return None.
-
-        Parameters
-        ----------
-        network : NetworkPlan
-        batch : BatchPlan
-        precision : {"float32", "mixed"}
-        compute_capability : int
-            75 is 7.5.
-        """
+        """Say why this pass cannot be taken, or return None; compute capability 75 is 7.5."""
         if precision not in ("float32", "mixed"):
             return f"precision {precision}"
         reason = network.unsupported_reason(precision)

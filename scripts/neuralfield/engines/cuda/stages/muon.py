@@ -34,38 +34,20 @@ _MATRIX = np.dtype(
 
 @dataclass(frozen=True)
 class HiddenMatrix:
-    """A matrix between two hidden layers, and where its direction lies.
+    """A matrix between two hidden layers, and where its direction lies."""
 
-    Attributes
-    ----------
-    weight : array of float32
-        Begins with the matrix.
-    direction : array of float32, shape (rows, columns)
-    squares : array of float32, shape (n,)
-        Their sum is the squared norm of the direction.
-    copy : WeightCopy, optional
-        To be kept up to date with the weight.
-    """
-
-    weight: Array
-    direction: Array
-    squares: Array
-    copy: WeightCopy | None
+    weight: Array  # begins with the matrix
+    direction: Array  # shape (rows, columns)
+    squares: Array  # their sum is the squared norm of the direction
+    copy: WeightCopy | None  # to be kept up to date with the weight
 
 
 class MuonStage:
     """Orthogonalises directions and moves the matrices along them; see `muon.cu`.
 
-    Parameters
-    ----------
-    device : Device
-    matrices : sequence of HiddenMatrix
-    scalars : array of float32
-        The struct Scalars of two steps, of `step_scalars.cuh`.
-    step : array of int64, shape ()
-        Steps finished so far, this one included.
-    precision : {"mixed", "float32"}
-        mixed: products are of fp16 matrices, sums float32.
+    `scalars` is the struct Scalars of two steps, of `step_scalars.cuh`; `step` has the steps
+    finished so far, this one included. In mixed precision, products are of fp16 matrices, sums
+    float32.
     """
 
     def __init__(

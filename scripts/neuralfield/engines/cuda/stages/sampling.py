@@ -22,18 +22,7 @@ _SAMPLINGS = ("ALL_IN_ORDER", "RANDOM_ORDER", "BY_DENSITY")
 
 
 class SamplingStage:
-    """Fills inputs, targets and weights for a step that is read from the GPU's memory.
-
-    Parameters
-    ----------
-    device : Device
-    objective : ImageObjective
-    network : NetworkPlan
-    batch : BatchPlan
-    buffers : Buffers
-    step : array of int64, shape ()
-        Steps finished so far, on the GPU.
-    """
+    """Fills inputs, targets and weights for a step that is read from the GPU's memory."""
 
     def __init__(
         self,
@@ -82,21 +71,11 @@ class SamplingStage:
 class SamplingBatch:
     """`SamplingStage` for several trainings in one launch, each with its own image and seed.
 
-    It samples for a step beside the pass of the step before, into one of two batches in turn.
-
-    Parameters
-    ----------
-    device : Device
-    stages : sequence of SamplingStage
-        With the same constants, and all at the same step.
-
-    Attributes
-    ----------
-    odd : list of tuple of Array
-        Inputs, targets and weights of steps with odd numbers, of each; those of even ones are the
-        stage's own. Where every step's batch is the same, there are no others.
-    rendered_step : array of int64, shape ()
-        The step of the samples that are there, on the GPU.
+    It samples for a step beside the pass of the step before, into one of two batches in turn. The
+    stages have the same constants, and are at the same step. `odd` has inputs, targets and weights
+    of steps with odd numbers, of each stage; those of even ones are the stage's own. Where every
+    step's batch is the same, there are no others. `rendered_step` is the step of the samples that
+    are there.
     """
 
     def __init__(self, device: Device, stages: Sequence[SamplingStage]) -> None:

@@ -69,24 +69,9 @@ STRANDS = 8
 class UpdateStage:
     """Adds up partial gradients, moves the parameters, adds up the loss, and counts the step.
 
-    Parameters
-    ----------
-    device : Device
-    objective : Objective
-        The optimizer's state is put into flat arrays here, of which it keeps views.
-    parameters : array of float32, shape (n,)
-        All parameters one after another.
-    own_pass : Pass
-        Whose partial gradients and losses are added up.
-    step : array of int64, shape ()
-        Steps finished so far, on the GPU.
-    precision : {"mixed", "float32"}
-        The precision of the products that orthogonalise hidden matrices.
-
-    Attributes
-    ----------
-    totals : array of float64, shape (2,)
-        Steps add their loss and error to it.
+    The optimizer's state becomes views of flat arrays here. Partial gradients and
+    losses are those of `own_pass`. Muon's products have the given precision. Steps add their loss
+    and error to `totals`, float64.
     """
 
     def __init__(
@@ -212,19 +197,9 @@ def work_table(
     gradients: Sequence[PartialGradient],
     directions: Mapping[str, Array],
 ) -> np.ndarray:
-    """Make the table of the work of each block of the kernel.
+    """Make the table of the work of each block of the kernel, from one gradient for each tensor.
 
-    Parameters
-    ----------
-    tensors : mapping of name to Tensor
-    gradients : sequence of PartialGradient
-        One for each tensor.
-    directions : mapping of name to array
-        The directions of the hidden matrices under Muon, which the kernel does not move.
-
-    Returns
-    -------
-    ndarray of a structured dtype, shape (blocks,)
+    `directions` are those of the hidden matrices under Muon, which the kernel does not move.
     """
     rows: list[tuple[Any, ...]] = []
     parameter_offset = moment2_offset = 0
