@@ -57,10 +57,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     ) -> Self:
         """Make a model out of a file that anybody may have written: nothing is believed unchecked.
 
-        Raises
-        ------
-        Exception
-            Any, where something is wrong.
+        Any exception means that something is wrong.
         """
 
     @abstractmethod
@@ -68,13 +65,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         """Build a network of this kind, with weights that do not matter."""
 
     def network(self, device: Device = HOST, dtype: str = "float32") -> AnyNetwork:
-        """Build the network with its weights, ready to be called on a device.
-
-        Raises
-        ------
-        ConfigError
-            The arrays are not those of the settings.
-        """
+        """Build the network with its weights, ready to be called on a device."""
         return self.fresh_network().with_weights(self.arrays, device, dtype)
 
     def with_metadata(self, metadata: dict[str, Any]) -> Self:
@@ -85,12 +76,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     def save(self, path: Path, network: Network, metadata: Mapping[str, Any]) -> None:
         """Write a network so that it can be used anywhere; the same network gives the same bytes.
 
-        Parameters
-        ----------
-        path : Path
-        network : Network
-            Its weights are written; all else, but for the metadata, is this model's.
-        metadata : mapping
+        All but its weights and the metadata is this model's.
         """
         kind = {} if self.kind is None else {"kind": self.kind}
         description = {"format": _FORMAT, **kind, **self.described(), "record": dict(metadata)}
@@ -98,13 +84,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read a model or a snapshot of it.
-
-        Raises
-        ------
-        CheckpointError
-            The file is missing, damaged, of an unknown format, or another kind of model.
-        """
+        """Read a model or a snapshot of it; another kind of model is refused."""
         return load_described(path, cls.what, cls._checked)
 
     @classmethod

@@ -27,9 +27,6 @@ class ClassifierModel(StoredModel[Sequential]):
 
     Attributes
     ----------
-    settings : ConvolutionalClassifier
-    shape : ImageShape
-    classes : int
     scaling : Scaling
         The scaling of pixels' brightness, 0 to 255; one column.
     arrays, metadata : dict
@@ -90,16 +87,8 @@ class ClassifierModel(StoredModel[Sequential]):
         return self.settings.build(self.shape, self.classes, np.random.default_rng(0))
 
     def probabilities(self, images: np.ndarray, device: Device = HOST) -> np.ndarray:
-        """Compute the probability of each class for each image, in the training's precision.
-
-        Parameters
-        ----------
-        images : ndarray of uint8, shape (n, height, width)
-        device : Device
-
-        Returns
-        -------
-        ndarray of float64, shape (n, classes)
+        """Compute the probability of each class, shape (n, classes), for each image of bytes, shape
+        (n, height, width), in the training's precision.
         """
         dtype = "float64" if self.metadata.get("precision") == "float64" else "float32"
         network = self.network(device, dtype)

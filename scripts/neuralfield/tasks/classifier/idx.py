@@ -41,22 +41,16 @@ _CONTENTS = {1: "labels", 3: "pictures"}
 
 
 def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None) -> np.ndarray:
-    """Read an IDX file of bytes, packed by gzip or not: its content tells.
+    """Read an IDX file of bytes (uint8, at least one), packed by gzip or not: its content tells.
 
     Memory follows what the file holds, and never what it claims.
 
     Parameters
     ----------
-    path : str or os.PathLike
     dimensions : {1, 3}
         1: labels; 3: images, their rows and their columns.
     sha256 : str, optional
         Checksum that the file itself has to have, in hexadecimal.
-
-    Returns
-    -------
-    ndarray of uint8
-        At least one value.
 
     Raises
     ------
@@ -64,8 +58,6 @@ def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None
         The file cannot be read; it is larger than 1 GiB, or what it holds is; it is damaged, of
         another format or type, longer or shorter than it claims; images have a side above 4096;
         its checksum is another one.
-    ResourceError
-        There is too little memory.
     """
     with _opened(path, dimensions, sha256) as (where, stream, shape):
         claimed = math.prod(shape)
@@ -82,13 +74,7 @@ def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None
 
 
 def read_idx_shape(path: str | os.PathLike, dimensions: int) -> tuple[int, ...]:
-    """Read the shape that the header of an IDX file claims, if the file's length allows it.
-
-    Raises
-    ------
-    InputError
-        As `read_idx`, but for what is wrong with the values.
-    """
+    """Read the shape that the header of an IDX file claims, if the file's length allows it."""
     with _opened(path, dimensions, None) as (_, _, shape):
         return shape
 

@@ -24,23 +24,8 @@ def import_model_json(
     """Read a network with inputs [1, x / (width - 1), y / (height - 1)] and no biases.
 
     The file's network gives ink (1 is black); here 0 is black, so the last layer's weights change
-    sign: 1 - sigmoid(z) = sigmoid(-z).
-
-    Parameters
-    ----------
-    path : Path
-    width, height : int
-        Size of the training image, which the file does not contain.
-
-    Returns
-    -------
-    network, settings, shape, record
-        Ready for `neuralfield.tasks.image.image_model.save_model`.
-
-    Raises
-    ------
-    InputError
-        The file is missing, too large, not of this format, or its layers do not fit together.
+    sign: 1 - sigmoid(z) = sigmoid(-z). The file does not contain the size of the training image.
+    The last of the results is the record for `neuralfield.tasks.image.image_model.save_model`.
     """
     layers = _read_layers(path)
     linear = [layer for layer in layers if layer.get("layer_type") == "Linear"]

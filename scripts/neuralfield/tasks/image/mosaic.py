@@ -30,7 +30,6 @@ class Mosaic:
     file : Path
         The mosaic's own.
     mode : {"bilevel", "grey", "rgb", "rgba"}
-    channels : int
     parameter_count : int
         The sum over all models.
     sha256 : dict of str to str
@@ -68,14 +67,7 @@ class Mosaic:
         return Path(self.models.replace("{tile}", tile.name))
 
     def load(self, tile: Tile) -> Model:
-        """Read the model of a tile.
-
-        Raises
-        ------
-        CheckpointError
-            It is missing, damaged, of a tile of another size, or not the one that the mosaic was
-            made of.
-        """
+        """Read the model of a tile; one that the mosaic was not made of is refused."""
         path = self.path(tile)
         model = load_model(path)
         if _checksum(path) != self.sha256[tile.name]:
@@ -107,14 +99,9 @@ def models_of(path: Path) -> str:
 
 
 def save_mosaic(path: Path, tiling: Tiling) -> None:
-    """Write down which models make an image together.
+    """Write down as JSON which models make an image together, see `models_of`.
 
-    Parameters
-    ----------
-    path : Path
-        JSON to write, see `models_of`. Checksums of the models are in it: it changes if any of them
-        does.
-    tiling : Tiling
+    Checksums of the models are in it: it changes if any of them does.
     """
     models = models_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)  # `..` leads out of a folder that is there
@@ -132,13 +119,7 @@ def save_mosaic(path: Path, tiling: Tiling) -> None:
 
 
 def load_trained(path: Path | str) -> Trained:
-    """Read a model, or a mosaic (.json), of which only the first model is read now.
-
-    Raises
-    ------
-    CheckpointError
-        A file is missing, damaged, or neither of the two.
-    """
+    """Read a model, or a mosaic (.json), of which only the first model is read now."""
     path = Path(path)
     if path.suffix != ".json":
         return load_model(path)
@@ -163,17 +144,7 @@ def load_trained(path: Path | str) -> Trained:
 def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
     """Read the snapshot that was taken of a training, or of those of all tiles, after some step.
 
-    Parameters
-    ----------
-    path : Path
-    step : int
-    of : Model or Mosaic
-        Any of the same training; its weights are not looked at.
-
-    Raises
-    ------
-    CheckpointError
-        As `load_trained`; or the snapshot is of another step or training.
+    A snapshot of another step, or of another training than that of `of`, is refused.
     """
     if isinstance(of, Model):
         return load_snapshot(path, step, of, load_model)

@@ -68,13 +68,7 @@ class Samples:
         return bool(((self.target_values == 0) | (self.target_values == 1)).all())
 
     def require_probabilities(self) -> None:
-        """Check that a network whose outputs are probabilities can be fitted to these targets.
-
-        Raises
-        ------
-        InputError
-            A target is below 0 or above 1; it names the first one.
-        """
+        """Check that no target is below 0 or above 1, as the outputs of a sigmoid."""
         expected = "a number from 0 to 1, as the output of the network is sigmoid"
         for name, values in zip(self.targets, self.target_values.T, strict=True):
             wrong = (values < 0) | (values > 1)
@@ -83,45 +77,22 @@ class Samples:
 
 
 def read_samples(path: str | os.PathLike, inputs: Sequence[str], targets: Sequence[str]) -> Samples:
-    """Read the inputs and the targets of every row of a CSV; other columns are left alone.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-    inputs, targets : sequence of str
-        Names of columns, all different.
-
-    Raises
-    ------
-    InputError
-        As `read_columns`.
-    """
+    """Read the inputs and the targets of every row of a CSV; other columns are left alone."""
     values = read_columns(path, [*inputs, *targets])
     parts = values[:, : len(inputs)], values[:, len(inputs) :]
     return Samples(os.fspath(path), tuple(inputs), tuple(targets), *parts)
 
 
 def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
-    """Read some columns of a CSV, whose first line has their names.
+    """Read some columns of a CSV, whose first line has their names, as float64, shape (n, names).
 
     Memory follows the numbers that are read, and never what the file claims.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-    names : sequence of str
-        All different.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, names)
-        At least one row, all finite and at most 1e30 in size.
 
     Raises
     ------
     InputError
         The file cannot be read, is larger than 1 GiB or has no rows; a column is missing or there
-        twice; a cell is empty, or not such a number.
+        twice; a cell is empty, or no finite number of at most 1e30 in size.
     """
     where = os.fspath(path)
     with open_input(path, _EXPECTED) as file:
@@ -145,24 +116,9 @@ def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
 
 
 def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
-    """Choose the rows that are kept from training, to test the network with.
+    """Choose the rows that are kept from training, as a mask, to test the network with.
 
-    Parameters
-    ----------
-    count : int
-        Rows there are.
-    share : float
-        The share of the rows, below 1; rounded to whole rows.
-    random_seed : int
-
-    Returns
-    -------
-    ndarray of bool, shape (count,)
-
-    Raises
-    ------
-    ConfigError
-        No row is left to train with.
+    `share` is below 1 and is rounded to whole rows; some row has to be left to train with.
     """
     held_out = round(share * count)
     if held_out >= count:

@@ -23,10 +23,8 @@ class TableModel(StoredModel[Sequential]):
 
     Attributes
     ----------
-    settings : Dense
     inputs, targets : tuple of str
         Names of the columns.
-    input_scaling, target_scaling : Scaling
     arrays, metadata : dict
         See `StoredModel`; the digest is ``table``.
     """
@@ -89,19 +87,9 @@ class TableModel(StoredModel[Sequential]):
     def predict(
         self, values: np.ndarray, device: Device = HOST, dtype: str = "float32"
     ) -> np.ndarray:
-        """Predict targets, in the table's own units.
+        """Predict targets, in the table's own units, with numbers of type `dtype` in the network.
 
-        Parameters
-        ----------
-        values : ndarray of float64, shape (n, inputs)
-            In the order of `inputs`.
-        device : Device
-        dtype : {"float32", "float64"}
-            The precision of the network's own numbers.
-
-        Returns
-        -------
-        ndarray of float64, shape (n, targets)
+        The columns of `values` are in the order of `inputs`.
         """
         network = self.network(device, dtype)
         found = np.empty((len(values), len(self.targets)))
@@ -114,17 +102,8 @@ class TableModel(StoredModel[Sequential]):
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the coefficients of a network without hidden layers, in the table's own units.
 
-        Returns
-        -------
-        weights : ndarray of float64, shape (inputs, targets)
-        intercepts : ndarray of float64, shape (targets,)
-            The targets are ``inputs @ weights + intercepts``; with the output ``sigmoid``, that is
-            what the sigmoid is taken of.
-
-        Raises
-        ------
-        ValueError
-            It has hidden layers.
+        The targets are ``inputs @ weights + intercepts``; with the output ``sigmoid``, that is what
+        the sigmoid is taken of.
         """
         if self.settings.widths:
             raise ValueError(f"{len(self.settings.widths)} hidden layers have no coefficients")
