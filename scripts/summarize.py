@@ -29,8 +29,8 @@ def main(metrics: list[Path], summary: Path, *, labels: Sequence[Mapping[str, st
 
     The columns are always the same, with two more where an image was trained in tiles. Numbers that
     a network does not have, such as the steps of one that was not trained here, stay empty.
-    `labels` are more columns for each row, where there are sweeps: sweep, base_field, combination and
-    setting_{name}.
+    `labels` are more columns for each row, where there are sweeps: sweep, base_field, combination
+    and setting_{name}.
     """
     rows = [read_own_metrics(path) for path in metrics]
     tiled = TILE_COLUMNS if any("tiles" in row for row in rows) else ()

@@ -22,8 +22,8 @@ def read_record(
     training: Mapping[str, Any] | None,
     parameters: int | None = None,
 ) -> dict[str, Any]:
-    """Read training.json; the record of another training, number of parameters or network (which
-    has been checked) is refused.
+    """Read training.json; the record of another network, training or number of parameters is
+    refused. The file `network` has been checked before.
     """
     if training is None:
         return read_json(path)

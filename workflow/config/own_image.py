@@ -95,8 +95,8 @@ def name_source_beside_image(name_source: Callable[[Place], str]) -> Callable[[P
 
 
 def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> None:
-    """Refuse to put the results of an image into results/{name}, if that has those of another one
-    that is still there.
+    """Refuse to put the results of an image into results/{name}, if that folder has those of
+    another image file that still exists.
 
     `earlier_inputs` is the file that results/{name}/resized.png was made from, if it was made.
     """

@@ -68,7 +68,7 @@ class Samples:
         return bool(((self.target_values == 0) | (self.target_values == 1)).all())
 
     def require_probabilities(self) -> None:
-        """Check that no target is below 0 or above 1, as the outputs of a sigmoid."""
+        """Check that all targets lie between 0 and 1, as probabilities do."""
         expected = "a number from 0 to 1, as the output of the network is sigmoid"
         for name, values in zip(self.targets, self.target_values.T, strict=True):
             wrong = (values < 0) | (values > 1)
