@@ -52,16 +52,12 @@ def main(
 
     Parameters
     ----------
-    model, resized, source : Path
-        The network, its training image, and the image that was reduced to that.
     record : Path or None
         The training.json; None where nothing was trained.
     metrics : Path
         JSON to write.
     comparison : Path
         The folder for the images.
-    image, field : str
-        Their names, for the record.
     expected : ExpectedNetwork, optional
         The network that the settings describe: another one, or another image, is refused.
     threshold : float

@@ -35,15 +35,8 @@ def main(
     ----------
     training_files, held_out : (Path, Path)
         IDX files of the images and of their labels.
-    model : Path
-    record : Path
-        The training.json of the classifier.
     metrics, predictions : Path
         The JSON file and the CSV to write.
-    name : str
-        The name of the classifier.
-    settings, training : mapping
-        Settings of the network and of its training.
     checksums : mapping
         SHA-256 of files, by their names.
     """

@@ -33,15 +33,8 @@ def main(
 
     Parameters
     ----------
-    table : Path
-        The CSV.
-    model : Path
-    record : Path
-        The training.json of the network.
     metrics, predictions : Path
         The JSON file and the CSV to write.
-    name : str
-        The name of the network.
     settings, training : mapping
         See `entry.table_network.read_task`.
     truth : sequence of str

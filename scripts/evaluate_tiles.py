@@ -33,22 +33,15 @@ def main(
 
     Parameters
     ----------
-    mosaic : Path
-        The networks, see ``gather_tiles.py``.
-    pixels : Path
-        The image, see ``unpack.py``.
+    mosaic, pixels : Path
+        See ``gather_tiles.py`` and ``unpack.py``.
     expected : ExpectedNetwork
         The networks that the settings describe: others are refused.
-    record : Path
-        The training.json of the networks.
     metrics : Path
         JSON to write: as `evaluate.py` does, and ``tiles`` and ``seam_psnr_db``, the PSNR of the
         pixels near the edges of tiles (see `Tiling.columns_at_seams`).
     comparison : Path
         The folder for redraw.png, which is reduced like the overview of the image.
-    image, field : str
-        Their names, for the record.
-    overview_megapixels : float
     """
     networks = expected.load(mosaic)
     assert isinstance(networks, Mosaic)

@@ -51,7 +51,6 @@ def main(
     kernel_size : int, optional
         Odd number of pixels that the Gaussian is cut off to.
     bit_depth : {8, 16}
-        Bit depth of `edges`.
     """
     kernel = EdgeFilter(sigma, kernel_size)
     about = read_facts(facts)

@@ -46,7 +46,6 @@ def main(
         Folder for the mosaics of snapshots.
     expected : sequence of ExpectedNetwork
         The network of each tile that the settings describe: others are refused.
-    tiling : Tiling
     """
     records = [read_tile(path, of) for path, of in zip(models, expected, strict=True)]
     save_mosaic(mosaic, tiling)

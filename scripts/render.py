@@ -28,7 +28,6 @@ def main(
 
     Parameters
     ----------
-    model : Path
     drawing : Path
         PNG to write.
     size : int
@@ -43,7 +42,6 @@ def main(
     max_megapixels : float
         A larger render is refused.
     device : {"auto", "cpu", "gpu"}
-    threads : int
     """
     network = expected.load(model) if expected else load_trained(model)
     left, top, right, bottom = box

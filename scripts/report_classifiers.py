@@ -56,7 +56,6 @@ def main(
     images, metrics, predictions, histories : sequence of Path
         One of each for every classifier, in the order of the settings; the images are those held
         out.
-    template, report : Path
     settings : mapping
         The section `classifiers`, by that name.
     """

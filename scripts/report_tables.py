@@ -29,7 +29,6 @@ class TableSection(Titled):
 
     Attributes
     ----------
-    about : str
     numbers : dict
         Its metrics.
     network : str
@@ -75,7 +74,6 @@ def main(
         One of each for every table, in the order of the settings.
     sizes : sequence of Path
         Metrics of further networks: in a folder ``sizes`` beside those of their table.
-    template, report : Path
     settings : mapping
         The section `tables`, by that name.
     """

@@ -30,7 +30,6 @@ def main(
 
     Parameters
     ----------
-    image : Path
     resized : Path
         PNG to write.
     facts : Path

@@ -25,20 +25,12 @@ COUNTS = [
 
 
 def main(metrics: list[Path], summary: Path, *, labels: Sequence[Mapping[str, str]] = ()) -> None:
-    """Write one row for each metrics file, in their order.
+    """Write a CSV with one row for each metrics file of ``evaluate.py``, in their order.
 
     The columns are always the same, with two more where an image was trained in tiles. Numbers that
     a network does not have, such as the steps of one that was not trained here, stay empty.
-
-    Parameters
-    ----------
-    metrics : list of Path
-        JSON files written by ``evaluate.py``.
-    summary : Path
-        The CSV file to write.
-    labels : sequence of mapping
-        More columns for each row, where there are sweeps: sweep, base_field, combination and
-        setting_{name}.
+    `labels` are more columns for each row, where there are sweeps: sweep, base_field, combination
+    and setting_{name}.
     """
     rows = [read_own_metrics(path) for path in metrics]
     tiled = TILE_COLUMNS if any("tiles" in row for row in rows) else ()

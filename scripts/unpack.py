@@ -32,7 +32,6 @@ def main(
 
     Parameters
     ----------
-    image : Path
     pixels : Path
         .npy to write: uint8 or uint16, shape (height, width, channels).
     facts : Path

@@ -66,13 +66,7 @@ class ExpectedNetwork:
         return self.training["steps"] if self.training else None
 
     def load(self, path: Path) -> Trained:
-        """Read the finished network of the image, or of all its tiles.
-
-        Raises
-        ------
-        CheckpointError, InputError
-            A file is missing or damaged, or is not of this image, field and training.
-        """
+        """Read the finished network of the image, or of all its tiles; others are refused."""
         network = load_trained(path)
         if isinstance(network, Mosaic):
             first = network.tiling.tile(0, 0)

@@ -22,22 +22,8 @@ def read_record(
     training: Mapping[str, Any] | None,
     parameters: int | None = None,
 ) -> dict[str, Any]:
-    """Read training.json, and refuse the record of another training.
-
-    Parameters
-    ----------
-    path : Path
-    network : Path
-        The file of the network, which has been checked.
-    training : mapping, optional
-        The settings of the training.
-    parameters : int, optional
-        The number of the network's parameters.
-
-    Raises
-    ------
-    InputError
-        The record is missing, damaged, or of another training.
+    """Read training.json; the record of another network, training or number of parameters is
+    refused. The file `network` has been checked before.
     """
     if training is None:
         return read_json(path)
@@ -50,12 +36,8 @@ def read_record(
 
 
 def read_own_metrics(path: Path, keys: Iterable[str] = ()) -> dict[str, Any]:
-    """Read the metrics.json of an image's network, which lies in ``{image}/{field}/``.
-
-    Raises
-    ------
-    InputError
-        The file is missing or damaged, lacks one of the keys, or is of another network or image.
+    """Read the metrics.json of an image's network, which lies in ``{image}/{field}/``; one that
+    lacks a key, or is of another network or image, is refused.
     """
     return read_json(path, keys, {"image": path.parent.parent.name, "field": path.parent.name})
 
@@ -71,17 +53,8 @@ def write_metrics(
 ) -> None:
     """Write metrics.json: the numbers, how the network was trained, and checksums.
 
-    Parameters
-    ----------
-    path : Path
-    numbers : mapping
-    record : mapping
-        See `read_record`; empty for a network that was not trained here.
-    parameters : int
-    beside : iterable of Path
-        Files whose checksums are added to those of the record.
-    allow_nan : bool
-        Whether a number may be NaN.
+    `record` is that of `read_record`, and empty for a network that was not trained here; checksums
+    of the files `beside` are added to it.
     """
     checksums = record.get("sha256", {}) | {file.name: sha256_of(file) for file in beside}
     training = {key: record.get(key) for key in TRAINING_KEYS}

@@ -15,13 +15,7 @@ Row = dict[str, Any]
 
 
 def read_table(path: Path) -> list[Row]:
-    """Read the rows of a table that this workflow wrote.
-
-    Raises
-    ------
-    InputError
-        The table is missing or damaged.
-    """
+    """Read the rows of a table that this workflow wrote."""
     expected = "a table written by neuralfield"
     remedy = "remove it, and run the same command again: it is made anew"
     table = read_own_csv(path, expected, remedy, dtype=str, keep_default_na=False)

@@ -20,17 +20,8 @@ def read_own(
 ) -> tuple[TableModel, Samples]:
     """Read a table's network, and the samples that it was trained on.
 
-    Parameters
-    ----------
-    table, model : Path
-    settings, training : mapping, optional
-        Settings of the network and of its training, see `read_task`. Without them any network with
-        columns of this table is accepted.
-
-    Raises
-    ------
-    CheckpointError, InputError
-        A file is missing or damaged, or the network is of another table or training.
+    The network of another table or training is refused. Without settings (see `read_task`) any
+    network with columns of this table is accepted.
     """
     network = load_table_model(model)
     if settings is None or training is None:
@@ -43,17 +34,9 @@ def read_own(
 
 
 def read_task(table: Path, settings: Mapping[str, Any], training: Mapping[str, Any]) -> TableTask:
-    """Read a table as a task to train on.
-
-    Parameters
-    ----------
-    table : Path
-        CSV with a row for each sample.
-    settings : mapping
-        ``inputs``, ``targets``, ``network``, ``scale_inputs``, ``scale_targets`` and
-        ``held_out_share``.
-    training : mapping
-        Settings of the training.
+    """Read a table (a CSV with a row for each sample) as a task to train on; `settings` has
+    ``inputs``, ``targets``, ``network``, ``scale_inputs``, ``scale_targets`` and
+    ``held_out_share``.
     """
     samples = read_samples(table, settings["inputs"], settings["targets"])
     return TableTask.from_settings(samples, settings, training)

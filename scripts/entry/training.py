@@ -158,17 +158,12 @@ def train_task(
         The section `training`, as far as it is for this task.
     state : Path
         Folder to resume from, and to leave the state in; each segment has its own part of it.
-    threads : int
     name : str
         The name of the progress bar.
     segment : int
         The number of the segment, from 1.
-    earlier_segment : Path, optional
-        Folder of the segment before it.
     segment_folder : Path, optional
-        Folder to write; the last segment writes `outputs` instead.
-    **outputs : Path
-        See `outputs_in`.
+        Folder to write; the last segment writes `outputs` instead, see `outputs_in`.
     """
     leave_at_s = when_to_leave_s(training)
     cores = usable_cores(training, threads)

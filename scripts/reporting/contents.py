@@ -35,7 +35,6 @@ class ShownNetwork:
 
     Attributes
     ----------
-    name : str
     colour : int
         Number of its series colour, the same wherever it appears.
     numbers : dict

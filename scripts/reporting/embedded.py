@@ -44,21 +44,10 @@ def crop_uri(path: Path, box: Box) -> str:
 
 
 def most_detailed_box(values: np.ndarray, cell_px: int) -> Box:
-    """Find the square where most happens within a few pixels.
+    """Find the square, of about a sixth of the longer side, where most happens within a few pixels.
 
-    Parameters
-    ----------
-    values : ndarray of float, shape (h, w, c)
-        Values in [0, 1].
-    cell_px : int
-        Side of the neighbourhoods whose variance is taken; its mean over the square is what
-        counts. A pixel of the training image is a good size, because all that it covers had to be
-        guessed.
-
-    Returns
-    -------
-    Box
-        A square of about a sixth of the longer side, inside the image.
+    The mean over the square of the variance in neighbourhoods of side `cell_px` is what counts. A
+    pixel of the training image is a good size, because all that it covers had to be guessed.
     """
     height, width = values.shape[:2]
     side = int(np.clip(max(height, width) // CROP_SHARE, SMALLEST_CROP_PX, LARGEST_CROP_PX))

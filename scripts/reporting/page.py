@@ -41,8 +41,6 @@ def write_page(
 
     Parameters
     ----------
-    report : Path
-        The page to write.
     template : Path
         The template; files that it includes lie beside it.
     filters : mapping of name to callable

@@ -56,7 +56,6 @@ class Point:
         See `series_colour`.
     marker : int
         Number of the image.
-    x, score_db : float
     sd_db : float or None
         Standard deviation of `score_db`; None or 0 where it is not known.
     """

@@ -40,9 +40,6 @@ class Row:
         The settings in which it differs from others of the sweep.
     colour : str
         A CSS colour.
-    rank : int
-    mean_rank : float
-    runs : int
     measures : dict of str to Spread
         By the names in `compare.MEASURES`.
     scores : list of (Spread or None)
@@ -81,15 +78,12 @@ class SweepSection:
 
     Attributes
     ----------
-    title : str
-    runs : int
     images : list of (str, str)
         Title and marker of each.
     rows : list of Row
         The best first.
     plots : list of (str, Markup)
         The horizontal axis of a plot, and the plot.
-    bests : list of Best
     wins : int
         The number of images on which the first of the rows is the best.
     lead_db : float or None
@@ -124,14 +118,8 @@ class SweepSection:
 
 
 def gather_sweeps(tables: Sequence[Path], comparisons: Iterable[Path]) -> list[SweepSection]:
-    """Read the tables of ``summarize.py`` and ``compare.py``, and the best images.
-
-    Parameters
-    ----------
-    tables : (Path, Path, Path)
-        ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``.
-    comparisons : iterable of Path
-        Folders of images, ``results/{image}/{field}/comparison``.
+    """Read ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``, and the best
+    images, which lie in the folders ``results/{image}/{field}/comparison``.
     """
     runs, overall, images = (read_table(path) for path in tables)
     folders = {(path.parts[-3], path.parts[-2]): path for path in comparisons}

@@ -47,8 +47,6 @@ class View:
 
     Attributes
     ----------
-    model : TableModel
-    samples : Samples
     held_out : ndarray of bool, shape (n,)
     truth : ndarray of float64, shape (n, targets), or None
     sizes : list of dict
@@ -77,17 +75,14 @@ def read_view(
     settings: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> View:
-    """Read the contents of a plot.
+    """Read the contents of a plot; metrics of another table than `name` are refused.
 
     Parameters
     ----------
-    table, model : Path
     truth : sequence of str
         Columns with the targets without their noise, if they are known.
     sizes : sequence of Path
         ``metrics.json`` of the networks of all sizes, if there are several.
-    name : str, optional
-        The table; metrics of another one are refused.
     settings, training : mapping, optional
         See `entry.table_network.read_own`.
     """

@@ -28,17 +28,10 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def config_file(workflow_folder: Path) -> str:
-    """The config.yaml of the working directory, or else the one beside the Snakefile; checked.
+    """Return the config.yaml of the working directory, or else the one beside the Snakefile.
 
-    Parameters
-    ----------
-    workflow_folder : Path
-        Where the Snakefile is.
-
-    Raises
-    ------
-    UserError
-        It is too large, nested too deep, no YAML, or a template whose expressions would be run.
+    One that is too large, nested too deep, no YAML, or a template whose expressions would be run,
+    is refused.
     """
     places = (Path("config.yaml"), Path(workflow_folder, "config.yaml"))
     path = next(filter(Path.exists, places))
@@ -76,12 +69,7 @@ def require_harmless(path: Path) -> None:
 
 
 def require_keys_once(path: Path) -> None:
-    """Refuse a file named by ``--configfile`` in which a key stands twice.
-
-    Raises
-    ------
-    UserError
-    """
+    """Refuse a file named by ``--configfile`` in which a key stands twice."""
     text = path.read_text(encoding="utf-8")
     if "__use_yte__" in text:  # a template may name a key in each of several cases
         return
@@ -95,17 +83,7 @@ def require_keys_once(path: Path) -> None:
 
 
 def require_given_once(arguments: Sequence[str]) -> None:
-    """Refuse a command line that sets something twice, of which Snakemake would take the last.
-
-    Parameters
-    ----------
-    arguments : sequence of str
-        What follows the program's name.
-
-    Raises
-    ------
-    UserError
-    """
+    """Refuse a command line that sets something twice, of which Snakemake would take the last."""
     groups: list[list[str]] = []
     is_open = False
     for argument in arguments:
@@ -147,12 +125,7 @@ _ONCE = "expected each key and name once; remove or rename one"
 
 
 def _require_different_nodes(node: yaml.Node | None, place: tuple[str, ...] = ()) -> None:
-    """Look at the keys of every mapping in composed YAML.
-
-    Raises
-    ------
-    _Repeated
-    """
+    """Refuse composed YAML in which a mapping has a key twice."""
     if isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
             _require_different_nodes(item, (*place, str(number)))
@@ -178,14 +151,9 @@ def _require_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _require_few_values(text: str) -> None:
-    """Count the values that there are when every alias is replaced by what it stands for.
+    """Refuse YAML that has too many values when every alias is replaced by what it stands for.
 
     Reads events one by one: nothing is built, and no depth of nesting overflows a stack.
-
-    Raises
-    ------
-    _Harmful
-        There are too many, they are nested too deep, or code would be run.
     """
     sizes: dict[str, int] = {}
     opened: list[tuple[str | None, int]] = []

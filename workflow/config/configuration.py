@@ -57,15 +57,9 @@ def read_settings(
 ) -> dict[str, Any]:
     """Check what the user wrote and fill in the rest.
 
-    Parameters
-    ----------
-    config : mapping
-        What config.yaml and the command line say together.
-    name_source : callable
-        Says which of the two a place comes from, for messages.
-    layers : sequence of Layer
-        What the command line says, see `precedence.read_layers`. The section `training` of a layer
-        wins over what earlier ones say of single networks.
+    `config` is what config.yaml and the command line say together; `layers` are those of
+    `precedence.read_layers`. The section `training` of a layer wins over what earlier ones say of
+    single networks.
 
     Returns
     -------
@@ -78,10 +72,6 @@ def read_settings(
         ``automatic_learning_rates``, the fields whose learning rate is what suits them; and
         ``notes``, lines for the user on what was chosen and on settings that have no effect.
         Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
-
-    Raises
-    ------
-    Problems
     """
     written = _tidied(config)
     assert isinstance(written, dict)
@@ -158,12 +148,8 @@ def trained_fields(settings: Mapping[str, Any]) -> list[str]:
 
 
 def source_namer(given: Any) -> Callable[[Place], str]:
-    """Return a function that says where a setting was written, for messages.
-
-    Parameters
-    ----------
-    given : snakemake.settings.types.ConfigSettings
-        The config files and the --config values of the command line.
+    """Return a function that says where a setting was written, for messages; `given` is Snakemake's
+    ``ConfigSettings``, the config files and the --config values of the command line.
     """
     sources = [("--config", given.config)]
     for path in reversed(given.configfiles):

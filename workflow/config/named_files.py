@@ -28,18 +28,8 @@ def _find(path: str, is_right: Callable[[Path], bool]) -> Path | None:
 
 
 def require_file(path: str, where: str, what: str) -> Path:
-    """Return a file that has to be there.
-
-    Parameters
-    ----------
-    path : str
-        As the user wrote it.
-    where, what : str
-        The place of that setting, and what it is the path of, for the message.
-
-    Raises
-    ------
-    ConfigError
+    """Return a file that has to be there; `where` is the place of that setting, and `what` it is
+    the path of, for the message.
     """
     found = find_file(path)
     if found is None:

@@ -95,21 +95,10 @@ def name_source_beside_image(name_source: Callable[[Place], str]) -> Callable[[P
 
 
 def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> None:
-    """Refuse to put the results of an image into a folder that has those of another one.
+    """Refuse to put the results of an image into results/{name}, if that folder has those of
+    another image file that still exists.
 
-    Parameters
-    ----------
-    name : str
-        Of the folder in results/.
-    path : str
-        The image.
-    earlier_inputs : iterable of str
-        The file that results/{name}/resized.png was made from, if it was made.
-
-    Raises
-    ------
-    ConfigError
-        That is another file, and it is still there.
+    `earlier_inputs` is the file that results/{name}/resized.png was made from, if it was made.
     """
     for earlier in earlier_inputs:
         if not Path(earlier).exists() or Path(earlier).samefile(path):

@@ -29,12 +29,8 @@ COMMAND_LINE = "--config"
 
 
 def read_layers(given: Any) -> list[Layer]:
-    """Return what stands above config.yaml, the layer that wins last.
-
-    Parameters
-    ----------
-    given : snakemake.settings.types.ConfigSettings
-        The config files and the --config values of the command line.
+    """Return what stands above config.yaml, the layer that wins last; `given` is Snakemake's
+    ``ConfigSettings``, the config files and the --config values of the command line.
     """
     layers = []
     for path in given.configfiles:
@@ -64,21 +60,10 @@ def settings_without_effect(
 ) -> Iterator[str]:
     """Yield a line for each setting that changes nothing: which, why, and what to write instead.
 
-    Values of the section `training` that are those of the workflow's own config.yaml are passed
-    over: that file spells out every default.
-
-    Parameters
-    ----------
-    written : mapping
-        What all layers say together, after `let_later_layers_win`.
-    layers : sequence of Layer
-        See `read_layers`.
-    settings : mapping
-        All settings, see `configuration.read_settings`.
-    own_keys : mapping
-        The settings of its training that each network sets itself, by its name.
-    name_source : callable
-        Says which layer a place comes from.
+    `written` is what all layers say together, after `let_later_layers_win`, and `own_keys` has the
+    settings of its training that each network sets itself, by its name. Values of the section
+    `training` that are those of the workflow's own config.yaml are passed over: that file spells
+    out every default.
     """
     for taking, taken in (("preset", "fields"), ("preset", "sweeps"), ("image", "images")):
         at = _last(layers, (taken,))

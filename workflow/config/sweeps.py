@@ -46,15 +46,7 @@ Values = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class SweepNetwork:
-    """A field of the config with some of its settings replaced.
-
-    Attributes
-    ----------
-    base : str
-        Name of the field.
-    values : tuple of (str, object)
-        See `Values`.
-    """
+    """A field of the config, by its name, with some of its settings replaced."""
 
     base: str
     values: Values
@@ -77,7 +69,6 @@ class Sweep:
 
     Attributes
     ----------
-    name : str
     networks : dict of str to SweepNetwork
         By their names.
     runs : list of Run
@@ -101,17 +92,6 @@ def expand(settings: Mapping[str, Any], name_source: Callable[[Place], str]) -> 
 
     The same combination has the same name wherever it is asked for: in two sweeps it is one
     network. Adding a value to a list changes nothing about the combinations that were there.
-
-    Parameters
-    ----------
-    settings : mapping
-        See `configuration.read_settings`.
-    name_source : callable
-        Says where a setting was written, for messages.
-
-    Raises
-    ------
-    Problems
     """
     where_is = partial(name_place, name_source=name_source)
     sweeps, errors = [], []
@@ -159,13 +139,8 @@ def labels(
 ) -> list[dict[str, str]]:
     """Return what each run is grouped by in tables: sweeps, network without the seed, settings.
 
-    Every setting that any sweep varies is there for every run whose network has it; empty where
-    there are no sweeps.
-
-    Parameters
-    ----------
-    fields : mapping
-        Settings of all networks, by name, those of sweeps among them.
+    `fields` has the settings of all networks, those of sweeps among them. Every setting that any
+    sweep varies is there for every run whose network has it; empty where there are no sweeps.
     """
     networks = {name: network for sweep in sweeps for name, network in sweep.networks.items()}
     varied = sorted({key for network in networks.values() for key, _ in network.values} - {SEED})

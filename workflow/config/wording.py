@@ -22,12 +22,7 @@ WhereIs = Callable[[Place], str]
 
 
 class Problems(Exception):
-    """All mistakes in the settings, one line each.
-
-    Attributes
-    ----------
-    errors : list of ConfigError
-    """
+    """All mistakes in the settings, one line each."""
 
     def __init__(self, errors: list[ConfigError]) -> None:
         self.errors = errors
@@ -61,16 +56,8 @@ def in_words(
     above: Place = (),
     whole: Mapping[str, Any] | None = None,
 ) -> Iterator[ConfigError]:
-    """Yield what jsonschema found, as the user should read it.
-
-    Parameters
-    ----------
-    error : ValidationError
-    where_is : WhereIs
-    above : tuple
-        The place of the value that was checked.
-    whole : mapping, optional
-        All settings, in which another place for an unknown key is looked for.
+    """Yield what jsonschema found, as the user should read it; `above` is the place of the value
+    that was checked, and `whole` all settings, in which another place for an unknown key is sought.
     """
     place: Place = (*above, *error.absolute_path)
     rule: Any = error.schema

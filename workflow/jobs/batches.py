@@ -94,13 +94,7 @@ class Ledger:
 
 
 def read_ledger(path: Path = LEDGER) -> Ledger:
-    """Read the ledger; it is empty where there is no file.
-
-    Raises
-    ------
-    InputError
-        It is damaged.
-    """
+    """Read the ledger; it is empty where there is no file."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         return _read(file)
     return Ledger()
@@ -109,11 +103,7 @@ def read_ledger(path: Path = LEDGER) -> Ledger:
 def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) -> None:
     """Write batches to a ledger that does not have them yet; `known` is what they are based on.
 
-    Raises
-    ------
-    InputError
-        Another process has put one of the runs elsewhere in the meantime; nothing is written.
-    StorageError
+    Nothing is written if another process has put one of the runs elsewhere in the meantime.
     """
     if not batches:
         return
@@ -157,26 +147,11 @@ def arrange(
     ledger: Ledger,
     is_made: Callable[[Run], bool],
 ) -> dict[str, list[Entry]]:
-    """Put runs that have no place into new batches.
+    """Put runs that have no place into new batches, and return the lines to add to the ledger.
 
     A run keeps its place as long as its settings are the same. Two lose it: one that is missing
     from a batch others of which are made, since only it has to be made again; and one that was
-    alone and is missing.
-
-    Parameters
-    ----------
-    limits : mapping of Run to int
-        How many runs its batch may have at the most.
-    fields, images : mapping
-        Settings of all networks and images, by name.
-    ledger : Ledger
-    is_made : callable
-        Whether there is a network of a run.
-
-    Returns
-    -------
-    dict of str to list of Entry
-        The lines to add to the ledger.
+    alone and is missing. `limits` says how many runs the batch of a run may have at the most.
     """
     if not ledger.lines and max(limits.values(), default=1) == 1:
         return {}

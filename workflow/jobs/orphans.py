@@ -32,26 +32,10 @@ def cancel_orphans(
     """Cancel jobs of earlier runs in this working directory, and wait until they have ended.
 
     Trainings save their state when they are cancelled, so no step is lost. But a job that is
-    cancelled just when its files are complete takes them away again. Nothing is done unless it is
-    certain that no other Snakemake is at work here, whose jobs they could be.
-
-    Parameters
-    ----------
-    owner : file or None
-        The lock that `startup.clear_stale_locks` has returned.
-    say : callable
-        Called with a line for the user.
-    made : callable
-        Returns the files that this run counts on, see `files_made`.
-    folder : Path
-        Where Snakemake keeps its own files, among them its lock of this run.
-    patience_s : float
-        How long to wait for the jobs.
-
-    Returns
-    -------
-    set of Path
-        Files that this run counted on, and that are missing now.
+    cancelled just when its files are complete takes them away again: the files that this run
+    counted on (`made`, see `files_made`) and that are missing now are returned. Nothing is done
+    unless it is certain that no other Snakemake is at work here, whose jobs they could be: `owner`
+    is the lock that `startup.clear_stale_locks` has returned.
     """
     if not (folder / "slurm_logs").exists() or not shutil.which("squeue"):
         return set()

@@ -21,13 +21,7 @@ _PROBE_BYTES = 4096
 
 
 def require_own_folder(folder: Path = Path(".snakemake")) -> None:
-    """Check that files can be written to Snakemake's own folder, which is made if it is missing.
-
-    Raises
-    ------
-    StorageError
-        The folder is read-only or full, or cannot be made.
-    """
+    """Check that files can be written to Snakemake's own folder, which is made if it is missing."""
     logging.raiseExceptions = False  # a log on a full disk can be left out
     with storage_errors(folder, "cannot be written to"):
         folder.mkdir(exist_ok=True)
@@ -36,13 +30,7 @@ def require_own_folder(folder: Path = Path(".snakemake")) -> None:
 
 
 def require_open_files() -> None:
-    """Raise the limit of open files where it is low and may be raised.
-
-    Raises
-    ------
-    ResourceError
-        It is too low, and cannot be raised.
-    """
+    """Raise the limit of open files where it is low; one that cannot be raised is an error."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= ENOUGH_OPEN_FILES:
         return
@@ -57,13 +45,7 @@ def require_open_files() -> None:
 
 
 def require_writable(paths: Iterable[str | os.PathLike]) -> None:
-    """Check that jobs can write or replace these files and folders.
-
-    Raises
-    ------
-    StorageError
-        One of them lies in a folder that is read-only; it names the folder.
-    """
+    """Check that jobs can write or replace these files and folders."""
     for folder in sorted({_existing_folder(Path(path)) for path in paths}):
         reason = _error_of_writing(folder)
         if reason:

@@ -33,7 +33,6 @@ class Output:
 
     Attributes
     ----------
-    rule : str
     made_at_s : float
         Its modification time, in seconds since 1970.
     sha256 : str
@@ -102,21 +101,8 @@ def update_manifest(
     """Add outputs made since the manifest was written, and drop those that are not made any more.
 
     An output is hashed only if a job has made it since. One that was changed otherwise keeps the
-    entry of its job, so that `check` finds the change.
-
-    Parameters
-    ----------
-    results : Path
-        The folder of results; the manifest lies in it.
-    made : iterable of Made
-    can_be_made : callable
-        Whether any rule makes a file of this name.
-
-    Raises
-    ------
-    NeuralfieldError
-        The manifest or a result could not be read or written. A manifest that was damaged is
-        written anew before this is raised.
+    entry of its job, so that `check` finds the change. A damaged manifest is written anew before
+    `NeuralfieldError` is raised. `can_be_made` says whether any rule makes a file of this name.
     """
     before: dict[str, Output] = {}
     problems = []
@@ -150,19 +136,7 @@ def update_manifest(
 
 
 def read_manifest(results: Path) -> dict[str, Output]:
-    """Read the manifest of a folder of results.
-
-    Returns
-    -------
-    dict of str to Output
-        By path in that folder.
-
-    Raises
-    ------
-    FileNotFoundError
-    InputError
-        It is damaged, or cannot be read.
-    """
+    """Read the manifest of a folder of results: its outputs by their paths in that folder."""
     path = results / NAME
     try:
         content = json.loads(read_whole(path, _LARGEST_BYTES))
@@ -186,13 +160,7 @@ def read_manifest(results: Path) -> dict[str, Output]:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a plain file.
-
-    Raises
-    ------
-    OSError
-        It cannot be read, or is no plain file.
-    """
+    """Return the SHA-256 of a plain file; `OSError` says that it is none, or cannot be read."""
     # a pipe that nobody writes to would be waited for
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:  # noqa: PTH123

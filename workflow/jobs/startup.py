@@ -56,11 +56,6 @@ def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None
     cover other machines that work in the same folder: the file names the last one, and locks that
     may be another machine's stay.
 
-    Parameters
-    ----------
-    folder : Path
-        Where Snakemake keeps its own files.
-
     Returns
     -------
     owner : file or None

@@ -25,8 +25,6 @@ class Objective(ABC):
         Over the network's parameters.
     schedule : Schedule
         The learning rate at every step.
-    batches : Batches
-    device : Device
     dtype : {"float32", "float64"}
     """
 
@@ -46,19 +44,8 @@ class Objective(ABC):
     def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
         """Compute the part of a batch's mean loss, and of its error, that some samples have.
 
-        Parameters
-        ----------
-        samples : array of int64, shape (n,)
-            A block of the batch.
-        step : int
-        batch_size : int
-            Samples of the whole batch.
-
-        Returns
-        -------
-        loss : Tensor of one number
-        error : array of one number
-            See `neuralfield.tasks.task.Measure`; an estimate of its mean over all samples.
+        `samples` are indices, a block of the batch, and `batch_size` counts the whole batch. The
+        error (see `neuralfield.tasks.task.Measure`) is an estimate of its mean over all samples.
         """
 
     @property

@@ -59,12 +59,7 @@ ACCURACY = Measure("accuracy", _share_right, "{:.2%} right")
 
 
 class Task(ABC):
-    """An image, a table or images with labels that a network is fitted to, and how.
-
-    Attributes
-    ----------
-    training : TrainingSettings
-    """
+    """An image, a table or images with labels that a network is fitted to, and how."""
 
     training: Any
 
@@ -80,13 +75,7 @@ class Task(ABC):
 
     @abstractmethod
     def fresh_network(self) -> Network[Any]:
-        """Build a network with fresh weights, in float64 on the CPU: the settings decide it.
-
-        Raises
-        ------
-        ResourceError
-            It is larger than the memory there is.
-        """
+        """Build a network with fresh weights, in float64 on the CPU: the settings decide it."""
 
     @abstractmethod
     def objective(
@@ -97,13 +86,7 @@ class Task(ABC):
         device: Device,
         dtype: str,
     ) -> Objective:
-        """Make what engines compute steps of.
-
-        Raises
-        ------
-        ConfigError
-            A loss that does not go with the network's output.
-        """
+        """Make what engines compute steps of."""
 
     @abstractmethod
     def identity(self) -> list[Any]:
@@ -129,12 +112,6 @@ class Task(ABC):
         self.model.save(path, network, record)
 
     def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Read the arrays of a network that `save_network` wrote in this training after some step.
-
-        Raises
-        ------
-        CheckpointError
-            The file is missing, damaged, or of another training or step.
-        """
+        """Read the arrays that `save_network` wrote in this training after some step."""
         of = self.model.with_metadata(record)
         return load_snapshot(path, step, of, type(of).load).arrays

@@ -36,7 +36,6 @@ class Execution:
 
     Attributes
     ----------
-    device : Device
     state_folder : Path
         Beside the outputs, not one of them; kept for the next attempt.
     engine : str
@@ -83,9 +82,6 @@ class Training:
 
     Attributes
     ----------
-    task : Task
-    execution : Execution
-    publish : callable
     until_step : int, optional
         The step to stop at; by default the last one.
     earlier_segment : Path, optional

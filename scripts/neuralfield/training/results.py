@@ -67,23 +67,8 @@ def read_history(
 ) -> "pd.DataFrame":
     """Read ``history.csv``: how a training went, one row for each stretch of it.
 
-    Parameters
-    ----------
-    path : Path
-    measure : str
-        See `neuralfield.tasks.task.Measure`.
-    steps : int, optional
-        Steps of the whole training: the last row has to be of this step.
-
-    Returns
-    -------
-    pandas.DataFrame
-        With at least the columns ``step`` and `measure`, as float64.
-
-    Raises
-    ------
-    InputError
-        The file is missing, damaged, or of a training of other steps.
+    The columns ``step`` and `measure` (see `neuralfield.tasks.task.Measure`) are there, as float64.
+    The last row has to be of step `steps`, if that is given.
     """
     expected = "a history written by neuralfield"
     remedy = remedy_for(path)

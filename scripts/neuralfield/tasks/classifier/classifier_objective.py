@@ -28,10 +28,8 @@ class ClassifierObjective(Objective):
 
     Attributes
     ----------
-    network : Sequential
     settings : ConvolutionalClassifier
         The settings that the network was built from.
-    labelled : LabelledImages
     scaling : Scaling
         The scaling of pixels' brightness.
     random_seed : int

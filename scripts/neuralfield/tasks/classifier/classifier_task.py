@@ -30,21 +30,7 @@ _MOST_JUDGED = 1024
 
 @dataclass(frozen=True)
 class ClassifierTask(Task):
-    """Images with labels, the network that learns to tell them apart, and how.
-
-    Attributes
-    ----------
-    labelled : LabelledImages
-    network : ConvolutionalClassifier
-    training : ClassifierTraining
-
-    Raises
-    ------
-    ConfigError
-        A kernel or a window of the network is larger than what is left of the images.
-    InputError
-        All labels are 0.
-    """
+    """Images with labels, the network that learns to tell them apart, and how."""
 
     labelled: LabelledImages
     network: ConvolutionalClassifier

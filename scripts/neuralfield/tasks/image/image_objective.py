@@ -24,12 +24,9 @@ class ImageObjective(Objective):
 
     Attributes
     ----------
-    network : CoordinateNetwork
-    shape : ImageShape
     values : ndarray of float32, shape (height, width, channels)
     loss : str
         See `neuralfield.nn.losses.make_loss`.
-    huber_delta : float
     footprint : Footprint or None
         None: the value at the pixel's centre is fitted (point supervision).
     """

@@ -42,8 +42,6 @@ class FittedImage(Task, Generic[Settings]):
     values : ndarray of float32, shape (height, width, channels)
         The image, in [0, 1].
     mode : {"bilevel", "grey", "rgb", "rgba"}
-    field : FieldSettings or Upscaler
-    training : ImageTraining
     """
 
     values: np.ndarray

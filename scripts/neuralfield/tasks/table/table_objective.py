@@ -21,7 +21,6 @@ class TableObjective(Objective):
 
     Attributes
     ----------
-    network : Sequential
     inputs : ndarray of float64, shape (n, inputs)
         In the network's units.
     targets : ndarray of float64, shape (n, targets)

@@ -41,21 +41,12 @@ class TableTask(Task):
     ----------
     samples : Samples
         All rows, those that are held out among them.
-    network : Dense
-    training : SampleTraining
     scale_inputs : {"standard", "range", "none"}
         See `neuralfield.nn.scaling.fit_scaling`. Of the training rows.
     scale_targets : {"auto", "standard", "range", "none"}
         ``auto``: as they are for a sigmoid output, and standard for a linear one.
     held_out_share : float
         Part of the rows that is kept for evaluation; see `held_out_rows`.
-
-    Raises
-    ------
-    ConfigError
-        Settings that do not go together.
-    InputError
-        Targets that a sigmoid cannot give.
     """
 
     samples: Samples

@@ -25,14 +25,10 @@ class UpscalerObjective(Objective):
 
     Attributes
     ----------
-    network : UpscalingNetwork
-    settings : Upscaler
     values : ndarray of float32, shape (height, width, channels)
         The image.
     loss : str
         See `neuralfield.nn.losses.make_loss`.
-    huber_delta : float
-    random_seed : int
     """
 
     network: UpscalingNetwork
@@ -82,11 +78,8 @@ class Crops:
 
     Parameters
     ----------
-    settings : Upscaler
     values : ndarray of float32, shape (height, width, channels)
         The image.
-    random_seed : int
-    device : Device
     dtype : {"float32", "float64"}
     """
 
@@ -110,7 +103,6 @@ class Crops:
         ----------
         samples : array of int64, shape (n,)
             Which crops of the step.
-        step : int
 
         Returns
         -------
