@@ -81,7 +81,7 @@ def measure_blocks(report: Report, device: Device, arguments: argparse.Namespace
     for threads in sorted({1, arguments.threads}):
         for block in BLOCKS:
             sizes = {device.kind: block}
-            with patch("neuralfield.tasks.classifier.classifier_objective.BLOCK_PICTURES", sizes):
+            with patch("neuralfield.tasks.classifier.classifier_objective.BLOCK_IMAGES", sizes):
                 name = f"{block} at once, {threads} thread{'s' if threads > 1 else ''}"
                 works[name] = _our_steps(task, device, TAPE, threads, steps)
     for name, found in in_turns(works, arguments.rounds, sample_s=0).items():

@@ -70,9 +70,9 @@ def names_of(items: dict[str, str]) -> dict[str, str]:
 
 
 def test_findings_are_reported_wherever_they_stand(tmp_path: Path):
-    part = run(tmp_path, ["clean", "race", "told_late", "failing"])
+    part = run(tmp_path, ["clean", "race", "reported_late", "failing"])
     assert part.failure() == ""
-    ended = {"clean": "passed", "race": "passed", "told_late": "passed", "failing": "failed"}
+    ended = {"clean": "passed", "race": "passed", "reported_late": "passed", "failing": "failed"}
     assert names_of(part.outcomes()) == ended
     findings = [(text.splitlines(), test.split("::test_")[-1]) for text, test in part.findings()]
     assert findings == [
@@ -84,7 +84,7 @@ def test_findings_are_reported_wherever_they_stand(tmp_path: Path):
             ],
             "race",
         ),
-        (["Error: behind the dot"], "told_late"),
+        (["Error: behind the dot"], "reported_late"),
     ]
 
 
