@@ -29,10 +29,10 @@ help: ## list these targets
 run: $(VENV)/installed ## set everything up and make everything: results/report.html
 	$(BIN)/snakemake --cores $(CORES) $(ARGS)
 
-tables: $(VENV)/installed ## teach networks the tables of samples: results/tables/report.html
+tables: $(VENV)/installed ## train networks on the tables of samples: results/tables/report.html
 	$(BIN)/snakemake --cores $(CORES) $(ARGS) tables
 
-classifiers: $(VENV)/installed ## teach networks to tell pictures apart: results/classifiers/report.html
+classifiers: $(VENV)/installed ## train networks that classify images: results/classifiers/report.html
 	$(BIN)/snakemake --cores $(CORES) $(ARGS) classifiers
 
 test: $(VENV)/installed-test ## run the tests of what users notice; ARGS goes to pytest

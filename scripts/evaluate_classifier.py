@@ -87,14 +87,14 @@ def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.nda
 
 def by_class(counts: np.ndarray) -> list[dict[str, Any]]:
     """Return recall and precision of each class, None where it has no images; see `confusion`."""
-    shown, messages, right = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
+    shown, predicted, right = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
     return [
         {
             "label": label,
             "pictures": int(shown[label]),
             "right": int(right[label]),
             "recall": float(right[label] / shown[label]) if shown[label] else None,
-            "precision": float(right[label] / messages[label]) if messages[label] else None,
+            "precision": float(right[label] / predicted[label]) if predicted[label] else None,
         }
         for label in range(len(counts))
     ]

@@ -13,7 +13,7 @@ from neuralfield.tasks.image.mosaic import load_trained
 
 def main(
     model: Path,
-    drawing: Path,
+    rendering: Path,
     *,
     size: int,
     box: Sequence[float] = (0, 0, 1, 1),
@@ -28,7 +28,7 @@ def main(
 
     Parameters
     ----------
-    drawing : Path
+    rendering : Path
         PNG to write.
     size : int
         Longer side of the render in pixels.
@@ -49,14 +49,14 @@ def main(
     width, height = size_for_longer_side(network, size, part)
     if width * height > 1e6 * max_megapixels:
         raise ConfigError(
-            str(drawing),
+            str(rendering),
             f"{width} x {height} pixels",
             f"at most {max_megapixels:g} megapixels",
             "render it smaller, or raise render.max_megapixels",
         )
     render_to_png(
         network,
-        drawing,
+        rendering,
         width,
         height,
         device=select_device(device),

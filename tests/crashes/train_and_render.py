@@ -58,8 +58,8 @@ def train_and_render(folder: Path, device: Device, steps: int) -> None:
     fit(make_task(steps), run, publish)
     for size in RENDERING_SIZES_PX:
         width, height = size, size * 36 // 48
-        drawing = folder / f"render_{size}.png"
-        render_to_png(load_model(model), drawing, width, height, device=device)
+        rendering = folder / f"render_{size}.png"
+        render_to_png(load_model(model), rendering, width, height, device=device)
 
 
 if __name__ == "__main__":

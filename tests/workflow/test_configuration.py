@@ -10,7 +10,6 @@ from PIL import Image
 from workspace import ROOT
 
 from config.configuration import Problems, Run, read_schema, runs, source_namer
-from config.own_image import slug
 from config.presets import PRESETS
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
@@ -111,63 +110,6 @@ def test_runs_are_the_networks_of_each_image(written):
         Run("tiny", "plain"),
         Run("other", "plain"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("sides", "size"),
-    [
-        ((200, 300), 256),
-        ((256, 200), None),
-        ((20, 40), None),
-        ((600, 100), 384),
-        ((3000, 20), None),
-        ((9000, 90), 4096),
-    ],
-)
-def test_own_image_takes_the_place_of_the_list(written, sides, size):
-    Image.new("1", sides).save("My Photo (2).png")
-    written["image"] = "My Photo (2).png"
-    found = read(written)
-    assert list(found["images"]) == ["my-photo-2"] == [found["own_image"]]
-    assert found["images"]["my-photo-2"]["path"] == "My Photo (2).png"
-    assert found["images"]["my-photo-2"].get("size") == size
-    assert f"My Photo (2).png: {sides[0]} x {sides[1]} pixels, " in found["notes"][0]
-
-
-def test_own_image_has_a_size_and_a_name(written):
-    Image.new("L", (800, 600)).save("photo.png")
-    written |= {"image": "photo.png", "size": 400, "name": "second"}
-    found = read(written)
-    assert list(found["images"]) == ["second"] and found["images"]["second"]["size"] == 400
-    assert "reduced to 400 x 300 for training; size=N chooses another" in found["notes"][0]
-    written |= {"size": [30, 20], "mode": "bilevel", "threshold": 0.3}
-    image = read(written)["images"]["second"]
-    assert (image["size"], image["mode"], image["threshold"]) == ([30, 20], "bilevel", 0.3)
-    written |= {"size": "tall", "name": "a/b"}
-    messages = complaints(written)
-    assert messages[0].startswith("config.yaml: images: the name 'a/b'; expected a name of 1 to 64")
-    assert messages[1].startswith("config.yaml: images.a/b.size: 'tall'; expected a whole number")
-    del written["size"]
-    written |= {"tiles": {"size": 100}, "name": "tiled"}
-    assert "size" not in read(written)["images"]["tiled"]
-
-
-def test_own_image_is_trained_as_what_it_is_unless_somebody_chose(written):
-    """The resized image shows what it is, when it is trained: see train.with_detail_share."""
-    written["image"] = "tiny.png"
-    written["fields"]["plain"]["training"] = {"detail_share": 0.3}
-    found = read(written)
-    shares = [field["training"]["detail_share"] for field in found["fields"].values()]
-    assert shares == ["auto", 0.3]
-    assert "settings are chosen by what the image is" in found["notes"][1]
-    changed(written, "training.detail_share", 0.2)
-    assert read(written)["fields"]["siren"]["training"]["detail_share"] == 0.2
-
-
-def test_slug():
-    assert slug("Mein Löwe (2)") == "mein-lowe-2"
-    assert slug("日本") == "picture"
-    assert len(slug("x" * 300)) == 64
 
 
 def test_images_are_found_beside_the_snakefile(written):

@@ -6,10 +6,11 @@ import re
 
 import numpy as np
 import pytest
+from complaints import changed, complaints, read
 from PIL import Image, ImageDraw
 
 import resize
-from config.own_image import require_same_source
+from config.own_image import require_same_source, slug
 from entry.image_network import with_detail_share
 from neuralfield.system.errors import ConfigError
 
@@ -85,3 +86,60 @@ def test_two_files_of_one_name(workspace):
     third = run("image=grey16.tif", "size=100", "name=grey16-tif", cores=("--cores", "1"))
     assert third.returncode == 0 and "Provided cores: 1 " in third.stdout, third.stdout
     assert Image.open(workspace.path(wanted)).size == (100, 50)
+
+
+@pytest.mark.parametrize(
+    ("sides", "size"),
+    [
+        ((200, 300), 256),
+        ((256, 200), None),
+        ((20, 40), None),
+        ((600, 100), 384),
+        ((3000, 20), None),
+        ((9000, 90), 4096),
+    ],
+)
+def test_own_image_takes_the_place_of_the_list(written, sides, size):
+    Image.new("1", sides).save("My Photo (2).png")
+    written["image"] = "My Photo (2).png"
+    found = read(written)
+    assert list(found["images"]) == ["my-photo-2"] == [found["own_image"]]
+    assert found["images"]["my-photo-2"]["path"] == "My Photo (2).png"
+    assert found["images"]["my-photo-2"].get("size") == size
+    assert f"My Photo (2).png: {sides[0]} x {sides[1]} pixels, " in found["notes"][0]
+
+
+def test_own_image_has_a_size_and_a_name(written):
+    Image.new("L", (800, 600)).save("photo.png")
+    written |= {"image": "photo.png", "size": 400, "name": "second"}
+    found = read(written)
+    assert list(found["images"]) == ["second"] and found["images"]["second"]["size"] == 400
+    assert "reduced to 400 x 300 for training; size=N chooses another" in found["notes"][0]
+    written |= {"size": [30, 20], "mode": "bilevel", "threshold": 0.3}
+    image = read(written)["images"]["second"]
+    assert (image["size"], image["mode"], image["threshold"]) == ([30, 20], "bilevel", 0.3)
+    written |= {"size": "tall", "name": "a/b"}
+    messages = complaints(written)
+    assert messages[0].startswith("config.yaml: images: the name 'a/b'; expected a name of 1 to 64")
+    assert messages[1].startswith("config.yaml: images.a/b.size: 'tall'; expected a whole number")
+    del written["size"]
+    written |= {"tiles": {"size": 100}, "name": "tiled"}
+    assert "size" not in read(written)["images"]["tiled"]
+
+
+def test_own_image_is_trained_as_what_it_is_unless_somebody_chose(written):
+    """The resized image shows what it is, when it is trained: see train.with_detail_share."""
+    written["image"] = "tiny.png"
+    written["fields"]["plain"]["training"] = {"detail_share": 0.3}
+    found = read(written)
+    shares = [field["training"]["detail_share"] for field in found["fields"].values()]
+    assert shares == ["auto", 0.3]
+    assert "settings are chosen by what the image is" in found["notes"][1]
+    changed(written, "training.detail_share", 0.2)
+    assert read(written)["fields"]["siren"]["training"]["detail_share"] == 0.2
+
+
+def test_slug():
+    assert slug("Mein Löwe (2)") == "mein-lowe-2"
+    assert slug("日本") == "picture"
+    assert len(slug("x" * 300)) == 64

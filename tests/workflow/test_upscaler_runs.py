@@ -27,7 +27,7 @@ def test_an_upscaler_is_trained_rendered_and_compared(workspace: Workspace):
     rows = workspace.path("results/summary.csv").read_text().splitlines()
     assert len(rows) == 3 and any(row.startswith("tiny,up,") for row in rows)
     page = workspace.path("results/report.html").read_text()
-    assert "how this picture is enlarged" in page
+    assert "Convolutions trained to enlarge this image" in page
     assert workspace.planned() == {}
 
 

@@ -12,7 +12,7 @@ from jsonschema.exceptions import ValidationError
 
 from config.schema import read_schema, resolved
 from neuralfield.system.errors import ConfigError
-from neuralfield.system.settings import any_of, beyond_largest, number_in_words
+from neuralfield.system.settings import any_of, number_in_words
 
 Place = tuple[str | int, ...]
 """Keys and positions from the top to a value."""
@@ -85,8 +85,7 @@ def in_words(
         is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
         if is_whole and "whole number" in expectation(rule):
             remedy = f"write {value:.0f}"
-        expected = expectation(rule) + beyond_largest(value)
-        yield ConfigError(where_is(place), as_written(value), expected, remedy)
+        yield ConfigError(where_is(place), as_written(value), expectation(rule), remedy)
 
 
 def _unknown_key(key: str, value: Any, known: list[str], where: str, home: Place) -> ConfigError:

@@ -214,8 +214,8 @@ def _kind(run: Run, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str
         source: Any = image_size(image["path"])
     except InputError:
         source = image["path"]
-    trained = (source, image.get("size"), image["mode"])
-    return _digest((trained, _without(fields[run.field], VARIED)))
+    training_image = (source, image.get("size"), image["mode"])
+    return _digest((training_image, _without(fields[run.field], VARIED)))
 
 
 def _without(settings: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:

@@ -254,14 +254,14 @@ def batch_resources(batch):
 
     Snakemake applies that to rules by their names, and those of batches are not known before.
     """
-    members = [(PLAN.image_of(run), PLAN.network_of(run)) for run in batch.runs]
+    networks = [(PLAN.image_of(run), PLAN.network_of(run)) for run in batch.runs]
     gpus = gpus_of(batch.runs[0])
 
     def memory_mb(wildcards, threads):
-        return estimates.batch_memory_mb(members, threads, gpus)
+        return estimates.batch_memory_mb(networks, threads, gpus)
 
     def minutes(wildcards, threads, attempt):
-        return estimates.batch_minutes(members, threads, gpus, attempt)
+        return estimates.batch_minutes(networks, threads, gpus, attempt)
 
     given = workflow.resource_settings.overwrite_resources.get("train_batch", {})
     given = {name: getattr(value, "raw", value) for name, value in given.items()}

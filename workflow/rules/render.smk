@@ -8,7 +8,7 @@ rule render:
         weights=imported_weights,
         facts="results/{image}/picture.json",
     output:
-        drawing=report(
+        rendering=report(
             "results/{image}/{field}/render_{size}.png",
             caption="../report/render.rst",
             category="Renders",
@@ -41,7 +41,7 @@ rule render:
 
 use rule render as render_crop with:
     output:
-        drawing=report(
+        rendering=report(
             "results/{image}/{field}/crop_{crop}.png",
             caption="../report/render.rst",
             category="Renders",

@@ -88,8 +88,8 @@ class Batches:
     def _systematic_sample(self, cumulative: Array, step: int) -> Array:
         """Take one sample from each of `size` equal parts of the density: even over the image."""
         part = _range(self.xp, self.size)
-        draw = uniform(philox(self.xp, (part, 0, step, STREAM_DENSITY), self.random_seed)[0])
-        found = self.xp.searchsorted(cumulative, (part + draw) / self.size, side="right")
+        sample = uniform(philox(self.xp, (part, 0, step, STREAM_DENSITY), self.random_seed)[0])
+        found = self.xp.searchsorted(cumulative, (part + sample) / self.size, side="right")
         return self.xp.minimum(found, self.sample_count - 1)
 
 

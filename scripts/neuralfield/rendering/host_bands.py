@@ -29,16 +29,16 @@ def bands_on_host(device: Device, count: int, draw: Callable[[int], Array]) -> I
 def _bands_from_gpu(
     xp: ModuleType, count: int, draw: Callable[[int], Array]
 ) -> Iterator[np.ndarray]:
-    drawing, copying = _streams(xp.cuda.Device().id)
+    rendering, copying = _streams(xp.cuda.Device().id)
     places = [_Place(xp) for _ in range(_BANDS_IN_FLIGHT)]
     # the streams do not wait for the current one, on which `draw` may have been prepared
     xp.cuda.get_current_stream().synchronize()
 
     def fetch(index: int) -> "_Place":
-        with drawing:
+        with rendering:
             band = draw(index)
         place = places[index % _BANDS_IN_FLIGHT]
-        place.fetch(band, drawing, copying)
+        place.fetch(band, rendering, copying)
         return place
 
     # a thread, because rendering may wait for the GPU, to see which pixels need more samples
@@ -75,12 +75,12 @@ class _Place:
             xp.cuda.Event(disable_timing=True, block=True) for _ in "12"
         )
 
-    def fetch(self, band: Array, drawing: Any, copying: Any) -> None:
+    def fetch(self, band: Array, rendering: Any, copying: Any) -> None:
         """Copy a band here once it is rendered."""
         # the first band in a place is the largest
         self._memory = self._memory or self._xp.cuda.alloc_pinned_memory(band.nbytes)
         self._band = band  # its memory on the GPU must not be given to another before the copy
-        self._rendered.record(drawing)
+        self._rendered.record(rendering)
         copying.wait_event(self._rendered)
         band.data.copy_to_host_async(self._memory.ptr, band.nbytes, copying)
         self._copied.record(copying)

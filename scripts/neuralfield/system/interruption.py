@@ -111,7 +111,7 @@ def slurm_time_left_s(environment: Mapping[str, str]) -> float:
         return math.inf
     command = ["squeue", "--noheader", "--jobs", environment[SLURM_JOB], "--format", "%L"]
     try:
-        messages = subprocess.run(
+        time_left = subprocess.run(
             command,
             env=dict(environment),
             capture_output=True,
@@ -121,7 +121,7 @@ def slurm_time_left_s(environment: Mapping[str, str]) -> float:
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return math.inf
-    found = _TIME_LEFT.fullmatch(messages)  # or UNLIMITED, NOT_SET, INVALID
+    found = _TIME_LEFT.fullmatch(time_left)  # or UNLIMITED, NOT_SET, INVALID
     if not found:
         return math.inf
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())

@@ -159,8 +159,7 @@ class Settings:
         for name, declared in settings_of(type(self)).items():
             value = getattr(self, name)
             if not declared.allows(value):
-                expected = declared.expectation + beyond_largest(value)
-                raise ConfigError(self.place.format(name), repr(value), expected)
+                raise ConfigError(self.place.format(name), repr(value), declared.expectation)
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> Self:
@@ -202,7 +201,7 @@ def number_in_words(
     if unit and (not is_whole or unit in _MEASURES):
         words += f" of {unit}"
     if maximum in _LARGEST.values():
-        largest = ", at most 10^9" if is_whole else ""
+        largest = f", at most {'10^9' if is_whole else '10^30'}"
     elif minimum is not None and maximum is not None:
         return f"{words} from {minimum} to {maximum}"
     else:
@@ -210,12 +209,6 @@ def number_in_words(
     bounds = ((">=", minimum), (">", above), ("below", below))
     limits = " and ".join(f"{sign} {bound}" for sign, bound in bounds if bound is not None)
     return f"{words} {limits}{largest}"
-
-
-def beyond_largest(value: Any) -> str:
-    """The maximum that every number has, in words, where a value exceeds it; else empty."""
-    is_beyond = isinstance(value, float) and value > _LARGEST[float]
-    return f" and at most {_LARGEST[float]:g}" if is_beyond else ""
 
 
 def any_of(choices: tuple[str, ...]) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import report
+from neuralfield.fields import NETWORKS
 from neuralfield.images import ImageData, resize_image, write_image
 from neuralfield.images.timelapse import write_timelapse
 from reporting.contents import gather
@@ -80,6 +81,10 @@ class Page(HTMLParser):
     @property
     def text(self):
         return " ".join(" ".join(self.words).split())
+
+
+def test_every_kind_of_network_is_described():
+    assert set(report.KINDS) == {*NETWORKS, "imported"}
 
 
 def noise(width, height, channels=3, seed=0):

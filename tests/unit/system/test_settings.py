@@ -96,5 +96,5 @@ def test_what_does_not_count_for_a_result_is_none_of_the_training_itself():
 
 
 def test_the_message_on_a_number_beyond_all_bounds_names_the_maximum():
-    with pytest.raises(ConfigError, match=r"1e\+38; expected .* and at most 1e\+30"):
+    with pytest.raises(ConfigError, match=r"1e\+38; expected .*, at most 10\^30"):
         ImageTraining(learning_rate=1e38)

@@ -121,11 +121,11 @@ def test_as_many_labels_as_images(folder):
 
 def test_what_is_held_out_has_to_be_like_what_was_trained(folder):
     labelled = read_labelled(*find_files(folder, HELD_OUT))
-    labelled.require_fit(ImageShape(4, 5, 1), 4, "as taught")
+    labelled.require_fit(ImageShape(4, 5, 1), 4, "as in training")
     with pytest.raises(InputError, match="label 3 of image 2; expected labels from 0 to 2"):
-        labelled.require_fit(ImageShape(4, 5, 1), 3, "as taught")
-    with pytest.raises(InputError, match="images of 4 x 5 pixels; expected 5 x 4, as taught"):
-        labelled.require_fit(ImageShape(5, 4, 1), 4, "as taught")
+        labelled.require_fit(ImageShape(4, 5, 1), 3, "as in training")
+    with pytest.raises(InputError, match="images of 4 x 5 pixels; expected 5 x 4, as in training"):
+        labelled.require_fit(ImageShape(5, 4, 1), 4, "as in training")
 
 
 def test_files_that_are_missing_or_there_twice(folder):

@@ -111,8 +111,8 @@ class Crops:
         """
         words = philox(np, (to_host(samples), 0, step, STREAM_CROP), self._random_seed)
         seen, inputs, targets = self._side + 2 * self._reach, [], []
-        draws = np.stack([uniform(word) for word in words[:3]], axis=1) * (*self._places, 8)
-        for top, left, symmetry in draws.astype(np.int64).tolist():
+        crops = np.stack([uniform(word) for word in words[:3]], axis=1) * (*self._places, 8)
+        for top, left, symmetry in crops.astype(np.int64).tolist():
             square = self._enlarged[top : top + seen, left : left + seen]
             inputs.append(turned(square, symmetry))
             square = self._light[top : top + self._side, left : left + self._side]
