@@ -1,39 +1,43 @@
-"""Render a network at any size."""
+"""Render a network at any number of sizes; a render that is there already is not made again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from neuralfield.rendering.render import render_to_png, size_for_longer_side
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import ConfigError
+from neuralfield.system.made_from import is_made_from, record_made_from, sha256_of
 from neuralfield.tasks.image.mosaic import load_trained
 
 
 def main(
     model: Path,
-    rendering: Path,
+    renders: Path | list[Path],
     *,
-    size: int,
-    box: Sequence[float] = (0, 0, 1, 1),
+    parts: Sequence[Mapping[str, Any]],
+    tiles: Sequence[Path] = (),
     samples: int | str = "auto",
     expected: ExpectedNetwork | None = None,
     bit_depth: int = 8,
     max_megapixels: float = 400.0,
     device: str = "auto",
     threads: int = 1,
+    version: str = "",
 ) -> None:
-    """Render an image, or a part of it, in its own proportions.
+    """Render an image, or parts of it, in its own proportions.
 
     Parameters
     ----------
-    rendering : Path
-        PNG to write.
-    size : int
-        Longer side of the render in pixels.
-    box : (left, top, right, bottom)
-        The part to render, in fractions of the image's sides.
+    renders : Path or list of Path
+        PNGs to write, all in one folder.
+    parts : sequence of mapping
+        For each PNG, the longer side of the render in pixels, ``size``, and the part of the image,
+        ``box``: left, top, right and bottom in fractions of the image's sides.
+    tiles : sequence of Path
+        The networks of a mosaic, if `model` is one.
     samples : int or "auto"
         Samples in each pixel, of which the mean is taken.
     expected : ExpectedNetwork, optional
@@ -42,29 +46,40 @@ def main(
     max_megapixels : float
         A larger render is refused.
     device : {"auto", "cpu", "gpu"}
+    version : str
+        Renders of another version of the project are made again.
     """
     network = expected.load(model) if expected else load_trained(model)
-    left, top, right, bottom = box
-    part = (left, top, right, bottom)
-    width, height = size_for_longer_side(network, size, part)
-    if width * height > 1e6 * max_megapixels:
-        raise ConfigError(
-            str(rendering),
-            f"{width} x {height} pixels",
-            f"at most {max_megapixels:g} megapixels",
-            "render it smaller, or raise render.max_megapixels",
+    place = select_device(device)
+    common = (samples, bit_depth, place.kind, version, sha256_of([model, *tiles]))
+    paths = [renders] if isinstance(renders, Path) else renders
+    for path, part in zip(paths, parts, strict=True):
+        left, top, right, bottom = part["box"]
+        box = (left, top, right, bottom)
+        width, height = size_for_longer_side(network, part["size"], box)
+        if width * height > 1e6 * max_megapixels:
+            raise ConfigError(
+                str(path),
+                f"{width} x {height} pixels",
+                f"at most {max_megapixels:g} megapixels",
+                "render it smaller, or raise render.max_megapixels",
+            )
+        made_from = repr((part["size"], box, *common))
+        if is_made_from(path, made_from):
+            path.touch()  # Snakemake compares it with the times of the job's inputs
+            continue
+        render_to_png(
+            network,
+            path,
+            width,
+            height,
+            device=place,
+            box=box,
+            samples=samples,
+            threads=threads,
+            bit_depth=bit_depth,
         )
-    render_to_png(
-        network,
-        rendering,
-        width,
-        height,
-        device=select_device(device),
-        box=part,
-        samples=samples,
-        threads=threads,
-        bit_depth=bit_depth,
-    )
+        record_made_from(path, made_from)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def test_every_file_is_made(finished):
         "tiny/plain/model.safetensors",
     ):
         assert finished.path(f"results/{name}").stat().st_size > 0, name
-    for name in ("tiny/resize", "tiny/siren/train", "tiny/siren/render_8", "report"):
+    for name in ("tiny/resize", "tiny/siren/train", "tiny/siren/render", "report"):
         assert finished.path(f"logs/{name}.log").exists()
         assert finished.path(f"logs/{name}.benchmark.tsv").exists()
 

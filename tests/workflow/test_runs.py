@@ -53,7 +53,8 @@ def test_segments_imports_and_crops(workspace: Workspace):
     assert (results / "cut" / model).read_bytes() == (results / "whole" / model).read_bytes()
     assert json.loads((results / "old/metrics.json").read_text())["steps"] is None
     assert {path.name for path in (results / "old").iterdir()} == {
-        *("model.safetensors", "metrics.json", "comparison", "render_8.png", "crop_eye.png")
+        *("model.safetensors", "metrics.json", "comparison", "render_8.png", "crop_eye.png"),
+        ".made_from.json",
     }
     with Image.open(results / "old/crop_eye.png") as crop:
         assert crop.size == (3, 9)

@@ -90,11 +90,17 @@ def training_folders(plan: Plan, run: Run) -> list[str]:
 
 def renders(plan: Plan, runs: Sequence[Run]) -> list[str]:
     """Return the renders and crops of networks."""
-    folder, render = "results/{image}/{field}", plan.config["render"]
-    return [
-        *for_runs(f"{folder}/render_{{size}}.png", runs, size=render["sizes"]),
-        *for_runs(f"{folder}/crop_{{crop}}.png", runs, crop=render["crops"]),
-    ]
+    names = renders_of_a_network(plan.config["render"])
+    return for_runs("results/{image}/{field}/{name}.png", runs, name=names)
+
+
+def renders_of_a_network(settings: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the longer side and the box of each render, by the name of its file."""
+    whole = [0, 0, 1, 1]
+    return {
+        **{f"render_{size}": {"size": size, "box": whole} for size in settings["sizes"]},
+        **{f"crop_{name}": crop for name, crop in settings["crops"].items()},
+    }
 
 
 def timelapses(plan: Plan, runs: Iterable[Run]) -> list[str]:

@@ -82,9 +82,10 @@ TRAININGS -= sum(len(batch.runs) - 1 for batch in BATCHES)
 """Jobs that train networks of images."""
 
 CORES_ON_A_CLUSTER = 2
-"""Those of a training, where neither the settings nor --cores set a number."""
+"""Those of a job, where neither the settings nor --cores set a number."""
 
-RENDERING_THREADS = 2
+RENDERS = products.renders_of_a_network(config["render"])
+
 RENDERING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
 VERSION = f"engine {ENGINE_VERSION}"
 """The version of results: a param, because Snakemake does not see changes of a module."""
@@ -104,7 +105,6 @@ wildcard_constraints:
     image=one_of(config["images"]),
     field=f"(?:{one_of(SETTINGS['fields'])}){SETTINGS_OF_SWEEPS}",
     size=r"[1-9]\d*",
-    crop=one_of(config["render"]["crops"]),
     segment=r"[1-9]\d*",
     tile=r"\d+_\d+",
     network=one_of(PLAN.table_networks),
@@ -136,6 +136,14 @@ def training_threads(wildcards):
         return cores
     trainings = len(config["classifiers"]) if hasattr(wildcards, "classifier") else TRAININGS
     return max(1, cores // max(1, trainings)) if cores else CORES_ON_A_CLUSTER
+
+
+def rendering_threads(wildcards):
+    """A fair share of the cores: each network is rendered, evaluated and shown in a time-lapse."""
+    cores = workflow.resource_settings.cores
+    if workflow.remote_exec or not cores:
+        return cores or CORES_ON_A_CLUSTER
+    return max(1, cores // (3 * len(PLAN.runs)))
 
 
 def training_folder(wildcards):

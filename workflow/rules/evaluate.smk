@@ -23,7 +23,7 @@ rule evaluate:
         "logs/{image}/{field}/evaluate.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.whole),
-    threads: RENDERING_THREADS
+    threads: rendering_threads
     resources:
         gpu=gpus_of,
         mem_mb=source_memory_mb,

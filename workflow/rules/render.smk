@@ -1,24 +1,74 @@
 # Renders at other sizes, and time-lapses of trainings.
 
 
-rule render:
+# All renders of a network in one job. One that is there already, made from the same network by the
+# same settings, is left as it is: a size that is added costs that size alone.
+if RENDERS:
+
+    rule render:
+        input:
+            model=trained,
+            tiles=of_tiles("model.safetensors"),
+            weights=imported_weights,
+            facts="results/{image}/picture.json",
+        output:
+            renders=[
+                update(
+                    report(
+                        f"results/{{image}}/{{field}}/{name}.png",
+                        caption="../report/render.rst",
+                        category="Renders",
+                        labels={
+                            "image": "{image}",
+                            "network": "{field}",
+                            "pixels": name.partition("_")[2],
+                        },
+                    )
+                )
+                for name in RENDERS
+            ],
+        log:
+            "logs/{image}/{field}/render.log",
+        benchmark:
+            "logs/{image}/{field}/render.benchmark.tsv"
+        threads: rendering_threads
+        resources:
+            gpu=gpus_of,
+            mem_mb=estimates.RENDERING_MEMORY_MB,
+            runtime=lambda wildcards, threads: rendering_minutes(
+                wildcards,
+                sum(part["size"] ** 2 for part in RENDERS.values()) ** 0.5,
+                threads,
+            ),
+        params:
+            parts=list(RENDERS.values()),
+            settings=RENDERING,
+            field=PLAN.field_settings,
+            training=PLAN.training_settings,
+            device=PLAN.device_of,
+            version=VERSION,
+        message:
+            "Rendering {wildcards.image} by {wildcards.field}"
+        script:
+            "../../scripts/render.py"
+
+
+# Made on request only: `snakemake results/lion_cub/siren/render_3000.png`
+rule render_other_size:
     input:
         model=trained,
         tiles=of_tiles("model.safetensors"),
         weights=imported_weights,
         facts="results/{image}/picture.json",
     output:
-        rendering=report(
-            "results/{image}/{field}/render_{size}.png",
-            caption="../report/render.rst",
-            category="Renders",
-            labels={"image": "{image}", "network": "{field}", "pixels": "{size}"},
-        ),
+        renders="results/{image}/{field}/render_{size}.png",
     log:
         "logs/{image}/{field}/render_{size}.log",
     benchmark:
         "logs/{image}/{field}/render_{size}.benchmark.tsv"
-    threads: RENDERING_THREADS
+    wildcard_constraints:
+        size=rf"(?!(?:{one_of(map(str, config['render']['sizes']))})\.png)[1-9]\d*",
+    threads: rendering_threads
     resources:
         gpu=gpus_of,
         mem_mb=estimates.RENDERING_MEMORY_MB,
@@ -26,8 +76,7 @@ rule render:
             wildcards, int(wildcards.size), threads
         ),
     params:
-        size=lambda wildcards: int(wildcards.size),
-        box=[0, 0, 1, 1],
+        parts=lambda wildcards: [{"size": int(wildcards.size), "box": [0, 0, 1, 1]}],
         settings=RENDERING,
         field=PLAN.field_settings,
         training=PLAN.training_settings,
@@ -37,36 +86,6 @@ rule render:
         "Rendering {wildcards.image} by {wildcards.field}, {wildcards.size} pixels"
     script:
         "../../scripts/render.py"
-
-
-use rule render as render_crop with:
-    output:
-        rendering=report(
-            "results/{image}/{field}/crop_{crop}.png",
-            caption="../report/render.rst",
-            category="Renders",
-            labels={"image": "{image}", "network": "{field}", "pixels": "{crop}"},
-        ),
-    log:
-        "logs/{image}/{field}/crop_{crop}.log",
-    benchmark:
-        "logs/{image}/{field}/crop_{crop}.benchmark.tsv"
-    resources:
-        gpu=gpus_of,
-        mem_mb=estimates.RENDERING_MEMORY_MB,
-        runtime=lambda wildcards, threads: rendering_minutes(
-            wildcards, config["render"]["crops"][wildcards.crop]["size"], threads
-        ),
-    params:
-        size=lambda wildcards: config["render"]["crops"][wildcards.crop]["size"],
-        box=lambda wildcards: config["render"]["crops"][wildcards.crop]["box"],
-        settings=RENDERING,
-        field=PLAN.field_settings,
-        training=PLAN.training_settings,
-        device=PLAN.device_of,
-        version=VERSION,
-    message:
-        "Rendering the crop {wildcards.crop} of {wildcards.image} by {wildcards.field}"
 
 
 if config["timelapse"]["formats"]:
@@ -100,7 +119,7 @@ if config["timelapse"]["formats"]:
             "logs/{image}/{field}/timelapse.log",
         benchmark:
             "logs/{image}/{field}/timelapse.benchmark.tsv"
-        threads: RENDERING_THREADS
+        threads: rendering_threads
         resources:
             gpu=gpus_of,
             mem_mb=estimates.image_memory_mb(

@@ -179,7 +179,7 @@ rule evaluate_tiles:
         "logs/{image}/{field}/evaluate_tiles.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.tiled),
-    threads: RENDERING_THREADS
+    threads: rendering_threads
     resources:
         gpu=gpus_of,
         mem_mb=estimates.RENDERING_MEMORY_MB

@@ -89,7 +89,8 @@ class Results:
 
     def render(self, image: str = "one", field: str = "own") -> None:
         model, drawing = (self.path(f"{image}/{field}/{n}") for n in ("model.safetensors", "r.png"))
-        render.main(model, drawing, size=9, expected=self.expected(image, field), device="cpu")
+        parts = [{"size": 9, "box": [0, 0, 1, 1]}]
+        render.main(model, drawing, parts=parts, expected=self.expected(image, field), device="cpu")
 
     def film(self, image: str = "one", field: str = "own") -> None:
         folder = self.path(f"{image}/{field}")
