@@ -6,7 +6,7 @@ from pathlib import Path
 
 from snakemake.utils import min_version
 
-min_version("9.0")
+min_version("9.27")
 
 
 sys.path[:0] = [str(Path(workflow.basedir, folder)) for folder in ("workflow", "scripts")]

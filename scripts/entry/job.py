@@ -14,7 +14,7 @@ from typing import Any
 # The project's package, even where another copy of it is installed.
 sys.path.insert(0, os.fspath(Path(__file__).parents[1]))
 
-from neuralfield.system.device_claim import claim_gpu
+from neuralfield.system.device_claim import claim_gpu, join_gpu
 from neuralfield.system.errors import (
     EXIT_CODE_CTRL_C,
     EXIT_CODE_FAILED,
@@ -32,7 +32,8 @@ def run_job(
 
     Each parameter of `main` gets the output, input, param or wildcard of the rule that has its
     name, files as paths; `others` returns those that the rule has under other names. A job that
-    asks for a GPU gets one for itself. What it prints, logs or warns of goes to the job's log file.
+    asks for a GPU gets one for itself, and one that asks only for memory of a GPU shares one. What
+    it prints, logs or warns of goes to the job's log file.
     A `NeuralfieldError` becomes one line there and on the terminal; the traceback of anything else
     goes to the log. Leaves the process with one of `neuralfield.system.errors` if the job fails.
     """
@@ -42,10 +43,14 @@ def run_job(
         try:
             with storage_errors():
                 arguments = arguments_of(job, main) | (dict(others(job)) if others else {})
+                memory_mb = job.resources.get("gpu_memory_mb", 0)
                 if job.resources.get("gpu", 0):
                     share = job.config["gpu_share"]
                     gpu = claim_gpu(share, lambda line: _show(f"{name}: {line}"))
                     log.info("GPU: %s", gpu or "not claimed, because NVML does not answer")
+                elif memory_mb:
+                    gpu = join_gpu(memory_mb)
+                    log.info("GPU, shared: %s", gpu or "the first, because NVML does not answer")
                 main(**arguments)
         except NeuralfieldError as error:
             log.error("%s", error)

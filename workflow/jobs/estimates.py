@@ -30,6 +30,12 @@ BASE_MEMORY_MB = 1000
 GPU_MEMORY_MB = 3000
 """Memory of the machine that CuPy and CUDA take, assumed; the GPU's own is not requested."""
 
+CUDA_MEMORY_MB = 1000
+"""Memory of the GPU that CuPy, CUDA and the kernels take, assumed."""
+
+RENDERING_GPU_MEMORY_MB = 6000
+"""Memory of the GPU for a band of a render, assumed."""
+
 RENDERING_MEMORY_MB = 4000
 """A band of a render with its samples; a larger render has more bands, not larger ones."""
 
@@ -152,6 +158,15 @@ def training_memory_mb(image: Settings, field: Settings, threads: int, gpus: int
     return table + ceil((layers + gradients) / 1e6)
 
 
+def training_gpu_memory_mb(image: Settings, field: Settings) -> int:
+    """Return the memory of the GPU for a training: the image, and every layer's values."""
+    points = min(points_per_step(image, field["training"]), BLOCK_POINTS["gpu"])
+    wide = 2 if field["training"]["precision"] == "float64" else 1
+    layers = points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide
+    own = layers + table_bytes(field) + 24 * image_points(image)
+    return CUDA_MEMORY_MB + ceil(own / 1e6)
+
+
 def cpu_engine(field: Settings) -> str:
     """Return the engine that will train a network on a processor."""
     return "cpu" if _has_kernels(field, "cpu") else "tape"
@@ -198,7 +213,7 @@ def batch_minutes(
     There are three products of matrices for each layer, point and step: one forwards, two
     backwards.
     """
-    work_s = sum(_training_s(image, field, threads, gpus) for image, field in members)
+    work_s = sum(training_s(image, field, threads, gpus) for image, field in members)
     return _minutes(work_s, members[0][1]["training"], attempt)
 
 
@@ -224,7 +239,8 @@ def batch_memory_mb(
     return common + sum(own)
 
 
-def _training_s(image: Settings, field: Settings, threads: int, gpus: int) -> float:
+def training_s(image: Settings, field: Settings, threads: int, gpus: int) -> float:
+    """Return the time of the steps of a training, or of one of its segments."""
     training = field["training"]
     weights = weight_count(field)
     step_flop = 6 * weights * points_per_step(image, training)

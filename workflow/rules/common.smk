@@ -39,6 +39,7 @@ from jobs import results_manifest
 from config import sweeps
 from jobs.plan import Plan
 from neuralfield.system.device import gpu_is_present
+from neuralfield.system.device_claim import total_memory_mb
 from neuralfield.tasks.classifier.labelled import find_files
 from neuralfield.version import ENGINE_VERSION
 
@@ -77,12 +78,22 @@ if workflow.is_main_process and not startup.others_are_at_work():
     )
 BATCHES = batches.settled(BATCH_LIMITS, config["fields"], LEDGER | NEW_BATCHES)
 
+if workflow.is_main_process and "gpu_memory_mb" not in workflow.global_resources:
+    if gpu_is_present() and (total_mb := total_memory_mb()):
+        workflow.register_resource("gpu_memory_mb", total_mb)
+
 TRAININGS = sum(len(products.training_folders(PLAN, run)) for run in PLAN.trained_runs(PLAN.runs))
 TRAININGS -= sum(len(batch.runs) - 1 for batch in BATCHES)
 """Jobs that train networks of images."""
 
 CORES_ON_A_CLUSTER = 2
 """Those of a job, where neither the settings nor --cores set a number."""
+
+SHORT_JOB_S = 60
+"""A training that is estimated to take longer has its GPU for itself."""
+
+BEFORE_TRAININGS = 1e9
+"""The priority of jobs that trainings wait for."""
 
 RENDERS = products.renders_of_a_network(config["render"])
 
@@ -124,6 +135,31 @@ def gpus_of(wildcards):
     """Return the number of GPUs that a job on this network keeps busy."""
     device = PLAN.device_of(wildcards)
     return int(device == "gpu" or (device == "auto" and gpu_is_present()))
+
+
+def shares_gpu(seconds):
+    """Return whether a job that takes so long runs beside others on a GPU of this machine."""
+    is_on_cluster = workflow.remote_exec or workflow.non_local_exec
+    return not is_on_cluster and not config["gpu_exclusive"] and seconds < SHORT_JOB_S
+
+
+def training_gpus(wildcards):
+    """The GPUs that a training has for itself."""
+    return 0 if shares_gpu(longest_first(wildcards)) else gpus_of(wildcards)
+
+
+def rendering_gpus(wildcards):
+    """The GPUs that a job which renders has for itself."""
+    return 0 if shares_gpu(0) else gpus_of(wildcards)
+
+
+def training_gpu_memory_mb(wildcards):
+    image, network = PLAN.image_of(wildcards), PLAN.network_of(wildcards)
+    return gpus_of(wildcards) and estimates.training_gpu_memory_mb(image, network)
+
+
+def rendering_gpu_memory_mb(wildcards):
+    return gpus_of(wildcards) * estimates.RENDERING_GPU_MEMORY_MB
 
 
 def training_threads(wildcards):
@@ -208,6 +244,12 @@ def training_minutes(wildcards, threads, attempt):
     return estimates.training_minutes(image, network, threads, gpus_of(wildcards), attempt)
 
 
+def longest_first(wildcards):
+    """The priority of a training: what starts last should not be what takes longest."""
+    image, network = PLAN.image_of(wildcards), PLAN.network_of(wildcards)
+    return estimates.training_s(image, network, 1, gpus_of(wildcards))
+
+
 def rendering_minutes(wildcards, longer_side_px, threads, images=1):
     network, points = PLAN.network_of(wildcards), images * longer_side_px**2
     return estimates.rendering_minutes(points, network, threads, gpus_of(wildcards))
@@ -265,6 +307,13 @@ def batch_resources(batch):
     networks = [(PLAN.image_of(run), PLAN.network_of(run)) for run in batch.runs]
     gpus = gpus_of(batch.runs[0])
 
+    def exclusive_gpus(wildcards):
+        return 0 if shares_gpu(sum(map(longest_first, batch.runs))) else gpus
+
+    def gpu_memory_mb(wildcards):
+        own = (training_gpu_memory_mb(run) - estimates.CUDA_MEMORY_MB for run in batch.runs)
+        return gpus and estimates.CUDA_MEMORY_MB + sum(own)
+
     def memory_mb(wildcards, threads):
         return estimates.batch_memory_mb(networks, threads, gpus)
 
@@ -273,7 +322,12 @@ def batch_resources(batch):
 
     given = workflow.resource_settings.overwrite_resources.get("train_batch", {})
     given = {name: getattr(value, "raw", value) for name, value in given.items()}
-    return {"gpu": gpus, "mem_mb": memory_mb, "runtime": minutes} | given
+    return {
+        "gpu": exclusive_gpus,
+        "gpu_memory_mb": gpu_memory_mb,
+        "mem_mb": memory_mb,
+        "runtime": minutes,
+    } | given
 
 
 def batch_threads(batch):

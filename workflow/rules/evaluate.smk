@@ -25,7 +25,8 @@ rule evaluate:
         image=one_of(PLAN.whole),
     threads: rendering_threads
     resources:
-        gpu=gpus_of,
+        gpu=rendering_gpus,
+        gpu_memory_mb=rendering_gpu_memory_mb,
         mem_mb=source_memory_mb,
         runtime=lambda wildcards, threads: rendering_minutes(
             wildcards, 1000 * config["evaluate"]["max_megapixels"] ** 0.5, threads

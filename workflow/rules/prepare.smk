@@ -18,6 +18,7 @@ rule resize:
         "logs/{image}/resize.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.whole),
+    priority: BEFORE_TRAININGS
     resources:
         mem_mb=source_memory_mb,
         runtime=10,
@@ -46,6 +47,7 @@ rule encode:
         "logs/{image}/encode.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.whole),
+    priority: BEFORE_TRAININGS
     resources:
         mem_mb=image_memory_mb,
         runtime=10,

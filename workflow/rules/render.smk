@@ -33,7 +33,8 @@ if RENDERS:
             "logs/{image}/{field}/render.benchmark.tsv"
         threads: rendering_threads
         resources:
-            gpu=gpus_of,
+            gpu=rendering_gpus,
+            gpu_memory_mb=rendering_gpu_memory_mb,
             mem_mb=estimates.RENDERING_MEMORY_MB,
             runtime=lambda wildcards, threads: rendering_minutes(
                 wildcards,
@@ -70,7 +71,8 @@ rule render_other_size:
         size=rf"(?!(?:{one_of(map(str, config['render']['sizes']))})\.png)[1-9]\d*",
     threads: rendering_threads
     resources:
-        gpu=gpus_of,
+        gpu=rendering_gpus,
+        gpu_memory_mb=rendering_gpu_memory_mb,
         mem_mb=estimates.RENDERING_MEMORY_MB,
         runtime=lambda wildcards, threads: rendering_minutes(
             wildcards, int(wildcards.size), threads
@@ -121,7 +123,8 @@ if config["timelapse"]["formats"]:
             "logs/{image}/{field}/timelapse.benchmark.tsv"
         threads: rendering_threads
         resources:
-            gpu=gpus_of,
+            gpu=rendering_gpus,
+            gpu_memory_mb=rendering_gpu_memory_mb,
             mem_mb=estimates.image_memory_mb(
                 config["timelapse"]["frames"] * config["timelapse"]["size"] ** 2
             ),

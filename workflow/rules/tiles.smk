@@ -13,6 +13,7 @@ rule unpack:
         "logs/{image}/unpack.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.tiled),
+    priority: BEFORE_TRAININGS
     resources:
         mem_mb=lambda wildcards: estimates.unpacking_memory_mb(PLAN.tiled[wildcards.image][0]),
         runtime=60,
@@ -181,7 +182,8 @@ rule evaluate_tiles:
         image=one_of(PLAN.tiled),
     threads: rendering_threads
     resources:
-        gpu=gpus_of,
+        gpu=rendering_gpus,
+        gpu_memory_mb=rendering_gpu_memory_mb,
         mem_mb=estimates.RENDERING_MEMORY_MB
         + estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
         runtime=lambda wildcards, threads: rendering_minutes(

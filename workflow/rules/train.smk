@@ -23,9 +23,11 @@ rule train:
     wildcard_constraints:
         image=one_of(PLAN.whole),
         field=TRAINED_NAMES,
+    priority: longest_first
     threads: training_threads
     resources:
-        gpu=gpus_of,
+        gpu=training_gpus,
+        gpu_memory_mb=training_gpu_memory_mb,
         mem_mb=training_memory_mb,
         runtime=training_minutes,
     params:
@@ -80,6 +82,7 @@ for batch in BATCHES:
             f"logs/batches/{batch.name}.log",
         benchmark:
             f"logs/batches/{batch.name}.benchmark.tsv"
+        priority: sum(map(longest_first, batch.runs))
         threads: batch_threads(batch)
         resources:
             **batch_resources(batch),

@@ -1,8 +1,8 @@
-"""Sharing of a machine's NVIDIA GPUs between processes: one job on each GPU.
+"""Sharing of a machine's NVIDIA GPUs between processes.
 
-A job takes the first free GPU before CUDA starts, and hides the others from CUDA. A taken GPU is
-marked by a lock of the operating system, which ends with its process, however that ends: no GPU
-stays taken after a crash.
+Before CUDA starts, a job chooses a GPU and hides the others from CUDA. A long job claims a free
+GPU, marked by a lock of the operating system, which ends with its process, however that ends: no
+GPU stays taken after a crash. A short job needs no claim, only memory: it runs beside others.
 """
 
 import fcntl
@@ -84,6 +84,61 @@ def claim_gpu(
             say(f"all of {len(gpus)} GPUs are taken; waiting for one")
             is_reported = True
         time.sleep(_SECONDS_BETWEEN_TRIES)
+
+
+def join_gpu(
+    need_mb: int, *, free_mb: Callable[[], Mapping[str, int] | None] | None = None
+) -> str | None:
+    """Choose a GPU that has room for a short job, whoever else uses it.
+
+    Sets ``CUDA_VISIBLE_DEVICES`` and must be called before CUDA starts, which reads it.
+
+    Parameters
+    ----------
+    need_mb : int
+        Memory that the job is expected to need, in MB.
+    free_mb : callable, optional
+        Returns the free memory of each GPU by its name, or None; that of `free_memory_mb` by
+        default.
+
+    Returns
+    -------
+    str or None
+        The name of the GPU: one of those that have room, which differs between jobs, or else the
+        one with the most; None where NVML does not answer.
+    """
+    free = (free_mb or free_memory_mb)()
+    if not free:
+        return None
+    roomy = [gpu for gpu, mb in free.items() if mb >= need_mb] or [max(free, key=free.__getitem__)]
+    gpu = roomy[os.getpid() % len(roomy)]
+    os.environ[_VISIBLE] = gpu
+    return gpu
+
+
+def free_memory_mb() -> dict[str, int] | None:
+    """Return the free memory of each visible GPU in MB, by its name; None if NVML fails."""
+    return _memory_mb("free")
+
+
+def total_memory_mb() -> int | None:
+    """Return the memory of all visible GPUs together in MB; None if NVML fails."""
+    memory = _memory_mb("total")
+    return None if memory is None else sum(memory.values())
+
+
+def _memory_mb(kind: str) -> dict[str, int] | None:
+    names = visible_gpus(os.environ)
+    if names is None:
+        return None
+    import pynvml
+
+    try:
+        handles = {name: pynvml.nvmlDeviceGetHandleByUUID(name) for name in names}
+        infos = {name: pynvml.nvmlDeviceGetMemoryInfo(handle) for name, handle in handles.items()}
+        return {name: int(getattr(info, kind)) // 10**6 for name, info in infos.items()}
+    except pynvml.NVMLError:
+        return None
 
 
 def visible_gpus(environment: Mapping[str, str]) -> list[str] | None:

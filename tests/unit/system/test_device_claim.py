@@ -126,3 +126,25 @@ def test_where_all_gpus_are_hidden_there_is_none(monkeypatch, visible, present):
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert device.gpu_is_present() is present
+
+
+@pytest.mark.parametrize(
+    ("free_mb", "expected"),
+    [
+        ({"GPU-a": 500, "GPU-b": 9000}, {"GPU-b"}),
+        ({"GPU-a": 500, "GPU-b": 900}, {"GPU-b"}),
+        ({"GPU-a": 8000, "GPU-b": 9000}, {"GPU-a", "GPU-b"}),
+        (None, {None}),
+        ({}, {None}),
+    ],
+)
+def test_a_short_job_joins_a_gpu_that_has_room(monkeypatch, free_mb, expected):
+    chosen = set()
+    for process in range(4):
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        monkeypatch.setattr(device_claim.os, "getpid", lambda process=process: process)
+        gpu = device_claim.join_gpu(2000, free_mb=lambda: free_mb)
+        assert device_claim.os.environ.get("CUDA_VISIBLE_DEVICES") == gpu
+        chosen.add(gpu)
+
+    assert chosen == expected, "jobs spread over the GPUs that have room"
