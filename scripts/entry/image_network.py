@@ -9,7 +9,14 @@ from typing import Any, Self
 import numpy as np
 
 from neuralfield.fields import FieldSettings, ImageShape, Upscaler, network_settings
-from neuralfield.images import read_facts, read_pixel_csv, require_image
+from neuralfield.images import (
+    ImageData,
+    image_digest,
+    read_facts,
+    read_made_image,
+    read_pixel_csv,
+    require_image,
+)
 from neuralfield.images.image import CHANNELS
 from neuralfield.system.device import to_host
 from neuralfield.system.errors import CheckpointError
@@ -108,6 +115,15 @@ class ExpectedNetwork:
         if not is_own:
             found = f"does not hold the weights of {weights}"
             raise CheckpointError(str(path), found, _EXPECTED, remedy_for(path))
+
+
+def read_training_image(path: Path, network: Model, expected: ExpectedNetwork | None) -> ImageData:
+    """Read the image that a network was trained on; another one than the expected is refused."""
+    # a black-and-white source may have been reduced to greys: the channels are those of training
+    image = read_made_image(path, {1: "grey", 3: "rgb", 4: "rgba"}[network.channels])
+    if expected:
+        require_image(path, image_digest(image.values()), expected.facts, expected.facts_path)
+    return image
 
 
 def settings_for(

@@ -216,6 +216,16 @@ def imported_weights(wildcards):
     return PLAN.network_of(wildcards)["path"] if wildcards.field in PLAN.imported else []
 
 
+def of_whole_images(file):
+    """An input function for a file of images that are trained as a whole."""
+    return lambda wildcards: [] if wildcards.image in PLAN.tiled else file
+
+
+def of_large_images(file):
+    """An input function for a file of images that are trained in tiles."""
+    return lambda wildcards: file if wildcards.image in PLAN.tiled else []
+
+
 def of_tiles(product, folder="results/{image}/{field}"):
     """An input function for a file of every tile: none, where an image is trained as a whole."""
 

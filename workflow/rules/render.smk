@@ -99,8 +99,10 @@ if config["timelapse"]["formats"]:
             facts="results/{image}/picture.json",
             history="results/{image}/{field}/history.csv",
             record="results/{image}/{field}/training.json",
-            # its PSNR changes with the network alone: other settings of `evaluate` make no new time-lapse
-            metrics=ancient("results/{image}/{field}/metrics.json"),
+            # the last frame's PSNR: that of a large image takes long, and is not measured twice; it
+            # changes with the network alone, so other settings of `evaluate` make no new time-lapse
+            resized=of_whole_images("results/{image}/resized.png"),
+            metrics=ancient(of_large_images("results/{image}/{field}/metrics.json")),
             checkpoints="results/{image}/{field}/checkpoints",
             tile_checkpoints=of_tiles("checkpoints"),
         output:

@@ -92,7 +92,7 @@ class Results:
         parts = [{"size": 9, "box": [0, 0, 1, 1]}]
         render.main(model, drawing, parts=parts, expected=self.expected(image, field), device="cpu")
 
-    def film(self, image: str = "one", field: str = "own") -> None:
+    def film(self, image: str = "one", field: str = "own", **last_frame: Path) -> None:
         folder = self.path(f"{image}/{field}")
         timelapse.main(
             *(folder / "checkpoints", folder / "model.safetensors", folder / "history.csv"),
@@ -100,11 +100,14 @@ class Results:
             size=160,
             frames=60,
             frames_per_second=10,
-            metrics=folder / "metrics.json",
+            **(last_frame or {"metrics": folder / "metrics.json"}),
             record=folder / "training.json",
             expected=self.expected(image, field),
             device="cpu",
         )
+
+    def film_beside_the_image(self) -> None:
+        self.film(resized=self.path("one/resized.png"))
 
     def summarize(self) -> None:
         summarize.main([self.path("one/own/metrics.json")], self.path("summary.csv"))
@@ -146,7 +149,12 @@ NETWORK_READERS = ("evaluate", "render", "film")
         (f"one/own/{SNAPSHOT}", f"one/seed/{SNAPSHOT}", ("film",), "random_seed 1, not 0"),
         (f"one/own/{SNAPSHOT}", MODEL, ("film",), "the network of step 8"),
         ("one/picture.json", "two/picture.json", NETWORK_READERS, "belongs to another image"),
-        ("one/resized.png", "two/resized.png", ("evaluate",), "belongs to another image"),
+        (
+            "one/resized.png",
+            "two/resized.png",
+            ("evaluate", "film_beside_the_image"),
+            "belongs to another image",
+        ),
         ("one/pixels.csv", "two/pixels.csv", ("train",), "belongs to another image"),
     ],
 )
