@@ -254,6 +254,9 @@ def test_the_last_frame_has_the_number_of_the_report(finished, monkeypatch, fiel
     """The finished network is the last frame, also where the best one is of an earlier step."""
     metrics = finished.path(f"one/{field}/metrics.json")
     own = metrics.read_text()
+    resized = finished.path("one/resized.png")
+    label = last_label(monkeypatch, lambda: finished.film(field=field, resized=resized))
+    assert label.endswith(f"  {json.loads(own)['psnr_db']:.1f} dB")
     metrics.write_text(json.dumps(json.loads(own) | {"psnr_db": 77.77}))
     label = last_label(monkeypatch, lambda: finished.film(field=field))
     metrics.write_text(own)
