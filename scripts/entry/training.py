@@ -95,16 +95,6 @@ def usable_cores(training: Mapping[str, Any], threads: int) -> int:
     return min(threads, available_cores())  # the command line may ask for more
 
 
-def outputs_in(folder: Path) -> dict[str, Path]:
-    """Return the outputs of a training, by the names that `publish_results` has for them."""
-    return {
-        "model": folder / "model.safetensors",
-        "history": folder / "history.csv",
-        "checkpoints": folder / "checkpoints",
-        "record": folder / "training.json",
-    }
-
-
 @contextlib.contextmanager
 def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
     """Log, where a training fails, which results of earlier trainings are not lost."""
@@ -163,7 +153,8 @@ def train_task(
     segment : int
         The number of the segment, from 1.
     segment_folder : Path, optional
-        Folder to write; the last segment writes `outputs` instead, see `outputs_in`.
+        Folder to write; the last segment writes `outputs` instead, see
+        `neuralfield.training.results.outputs_in`.
     """
     leave_at_s = when_to_leave_s(training)
     cores = usable_cores(training, threads)
