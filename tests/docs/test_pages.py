@@ -63,7 +63,7 @@ def test_other_files_are_where_the_page_says(name):
     sorted(
         set(
             re.findall(
-                r"`((?:system|nn|images|fields|tasks|engines|training|rendering)/[\w/.]*)`",
+                r"`((?:system|nn|images|fields|tasks|engines|training|rendering|api)/[\w/.]*)`",
                 PAGE_TEXTS,
             )
         )

@@ -28,9 +28,9 @@ from config.wording import (
     name_place,
     without_repetition,
 )
-from neuralfield.fields import network_settings
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import AUTO
+from neuralfield.tasks.image_fit import suggested_learning_rate
 from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE as MAKES_NO_DIFFERENCE
 
 TEXT_KEYS = (
@@ -125,12 +125,6 @@ def _resolve(settings: dict[str, Any]) -> None:
         if field["training"]["learning_rate"] == AUTO:
             field["training"]["learning_rate"] = suggested_learning_rate(field)
             settings["automatic_learning_rates"].append(name)
-
-
-def suggested_learning_rate(field: Mapping[str, Any]) -> float:
-    """Return the learning rate that suits a network; it may depend on all of its settings."""
-    description = {key: value for key, value in field.items() if key not in ("training", "output")}
-    return network_settings(description).suggested_learning_rate
 
 
 def runs(settings: Mapping[str, Any]) -> list[Run]:

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from config.configuration import Run, suggested_learning_rate, trained_fields
+from config.configuration import Run, trained_fields
 from config.schema import read_schema
 from config.training_limits import outside_their_limits
 from config.wording import (
@@ -22,6 +22,7 @@ from config.wording import (
 )
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import AUTO
+from neuralfield.tasks.image_fit import suggested_learning_rate
 
 SEPARATOR = "+"
 """Between a field's name and its settings. Shells, URLs, file systems and Snakemake's targets take
