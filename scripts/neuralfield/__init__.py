@@ -22,27 +22,38 @@ __version__ = "0.1.0"
 """The version of what the package computes."""
 
 if TYPE_CHECKING:
+    from neuralfield.api.classifiers import ImageClassifier
     from neuralfield.api.fitting import fit
+    from neuralfield.api.from_torch import from_torch_siren
     from neuralfield.api.image_field import ImageField
     from neuralfield.api.loading import load
     from neuralfield.api.rendered import RenderedImage
+    from neuralfield.api.tables import TableClassifier, TableRegressor
     from neuralfield.system.errors import NeuralfieldError
 
 _PLACES = {
+    "ImageClassifier": "api.classifiers",
     "ImageField": "api.image_field",
     "NeuralfieldError": "system.errors",
     "RenderedImage": "api.rendered",
+    "TableClassifier": "api.tables",
+    "TableRegressor": "api.tables",
     "fit": "api.fitting",
+    "from_torch_siren": "api.from_torch",
     "load": "api.loading",
 }
 """The modules of the names, which are imported when they are first used: some take a while."""
 
 __all__ = [
+    "ImageClassifier",
     "ImageField",
     "NeuralfieldError",
     "RenderedImage",
+    "TableClassifier",
+    "TableRegressor",
     "__version__",
     "fit",
+    "from_torch_siren",
     "load",
 ]
 

@@ -65,7 +65,8 @@ def network_values(network: CoordinateNetwork, xy: Value, f: Arithmetic) -> Valu
 def _layer(layer: Any, index: int, x: Value, f: Arithmetic, scale: float = 1.0) -> Value:
     """Compute scale * (x @ weight + bias); the weights are scaled, as on the tape."""
     arrays = {name: f.parameter(f"layers.{index}.{name}") for name in layer.parameters}
-    weight, bias = arrays.get("weight"), arrays.get("bias")
+    weight: Value = arrays.get("weight")
+    bias: Value = arrays.get("bias")
     if isinstance(layer, ComplexLinear):
         real, imaginary = arrays["real"], arrays["imaginary"]
         blocks = [f.concatenate([real, imaginary * -1.0], axis=0)]

@@ -4,15 +4,20 @@ import os
 from pathlib import Path
 from typing import Any
 
+from neuralfield.api.classifiers import ImageClassifier
 from neuralfield.api.errors import MissingFileError, built_in_kinds
 from neuralfield.api.image_field import ImageField
 from neuralfield.api.run_training import read_history
+from neuralfield.api.tables import TableRegressor
 from neuralfield.api.training_image import training_image
-from neuralfield.tasks.image.image_model import Model, load_model
+from neuralfield.system.checkpoint import load_arrays
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel, load_classifier
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.table.table_model import TableModel, load_table_model
 
 
-def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") -> ImageField:
-    """Read a network that was fitted to an image, here or by the workflow.
+def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") -> Any:
+    """Read a network that was fitted here or by the workflow.
 
     Parameters
     ----------
@@ -25,8 +30,9 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
 
     Returns
     -------
-    ImageField
-        With the history, if ``history.csv`` lies beside the file.
+    ImageField, TableRegressor or ImageClassifier
+        By what the network was fitted to; a field with the history, if ``history.csv`` lies beside
+        the file.
 
     Raises
     ------
@@ -47,7 +53,12 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
     if not path.exists():
         raise MissingFileError(str(path), "there is no such file", "a network that was saved")
     with built_in_kinds():
-        model: Model = load_model(path)
+        kind = load_arrays(path)[1].get("kind")
+        if kind == TableModel.kind:
+            return TableRegressor.of_model(load_table_model(path))
+        if kind == ClassifierModel.kind:
+            return ImageClassifier.of_model(load_classifier(path))
+        model = load_model(path)
         values = None if image is None else training_image(image).values
     history = path.with_name("history.csv")
     is_final = path.name == "model.safetensors" and history.exists()

@@ -106,7 +106,7 @@ class Graph:
         return self.add("Abs", x)
 
     def cell(self, x: Node, count: int) -> Node:
-        bounds = [self.constant(np.float32(bound)) for bound in (0, count - 1)]
+        bounds = [self.constant(np.array(bound, np.float32)) for bound in (0, count - 1)]
         return self.add("Clip", self.add("Floor", x), *bounds)
 
     def whole(self, x: Node) -> Node:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from test_image_field import VARIANTS, make_field, positions
 
+import neuralfield as nf
 from neuralfield.system.device import HOST
 
 NEAR = 1e-5
@@ -66,3 +67,88 @@ def test_torch_differentiates_to_the_same_gradient(field):
     (found,) = torch.autograd.grad(module(xy)[:, 1].sum(), xy)
     expected = field.gradient(positions())[:, 1]
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-9 * np.abs(expected).max())
+
+
+def siren_state(channels=3, seed=0, width=8):
+    """Weights of a SIREN as PyTorch has them, (outputs, inputs)."""
+    random = np.random.default_rng(seed)
+    state = {}
+    for index, (inputs, outputs) in enumerate([(2, width), (width, width), (width, channels)]):
+        bound = 0.5 if index == 0 else np.sqrt(6 / inputs) / 20
+        state[f"net.{index}.linear.weight"] = random.uniform(-bound, bound, (outputs, inputs))
+        state[f"net.{index}.linear.bias"] = random.uniform(-0.1, 0.1, outputs)
+    return state
+
+
+def siren_values(state, inputs):
+    """The formula of the paper, with omega_0 20 and 25 in the first layer."""
+    *hidden, (weight, bias) = zip(
+        *([v for k, v in state.items() if k.endswith(end)] for end in ("weight", "bias")),
+        strict=True,
+    )
+    for index, (w, b) in enumerate(hidden):
+        inputs = np.sin((20 if index else 25) * (inputs @ w.T + b))
+    return inputs @ weight.T + bias
+
+
+WIDTH, HEIGHT = 12, 9
+
+
+def centres(count):
+    return (2 * np.arange(count) + 1) / count - 1
+
+
+@pytest.mark.parametrize("first", ["xy", "yx"])
+@pytest.mark.parametrize(
+    ("pixels", "along_x", "along_y"),
+    [
+        ("corners", np.linspace(-1, 1, WIDTH), np.linspace(-1, 1, HEIGHT)),
+        (
+            "centres",
+            (2 * np.arange(WIDTH) + 1) / WIDTH - 1,
+            (2 * np.arange(HEIGHT) + 1) / HEIGHT - 1,
+        ),
+        (
+            "longer",
+            (2 * np.arange(WIDTH) + 1) / WIDTH - 1,
+            (2 * np.arange(HEIGHT) + 1 - HEIGHT) / 12,
+        ),
+    ],
+)
+def test_a_siren_of_pytorch_draws_the_same_image(first, pixels, along_x, along_y):
+    x, y = np.meshgrid(along_x, along_y)
+    inputs = np.stack([x, y] if first == "xy" else [y, x], axis=-1)
+    expected = (siren_values(siren_state(), inputs) + 1) / 2
+    given = {"omega_0": 20, "first_omega_0": 25, "coordinates": first, "pixels": pixels}
+    field = nf.from_torch_siren(siren_state(), (WIDTH, HEIGHT), values=(-1, 1), **given)
+    np.testing.assert_allclose(field(field.coordinates()), expected, atol=2e-5)
+    assert field.render().shape == (HEIGHT, WIDTH, 3)
+
+
+def test_tensors_of_pytorch_are_taken():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    state = {name: torch.nn.Parameter(torch.tensor(a)) for name, a in siren_state(1).items()}
+    field = nf.from_torch_siren(state, (12, 9))
+    assert field.channels == 1 and np.isfinite(field(POINTS)).all()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"net.2.linear.weight": np.zeros((2, 8))},
+        {"net.0.linear.weight": np.zeros((8, 3))},
+        {"net.1.linear.weight": np.zeros((8, 9))},
+        {"net.1.linear.bias": np.full(8, np.nan)},
+        {"net.1.norm": np.zeros(8)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_other_networks_of_pytorch_are_refused(change):
+    with pytest.raises(ValueError, match=r"^state_dict: "):
+        nf.from_torch_siren(siren_state() | change, (12, 9))
+
+
+@pytest.mark.parametrize("given", [{"pixels": "edges"}, {"coordinates": "uv"}, {"values": (1, 1)}])
+def test_arguments_of_the_import(given):
+    with pytest.raises(ValueError, match=f"^{next(iter(given))}: "):
+        nf.from_torch_siren(siren_state(), (12, 9), **given)
