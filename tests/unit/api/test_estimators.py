@@ -73,8 +73,8 @@ def test_a_classifier_of_tables_gives_probabilities(classes):
 
 def test_a_classifier_of_images(tmp_path):
     labelled, names = bars(), np.array(["lying", "standing", "crossing"])
-    own: dict[str, Any] = SMALL | {"dropout": 0.0}
-    classifier = nf.ImageClassifier(**own, **QUICK | {"learning_rate": 1e-2}, device="cpu")
+    given: dict[str, Any] = {**SMALL, "dropout": 0.0, **QUICK, "learning_rate": 1e-2}
+    classifier = nf.ImageClassifier(**given, device="cpu")
     classifier.fit(labelled.images, names[labelled.labels])
     assert classifier.score(labelled.images, names[labelled.labels]) > 0.9
     assert classifier.classes_.tolist() == sorted(names)
