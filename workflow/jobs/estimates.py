@@ -186,10 +186,8 @@ def gpu_engine(field: Settings) -> str:
 def _has_kernels(field: Settings, engine: str) -> bool:
     """Return whether an engine has kernels for a network and its training, and may be used."""
     training = field["training"]
-    is_plain = training["optimizer"] != "muon" and "gradient_clip_norm" not in training
     return (
         field["type"] in (GPU_FIELDS if engine == "cuda" else KERNEL_FIELDS)
-        and (is_plain or engine == "cuda")
         and training["precision"] != "float64"
         and training["engine"] != "tape"
     )
