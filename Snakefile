@@ -74,6 +74,8 @@ onsuccess:
 
 
 onerror:
+    if screen:
+        screen.end()
     print(
         "Not finished. Whatever is done is kept, and trainings go on from their last saved"
         " state: mend what is named above, if anything, and run the same command again."

@@ -63,7 +63,7 @@ class Bars:
 
 
 def _in_short(progress: Progress) -> str:
-    parts = [f"step {progress.step:,} of {progress.steps:,}", progress.measured]
+    parts = [f"{progress.step:,} of {progress.steps:,}", progress.measured]
     if progress.seconds_left is not None:
         parts.append(f"{clock(progress.seconds_left)} left")
     return ", ".join(filter(None, parts))

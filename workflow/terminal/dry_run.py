@@ -58,8 +58,8 @@ def _subject(job: PlannedJob) -> str:
 def _line(name: str, jobs: list[PlannedJob]) -> str:
     outputs = [PurePath(output) for job in jobs for output in job.outputs]
     verbs = [verb for rule, verb in _VERBS.items() if any(j.rule.startswith(rule) for j in jobs)]
-    if shown := shown_in_words(outputs):
-        verbs.append(shown.replace("rendered at", "render at").replace("made", "").strip())
+    if shown := shown_in_words(outputs, ("render", "", "")):
+        verbs.append(shown)
     known = (*_VERBS, "render", "timelapse")
     verbs += [listed(job.outputs) for job in jobs if not job.rule.startswith(known)]
     reason = next((job.reason for job in jobs if job.is_training), jobs[0].reason)

@@ -1,5 +1,6 @@
 """The end of a run on the terminal: a table of its networks, and where the report is."""
 
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,12 @@ _REPORTS = {
 
 def show(workflow: Any, screen: "Screen | None", networks: Iterable["Run"]) -> None:
     """Print the numbers of the networks that this run has worked on, and where to look."""
-    seconds = screen.succeed() if screen else None
+    done = ""
+    if screen:
+        screen.end()
+        done = (
+            f"Done in {duration(time.monotonic() - screen.run.started_s)}. " if screen.run else ""
+        )
     dag = workflow.dag
     worked_on = {
         (job.wildcards.image, job.wildcards.field)
@@ -36,7 +42,6 @@ def show(workflow: Any, screen: "Screen | None", networks: Iterable["Run"]) -> N
     for line in table(Path("results"), shown):
         print(line)
     asked_for = {str(output) for job in dag.jobs for output in job.output}
-    done = f"Done in {duration(seconds)}. " if seconds is not None else ""
     for path, purpose in _REPORTS.items():
         if path in asked_for and Path(path).exists():
             print(f"{done}Open {path} {purpose}.")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import snakemake
+from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
 from jobs import failures
 from terminal.words import about, count, duration
@@ -35,8 +36,6 @@ _OF_SNAKEMAKE_FOR_PEOPLE = re.compile(
     r"|Removing output files of failed job|Job failed, going on"
 )
 """Messages of Snakemake itself that people need, beside its warnings and errors."""
-
-_NOTHING = "Nothing to be done (all requested files are present and up to date)."
 
 
 def take_over(logger: logging.Logger, workflow: Any) -> "Screen | None":
@@ -102,7 +101,7 @@ class Screen(logging.Handler):
                 self._pass_on(record, event)
             elif event is not None:
                 self._take_event(event, vars(record))
-            elif record.msg == _NOTHING:
+            elif record.msg == NOTHING_TO_BE_DONE_MSG:
                 self.tell("Nothing to be done: all that is asked for is there, and up to date.")
             elif not _is_snakemakes(record.pathname) or self._is_for_people(str(record.msg)):
                 self.tell(record.getMessage())
@@ -119,12 +118,13 @@ class Screen(logging.Handler):
         self._last_line_s = time.monotonic()
 
     def close(self) -> None:
-        """Take away the bars; what has been measured is kept for the next run."""
-        self._end()
+        """End it, and Snakemake's own handler."""
+        self.end()
         self.usual.close()
         super().close()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Take away the bars for good; what has been measured is kept for the next run."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -134,11 +134,6 @@ class Screen(logging.Handler):
                 self.bars = None
             if self.run and not self.workflow.dryrun:
                 self.run.durations.keep()
-
-    def succeed(self) -> float:
-        """Take note that all jobs have ended well; return the seconds since they began."""
-        self._end()
-        return time.monotonic() - self.run.started_s if self.run else 0.0
 
     def _pass_on(self, record: logging.LogRecord, event: str | None) -> None:
         if event == "JOB_ERROR" and self.run:

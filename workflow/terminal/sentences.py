@@ -26,6 +26,8 @@ _PREPARING = (
 _GATHERING = ("summarize", "compare", "report", "plot")
 """Rules that have no line of their own, by the beginnings of their names."""
 
+_DONE = ("rendered", " rendered", " made")
+
 _SHOWN = re.compile(r"results/[^/]+/[^/]+/(render_|crop_|timelapse\.)[^/]*")
 """Outputs that show a network: one line names all of them."""
 
@@ -98,18 +100,19 @@ def in_words(numbers: Mapping[str, Any]) -> str:
     return "evaluated"
 
 
-def shown_in_words(outputs: Collection[PurePath]) -> str:
+def shown_in_words(outputs: Collection[PurePath], verbs: tuple[str, str, str] = _DONE) -> str:
     """Return what shows a network: ``rendered at 50 and 200 pixels, time-lapse made``."""
+    rendered, crop_rendered, made = verbs
     names = [path.stem.partition("_") for path in outputs]
     sizes = sorted(int(size) for kind, _, size in names if kind == "render" and size.isdecimal())
     crops = sorted(crop for kind, _, crop in names if kind == "crop")
     parts = []
     if sizes:
-        parts.append(f"rendered at {listed([f'{size:,}' for size in sizes])} pixels")
+        parts.append(f"{rendered} at {listed([f'{size:,}' for size in sizes])} pixels")
     if crops:
-        parts.append(f"{'crop' if len(crops) == 1 else 'crops'} {listed(crops)} rendered")
+        parts.append(f"{'crop' if len(crops) == 1 else 'crops'} {listed(crops)}{crop_rendered}")
     if any(kind == "timelapse" for kind, _, _ in names):
-        parts.append("time-lapse made")
+        parts.append(f"time-lapse{made}")
     return ", ".join(parts)
 
 

@@ -24,13 +24,12 @@ START_S = {
 _OTHER_START_S = 2.0
 
 SHARES_OF_ESTIMATE = {
-    "hashgrid on processors": 0.3,
-    "on processors": 0.35,
-    "on a GPU": 0.05,
     "render on processors": 0.1,
     "render_other_size on processors": 0.1,
     "timelapse on processors": 0.1,
     "evaluate on processors": 0.1,
+    "on processors": 0.35,
+    "on a GPU": 0.05,
 }
 """Assumed seconds of a work for each second of its pessimistic estimate, by its kind's end."""
 
