@@ -140,7 +140,7 @@ def test_a_damaged_classifier_comes_back(full: Workspace):
 
 @pytest.mark.slow
 def test_every_result_is_a_target(full: Workspace):
-    messages = full.succeed("--dry-run", "-F", *ALL)
+    messages = full.succeed("--dry-run", "--verbose", "-F", *ALL)
     inputs = re.findall(
         rf"^(?:local)?rule (?:{'|'.join(ALL)}):\n    input: (.*)", messages, re.MULTILINE
     )
@@ -168,7 +168,7 @@ def test_folders_that_have_lost_a_file_are_made_again(small: Workspace):
     for number, path in enumerate(lost):
         path.rename(small.path(f"away_{number}"))
     try:
-        messages = small.succeed("--dry-run")
+        messages = small.succeed("--dry-run", "--verbose")
     finally:
         for number, path in enumerate(lost):
             small.path(f"away_{number}").rename(path)

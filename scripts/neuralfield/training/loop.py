@@ -56,6 +56,8 @@ class Execution:
         Where published results are kept; see `neuralfield.system.kept`.
     notes : list of str
         Lines for the record of the training.
+    stepped : sequence of callable
+        Called with the trainers after each call to the engine; they change nothing of them.
     """
 
     device: Device
@@ -69,6 +71,7 @@ class Execution:
     heat: HeatGuard | None = None
     kept_folder: Path | None = None
     notes: list[str] = field(default_factory=list)
+    stepped: Sequence[Callable[[Sequence[Trainer]], None]] = ()
 
     def note(self, line: str) -> None:
         """Log a line and keep it for the record."""
@@ -186,6 +189,8 @@ def train_all(
         steps_per_s = count * len(group) / _take_steps(group, count, engines)
         for training in group:
             training.report()
+        for watch in execution.stepped:
+            watch([training.trainer for training in trainings])
         is_late = time.perf_counter() - last_saved_s >= execution.checkpoint_interval_s
         is_hot = execution.heat is not None and execution.heat.is_too_hot()
         asked_to_stop = bool(stop.received)
