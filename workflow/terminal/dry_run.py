@@ -2,7 +2,7 @@
 
 from pathlib import PurePath
 
-from terminal.planned import PlannedJob
+from terminal.planned import MISSING, PlannedJob
 from terminal.run import Run
 from terminal.sentences import shown_in_words
 from terminal.words import count, listed
@@ -31,8 +31,7 @@ def summary(run: Run) -> str:
     groups: dict[str, list[PlannedJob]] = {}
     for job in run.jobs.values():
         groups.setdefault(_subject(job), []).append(job)
-    ordered = sorted(groups.items(), key=lambda group: not group[0])
-    lines = [f"  {_line(name, jobs)}" for name, jobs in ordered if name]
+    lines = [f"  {_line(name, jobs)}" for name, jobs in sorted(groups.items()) if name]
     if len(lines) > _MOST_LINES:
         lines[_MOST_LINES - 1 :] = [f"  and {len(lines) - _MOST_LINES + 1:,} more"]
     if "" in groups:
@@ -63,5 +62,5 @@ def _line(name: str, jobs: list[PlannedJob]) -> str:
     known = (*_VERBS, "render", "timelapse")
     verbs += [listed(job.outputs) for job in jobs if not job.rule.startswith(known)]
     reason = next((job.reason for job in jobs if job.is_training), jobs[0].reason)
-    because = f" ({reason})" if name and reason else ""
+    because = f" ({reason})" if name and reason not in ("", MISSING) else ""
     return f"{name}{': ' if name else ''}{', '.join(dict.fromkeys(verbs))}{because}"

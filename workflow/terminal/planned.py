@@ -16,9 +16,12 @@ _TIMELAPSE_SHARE = 1 / 8
 _STEP_S = 1e-3
 """The time of a step on processors, however small it is, assumed."""
 
+MISSING = "it is missing"
+"""The reason that needs no words."""
+
 _REASONS = (
     ("forced", "it is asked for anew"),
-    ("_missing_output", "it is missing"),
+    ("_missing_output", MISSING),
     ("_incomplete_output", "it is incomplete"),
     ("params_changed", "its settings or the version have changed"),
     ("code_changed", "its code has changed"),

@@ -219,7 +219,8 @@ class Screen(logging.Handler):
         left = f"{about(self.run.seconds_left())} left for all"
         trainings = self.run.trainings
         if not trainings:
-            names = ", ".join(dict.fromkeys(job.rule for job in self.run.running[:_MOST_NAMED]))
+            running = self.run.running[:_MOST_NAMED]
+            names = " and ".join(f"{job.rule} {job.name}".strip() for job in running)
             ended = f"{self.run.ended_count} of {count(len(self.run.jobs), 'job')} done"
             return f"{ended}, now {names}; {left}"
         told = [

@@ -41,7 +41,7 @@ def job(number, rule, outputs=(), needs=(), wildcards=SIREN, threads=1, gpus=0, 
         gpus,
         frozenset(needs),
         work or Work(rule),
-        "it is missing",
+        "it is missing" if rule == "train" else "it is asked for anew",
     )
 
 
@@ -204,9 +204,8 @@ def test_a_dry_run_says_what_would_be_made_and_how_long_it_takes(screen):
     first, *lines = shown(screen).splitlines()
     assert first.startswith("Would run 6 jobs on 2 cores; about ") and first.endswith(":")
     assert lines[:3] == [
-        "  cub: write as a table (it is missing)",
-        "  cub / siren: train, evaluate, render at 50 and 1,024 pixels, crop eye, time-lapse"
-        " (it is missing)",
+        "  cub: write as a table (it is asked for anew)",
+        "  cub / siren: train, evaluate, render at 50 and 1,024 pixels, crop eye, time-lapse",
         "  write the report",
     ]
 
