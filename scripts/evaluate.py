@@ -71,8 +71,9 @@ def main(
     assert isinstance(network, Model)
     training = {}
     if record:
-        own = (expected.training, network.parameter_count) if expected else (None, None)
-        training = read_record(record, model, *own)
+        settings = expected.with_steps_of(network).training if expected else None
+        count = network.parameter_count if expected else None
+        training = read_record(record, model, settings, count)
     place = select_device(device)
     # A black-and-white source may have been reduced to greys: the channels are those of training.
     training_image = read_made_image(resized, {1: "grey", 3: "rgb", 4: "rgba"}[network.channels])

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
+from entry.budget import naming_budgets, within_budget
 from entry.job import paths_of
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.errors import NeuralfieldError
@@ -122,9 +123,11 @@ def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
 def training_arguments(job: Any) -> dict[str, Any]:
     """Return the arguments of `train_task` for the job of a rule that trains one network."""
     training = {**job.params.training, **job.params.execution}
+    state = Path(job.params.state)
     return {
         "training": training,
-        "state": Path(job.params.state),
+        "state": state,
+        "shared_folder": state.parents[2] if job.wildcards.get("tile") else None,
         "threads": job.threads,
         "name": ", ".join(text for key, text in job.wildcards.items() if key != "segment"),
         "segment": int(job.wildcards.get("segment", training.get("segments", 1))),
@@ -140,6 +143,7 @@ def train_task(
     state: Path,
     threads: int,
     name: str,
+    shared_folder: Path | None = None,
     segment: int = 1,
     earlier_segment: Path | None = None,
     segment_folder: Path | None = None,
@@ -160,6 +164,8 @@ def train_task(
         Folder to resume from, and to leave the state in; each segment has its own part of it.
     name : str
         The name of the progress bar.
+    shared_folder : Path, optional
+        The folder of what the trainings of an image's tiles share.
     segment : int
         The number of the segment, from 1.
     segment_folder : Path, optional
@@ -170,10 +176,12 @@ def train_task(
     kept_folder = state.with_name(FOLDER_NAME)
     with contextlib.ExitStack() as stack:
         stack.enter_context(logging_kept_results([kept_folder]))
+        stack.enter_context(naming_budgets(training))
         task = make_task()
+        device = select_device(training["device"])
+        task, found = within_budget(task, training, device, cores, state.parent, shared_folder)
         steps = task.training.steps
         progress = stack.enter_context(Progress(name, steps, task.measure))
-        device = select_device(training["device"])
         run = Execution(
             device,
             state / f"segment_{segment}",
@@ -186,6 +194,8 @@ def train_task(
             guard_gpu(training.get("max_temperature_celsius"), device, progress.say),
             kept_folder,
         )
+        if found:
+            run.note(found)
         publish: Publish
         if segment_folder:
             outputs = {"segment_folder": segment_folder}
