@@ -38,7 +38,7 @@ _HEADER = (
 def main(arguments: argparse.Namespace) -> None:
     """Print a row for each network and image, and their means."""
     networks = ConfigNetworks.chosen(arguments)
-    pairs = _pairs(arguments)
+    pairs = image_pairs(arguments)
     device = select_device(arguments.device)
     if arguments.save is not None:
         arguments.save.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,8 @@ def _cells(numbers: list[float]) -> list[str]:
     ]
 
 
-def _pairs(arguments: argparse.Namespace) -> dict[str, ImagePair]:
+def image_pairs(arguments: argparse.Namespace) -> dict[str, ImagePair]:
+    """Training images and their truths, by name, as the options of `add_image_options` ask."""
     side, factor = arguments.side, arguments.factor
     if arguments.pictures:
         sources = {path.stem: read_image(path) for path in arguments.pictures}
@@ -98,14 +99,20 @@ def _pairs(arguments: argparse.Namespace) -> dict[str, ImagePair]:
     return pairs
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = new_parser(__doc__, "device", "threads")
+def add_image_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose the training images and the size of their redraws."""
     add = parser.add_argument
-    ConfigNetworks.add_options(parser, ROOT / "config.yaml")
     add("--pictures", nargs="+", type=Path, default=[], help="image files; drawings if not given")
     add("--drawings", nargs="+", choices=DRAWINGS, default=list(DRAWINGS), help="line drawings")
     add("--side", type=int, default=200, help="longer side of the training images in pixels")
     add("--factor", type=int, default=5, help="how many times larger the redraws are")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__, "device", "threads")
+    add = parser.add_argument
+    ConfigNetworks.add_options(parser, ROOT / "config.yaml")
+    add_image_options(parser)
     add("--save", type=Path, metavar="FOLDER", help="where redraws are kept")
     return parser
 

@@ -71,6 +71,7 @@ def main(
     snapshots = dict(list_snapshots(checkpoints))
     finished = expected.load(model) if expected else load_trained(model)
     if expected:
+        expected = expected.with_steps_of(finished)
         require_snapshots(snapshots, checkpoints, expected)
     last_step = step_of(finished, model)
     snapshots[last_step] = model

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from entry.budget import naming_budgets, within_budget
 from entry.job import paths_of, show_line
 from entry.preview import Preview, preview_path
 from entry.progress import ProgressFile, progress_path
@@ -125,9 +126,11 @@ def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
 def training_arguments(job: Any) -> dict[str, Any]:
     """Return the arguments of `train_task` for the job of a rule that trains one network."""
     training = {**job.params.training, **job.params.execution}
+    state = Path(job.params.state)
     return {
         "training": training,
-        "state": Path(job.params.state),
+        "state": state,
+        "shared_folder": state.parents[2] if job.wildcards.get("tile") else None,
         "threads": job.threads,
         "name": " / ".join(text for key, text in job.wildcards.items() if key != "segment"),
         "log_path": Path(job.log[0]),
@@ -146,6 +149,7 @@ def train_task(
     name: str,
     log_path: Path | None = None,
     previews: bool = False,
+    shared_folder: Path | None = None,
     segment: int = 1,
     earlier_segment: Path | None = None,
     segment_folder: Path | None = None,
@@ -170,6 +174,8 @@ def train_task(
         The job's log: progress and previews are written beside it.
     previews : bool
         Whether the task is an image's, to be rendered while it is trained.
+    shared_folder : Path, optional
+        The folder of what the trainings of an image's tiles share.
     segment : int
         The number of the segment, from 1.
     segment_folder : Path, optional
@@ -180,7 +186,10 @@ def train_task(
     kept_folder = state.with_name(FOLDER_NAME)
     with contextlib.ExitStack() as stack:
         stack.enter_context(logging_kept_results([kept_folder]))
+        stack.enter_context(naming_budgets(training))
         task = make_task()
+        device = select_device(training["device"])
+        task, found = within_budget(task, training, device, cores, state.parent, shared_folder)
         steps = task.training.steps
         until_step = steps * segment // training.get("segments", 1)
         file = progress_path(log_path) if log_path else None
@@ -189,7 +198,6 @@ def train_task(
         if log_path and previews:
             preview = stack.enter_context(Preview(preview_path(log_path), cores))
             watchers.append(preview.update)
-        device = select_device(training["device"])
         run = Execution(
             device,
             state / f"segment_{segment}",
@@ -203,6 +211,8 @@ def train_task(
             kept_folder,
             stepped=watchers,
         )
+        if found:
+            run.note(found)
         publish: Publish
         if segment_folder:
             outputs = {"segment_folder": segment_folder}

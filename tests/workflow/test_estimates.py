@@ -102,6 +102,17 @@ def test_time_grows_with_the_work_and_with_the_number_of_steps(field):
     assert minutes(0, batch_pixels=0, steps=10_000_000) == estimates.LONGEST_MINUTES
 
 
+def test_a_budget_is_the_time_of_a_training(field):
+    def minutes(gpus, **training):
+        return estimates.training_minutes(IMAGE, field(training), 2, gpus)
+
+    least, long = estimates.STARTING_MINUTES, {"steps": 10_000_000, "batch_pixels": 0}
+    assert minutes(0, budget=3600, **long) == minutes(1, budget=3600, steps=1) == least + 60
+    assert minutes(0, budget=3600, segments=4) == least + 15
+    assert minutes(0, cpu_budget=3600, **long) == least + 60 < minutes(1, cpu_budget=3600, **long)
+    assert minutes(0, cpu_budget=1e6, steps=100) == minutes(0, steps=100)
+
+
 def test_each_attempt_asks_for_more_time_but_never_for_more_than_the_limit(field):
     def minutes(attempt, **training):
         return estimates.training_minutes(IMAGE, field(training), 2, 0, attempt)

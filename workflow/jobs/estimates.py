@@ -240,6 +240,8 @@ def batch_memory_mb(
 def training_s(image: Settings, field: Settings, threads: int, gpus: int) -> float:
     """Return the time of the steps of a training, or of one of its segments."""
     training = field["training"]
+    if "budget" in training:
+        return training["budget"] / training["segments"]
     weights = weight_count(field)
     step_flop = 6 * weights * points_per_step(image, training)
     if gpus:
@@ -247,7 +249,10 @@ def training_s(image: Settings, field: Settings, threads: int, gpus: int) -> flo
         step_s = GPU_STEP_S[engine] + step_flop / GPU_FLOP_PER_S[engine]
     else:
         step_s = step_flop / (CORE_FLOP_PER_S[cpu_engine(field)] * threads)
-    return training["steps"] * step_s / training["segments"]
+    work_s = training["steps"] * step_s
+    if not gpus:
+        work_s = min(work_s, training.get("cpu_budget", inf))
+    return work_s / training["segments"]
 
 
 def table_weights(table: Settings) -> int:

@@ -116,6 +116,8 @@ def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
     """The content of ``training.json``, less the checksums."""
     rows = np.array([(0, 0.0), *((row[0], row[1]) for row in trainer.history)])
     steps, seconds = np.diff(rows, axis=0).T
+    settings = trainer.task.training.described()
+    batch = {key: settings[key] for key in ("batch_pixels", "batch_samples") if key in settings}
     versions = {"neuralfield": __version__, "python": platform.python_version()}
     versions |= {"numpy": np.__version__}
     if execution.device.kind == "gpu":
@@ -129,6 +131,7 @@ def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
         "precision": trainer.engine.precision,
         "random_seed": trainer.task.training.random_seed,
         "steps": trainer.steps_taken,
+        **batch,
         "train_seconds": round(trainer.seconds, 3),
         "step_microseconds": round(statistics.median(1e6 * seconds / steps), 1),
         "threads": execution.threads,
