@@ -33,7 +33,7 @@ def _places(names: Iterable[str], prefix: str = "") -> dict[str, int]:
     return {prefix + name: place for place, name in enumerate(_macros(names))}
 
 
-_ANY_WITH_GRADIENTS = " || ".join(
+_KEEPS_DERIVATIVES = " || ".join(
     f"ACTIVATION == {name}" for name in _macros(ACTIVATIONS_WITH_KEPT_DERIVATIVES)
 )
 
@@ -43,7 +43,7 @@ SHARED_NUMBERS: Mapping[str, Any] = {
     **_places(LOSSES),
     **_places(SCHEDULES, "SCHEDULE_"),
     # of the constant ACTIVATION, which not every kernel has
-    "KEEPS_SLOPES": f"({_ANY_WITH_GRADIENTS})",
+    "KEEPS_DERIVATIVES": f"({_KEEPS_DERIVATIVES})",
     "STREAM_ORDER": f"{random_streams.STREAM_ORDER}u",
     "STREAM_JITTER": f"{random_streams.STREAM_JITTER}u",
     "STREAM_DENSITY": f"{random_streams.STREAM_DENSITY}u",
