@@ -78,7 +78,7 @@ class HopperRenderer:
         module = compile_module(
             Path(__file__).with_name("hopper_renderer.cu"), constants, wgmma_source(products)
         )
-        self._kernel = module.get_function("hopper_draw")
+        self._kernel = module.get_function("hopper_render")
         self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes
         stream = WeightStream(device, shape, parameters, offsets, backward=False)
         stream.launch()

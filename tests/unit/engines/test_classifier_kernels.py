@@ -161,16 +161,16 @@ def test_tiles_cover_everything_and_have_room(batch):
             assert plan.threads <= 512 and 0 < plan.shared_bytes <= 64 << 10
         forward = _own(plans["FORWARD"], "FORWARD_")
         tiles = -(-wide // forward.tile)
-        units = forward.groups * forward.pictures * forward.band * tiles
+        units = forward.groups * forward.images * forward.band * tiles
         assert forward.threads == forward.split * units
         grid = plans["FORWARD"].grid
-        assert grid[0] * forward.pictures >= batch and grid[1] * forward.band >= high
+        assert grid[0] * forward.images >= batch and grid[1] * forward.band >= high
         assert grid[2] * forward.groups * forward.group >= shape.channels_out
         last_column = (tiles - 1) * forward.tile * shape.pool + forward.tile * shape.pool
         assert forward.stride >= last_column + shape.kernel - 1 and forward.stride % 4 == 0
 
         backward, grid = _own(plans["BACKWARD"], "BACKWARD_"), plans["BACKWARD"].grid
-        assert grid[0] * backward.pictures >= batch and grid[1] * backward.band >= shape.height
+        assert grid[0] * backward.images >= batch and grid[1] * backward.band >= shape.height
         assert grid[2] * backward.groups * backward.group >= shape.channels_in
         assert backward.tiles * backward.tile >= shape.width
         assert backward.tiles == 1 or backward.tile % 4 == 0
@@ -184,8 +184,8 @@ def test_tiles_cover_everything_and_have_room(batch):
         gradient, grid = _own(plans["GRADIENT"], "GRADIENT_"), plans["GRADIENT"].grid
         assert gradient.bands * gradient.band >= high
         assert gradient.tiles * gradient.tile >= wide * shape.pool
-        assert gradient.picture_lines >= gradient.band * shape.pool + shape.kernel - 1
-        assert gradient.picture_stride >= gradient.tiles * gradient.tile + shape.kernel - 1
+        assert gradient.image_lines >= gradient.band * shape.pool + shape.kernel - 1
+        assert gradient.image_stride >= gradient.tiles * gradient.tile + shape.kernel - 1
         assert grid[1] * gradient.staged >= shape.channels_in
         assert grid[2] * gradient.groups * gradient.group >= shape.channels_out
         assert 1 <= grid[0] <= batch * gradient.bands

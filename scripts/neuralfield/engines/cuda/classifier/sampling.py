@@ -33,9 +33,9 @@ class ImageSampling:
         self.samples = xp.zeros(plan.batch, dtype="int32")
         self.labels = xp.zeros(plan.batch, dtype="int32")
         module = compile_module(
-            Path(__file__).with_name("draw_pictures.cu"), image_sampling_constants(objective, plan)
+            Path(__file__).with_name("sample_images.cu"), image_sampling_constants(objective, plan)
         )
-        self._kernel, self._blocks = module.get_function("draw_pictures"), plan.batch
+        self._kernel, self._blocks = module.get_function("sample_images"), plan.batch
         brightness = device.asarray(brightness_table(objective))
         self._arguments = (
             step,

@@ -81,7 +81,7 @@ struct Exchange : WeightSums<(CHAINS > 1)> {
     ChainTotals tile_totals[BLOCK_TILES];  // of chains of a tile; of others what they are made of:
     // of a tile's points, two a thread: loss, squared error, gradients of the outputs
     float errors[LONG_CHAINS ? BLOCK_TILES : 1][32][2 + CHANNELS];
-    uint64_t slopes_here[BLOCK_TILES][HIDDEN];
+    uint64_t gradients_here[BLOCK_TILES][HIDDEN];
     uint64_t tables_free[BLOCK_TILES][2];
 
     // All threads set the sums to zero. The warps of a worker report gradients, the threads of a
@@ -93,7 +93,7 @@ struct Exchange : WeightSums<(CHAINS > 1)> {
         if (threadIdx.x != 0) return;
         for (int worker = 0; worker < BLOCK_TILES; ++worker) {
             for (int layer = 0; layer < HIDDEN; ++layer)
-                barrier_init(&slopes_here[worker][layer], 4);
+                barrier_init(&gradients_here[worker][layer], 4);
             for (int summer = 0; summer < 2; ++summer)
                 barrier_init(&tables_free[worker][summer], 128);
         }

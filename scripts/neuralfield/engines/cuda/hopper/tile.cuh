@@ -22,7 +22,7 @@ struct Arguments {
     const float* frequencies;
     const char* weights;          // the stream: see pack.cu
     __half* values[HIDDEN];       // inputs of each layer with a matrix
-    __half* slopes[HIDDEN];       // of the loss, with respect to its outputs
+    __half* gradients[HIDDEN];    // of the loss, with respect to its outputs
     uint4* derivatives;           // of activations, kept from forward to backward
     float* vector_partials;       // [block], each [WIDEST][CHANNELS] of the output
                                   // and [COORDINATE_VECTORS][WIDEST] of the input
