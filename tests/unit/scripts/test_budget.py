@@ -122,7 +122,8 @@ def test_readers_take_the_steps_of_the_network(image, tmp_path, measured):
     model = train(image, tmp_path)
     facts = image / "picture.json"
     expected = ExpectedNetwork(facts, FIELD, BUDGET)
-    render.main(model, tmp_path / "r.png", size=9, expected=expected, device="cpu")
+    parts = [{"size": 9, "box": [0, 0, 1, 1]}]
+    render.main(model, tmp_path / "r.png", parts=parts, expected=expected, device="cpu")
     assert expected.with_steps_of(expected.load(model)).steps == 460
     (tmp_path / "budget.json").unlink()
     expected.load(model)
