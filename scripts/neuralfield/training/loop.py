@@ -54,8 +54,10 @@ class Execution:
         Pauses the training while the GPU is too hot.
     kept_folder : Path, optional
         Where published results are kept; see `neuralfield.system.kept`.
+    found_settings : mapping of str to int
+        Settings that a budget came to, for the record of the training.
     notes : list of str
-        Lines for the record of the training.
+        Lines for that record.
     """
 
     device: Device
@@ -68,6 +70,7 @@ class Execution:
     leave_at_s: float = math.inf
     heat: HeatGuard | None = None
     kept_folder: Path | None = None
+    found_settings: Mapping[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def note(self, line: str) -> None:
