@@ -3,14 +3,21 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from neuralfield.system.device import Device
 from neuralfield.system.interruption import Interrupted, TimeLimitReached
 from neuralfield.tasks.image.image_task import FittedImage
 from neuralfield.tasks.task import Task
 from neuralfield.training.budget import Budget
-from neuralfield.training.found_steps import FILE_NAME, steps_in_budget
+from neuralfield.training.found_steps import FILE_NAME, FoundSteps, steps_in_budget
+
+
+class Announced(NamedTuple):
+    """The steps that a budget came to, and a line that announces them."""
+
+    steps: FoundSteps
+    line: str
 
 
 def within_budget(
@@ -20,8 +27,8 @@ def within_budget(
     threads: int,
     folder: Path,
     shared_folder: Path | None = None,
-) -> tuple[Task, str]:
-    """Return a task with the steps that its budget came to, and a line that announces them.
+) -> tuple[Task, Announced | None]:
+    """Return a task with the steps that its budget came to, and these.
 
     They are taken from a file in the folder of the training, or in `shared_folder` for the tiles of
     an image, or found and written there. Without a budget the task stays as it is, and so it does
@@ -29,11 +36,11 @@ def within_budget(
     """
     budget = Budget.of(training)
     if budget is None or not isinstance(task, FittedImage):
-        return task, ""
+        return task, None
     path = (shared_folder or folder) / FILE_NAME
     if budget.is_limit and device.kind == "gpu":
         path.unlink(missing_ok=True)
-        return task, ""
+        return task, None
     found, is_new = steps_in_budget(
         path,
         task,
@@ -48,8 +55,8 @@ def within_budget(
     steps = f"{found.steps:,} steps of {task.batch_pixels:,} pixels"
     duration = f"about {_in_words(found.steps * found.step_s)}"
     if is_new:
-        return task, f"{duration}: {steps}"
-    return task, f"{steps}, which {path} has ({duration} on {found.device})"
+        return task, Announced(found, f"{duration}: {steps}")
+    return task, Announced(found, f"{steps}, which {path} has ({duration} on {found.device})")
 
 
 @contextmanager

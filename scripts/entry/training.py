@@ -212,7 +212,8 @@ def train_task(
             stepped=watchers,
         )
         if found:
-            run.note(found)
+            run.note(found.line)
+            run.found_settings = found.steps.training
         publish: Publish
         if segment_folder:
             outputs = {"segment_folder": segment_folder}

@@ -54,8 +54,10 @@ class Execution:
         Pauses the training while the GPU is too hot.
     kept_folder : Path, optional
         Where published results are kept; see `neuralfield.system.kept`.
+    found_settings : mapping of str to int
+        Settings that a budget came to, for the record of the training.
     notes : list of str
-        Lines for the record of the training.
+        Lines for that record.
     stepped : sequence of callable
         Called with the trainers after each call to the engine; they change nothing of them.
     """
@@ -70,6 +72,7 @@ class Execution:
     leave_at_s: float = math.inf
     heat: HeatGuard | None = None
     kept_folder: Path | None = None
+    found_settings: Mapping[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     stepped: Sequence[Callable[[Sequence[Trainer]], None]] = ()
 

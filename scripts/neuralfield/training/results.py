@@ -118,6 +118,7 @@ def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
     steps, seconds = np.diff(rows, axis=0).T
     settings = trainer.task.training.described()
     batch = {key: settings[key] for key in ("batch_pixels", "batch_samples") if key in settings}
+    found = execution.found_settings
     versions = {"neuralfield": __version__, "python": platform.python_version()}
     versions |= {"numpy": np.__version__}
     if execution.device.kind == "gpu":
@@ -132,6 +133,7 @@ def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
         "random_seed": trainer.task.training.random_seed,
         "steps": trainer.steps_taken,
         **batch,
+        **({"found_for_budget": dict(found)} if found else {}),
         "train_seconds": round(trainer.seconds, 3),
         "step_microseconds": round(statistics.median(1e6 * seconds / steps), 1),
         "threads": execution.threads,

@@ -83,6 +83,7 @@ def test_an_interrupted_training_goes_on_with_the_same_steps(image, tmp_path, me
     assert model.read_bytes() == explicit.read_bytes()
     record = json.loads((tmp_path / "cut/training.json").read_text())
     assert (record["steps"], record["batch_pixels"]) == (460, 50)
+    assert record["found_for_budget"] == found["training"]
 
 
 def test_steps_are_measured_anew_for_another_training(image, tmp_path, measured):
@@ -146,6 +147,7 @@ def test_tiles_share_their_steps_whatever_is_on_them(image, tmp_path, measured):
     first = read_task(image / "pixels.csv", image / "picture.json", FIELD, BUDGET)
     for task in (first, replace(first, values=values), replace(first, values=values[:6])):
         for folder in (tmp_path / "tiles/a", tmp_path / "tiles/b"):
-            found, line = within_budget(task, BUDGET, device, 1, folder, tmp_path)
-            assert found.training.steps == 460 and "460 steps" in line
+            found, announced = within_budget(task, BUDGET, device, 1, folder, tmp_path)
+            assert found.training.steps == 460
+            assert announced and "460 steps" in announced.line
     assert len(measured) == 1 and written(tmp_path)["training"]["steps"] == 460
