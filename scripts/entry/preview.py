@@ -17,6 +17,9 @@ _SECONDS_BETWEEN = 10.0
 _SHARE_OF_TIME = 0.02
 """Of the training's time that previews take, at the most."""
 
+_PASSES_OF_A_STEP = 3
+"""One forwards, as in a render, and two backwards."""
+
 _FIRST_COST_S = 0.2
 """Assumed for a preview at the least, before the first one: kernels have to be loaded."""
 
@@ -60,11 +63,14 @@ class Preview:
         self._spent_s += self._cost_s
 
     def _expected_s(self, trainer: Trainer) -> float:
-        """Estimate the time of a preview: at the most that of steps over as many pixels."""
+        """Estimate the time of a preview: that of a third of the steps over as many points."""
         task: Any = trainer.task
-        pixels = task.shape.width * task.shape.height
+        settings, pixels = task.training, task.shape.width * task.shape.height
+        points = min(settings.batch_pixels or pixels, pixels)
+        if settings.supervision == "footprint":
+            points *= settings.footprint_points
         step_s = trainer.seconds / max(1, trainer.steps_taken)
-        return max(_FIRST_COST_S, step_s * pixels / (task.training.batch_pixels or pixels))
+        return max(_FIRST_COST_S, step_s * pixels / points / _PASSES_OF_A_STEP)
 
     def _write(self, trainer: Trainer) -> None:
         # imported here, because most trainings have ended before they have a preview
