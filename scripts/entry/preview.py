@@ -20,8 +20,8 @@ _SHARE_OF_TIME = 0.02
 _PASSES_OF_A_STEP = 3
 """One forwards, as in a render, and two backwards."""
 
-_FIRST_COST_S = 0.2
-"""Assumed for a preview at the least, before the first one: kernels have to be loaded."""
+_FIRST_COST_S = {"cpu": 0.2, "gpu": 3.0}
+"""Assumed for a first preview at the least: kernels have to be loaded, or compiled on a GPU."""
 
 
 def preview_path(job_log: Path) -> Path:
@@ -51,7 +51,7 @@ class Preview:
             return
         (trainer,) = trainers
         spared_s = _SHARE_OF_TIME * (now_s - self._started_s) - self._spent_s
-        if self.seconds_between and spared_s < max(self._cost_s, self._expected_s(trainer)):
+        if self.seconds_between and spared_s < (self._cost_s or self._expected_s(trainer)):
             return
         try:
             self._write(trainer)
@@ -70,7 +70,7 @@ class Preview:
         if settings.supervision == "footprint":
             points *= settings.footprint_points
         step_s = trainer.seconds / max(1, trainer.steps_taken)
-        return max(_FIRST_COST_S, step_s * pixels / points / _PASSES_OF_A_STEP)
+        return max(_FIRST_COST_S[trainer.device.kind], step_s * pixels / points / _PASSES_OF_A_STEP)
 
     def _write(self, trainer: Trainer) -> None:
         # imported here, because most trainings have ended before they have a preview
