@@ -17,8 +17,11 @@ _SECONDS_BETWEEN = 10.0
 _SHARE_OF_TIME = 0.02
 """Of the training's time that previews take, at the most."""
 
-_FIRST_COST_S = 0.2
-"""Assumed for a preview at the least, before the first one: kernels have to be loaded."""
+_PASSES_OF_A_STEP = 3
+"""One forwards, as in a render, and two backwards."""
+
+_FIRST_COST_S = {"cpu": 0.2, "gpu": 3.0}
+"""Assumed for a first preview at the least: kernels have to be loaded, or compiled on a GPU."""
 
 
 def preview_path(job_log: Path) -> Path:
@@ -48,7 +51,7 @@ class Preview:
             return
         (trainer,) = trainers
         spared_s = _SHARE_OF_TIME * (now_s - self._started_s) - self._spent_s
-        if self.seconds_between and spared_s < max(self._cost_s, self._expected_s(trainer)):
+        if self.seconds_between and spared_s < (self._cost_s or self._expected_s(trainer)):
             return
         try:
             self._write(trainer)
@@ -60,11 +63,14 @@ class Preview:
         self._spent_s += self._cost_s
 
     def _expected_s(self, trainer: Trainer) -> float:
-        """Estimate the time of a preview: at the most that of steps over as many pixels."""
+        """Estimate the time of a preview: that of a third of the steps over as many points."""
         task: Any = trainer.task
-        pixels = task.shape.width * task.shape.height
+        settings, pixels = task.training, task.shape.width * task.shape.height
+        points = min(settings.batch_pixels or pixels, pixels)
+        if settings.supervision == "footprint":
+            points *= settings.footprint_points
         step_s = trainer.seconds / max(1, trainer.steps_taken)
-        return max(_FIRST_COST_S, step_s * pixels / (task.training.batch_pixels or pixels))
+        return max(_FIRST_COST_S[trainer.device.kind], step_s * pixels / points / _PASSES_OF_A_STEP)
 
     def _write(self, trainer: Trainer) -> None:
         # imported here, because most trainings have ended before they have a preview

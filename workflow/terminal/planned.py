@@ -1,6 +1,7 @@
 """The jobs of a run as people see them: what they work on, and how much work they are."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -12,6 +13,8 @@ from terminal.words import name_of
 
 _TIMELAPSE_SHARE = 1 / 8
 """The samples of a frame's pixel, of those that a render's estimate has."""
+
+_BUDGETS = ("budget", "cpu_budget")
 
 _STEP_S = 1e-3
 """The time of a step on processors, however small it is, assumed."""
@@ -43,13 +46,19 @@ class Work:
     seconds : float
         The estimate of `jobs.estimates`, which is pessimistic; 0 where a job takes what it takes to
         start.
-    steps : float
-        The steps of a training.
+    steps : int
+        The steps of the whole training, of which this job may be a segment.
+    step_s : float
+        The estimate of a step.
+    bounds_s : (float, float)
+        What a budget allows: the least and the most seconds.
     """
 
     kind: str
     seconds: float = 0.0
-    steps: float = 0.0
+    steps: int = 0
+    step_s: float = 0.0
+    bounds_s: tuple[float, float] = (0.0, math.inf)
 
 
 @dataclass(frozen=True)
@@ -160,28 +169,44 @@ def work_of(job: PlannedJob, wildcards: Any, plan: Plan) -> Work:
     place = "on a GPU" if job.gpus else "on processors"
     if job.rule == "train_table":
         table = plan.network_of(wildcards)
-        seconds = estimates.table_training_s(table)
-        return Work(f"table {place}", seconds, table["training"]["steps"])
+        seconds, steps = estimates.table_training_s(table), table["training"]["steps"]
+        return Work(f"table {place}", seconds, steps, seconds / steps)
     if job.rule == "train_classifier":
         classifier = plan.network_of(wildcards)
         seconds = estimates.classifier_training_s(classifier, *share)
-        return Work(f"classifier {place}", seconds, classifier["training"]["steps"])
+        steps = classifier["training"]["steps"]
+        return Work(f"classifier {place}", seconds, steps, seconds / steps)
     if job.is_training:
         runs = [wildcards] if job.network else job.trained
         networks = [plan.network_of(run) for run in runs]
         seconds = sum(
-            estimates.training_s(plan.image_of(run), network, *share)
+            estimates.training_s(plan.image_of(run), _without_budget(network), *share)
             for run, network in zip(runs, networks, strict=True)
         )
         training = networks[0]["training"]
-        steps = training["steps"] / training["segments"]
+        steps, segments = training["steps"], training["segments"]
         if not job.gpus:
-            seconds += _STEP_S * steps * len(runs)
-        return Work(f"{networks[0]['type']} {place}", seconds, steps)
+            seconds += _STEP_S * steps / segments * len(runs)
+        step_s = seconds * segments / steps
+        bounds_s = _bounds_s(training, job.gpus)
+        return Work(f"{networks[0]['type']} {place}", seconds, steps, step_s, bounds_s)
     if job.network is None or job.rule == "gather_tiles":
         return Work(job.rule)
     points, network = _rendered_points(job, plan), plan.network_of(wildcards)
     return Work(f"{job.rule} {place}", estimates.rendering_s(points, network, *share))
+
+
+def _without_budget(network: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a network whose training takes all of its steps."""
+    training = {k: v for k, v in network["training"].items() if k not in _BUDGETS}
+    return {**network, "training": training}
+
+
+def _bounds_s(training: Mapping[str, Any], gpus: int) -> tuple[float, float]:
+    """Return the least and the most seconds that the budget of a training allows."""
+    least_s = training.get("budget", 0.0)
+    most_s = training.get("budget", math.inf if gpus else training.get("cpu_budget", math.inf))
+    return least_s / training["segments"], most_s / training["segments"]
 
 
 def _rendered_points(job: PlannedJob, plan: Plan) -> float:

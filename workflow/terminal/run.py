@@ -125,7 +125,7 @@ class Run:
             return
         self.progress[job.number] = progress
         if progress.seconds >= _TELLING_S:
-            self.durations.learn_rate(job.work, progress.steps_per_s)
+            self.durations.learn_rate(job.work, progress.steps, progress.steps_per_s)
 
     def _forget_progress(self, job: PlannedJob) -> None:
         """Remove the progress of an earlier attempt, or of one that is over."""

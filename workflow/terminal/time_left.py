@@ -71,7 +71,10 @@ class Durations:
 
     def work_s(self, work: Work) -> float:
         """Return the seconds of a work, without its start."""
-        return work.seconds * self._share(work.kind) if work.seconds else 0.0
+        if not work.seconds:
+            return 0.0
+        least_s, most_s = work.bounds_s
+        return min(max(work.seconds * self._share(work.kind), least_s), most_s)
 
     def learn(self, job: PlannedJob, seconds: float) -> None:
         """Take note of the measured seconds of a whole job."""
@@ -87,10 +90,13 @@ class Durations:
             share = _MEMORY * work_s / job.work.seconds + (1 - _MEMORY) * before
             self._set_share(job.work.kind, share)
 
-    def learn_rate(self, work: Work, steps_per_s: float) -> None:
-        """Take note of the rate of a training that is running."""
-        if work.seconds and steps_per_s:
-            self._set_share(work.kind, work.steps / steps_per_s / work.seconds)
+    def learn_rate(self, work: Work, steps: int, steps_per_s: float) -> None:
+        """Take note of the rate of a training of so many steps that is running.
+
+        One whose budget has found other steps, and perhaps smaller ones, tells nothing.
+        """
+        if work.step_s and steps_per_s and steps == work.steps:
+            self._set_share(work.kind, 1 / steps_per_s / work.step_s)
 
     def keep(self) -> None:
         """Write them for the next run; where that fails it assumes what this one did."""

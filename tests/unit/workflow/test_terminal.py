@@ -18,7 +18,7 @@ from jobs import failures
 from terminal import results
 from terminal.bars import Bars
 from terminal.dry_run import summary
-from terminal.planned import PlannedJob, Work
+from terminal.planned import PlannedJob, Work, work_of
 from terminal.run import Run
 from terminal.screen import Screen, take_over
 from terminal.sentences import in_words
@@ -48,7 +48,9 @@ def job(number, rule, outputs=(), needs=(), wildcards=SIREN, threads=1, gpus=0, 
 def jobs_of_a_network():
     return [
         job(1, "encode", ["../pixels.csv"], wildcards={"image": "cub"}),
-        job(2, "train", ["model.safetensors"], [1], work=Work("siren on processors", 100, 1000)),
+        job(
+            2, "train", ["model.safetensors"], [1], work=Work("siren on processors", 100, 1000, 0.1)
+        ),
         job(3, "evaluate", ["metrics.json", "comparison"], [2]),
         job(4, "render", ["render_50.png", "render_1024.png", "crop_eye.png"], [2]),
         job(5, "timelapse", ["timelapse.mp4"], [3]),
@@ -266,9 +268,9 @@ def test_times_are_learned_and_kept(folder):
     durations = Durations(folder / "cache" / "seconds.json")
     train, small = jobs_of_a_network()[1], job(2, "evaluate", work=Work("evaluate on processors"))
     first_s = durations.expected_s(train)
-    durations.learn_rate(train.work, steps_per_s=1000 / 200)
+    durations.learn_rate(train.work, 1000, steps_per_s=1000 / 200)
     assert durations.expected_s(train) == pytest.approx(first_s - 35 + 200)
-    wire = job(3, "train", work=Work("wire on processors", 100, 1000))
+    wire = job(3, "train", work=Work("wire on processors", 100, 1000, 0.1))
     assert durations.work_s(wire.work) == pytest.approx(200), "the machine is as slow for others"
     for _ in range(10):
         durations.learn(small, 1.2)
@@ -279,12 +281,36 @@ def test_times_are_learned_and_kept(folder):
     assert Durations(durations.path).expected_s(train) == first_s
 
 
+def test_a_budget_bounds_what_a_training_takes():
+    image, siren = {"size": 200}, {"type": "siren", "width": 96, "hidden_layers": 3}
+    usual = {"steps": 1000, "segments": 1, "batch_pixels": 2048, "supervision": "footprint"}
+    usual |= {"footprint_points": 4, "optimizer": "adam", "precision": "auto", "engine": "auto"}
+
+    def expected_s(durations=None, gpus=0, **training):
+        network = siren | {"training": usual | training}
+        plan: Any = types.SimpleNamespace(
+            network_of=lambda _: network, image_of=lambda _: image, config={}
+        )
+        work = work_of(job(2, "train", gpus=gpus), types.SimpleNamespace(**SIREN), plan)
+        return (durations or Durations()).work_s(work), work
+
+    alone_s, alone = expected_s()
+    assert expected_s(budget=60.0)[0] == 60 and expected_s(budget=60.0, segments=3)[0] == 20
+    limited_s, limited = expected_s(cpu_budget=alone_s / 4)
+    assert limited_s == pytest.approx(alone_s / 4)
+    assert expected_s(cpu_budget=alone_s * 4)[0] == alone_s
+    assert expected_s(cpu_budget=1e-3, gpus=1)[0] == expected_s(gpus=1)[0]
+    durations = Durations()
+    durations.learn_rate(limited, limited.steps // 4, 1e-3)
+    assert durations.work_s(alone) == alone_s, "other steps tell nothing"
+
+
 def test_one_measurement_does_not_spoil_all_estimates():
     durations = Durations()
     durations.learn(job(4, "render", work=Work("render on processors", 1e-4)), 9.0)
     large = job(4, "render", work=Work("render on processors", 60.0))
     assert durations.expected_s(large) < 20
-    durations.learn_rate(Work("siren on processors", 1e-6, 1000), 1.0)
+    durations.learn_rate(Work("siren on processors", 1e-6, 1000, 1e-9), 1000, 1.0)
     assert durations.work_s(Work("siren on processors", 10.0, 1000)) < 100
 
 
