@@ -51,11 +51,11 @@ class CpuRenderer:
         block_rows = self._layout.block_rows
         size = _PIECE_BLOCKS * block_rows
 
-        def draw(piece: int, member: int) -> None:
+        def render_piece(piece: int, thread: int) -> None:
             self._render_blocks(
                 self._layout.table,
                 self._layout.frequencies,
-                self._memory[member],
+                self._memory[thread],
                 self._factors,
                 columns,
                 rows,
@@ -70,7 +70,7 @@ class CpuRenderer:
                 spreads,
             )
 
-        self._pool.run(draw, -(-count // size))
+        self._pool.run(render_piece, -(-count // size))
         return means, spreads
 
     def close(self) -> None:

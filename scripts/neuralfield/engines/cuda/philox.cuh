@@ -29,7 +29,7 @@ __device__ __forceinline__ unsigned int feistel_round(unsigned int right, unsign
     return mixed ^ (mixed >> 16);
 }
 
-// What stands at a place of a random order of 0 ... size - 1; half_bits: half the bits of the
+// The number at a place of a random order of 0 ... size - 1; half_bits: half the bits of the
 // smallest power of 4 that holds size.
 __device__ __forceinline__ unsigned int permuted(unsigned int place, unsigned int size,
                                                  int half_bits, unsigned long long seed,

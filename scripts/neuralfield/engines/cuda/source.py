@@ -100,3 +100,16 @@ def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") 
         code=define_lines({**SHARED_NUMBERS, **constants}) + prelude + read_source(path),
         options=options,
     )
+
+
+def compile_kernel(
+    path: Path, name: str, constants: Mapping[str, Any], prelude: str = "", shared_bytes: int = 0
+) -> Any:
+    """Compile a kernel file as `compile_module` does, and return one of its kernels.
+
+    `shared_bytes` is the dynamic shared memory of a block.
+    """
+    kernel = compile_module(path, constants, prelude).get_function(name)
+    if shared_bytes:
+        kernel.max_dynamic_shared_size_bytes = shared_bytes
+    return kernel

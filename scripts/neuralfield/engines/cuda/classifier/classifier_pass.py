@@ -18,7 +18,7 @@ from neuralfield.engines.cuda.classifier.convolution_plan import (
 from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
 from neuralfield.engines.cuda.classifier.sampling import ImageSampling
 from neuralfield.engines.cuda.launch import Launch, gpu_limits
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel, compile_module
 from neuralfield.system.device import Array, Device
 
 _HEAD_THREADS = 512
@@ -155,20 +155,20 @@ class ClassifierPass(Pass):
         self._dense_parts = self._zeros((shares, plan.part_offsets[-1]))
 
         constants = plan.head_constants()
-        head = compile_module(
-            Path(__file__).with_name("dense_head.cu"),
-            constants | head_constants(plan, images, random_seed),
-        ).get_function("dense_head")
         shared_bytes = _head_bytes(plan, images)
-        head.max_dynamic_shared_size_bytes = shared_bytes
+        head = compile_kernel(
+            Path(__file__).with_name("dense_head.cu"),
+            "dense_head",
+            constants | head_constants(plan, images, random_seed),
+            shared_bytes=shared_bytes,
+        )
         arguments = (
             *(step, self._sampling.samples, self._sampling.labels, flat, parameters),
             *(hidden, gradients, flat_gradients, self.loss_partials),
         )
         self._forward.append(Launch(head, (blocks,), arguments, _HEAD_THREADS, shared_bytes))
-        gradient = compile_module(
-            Path(__file__).with_name("dense_gradient.cu"), constants | {"SHARE": share}
-        ).get_function("dense_gradient")
+        path = Path(__file__).with_name("dense_gradient.cu")
+        gradient = compile_kernel(path, "dense_gradient", constants | {"SHARE": share})
         arguments = (flat, hidden, gradients, self._dense_parts)
         self._forward.append(Launch(gradient, (tiles, shares), arguments))
 

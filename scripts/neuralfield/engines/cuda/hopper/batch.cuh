@@ -45,8 +45,7 @@ struct PointsOf {
         return ALL_ROWS_VALID || pixel >= 0;
     }
 
-    // What belongs to this thread's points is on its way long before it is needed: maybe before
-    // this kernel's wait.
+    // Fetches this thread's points long before they are needed: maybe before this kernel's wait.
     template <typename Arguments>
     __device__ __forceinline__ void fetch_points(const Arguments& arguments, const Table& table) {
 #pragma unroll

@@ -21,7 +21,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     HopperNetwork,
 )
 from neuralfield.engines.cuda.launch import gpu_limits
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch
 from neuralfield.engines.cuda.stages.update import STRANDS
 from neuralfield.system.device import Device
@@ -52,12 +52,9 @@ class HopperNarrowBatch:
             "STRANDS": STRANDS,
             "EXCHANGE_BYTES": _exchange_bytes(shape, alone),
         }
-        module = compile_module(
-            Path(__file__).with_name("narrow_batch.cu"), constants, kernel_prelude(shape)
-        )
-        kernel = module.get_function("hopper_narrow_batch")
-        shared_bytes = _batch_bytes(shape, alone)
-        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        path, shared_bytes = Path(__file__).with_name("narrow_batch.cu"), _batch_bytes(shape, alone)
+        prelude = kernel_prelude(shape)
+        kernel = compile_kernel(path, "hopper_narrow_batch", constants, prelude, shared_bytes)
         even = [each.arguments for each in passes]
         odd = [each.arguments_for(batch) for each, batch in zip(passes, sampling.odd, strict=True)]
         networks = device.xp.concatenate([*even, *odd])

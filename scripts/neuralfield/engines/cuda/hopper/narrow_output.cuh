@@ -76,14 +76,14 @@ __device__ __forceinline__ void note_gradients(uint4 (*noted)[64], const Table& 
 
 // ---- totals --------------------------------------------------------------------------------
 
-// Of a thread's points: a loss in even lanes, a squared error in odd ones, and the sum of gradients
-// of a channel's output.
+// The totals of a thread's points: a loss in even lanes, a squared error in odd ones, and the sum
+// of gradients of a channel's output.
 struct LaneTotals {
     double error = 0.0;
     float output_bias = 0.0f;
 };
 
-// What a lane has of both errors, of its channel -> one of them, of all channels.
+// Both errors of a lane's channel -> one of them, summed over all channels.
 __device__ __forceinline__ float sum_channels(float2 errors) {
     const bool is_odd = threadIdx.x % 2;
     float sum = is_odd ? errors.y : errors.x;

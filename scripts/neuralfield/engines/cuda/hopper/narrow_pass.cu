@@ -238,7 +238,7 @@ __device__ __forceinline__ Shared& shared_of(char* memory) {
     return *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES + BLOCK_TILES * TABLES * TILE_BYTES);
 }
 
-// What all warpgroups of a block need, as far as no step changes it.
+// Sets up what all warpgroups of a block need and no step changes.
 __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
     Shared& shared = shared_of(memory);
     if (threadIdx.x == 0) {

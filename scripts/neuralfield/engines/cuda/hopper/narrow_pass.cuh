@@ -129,11 +129,11 @@ struct Tile : PointsOf<true> {
 
 // ---- biases, and the first layer without a matrix --------------------------------------------
 
-// What is added to a layer's product is a product itself, of (1, 1, x, x', y, y', 0, 0), twice, and
-// a matrix of 16 rows. A number is the sum of two rounded ones, which is exact to 22 bits or, where
-// it is small, to 3e-8: here x' is what x lacks, and rows are bias, bias', wx, wx, wy, wy, 0, 0,
-// then 0, 0, wx', wx', wy', wy', 0, 0. A layer with a matrix has 8 rows, of which its operand takes
-// the first two.
+// The numbers that are added to a layer's product are a product themselves, of (1, 1, x, x', y, y',
+// 0, 0), twice, and a matrix of 16 rows. A number is the sum of two rounded ones, which is exact to
+// 22 bits or, where it is small, to 3e-8: here x' is x less the rounded x, and rows are bias, bias',
+// wx, wx, wy, wy, 0, 0, then 0, 0, wx', wx', wy', wy', 0, 0. A layer with a matrix has 8 rows, of
+// which its operand takes the first two.
 template <int layer = 0>
 __device__ __forceinline__ void put_affine(Shared& shared) {
     constexpr int columns = width_after[layer];

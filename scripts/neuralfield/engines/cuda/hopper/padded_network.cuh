@@ -35,7 +35,7 @@ __device__ __forceinline__ float power_of_2(float x) {
     return power;
 }
 
-// Of each layer. A variable sine grows faster with z as it is without the frequency.
+// One for each layer. A variable sine grows faster with z as it is without the frequency.
 __constant__ float inverse_frequencies[HIDDEN] = INVERSE_FREQUENCIES;
 
 __device__ __forceinline__ float growth_of_sine(float z, float inverse_frequency) {
@@ -148,7 +148,8 @@ struct Table {
 
 // ---- the layers ----------------------------------------------------------------------------
 
-// What all threads of a block read again and again, in shared memory: see place_of_constant.
+// Numbers that all threads of a block read again and again, in shared memory: see
+// place_of_constant.
 struct __align__(16) Constants {
     float x_weight[WIDEST];  // first layer without a matrix: z = x wx + y wy + bias
     float y_weight[WIDEST];  // fourier: frequencies in radians
@@ -170,7 +171,7 @@ __device__ __forceinline__ int place_of_constant(int column) {
                     : column;
 }
 
-// By the first so many threads of a block.
+// Fills the constants; called by the first `threads` threads of a block.
 __device__ inline void load_constants(Constants& constants, const float* parameters,
                                       const float* frequencies, const Offsets& offsets,
                                       int threads) {
@@ -220,7 +221,7 @@ __device__ __forceinline__ float2 pair_at(const float* values, int column) {
 // First column of this thread in every 8.
 __device__ __forceinline__ int own_column() { return threadIdx.x % 4 * 2; }
 
-// Of 16 columns, a thread's pair of the first 8 and that of the others.
+// A thread's pair of the first 8 of 16 columns, and that of the others.
 struct ConstantPairs {
     float2 of[2];
 };

@@ -1,5 +1,4 @@
-// What a block of wide_pass.cu is given and has in shared memory, and what a warpgroup knows of
-// its tile.
+// The arguments and shared memory of a block of wide_pass.cu, and a warpgroup's tile.
 //
 // Constants: those of batch.cuh.
 #pragma once

@@ -34,7 +34,7 @@ __host__ __device__ constexpr int largest_stage() {
 // A product of 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
 constexpr int STAGE_BYTES = largest_stage();
 
-// As in tile.cuh.
+// The same struct as in tile.cuh.
 struct Counters {
     unsigned full, last, read;
 };

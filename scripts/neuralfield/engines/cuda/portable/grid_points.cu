@@ -7,8 +7,8 @@
 // and those of grid_corners.cuh.
 #include "grid_corners.cuh"
 
-// Of how many lanes of a warp, in groups of 2, 4, ... 32 side by side, points are in one cell, as
-// points that follow each other often are.
+// Counts the lanes, in groups of 2, 4, ... 32 side by side, whose points are in one cell: points
+// that follow each other often are.
 __device__ __forceinline__ int lanes_of_cell(Near x, Near y) {
     int lanes = 1;
 #pragma unroll

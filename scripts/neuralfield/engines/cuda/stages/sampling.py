@@ -8,7 +8,7 @@ import numpy as np
 
 from neuralfield.engines.cuda.buffers import Buffers, network_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel, compile_module
 from neuralfield.engines.plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.system.device import Array, Device
 from neuralfield.system.random_streams import half_bits_of
@@ -38,9 +38,8 @@ class SamplingStage:
         self.is_constant = not batch.footprint and objective.batches.is_everything
         """Whether every step's batch is the same: the stage then has to run only once."""
         self.constants = sampling_constants(objective, network, batch)
-        self._kernel = compile_module(
-            Path(__file__).with_name("sampling.cu"), self.constants
-        ).get_function("sample")
+        path = Path(__file__).with_name("sampling.cu")
+        self._kernel = compile_kernel(path, "sample", self.constants)
         self.tiles, self.blocks = batch.tiles, -(-batch.tiles // _TILES)
         cumulative = objective.batches.cumulative_density
         self.density: tuple[Array, ...] = ()
