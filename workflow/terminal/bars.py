@@ -1,5 +1,6 @@
 """Live bars at the bottom of a terminal: one for each training, and a line for the whole run."""
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,12 @@ from tqdm import tqdm
 
 from entry.progress import Progress
 from terminal.words import clock
+
+_OTHER_ROWS = 4
+"""Rows of the terminal that are left to other lines."""
+
+_USUAL_SIZE = (80, 20)
+"""Columns and rows of a terminal that does not say: tqdm's own assumption."""
 
 
 class Bars:
@@ -27,7 +34,12 @@ class Bars:
         tqdm.set_lock(threading.RLock())  # by default one for many processes
 
     def draw(self, trainings: Sequence[tuple[str, Progress]], line: str) -> None:
-        """Draw a bar for each training, by its name, and a line below them."""
+        """Draw a bar for each training that there is room for, by its name, and a line below."""
+        columns, rows = self._size()
+        room = max(1, rows - _OTHER_ROWS)
+        if len(trainings) > room:
+            line = f"{len(trainings) - room} more trainings; {line}"
+            trainings = trainings[:room]
         if len(self._bars) != len(trainings) + 1:
             self.clear()
             self._bars = [self._bar(place) for place in range(len(trainings) + 1)]
@@ -36,7 +48,7 @@ class Bars:
             bar.total, bar.n = progress.steps, progress.step
             numbers = _in_short(progress)
             bar.bar_format = f"{name.ljust(widest)} {{percentage:3.0f}}%|{{bar}}| {numbers}"
-        self._bars[-1].bar_format = line
+        self._bars[-1].bar_format = line[: columns - 1]
         for bar in self._bars:
             bar.refresh()
 
@@ -50,6 +62,13 @@ class Bars:
         """Take the bars away while other lines are written."""
         with tqdm.external_write_mode(self.stream):
             yield
+
+    def _size(self) -> tuple[int, int]:
+        try:
+            columns, rows = os.get_terminal_size(self.stream.fileno())
+        except OSError:
+            return _USUAL_SIZE
+        return columns or _USUAL_SIZE[0], rows or _USUAL_SIZE[1]
 
     def _bar(self, place: int) -> tqdm:
         return tqdm(

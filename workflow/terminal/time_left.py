@@ -64,6 +64,7 @@ class Durations:
                 kept = json.loads(path.read_text())
                 self.start_s = {str(k): float(v) for k, v in kept["start_s"].items()}
                 self.shares = {str(k): float(v) for k, v in kept["shares"].items()}
+        self._kept = dict(self.start_s), dict(self.shares)
 
     def expected_s(self, job: PlannedJob) -> float:
         """Return the seconds that a job is going to take."""
@@ -99,10 +100,17 @@ class Durations:
             self._set_share(work.kind, 1 / steps_per_s / work.step_s)
 
     def keep(self) -> None:
-        """Write them for the next run; where that fails it assumes what this one did."""
+        """Write them for the next run; where that fails it assumes what this one did.
+
+        They lie between those of earlier runs and of this one, which something may have slowed.
+        """
         if self.path is None or not (self.start_s or self.shares):
             return
-        content = json.dumps({"start_s": self.start_s, "shares": self.shares}, indent=1)
+        start_s, shares = (
+            _between(self._kept[0], self.start_s),
+            _between(self._kept[1], self.shares),
+        )
+        content = json.dumps({"start_s": start_s, "shares": shares}, indent=1)
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +143,11 @@ class Durations:
 def _rule_family(rule: str) -> str:
     """Return the name of a rule; that of all batches, which are named one by one."""
     return "train_batch" if rule.startswith("train_batch_") else rule
+
+
+def _between(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
+    """Return the geometric means of two measurements."""
+    return {key: round(math.sqrt(before.get(key, value) * value), 6) for key, value in now.items()}
 
 
 def _assumed_share(kind: str) -> float:

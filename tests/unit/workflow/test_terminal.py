@@ -245,6 +245,10 @@ def test_bars_are_stacked_and_go_away():
     assert drawn.count("\n") == drawn.count("\x1b[A") and "\x1b[?25l" not in drawn
     with bars.aside():
         stream.write("a line\n")
+    bars.draw([(f"cub / {n}", progress) for n in range(40)], "2 of 60 jobs done")
+    last = stream.getvalue().split("cub / 0 ")[-1]
+    assert "cub / 15 " in last and "cub / 16 " not in last
+    assert "24 more trainings; 2 of 60 jobs done" in last
     stream.truncate(0)
     bars.clear()
     assert "siren" not in stream.getvalue()
@@ -277,6 +281,10 @@ def test_times_are_learned_and_kept(folder):
     assert durations.expected_s(small) == pytest.approx(1.2, abs=0.01)
     durations.keep()
     assert Durations(durations.path).expected_s(train) == durations.expected_s(train)
+    again = Durations(durations.path)
+    again.learn_rate(train.work, 1000, steps_per_s=1000 / 50)
+    again.keep()
+    assert Durations(durations.path).work_s(train.work) == pytest.approx(100), "between the two"
     (folder / "cache" / "seconds.json").write_text("damaged")
     assert Durations(durations.path).expected_s(train) == first_s
 
