@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from neuralfield.system.device import Device
 from neuralfield.system.interruption import Interrupted, TimeLimitReached
+from neuralfield.tasks.found_steps import FILE_NAME, FoundSteps
 from neuralfield.tasks.image.image_task import FittedImage
 from neuralfield.tasks.task import Task
 from neuralfield.training.budget import Budget
-from neuralfield.training.found_steps import FILE_NAME, FoundSteps, steps_in_budget
+from neuralfield.training.budget_file import steps_in_budget
 
 
 class Announced(NamedTuple):

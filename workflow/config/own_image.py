@@ -26,7 +26,7 @@ _SUITED = (
     "{path}: settings are chosen by what the image is: line art gets a sigmoid output and"
     " detail_share 0.5, a photograph a linear output and detail_share 0; logs/{name}/resize.log"
     " says which it is. training={{detail_share: 0.5}} chooses otherwise; preset=line_art and"
-    " preset=quality are better, and take many times as long without a GPU."
+    " preset=quality are better, and take up to three minutes without a GPU."
 )
 
 

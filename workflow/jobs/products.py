@@ -11,7 +11,9 @@ from config.sweeps import all_runs
 from jobs.plan import Plan
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.input_files import read_json
-from neuralfield.tasks.training_settings import BUDGETS, log_spaced_steps
+from neuralfield.system.settings import settings_of
+from neuralfield.tasks.found_steps import FILE_NAME, FoundSteps
+from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, log_spaced_steps
 
 Contents = tuple[str, str, set[str]]
 """An output that is a folder, that folder or one in it, and the names that have to be there."""
@@ -166,10 +168,12 @@ def classifier_contents(plan: Plan) -> Iterator[Contents]:
 def _with_found_steps(folder: str, training: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the settings of a training with the steps that its budget came to."""
     if any(name in training for name in BUDGETS):
-        with suppress(NeuralfieldError):  # not found yet, or removed
-            return {**training, **read_json(Path(folder, "budget.json"), ("training",))["training"]}
+        if found := FoundSteps.read(Path(folder, FILE_NAME)):
+            return {**training, **found.training}
         with suppress(NeuralfieldError):
-            return {**training, "steps": read_json(Path(folder, "training.json"))["steps"]}
+            steps = read_json(Path(folder, "training.json"), ("steps",))["steps"]
+            if settings_of(ImageTraining)["steps"].allows(steps):
+                return {**training, "steps": steps}
     return training
 
 

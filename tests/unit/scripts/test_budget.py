@@ -18,7 +18,7 @@ from entry.training import outputs_in, train_task
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.interruption import Interrupted
-from neuralfield.training import found_steps
+from neuralfield.training import budget_file
 
 FIELD = {"type": "siren", "width": 6, "hidden_layers": 1, "output": "auto"}
 TRAINING = {
@@ -49,7 +49,7 @@ def measured(monkeypatch) -> list[int]:
         batches.append(batch_pixels)
         return 1e-3
 
-    monkeypatch.setattr(found_steps, "time_of_step_s", time_of_step_s)
+    monkeypatch.setattr(budget_file, "time_of_step_s", time_of_step_s)
     return batches
 
 
@@ -95,9 +95,12 @@ def test_steps_are_measured_anew_for_another_training(image, tmp_path, measured)
     # steps of the settings have no effect, and what is not of the training does not count
     train(image, tmp_path, last | {"steps": 9}, checkpoint_interval_s=5)
     assert len(measured) == 4
-    (tmp_path / "budget.json").write_text("{")
-    train(image, tmp_path, last)
-    assert len(measured) == 5
+    whole = written(tmp_path)
+    damaged = ({"training": {"steps": -3}}, {"training": {"width": 9}}, {"step_s": None}, {"a": 1})
+    for number, damage in enumerate(damaged):
+        (tmp_path / "budget.json").write_text(json.dumps(whole | damage))
+        train(image, tmp_path, last)
+        assert len(measured) == 5 + number
 
 
 def test_a_copied_file_decides_and_a_limit_may_not_matter(image, tmp_path, measured):

@@ -1,5 +1,7 @@
 """The plan of a config: which settings a training depends on, and which files it makes."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ from config.sweeps import expand
 from jobs import products
 from jobs.plan import Plan
 from jobs.startup import UserError
+from neuralfield.tasks.found_steps import FoundSteps
 
 
 @pytest.fixture
@@ -126,5 +129,6 @@ def test_the_snapshots_of_a_training_follow_the_steps_that_its_budget_came_to(pl
     folder.mkdir(parents=True)
     (folder / "training.json").write_text('{"steps": 700}')
     assert last_snapshot() == "step_00000700.safetensors"
-    (folder / "budget.json").write_text('{"training": {"steps": 900}}')
+    found = FoundSteps({"steps": 900, "batch_pixels": 9}, 0.1, "any", "cpu", 1, 60, "digest")
+    (folder / "budget.json").write_text(json.dumps(asdict(found)))
     assert last_snapshot() == "step_00000900.safetensors"

@@ -8,16 +8,15 @@ import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from neuralfield.system.checkpoint import fingerprint
 from neuralfield.system.device import Device
-from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.files import storage_errors, write_atomically
-from neuralfield.system.input_files import read_json
+from neuralfield.tasks.found_steps import FoundSteps
 from neuralfield.tasks.image.image_task import FittedImage
 from neuralfield.training.budget import (
     LEAST_STEPS,
@@ -27,53 +26,6 @@ from neuralfield.training.budget import (
     time_of_step_s,
 )
 from neuralfield.version import ENGINE_VERSION
-
-FILE_NAME = "budget.json"
-
-
-@dataclass(frozen=True)
-class FoundSteps:
-    """The steps and the batch that a budget came to.
-
-    Attributes
-    ----------
-    training : dict
-        The settings that were found: with them, in place of a budget, the same network is trained.
-    step_s : float
-        Time of a step, measured.
-    device, device_kind : str
-        What it was measured on; see `neuralfield.system.device.Device`.
-    threads : int
-    budget_s : float
-    measured_for : str
-        Digest of the training that they were found for.
-    """
-
-    training: dict[str, int]
-    step_s: float
-    device: str
-    device_kind: str
-    threads: int
-    budget_s: float
-    measured_for: str
-
-    @property
-    def steps(self) -> int:
-        """The steps."""
-        return self.training["steps"]
-
-    @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """Read a file; None where there is none, or it is damaged."""
-        with suppress(NeuralfieldError, TypeError, AttributeError):
-            found = cls(**read_json(path))
-            if all(type(value) is int for value in found.training.values()):
-                return found
-        return None
-
-    def applied_to(self, task: FittedImage[Any]) -> FittedImage[Any]:
-        """Return the task with these steps; raises `ConfigError` if somebody wrote others."""
-        return replace(task, training=replace(task.training, **self.training))
 
 
 def steps_in_budget(
