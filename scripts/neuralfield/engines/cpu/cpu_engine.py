@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuralfield.engines.cpu.cut import Cut
-from neuralfield.engines.cpu.encoding import GridGradient, encoding_numbers
+from neuralfield.engines.cpu.encoding import GridGradient, encoding_numbers, others_than_sines
 from neuralfield.engines.flat_arrays import flatten_arrays, flatten_parameters
 from neuralfield.engines.plan import (
     ACTIVATIONS,
@@ -87,6 +87,7 @@ class CpuEngine:
         self._of_encoding = (*(array[:split] for array in moments), parameters[:split])
         self._of_layers = (*(array[split:] for array in moments), parameters[split:])
         self._encoding = encoding_numbers(objective.network, plan)
+        self._others = others_than_sines(plan)
         self._encoding_gradient = GridGradient(objective.network.encoding, self._cut)
         self._factors = layout.aligned(self._layout.factor_numbers)
         numbers = layout.row_length(self._layout.gradient_numbers)
@@ -181,6 +182,7 @@ class CpuEngine:
             self._encoding,
             self._objective,
             self._encoding_gradient.kept((first - chunk[0][0]) * points),
+            self._others,
             chunk is self._cut.chunks[0],
             self._shard_totals[shard],
         )

@@ -3,11 +3,11 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.layers import pack_rows
 from neuralfield.engines.cpu.kernels.layout import FAN_OUT, GRADIENT, OUT_LENGTH, PARAMETERS
+from neuralfield.engines.cpu.kernels.parts import kernel_part
 
 
 @entry_point
@@ -42,7 +42,7 @@ def update_numbers(gradient, moment1, moment2, parameters, numbers):
     _move(np.float32(1), gradient, moment1, moment2, parameters, numbers)
 
 
-@njit(nogil=True)
+@kernel_part
 def _move(frequency, gradient, moment1, moment2, parameters, numbers):
     if len(moment2):
         _adam(frequency, gradient, moment1, moment2, parameters, numbers)
@@ -53,7 +53,7 @@ def _move(frequency, gradient, moment1, moment2, parameters, numbers):
             parameters[i] -= numbers[0] * (frequency * gradient[i])
 
 
-@njit(nogil=True)
+@kernel_part
 def _adam(frequency, gradient, moment1, moment2, parameters, numbers):
     rate, keep1, take1, keep2, take2, correction, epsilon = numbers
     for i in range(gradient.size):
@@ -64,7 +64,7 @@ def _adam(frequency, gradient, moment1, moment2, parameters, numbers):
         parameters[i] -= rate * first / (np.float32(math.sqrt(second)) * correction + epsilon)
 
 
-@njit(nogil=True)
+@kernel_part
 def _momentum(frequency, gradient, velocity, parameters, numbers):
     for i in range(gradient.size):
         velocity[i] = numbers[1] * velocity[i] + frequency * gradient[i]
