@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import test_fit
 from make_objective import make_objective
+from numba import njit
 
 from neuralfield import fields
 from neuralfield.engines import thread_pool
@@ -240,6 +241,10 @@ EXACT = ACTIVATIONS | {
 }
 
 
+_activate = njit(functions.activate.py_func)
+"""The kernels' function, in a form that Python can call."""
+
+
 @pytest.mark.parametrize("name", functions.ACTIVATIONS)
 def test_activations_and_their_gradients_are_exact_to_some_units_in_the_last_place(name):
     # products that are rounded before they are added shorten the reduction of the argument
@@ -248,7 +253,7 @@ def test_activations_and_their_gradients_are_exact_to_some_units_in_the_last_pla
     arguments = np.concatenate([spread * largest, spread * 4]).astype(np.float32)
     derivatives, values = arguments.copy(), np.empty_like(arguments)
     kind = list(functions.ACTIVATIONS).index(name)
-    functions.activate(kind, np.float32(30), derivatives, values)
+    _activate(kind, np.float32(30), derivatives, values, True)
     x = Tensor(arguments.astype(np.float64), differentiable=True)
     y = EXACT[name](x)
     (derivative,) = gradients(ops.sum_all(y), [x])

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.layers import pack_rows, padded
@@ -16,6 +15,7 @@ from neuralfield.engines.cpu.kernels.layout import (
     aligned,
     row_length,
 )
+from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.cpu.kernels.tiles import product
 from neuralfield.nn.optimizers import NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS, Muon
 
@@ -69,14 +69,14 @@ def move_matrix(
     pack_rows(table, layer, frequency, 0, fan_in, parameters, factors)
 
 
-@njit(nogil=True)
+@kernel_part
 def _divide(x, columns, norm):
     for row in range(len(x)):
         for column in range(columns):
             x[row, column] /= norm
 
 
-@njit(nogil=True)
+@kernel_part
 def _orthogonalised(x, following, square, polynomial, side):
     """Five times x (a + b x' x + c (x' x)^2), for x of `side` columns; one of the first two."""
     to, row_bytes = square.ctypes.data, 4 * square.shape[1]
@@ -110,7 +110,7 @@ def _orthogonalised(x, following, square, polynomial, side):
     return x
 
 
-@njit(nogil=True)
+@kernel_part
 def _symmetric_product(a, a_row, a_step, b, c, row_bytes, side, depth):
     """The upper half, at least, of a product that is symmetric; see `product`."""
     for first in range(0, side, _PANEL):
@@ -129,7 +129,7 @@ def _symmetric_product(a, a_row, a_step, b, c, row_bytes, side, depth):
         )
 
 
-@njit(nogil=True)
+@kernel_part
 def _mirror(square, side):
     """Copy the upper half of a matrix to the lower one."""
     for row in range(side):

@@ -3,11 +3,11 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.layers import pack_rows
 from neuralfield.engines.cpu.kernels.layout import FAN_OUT, GRADIENT, OUT_LENGTH, PARAMETERS
+from neuralfield.engines.cpu.kernels.parts import kernel_part
 
 
 @entry_point
@@ -65,7 +65,7 @@ def sum_of_squares(gradient):
     return _squares(gradient)
 
 
-@njit(nogil=True)
+@kernel_part
 def _sum_of_row(table, layer, row, gradients):
     """The first shard's gradient of a row, after those of the others were added to it."""
     start = table[layer, GRADIENT] + row * table[layer, OUT_LENGTH]
@@ -77,7 +77,7 @@ def _sum_of_row(table, layer, row, gradients):
     return total
 
 
-@njit(nogil=True)
+@kernel_part
 def _squares(numbers):
     total = 0.0
     for number in numbers:
@@ -85,7 +85,7 @@ def _squares(numbers):
     return total
 
 
-@njit(nogil=True)
+@kernel_part
 def _move(scale, gradient, moment1, moment2, parameters, numbers):
     if len(moment2):
         _adam(scale, gradient, moment1, moment2, parameters, numbers)
@@ -96,7 +96,7 @@ def _move(scale, gradient, moment1, moment2, parameters, numbers):
             parameters[i] -= numbers[0] * (scale * gradient[i])
 
 
-@njit(nogil=True)
+@kernel_part
 def _adam(scale, gradient, moment1, moment2, parameters, numbers):
     rate, keep1, take1, keep2, take2, correction, epsilon = numbers
     for i in range(gradient.size):
@@ -107,7 +107,7 @@ def _adam(scale, gradient, moment1, moment2, parameters, numbers):
         parameters[i] -= rate * first / (np.float32(math.sqrt(second)) * correction + epsilon)
 
 
-@njit(nogil=True)
+@kernel_part
 def _momentum(scale, gradient, velocity, parameters, numbers):
     for i in range(gradient.size):
         velocity[i] = numbers[1] * velocity[i] + scale * gradient[i]
