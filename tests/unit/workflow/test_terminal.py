@@ -354,6 +354,19 @@ def test_the_table_of_results(folder):
     assert results.table(Path("results"), []) == []
 
 
+def test_a_rule_that_is_not_known_names_what_it_has_made():
+    cub = {"image": "cub"}
+    jobs = [
+        job(1, "find_edges", ["edges.png", "edges.npy"], wildcards=cub),
+        job(2, "report", ["r"]),
+    ]
+    run = Run(jobs, Durations())
+    assert run.finish(1) == (
+        "cub: made results/cub/siren/edges.png and results/cub/siren/edges.npy"
+    )
+    assert run.finish(2) is None and run.finish(2) is None and run.ended_count == 2
+
+
 def test_numbers_of_tables_and_classifiers():
     assert in_words({"accuracy": 0.9712, "held_out_accuracy": 0.95}) == (
         "97.1% right, 95.0% right of held-out data"
