@@ -76,7 +76,11 @@ class PlannedJob:
     outputs : tuple of str
     log : str
         Empty where it has none.
-    threads, gpus : int
+    threads : int
+    gpus : int
+        Those that it has for itself.
+    is_on_gpu : bool
+        Whether it computes on one, which it may share.
     needs : frozenset of int
         The numbers of the jobs that have to end before it.
     reason : str
@@ -91,6 +95,7 @@ class PlannedJob:
     log: str
     threads: int
     gpus: int
+    is_on_gpu: bool
     needs: frozenset[int]
     work: Work
     reason: str = ""
@@ -127,8 +132,8 @@ def planned_jobs(workflow: Any, plan: Plan) -> list[PlannedJob]:
 def _planned(dag: Any, cores: int | None, plan: Plan) -> Iterator[PlannedJob]:
     needed = {job: dag.jobid(job) for job in dag.needrun_jobs() if job.output}
     for job, number in needed.items():
-        threads, gpus = _threads_and_gpus(job)
-        threads = min(threads, cores or threads)
+        threads = _whole(job.threads, 1)
+        gpus = _whole(job.resources.get("gpu"), 0)
         planned = PlannedJob(
             number,
             job.rule.name,
@@ -136,8 +141,9 @@ def _planned(dag: Any, cores: int | None, plan: Plan) -> Iterator[PlannedJob]:
             dict(job.wildcards_dict),
             tuple(map(str, job.output)),
             str(job.log[0]) if job.log else "",
-            threads,
+            min(threads, cores or threads),
             gpus,
+            bool(gpus or _whole(job.resources.get("gpu_memory_mb"), 0)),
             frozenset(needed[other] for other in dag.dependencies[job] if other in needed),
             Work(job.rule.name),
             _reason_in_words(dag.reason(job)),
@@ -149,11 +155,11 @@ def _name_of_batch(rule: str) -> str:
     return f"batch {rule.removeprefix('train_batch_')}" if rule.startswith("train_batch_") else ""
 
 
-def _threads_and_gpus(job: Any) -> tuple[int, int]:
+def _whole(resource: Any, otherwise: int) -> int:
     try:
-        return int(job.threads), int(job.resources.get("gpu", 0))
-    except (TypeError, ValueError):  # to be decided when its inputs are there
-        return 1, 0
+        return int(resource)
+    except (TypeError, ValueError):  # none, or to be decided when the job's inputs are there
+        return otherwise
 
 
 def _reason_in_words(reason: Any) -> str:
@@ -165,8 +171,8 @@ def _reason_in_words(reason: Any) -> str:
 
 def work_of(job: PlannedJob, wildcards: Any, plan: Plan) -> Work:
     """Return how much a job has to do."""
-    share = job.threads, job.gpus
-    place = "on a GPU" if job.gpus else "on processors"
+    share = job.threads, int(job.is_on_gpu)
+    place = "on a GPU" if job.is_on_gpu else "on processors"
     if job.rule == "train_table":
         table = plan.network_of(wildcards)
         seconds, steps = estimates.table_training_s(table), table["training"]["steps"]
@@ -185,10 +191,10 @@ def work_of(job: PlannedJob, wildcards: Any, plan: Plan) -> Work:
         )
         training = networks[0]["training"]
         steps, segments = training["steps"], training["segments"]
-        if not job.gpus:
+        if not job.is_on_gpu:
             seconds += _STEP_S * steps / segments * len(runs)
         step_s = seconds * segments / steps
-        bounds_s = _bounds_s(training, job.gpus)
+        bounds_s = _bounds_s(training, job.is_on_gpu)
         return Work(f"{networks[0]['type']} {place}", seconds, steps, step_s, bounds_s)
     if job.network is None or job.rule == "gather_tiles":
         return Work(job.rule)
@@ -202,10 +208,10 @@ def _without_budget(network: Mapping[str, Any]) -> dict[str, Any]:
     return {**network, "training": training}
 
 
-def _bounds_s(training: Mapping[str, Any], gpus: int) -> tuple[float, float]:
+def _bounds_s(training: Mapping[str, Any], is_on_gpu: bool) -> tuple[float, float]:
     """Return the least and the most seconds that the budget of a training allows."""
     least_s = training.get("budget", 0.0)
-    most_s = training.get("budget", math.inf if gpus else training.get("cpu_budget", math.inf))
+    most_s = training.get("budget", math.inf if is_on_gpu else training.get("cpu_budget", math.inf))
     return least_s / training["segments"], most_s / training["segments"]
 
 

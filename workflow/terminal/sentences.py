@@ -60,7 +60,7 @@ class Sentences:
             return self._have_shown(job, job.network)
         if job.rule.startswith((*_PREPARING, *_GATHERING)):
             return None
-        return f"{job.name}: made {listed(job.outputs)}"
+        return f"{job.name}: made {listed(job.outputs)}" if job.name else None
 
     def _have_shown(self, job: PlannedJob, network: Run) -> str | None:
         self._left_to_show[network].discard(job.number)

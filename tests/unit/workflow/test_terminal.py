@@ -39,6 +39,7 @@ def job(number, rule, outputs=(), needs=(), wildcards=SIREN, threads=1, gpus=0, 
         f"logs/cub/siren/{rule}.log",
         threads,
         gpus,
+        bool(gpus),
         frozenset(needs),
         work or Work(rule),
         "it is missing" if rule == "train" else "it is asked for anew",
@@ -351,6 +352,19 @@ def test_the_table_of_results(folder):
     many = results.table(Path("results"), networks[:1] * 25)
     assert len(many) == 22 and many[-1] == "... and 5 more in results/summary.csv"
     assert results.table(Path("results"), []) == []
+
+
+def test_a_rule_that_is_not_known_names_what_it_has_made():
+    cub = {"image": "cub"}
+    jobs = [
+        job(1, "find_edges", ["edges.png", "edges.npy"], wildcards=cub),
+        job(2, "report", ["r"]),
+    ]
+    run = Run(jobs, Durations())
+    assert run.finish(1) == (
+        "cub: made results/cub/siren/edges.png and results/cub/siren/edges.npy"
+    )
+    assert run.finish(2) is None and run.finish(2) is None and run.ended_count == 2
 
 
 def test_numbers_of_tables_and_classifiers():
