@@ -8,6 +8,7 @@ from workspace import ROOT
 NAMES = (
     "CONTRIBUTING.md",
     "docs/architecture.md",
+    "docs/budgets.md",
     "docs/classifier.md",
     "docs/cluster.md",
     "docs/cpu.md",

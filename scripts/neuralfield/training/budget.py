@@ -14,7 +14,7 @@ from neuralfield.tasks.image.image_task import FittedImage
 from neuralfield.tasks.training_settings import BUDGETS
 from neuralfield.training.trainer import Trainer
 
-ENOUGH_STEPS = 1500
+ENOUGH_STEPS = 2000
 """Batches are made smaller until as many steps fit; see ``benchmarks/budgets.py``."""
 
 LEAST_STEPS = 32
@@ -76,13 +76,14 @@ def find_steps(
     """Find the steps and the batch of a training, and the seconds of a step.
 
     The largest batch is taken with which `ENOUGH_STEPS` fit: that of the settings, or else a power
-    of two. Where not even the smallest one has enough, its steps are few.
+    of two. Where not even the smallest one has enough, its steps are few. With a budget that is a
+    limit, the batch of the settings is kept if their steps fit.
 
     Parameters
     ----------
     budget : Budget
     steps : int
-        Those of the settings: enough for a budget that is a limit.
+        Those of the settings.
     batches : BatchSizes
     step_s : callable
         Measures the seconds of a step by the pixels of its batch.
@@ -90,19 +91,24 @@ def find_steps(
         These are taken even if they do not fit.
     """
     time_s = _FILLED_SHARE * budget.seconds
-    enough = min(ENOUGH_STEPS, steps) if budget.is_limit else ENOUGH_STEPS
+    configured = batches.configured
+    enough_there = min(ENOUGH_STEPS, steps) if budget.is_limit else ENOUGH_STEPS
     times_s: dict[int, float] = {}
     batch = batches.first
     while batch not in times_s:
         times_s[batch] = step_s(batch)
-        in_proportion = 1 << int(log2(max(batch * time_s / times_s[batch] / enough, 1)))
-        # a larger one takes less than in proportion: one more is tried where there are enough
-        wanted = max(in_proportion, 2 * batch) if in_proportion >= batch else in_proportion
-        batch = min(max(wanted, batches.smallest), batches.configured)
+        pixels = batch * time_s / times_s[batch]  # of all steps that fit
+        wanted = 1 << int(log2(max(pixels / ENOUGH_STEPS, 1)))
+        if pixels >= enough_there * configured:
+            wanted = configured
+        elif wanted >= batch:  # a larger one takes less than in proportion: one more is tried
+            wanted = max(wanted, 2 * batch)
+        batch = min(max(wanted, batches.smallest), configured)
     fitting = {batch: int(time_s / step) for batch, step in times_s.items()}
-    batch = max((b for b, count in fitting.items() if count >= enough), default=min(fitting))
+    enough = dict.fromkeys(fitting, ENOUGH_STEPS) | {configured: enough_there}
+    batch = max((b for b in fitting if fitting[b] >= enough[b]), default=min(fitting))
     found = max(least_steps, min(fitting[batch], _MOST_STEPS))
-    if budget.is_limit and batch == batches.configured:
+    if budget.is_limit and batch == configured:
         found = min(found, steps)
     return found, batch, times_s[batch]
 

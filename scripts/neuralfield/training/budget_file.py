@@ -88,8 +88,6 @@ def _locked(path: Path) -> Iterator[None]:
     """Let tiles that begin at once wait for the first of them, which finds the steps of all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as file:
-        with suppress(
-            OSError
-        ):  # a file system without locks: each finds steps, the last one's stay
+        with suppress(OSError):  # a file system without locks: each tile would find its own
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
