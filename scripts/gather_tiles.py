@@ -17,7 +17,7 @@ from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.files import write_atomically
 from neuralfield.system.provenance import require_recorded, sha256_of
 from neuralfield.tasks.image.mosaic import save_mosaic
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 
 
 def main(

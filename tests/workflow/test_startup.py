@@ -163,3 +163,13 @@ def test_set_up_keeps_what_the_workflow_imports_compiled(tmp_path, monkeypatch):
     monkeypatch.setattr(install, "IMPORTED", ("imported_by_jobs",))
     install.keep_bytecode()
     assert list(tmp_path.glob("__pycache__/imported_by_jobs.*.pyc"))
+
+
+def test_snakemake_is_left_to_compare_params_without_pandas(monkeypatch):
+    monkeypatch.delitem(sys.modules, "pandas", raising=False)
+    assert importlib.util.find_spec("pandas")
+    startup.leave_out_pandas()
+    try:
+        assert importlib.util.find_spec("pandas") is None
+    finally:
+        del sys.modules["pandas"]

@@ -6,7 +6,7 @@ import importlib.util
 import socket
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from snakemake_interface_common.exceptions import WorkflowError
 
@@ -46,6 +46,15 @@ def missing_packages_message() -> str:
         " pyproject.toml; run `make run`, or install them into this environment with"
         " `pip install -c constraints.txt -e .` in the project's folder"
     )
+
+
+def leave_out_pandas() -> None:
+    """Let this process, Snakemake's own, do without pandas, whose import is a fifth of its start.
+
+    Snakemake imports it, if it is installed, to compare params that are data frames: no rule has
+    such params. Scripts are processes of their own.
+    """
+    sys.modules.setdefault("pandas", cast(Any, None))
 
 
 def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None, bool]:

@@ -26,6 +26,8 @@ if workflow.is_main_process:
     if cleared:
         logger.info("An earlier Snakemake was killed here; its locks are removed.")
 
+startup.leave_out_pandas()
+
 from jobs import batches
 from config import configuration
 from jobs import estimates

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from make_objective import SIREN, make_objective
 
-from neuralfield.engines import batch as engine_batch
 from neuralfield.engines.batch import EngineBatch
+from neuralfield.engines.cuda import batch as cuda_batch
 from neuralfield.engines.cuda.batch import is_faster_together
 from neuralfield.engines.cuda.buffers import network_table
 from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
@@ -126,7 +126,7 @@ def fake_engine(kind):
 def gpu(monkeypatch):
     """A device with an H200's limits, and batches that take no steps."""
     FakeBatch.made = []
-    monkeypatch.setattr(engine_batch, "CudaBatch", FakeBatch)
+    monkeypatch.setattr(cuda_batch, "CudaBatch", FakeBatch)
     limits = {"multiProcessorCount": H200_PROCESSORS, "sharedMemPerBlockOptin": 232_448}
     stream = SimpleNamespace(synchronize=lambda: None)
     cuda = SimpleNamespace(

@@ -60,7 +60,7 @@ from neuralfield.tasks.image.image_model import load_model
 from neuralfield.tasks.image.model_json import import_model_json
 from neuralfield.tasks.table.samples import read_samples
 from neuralfield.tasks.table.table_model import load_table_model
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 
 DEADLINE = timedelta(seconds=20)
 QUICK, LONG = 150, 10_000

@@ -20,7 +20,7 @@ from neuralfield.tasks.image.image_model import load_model
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.tasks.upscaler.upscaler_objective import Crops, turned, turned_back
 from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, image_task
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 
 CPU = select_device("cpu")
 SMALL = {"type": "upscaler", "hidden_layers": 1, "channels": 6, "crop": 12}
