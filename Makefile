@@ -23,7 +23,7 @@ export XDG_CACHE_HOME := $(shell cache="$${XDG_CACHE_HOME:-$$HOME/.cache}"; \
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo "make run ARGS='--config image=photo.jpg'   a picture of your own"
+	@echo "make run ARGS='--config image=photo.jpg'   an image of your own"
 	@echo "make run CORES=2                           how many cores to use at once"
 
 run: $(VENV)/installed ## set everything up and make everything: results/report.html

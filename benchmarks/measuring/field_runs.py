@@ -50,9 +50,9 @@ class ImagePair:
 
     Attributes
     ----------
-    small : Picture
+    small : ImageData
         The training image, reduced with a box filter.
-    truth : Picture
+    truth : ImageData
         A multiple of the size, from the same source.
     """
 
@@ -119,7 +119,7 @@ def fit(
 
     Parameters
     ----------
-    image : Picture
+    image : ImageData
     field : dict
         Its type and settings.
     training : dict

@@ -96,7 +96,7 @@ CASES = {
     ),
     "no hidden layer": ((10, 10), 3, {"channels": (3,), "kernel": 1, "hidden": ()}),
     "no convolution": ((8, 9), 11, {"channels": (), "hidden": (12,)}),
-    "larger pictures": (
+    "larger images": (
         (40, 50),
         3,
         {

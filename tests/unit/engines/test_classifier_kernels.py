@@ -24,7 +24,7 @@ from neuralfield.tasks.classifier.labelled import LabelledImages, network_inputs
 from neuralfield.training.trainer import Trainer
 
 CPU = select_device("cpu")
-GPU = Device("gpu", "a card", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+GPU = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
 MNIST = LabelledImages("labels", np.zeros((30, 28, 28), np.uint8), np.arange(30) % 10)
 
 
@@ -86,8 +86,8 @@ def test_another_row_of_operations_is_named_and_goes_to_the_tape(where, stage, n
     ],
 )
 def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
-    pictures = np.zeros((3, side, side), np.uint8)
-    objective = objective_of(LabelledImages("labels", pictures, np.arange(3)), network)
+    images = np.zeros((3, side, side), np.uint8)
+    objective = objective_of(LabelledImages("labels", images, np.arange(3)), network)
     engine, messages = engine_for(objective)
     assert engine.name == "tape"
     assert len(messages) == 1 and reason in messages[0]
@@ -99,7 +99,7 @@ def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
         (CPU, "auto", "the cuda engine needs a GPU"),
         (GPU, "float64", "the cuda engine computes in mixed precision or float32, not in float64"),
         (
-            Device("gpu", "a card", GpuWithNumpy("70")),  # pyright: ignore[reportArgumentType]
+            Device("gpu", "a GPU", GpuWithNumpy("70")),  # pyright: ignore[reportArgumentType]
             "auto",
             "the cuda engine needs compute capability 7.5, this GPU has 7.0",
         ),
@@ -199,13 +199,13 @@ def test_bytes_become_the_same_numbers_as_on_the_tape():
     assert found.dtype == np.float32
 
 
-def test_kernels_are_reported_how_to_draw_and_to_drop():
+def test_kernels_have_the_constants_of_sampling_and_dropout():
     objective = objective_of(batch_samples=24, random_seed=2**40 + 5)
     plan = classifier_plan(objective)
     assert not isinstance(plan, str)
-    drawing = image_sampling_constants(objective, plan)
-    assert (drawing["SAMPLES"], drawing["IS_EVERYTHING"], drawing["BATCH"]) == (60, 0, 24)
-    assert drawing["SEED"] == f"{2**40 + 5}ull"
+    sampling = image_sampling_constants(objective, plan)
+    assert (sampling["SAMPLES"], sampling["IS_EVERYTHING"], sampling["BATCH"]) == (60, 0, 24)
+    assert sampling["SEED"] == f"{2**40 + 5}ull"
     head = head_constants(plan, 4, objective.random_seed)
     assert (head["HAS_DROPOUT"], head["THRESHOLD"]) == (1, f"{2**30}u")
     assert head["KEPT_FACTOR"] == pytest.approx(4 / 3)

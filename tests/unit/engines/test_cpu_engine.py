@@ -216,7 +216,7 @@ def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
 def test_an_error_in_a_thread_reaches_the_caller():
     threads = thread_pool.ThreadPool(3)
 
-    def fail(piece, member):
+    def fail(piece, thread):
         if piece == 5:
             raise ValueError("piece 5")
 

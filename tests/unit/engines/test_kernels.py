@@ -102,7 +102,7 @@ def test_the_sampling_kernel_is_reported_how_to_sample(settings, sampling):
     assert 4 ** int(constants["HALF_BITS"]) >= 23 * 17
 
 
-def test_draws_by_density_stay_in_their_parts():
+def test_samples_by_density_stay_in_their_parts():
     objective = make_objective(batch_pixels=50, detail_share=1.0)
     starts = part_starts(np, objective.batches.cumulative_density, 50)
     for step in range(100):

@@ -131,7 +131,7 @@ def test_windows_are_parts_of_the_whole(tmp_path, pixels, mode, depth):
     ("make", "complaint"),
     [
         (lambda path: write(path, GREY.astype(np.float32)), "is of the kind b-w, 1 x float"),
-        (lambda path: path.write_text("no picture"), "is not an image that can be read"),
+        (lambda path: path.write_text("no image"), "is not an image that can be read"),
         (lambda path: Image.fromarray(GREY).save(path, "GIF"), "is not an image that can be read"),
         (lambda path: path.touch(), "is empty"),
         (lambda path: None, "there is no such file"),

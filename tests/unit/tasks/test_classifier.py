@@ -87,7 +87,7 @@ def test_nothing_is_dropped_outside_training():
     np.testing.assert_array_equal(full(x).data, full(x, call).data)
 
 
-def test_two_dropouts_of_a_network_draw_apart():
+def test_two_dropouts_of_a_network_drop_other_values():
     settings = ConvolutionalClassifier((2,), kernel=1, hidden=(16, 16), dropout=0.5)
     network = build(settings, SMALL)
     for name, tensor in network.parameters.items():

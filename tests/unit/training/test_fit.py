@@ -69,7 +69,7 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_field_learns_a_image_and_draws_it(tmp_path):
+def test_a_field_learns_an_image_and_renders_it(tmp_path):
     task = make_task(steps=400, batch_pixels=0)
     train(task, tmp_path)
     rendered = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
