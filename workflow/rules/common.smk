@@ -26,7 +26,9 @@ if workflow.is_main_process:
     if cleared:
         logger.info("An earlier Snakemake was killed here; its locks are removed.")
 
-startup.leave_out_pandas()
+# not in another workflow that has this one as a module, and may need pandas
+if Path(workflow.main_snakefile).resolve() == Path(workflow.basedir, "Snakefile").resolve():
+    startup.leave_out_pandas()
 
 from jobs import batches
 from config import configuration
