@@ -189,7 +189,7 @@ def test_steps_allocate_nothing(gpu):
     engine.close()
 
 
-def test_shipped_digits_are_read_and_reported_how(tmp_path, monkeypatch, gpu):
+def test_shipped_digits_are_classified_and_the_engine_is_recorded(tmp_path, monkeypatch, gpu):
     monkeypatch.setattr(small_classifiers, "CPU", gpu)
     trained = read_labelled(*find_files(SHIPPED, TRAINING))
     task = ClassifierTask(

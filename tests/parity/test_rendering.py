@@ -161,7 +161,7 @@ def test_png_is_the_image_rounded(gpu, tmp_path, monkeypatch):
     np.testing.assert_allclose(rendered, np.rint(255 * whole) / 255, atol=1e-6)
 
 
-def test_a_image_left_unfinished_harms_no_other(gpu, monkeypatch):
+def test_an_image_left_unfinished_harms_no_other(gpu, monkeypatch):
     model = make_model(FIELDS["siren"])
     whole = render(model, 90, 60, device=gpu)
     monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})

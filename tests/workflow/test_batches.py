@@ -128,7 +128,7 @@ def test_new_values_open_new_batches_and_values_taken_out_leave_them(plan):
     assert left.images == before[left.name].images
 
 
-def test_inputs_stay_when_a_image_s_runs_are_taken_out(plan):
+def test_inputs_stay_when_an_image_s_runs_are_taken_out(plan):
     plan.vary["random_seed"], plan.batch = [0], 4
     plan.next_start()
     plan.make()

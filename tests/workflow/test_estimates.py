@@ -135,7 +135,7 @@ def test_memory_follows_the_size_of_the_file_up_to_what_is_allowed(tmp_path):
     assert needed_mb[0] < estimates.source_memory_mb(unreadable, 100) < needed_mb[1]
 
 
-def test_a_image_of_its_own_size_counts_as_it_is(tmp_path):
+def test_an_image_of_its_own_size_counts_as_it_is(tmp_path):
     image = tmp_path / "picture.png"
     Image.new("L", (400, 300)).save(image)
     assert estimates.image_points({"path": str(image)}) == 120_000

@@ -148,7 +148,7 @@ def require_remedies(
     assert facts(workspace) == reference
 
 
-def test_doing_what_is_reported_makes_everything_as_it_was(small):
+def test_the_remedies_in_messages_make_everything_as_it_was(small):
     require_remedies(
         small,
         {

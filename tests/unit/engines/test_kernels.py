@@ -94,7 +94,7 @@ def test_a_batch_is_described_by_its_plan():
     ("settings", "sampling"),
     [({}, 0), ({"batch_pixels": 50}, 1), ({"batch_pixels": 50, "detail_share": 0.5}, 2)],
 )
-def test_the_sampling_kernel_is_reported_how_to_sample(settings, sampling):
+def test_the_sampling_kernel_has_the_constants_of_the_way_to_sample(settings, sampling):
     objective = make_objective(**settings)
     network, batch = network_plan(objective.network), batch_plan(objective)
     constants = sampling_constants(objective, network, batch)

@@ -146,7 +146,7 @@ def test_what_cannot_be_read_in_bands(tmp_path, make, complaint):
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.tif", "a.jpg"])
-def test_a_image_that_is_cut_off(tmp_path, name):
+def test_an_image_that_is_cut_off(tmp_path, name):
     pixels = RNG.integers(0, 256, (300, 300, 3), np.uint8)
     content = write(tmp_path / name, pixels).read_bytes()
     (tmp_path / name).write_bytes(content[: len(content) * 2 // 3])

@@ -150,6 +150,6 @@ def test_settings_out_of_range_are_refused(settings, message):
         ConvolutionalClassifier(**settings)
 
 
-def test_a_kernel_too_large_for_what_is_left_of_a_image_is_named():
+def test_a_kernel_too_large_for_what_is_left_of_an_image_is_named():
     with pytest.raises(ConfigError, match=r"convolution 2: images of 2 x 2 .* at least the 5 x 5"):
         build(ConvolutionalClassifier(), SMALL)
