@@ -31,7 +31,7 @@ from neuralfield.system.device import select_device
 
 _HEADER = (
     *("network", "image", "redraw, dB", "over Lanczos", "over bicubic", "specks", "ringing"),
-    *("fit, dB", "seconds"),
+    *("fit, dB", "seconds", "of all cores"),
 )
 
 
@@ -59,7 +59,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def _numbers(found: RenderedFit, pair: ImagePair, factor: int) -> list[float]:
-    """The dB of the redraw, its gains, the artefacts of both, the fit and the seconds."""
+    """The dB of the redraw, its gains, the artefacts of both, the fit and both times."""
     over = [found.render_db - pair.filter_db(name) for name in ("lanczos", "bicubic")]
     artefacts: list[float] = []
     for values in (found.values, pair.enlarged("lanczos").values()):
@@ -68,16 +68,16 @@ def _numbers(found: RenderedFit, pair: ImagePair, factor: int) -> list[float]:
         else:
             seen = Artefacts.of(values, pair.truth.values(), factor)
             artefacts += [seen.specks, seen.ringing]
-    return [found.render_db, *over, *artefacts, found.fit_db, found.seconds]
+    return [found.render_db, *over, *artefacts, found.fit_db, found.seconds, found.core_seconds]
 
 
 def _cells(numbers: list[float]) -> list[str]:
-    render_db, lanczos_db, bicubic_db, *artefacts, fit_db, seconds = numbers
+    render_db, lanczos_db, bicubic_db, *artefacts, fit_db, seconds, core_seconds = numbers
     specks, ringing, *lanczos = ("-" if np.isnan(n) else f"{n:.0f}" for n in artefacts)
     return [
         *(f"{render_db:.2f}", f"{lanczos_db:+.2f}", f"{bicubic_db:+.2f}"),
         *(f"{specks} / {lanczos[0]}", f"{ringing} / {lanczos[1]}"),
-        *(f"{fit_db:.1f}", f"{seconds:.1f}"),
+        *(f"{fit_db:.1f}", f"{seconds:.1f}", f"{core_seconds:.1f}"),
     ]
 
 
