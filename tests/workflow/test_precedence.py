@@ -183,8 +183,8 @@ def test_the_later_of_steps_and_budgets_wins(written, tmp_path):
 
 @pytest.mark.parametrize("preset", ["quality", "line_art"])
 def test_a_preset_has_a_limit_for_processors(preset):
-    assert budgets(read(SHIPPED, f"preset={preset}")) == {preset: [None, 150]}
-    assert budgets(read(SHIPPED, f"preset={preset}", "budget=9")) == {preset: [9, 150]}
+    assert budgets(read(SHIPPED, f"preset={preset}")) == {preset: [None, 120]}
+    assert budgets(read(SHIPPED, f"preset={preset}", "budget=9")) == {preset: [9, 120]}
     explicit = read(SHIPPED, f"preset={preset}", "training={steps: 5, batch_pixels: 64}")
     assert budgets(explicit) == {preset: [None, None]}
 
