@@ -59,6 +59,7 @@ onstart:
     require_writable_results()
     write_new_batches()
     recovery.mark_forced_trainings(workflow)
+    startup.end_without_waiting(workflow)
 
 
 # At exit, because a run that has nothing to do calls neither `onsuccess` nor `onerror`.

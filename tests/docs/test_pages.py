@@ -20,6 +20,7 @@ NAMES = (
     "docs/promises.md",
     "docs/sweeps.md",
     "docs/tables.md",
+    "docs/time.md",
     "docs/upscaler.md",
     "benchmarks/README.md",
 )
