@@ -60,6 +60,7 @@ onstart:
     write_new_batches()
     recovery.mark_forced_trainings(workflow)
     recovery.forget_forced_renders(workflow)
+    startup.end_without_waiting(workflow)
 
 
 # At exit, because a run that has nothing to do calls neither `onsuccess` nor `onerror`.

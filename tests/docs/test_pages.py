@@ -22,6 +22,7 @@ NAMES = (
     "docs/sweeps.md",
     "docs/tables.md",
     "docs/terminal.md",
+    "docs/time.md",
     "docs/upscaler.md",
     "benchmarks/README.md",
 )

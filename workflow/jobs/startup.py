@@ -34,6 +34,10 @@ PACKAGES = {
 """The modules that the scripts import, and the names to install them by."""
 
 
+_USUAL_JOBS_PER_TIMESPAN = (100, 1)
+"""Snakemake's limit, where the user sets none: jobs, and seconds."""
+
+
 def missing_packages() -> list[str]:
     """Return the names of packages that are not installed in this Python."""
     return [name for module, name in PACKAGES.items() if not importlib.util.find_spec(module)]
@@ -55,6 +59,18 @@ def leave_out_pandas() -> None:
     such params. Scripts are processes of their own.
     """
     sys.modules.setdefault("pandas", cast(Any, None))
+
+
+def end_without_waiting(workflow: Any) -> None:
+    """Lift the limit on how many jobs start in a second, where they run on this machine.
+
+    Snakemake looks at the jobs again a second after each start, because of the limit, and waits for
+    the last of these looks before it ends. A limit that the user has set stays.
+    """
+    limit = workflow.scheduling_settings.max_jobs_per_timespan
+    is_usual = limit is not None and (limit.max_jobs, limit.timespan) == _USUAL_JOBS_PER_TIMESPAN
+    if is_usual and not workflow.executor_plugin.common_settings.non_local_exec:
+        workflow.scheduler.job_rate_limiter = None
 
 
 def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None, bool]:
