@@ -87,7 +87,7 @@ def _rule(setting: Setting) -> dict[str, Any]:
         }
         rule = {"type": "integer" if setting.kind is int else "number"}
         rule |= {key: bound for key, bound in bounds.items() if bound is not None}
-        if setting.expected:
+        if setting.expected and not setting.is_list:
             rule["x-expected"] = setting.expected
         if setting.auto:
             rule = {"anyOf": [{"const": AUTO}, rule]}

@@ -26,10 +26,6 @@ NEEDED = {
     "report_tables": ["jinja2", "matplotlib"],
     "summarize": ["pandas"],
     "timelapse": ["av", "pandas"],
-    "train": ["tqdm"],
-    "train_batch": ["tqdm"],
-    "train_classifier": ["tqdm"],
-    "train_table": ["tqdm"],
 }
 """The heavy modules that each script needs when it starts."""
 
