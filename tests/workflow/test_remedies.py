@@ -14,7 +14,7 @@ from workspace import Workspace
 pytestmark = pytest.mark.slow
 
 SAME_BYTES = (".safetensors", ".png", ".gif", ".npy")
-ERROR = re.compile(r"^\w+(?: \S+)*: (results/[^:]+): (.+)$", re.MULTILINE)
+ERROR = re.compile(r"^\w+(?: [^/\s]\S*)*: (results/[^:]+): (.+)$", re.MULTILINE)
 SNAPSHOT = "checkpoints/step_00000002.safetensors"
 FEW = [
     f"results/tiny/{field}/{name}"
