@@ -196,7 +196,8 @@ def test_the_remedies_in_messages_make_everything_as_it_was(small):
             ),
             "results/tiled/seed/tiles/0_0/history.csv": "results/tiled/own/tiles/0_0/history.csv",
             "results/tables/slope/history.csv": "results/tables/seed/history.csv",
-            "results/classifiers/bars/training.json": cut,  # a flipped letter of a name would be no damage
+            # not flipped: a letter of a name that is another would be no damage
+            "results/classifiers/bars/training.json": cut,
         },
         {
             f"results/tiny/parts/segments/1/snapshots/{Path(SNAPSHOT).name}": flip_what_is_needed,
