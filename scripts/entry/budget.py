@@ -53,6 +53,7 @@ def within_budget(
         of_tiles=shared_folder is not None,
     )
     task = found.applied_to(task)
+    assert isinstance(task, FittedImage)
     steps = f"{found.steps:,} steps of {task.batch_pixels:,} pixels"
     duration = f"about {_in_words(found.steps * found.step_s)}"
     if is_new:

@@ -1,5 +1,7 @@
 """The cpu engine against the tape in float64, and that nothing depends on threads."""
 
+from typing import Any
+
 import llvmlite.binding
 import numba.core.config
 import numpy as np
@@ -241,7 +243,7 @@ EXACT = ACTIVATIONS | {
 }
 
 
-_activate = njit(functions.activate.py_func)
+_activate: Any = njit(functions.activate.py_func)
 """The kernels' function, in a form that Python can call."""
 
 
