@@ -68,8 +68,9 @@ def main(
     assert isinstance(network, Model)
     training = {}
     if record:
-        own = (expected.training, network.parameter_count) if expected else (None, None)
-        training = read_record(record, model, *own)
+        settings = expected.with_steps_of(network).training if expected else None
+        count = network.parameter_count if expected else None
+        training = read_record(record, model, settings, count)
     place = select_device(device)
     training_image = read_training_image(resized, network, expected)
     original = read_image(

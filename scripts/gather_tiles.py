@@ -17,7 +17,7 @@ from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.files import write_atomically
 from neuralfield.system.provenance import require_recorded, sha256_of
 from neuralfield.tasks.image.mosaic import save_mosaic
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 
 
 def main(
@@ -53,7 +53,7 @@ def main(
         save_mosaic(checkpoints / f"{snapshot.stem}.json", tiling)
     weights = np.array([tile.width * tile.height for tile in tiling], float)
     histories = [path.with_name("history.csv") for path in models]
-    tables = [read_history(path, steps=expected[0].steps) for path in histories]
+    tables = [read_history(path, steps=records[0]["steps"]) for path in histories]
     together = joint_history(tables, weights / weights.sum())
     text = together.to_csv(index=False, lineterminator="\n", float_format="%.9g")
     write_atomically(history, text.encode())
@@ -66,7 +66,8 @@ def read_tile(path: Path, expected: ExpectedNetwork) -> dict[str, Any]:
     """Check the files of a tile's training, and read its record."""
     network = expected.load(path)
     record_path, history = path.with_name("training.json"), path.with_name("history.csv")
-    record = read_record(record_path, path, expected.training, network.parameter_count)
+    training = expected.with_steps_of(network).training
+    record = read_record(record_path, path, training, network.parameter_count)
     require_recorded(history, record, record_path)
     return record
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from entry.job import run_job
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 from reporting.page import NOTHING, Titled, in_percent, write_page
 from reporting.plots import Curve, inline_svg, learning_curves, percent, plain
 from reporting.table_plots import draw, plot_in_words, read_view

@@ -19,7 +19,7 @@ from neuralfield.system.provenance import remedy_for, require_recorded
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Trained, load_trained, load_trained_snapshot
 from neuralfield.tasks.training_settings import log_spaced_steps
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 
 MOST_SAMPLES = 2
 """Samples in a pixel of a frame: more would take minutes and not be seen."""
@@ -71,6 +71,7 @@ def main(
     snapshots = dict(list_snapshots(checkpoints))
     finished = expected.load(model) if expected else load_trained(model)
     if expected:
+        expected = expected.with_steps_of(finished)
         require_snapshots(snapshots, checkpoints, expected)
     last_step = step_of(finished, model)
     snapshots[last_step] = model

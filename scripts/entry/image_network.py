@@ -1,7 +1,7 @@
 """The network of an image that the settings describe: no other is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -24,11 +24,12 @@ from neuralfield.system.provenance import (
     require_finished,
     require_same_training,
 )
+from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.model_json import import_model_json
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained
 from neuralfield.tasks.image_fit import settings_for_facts
-from neuralfield.tasks.training_settings import ImageTraining
+from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
 
 _EXPECTED = "the network that the settings describe"
 
@@ -74,10 +75,23 @@ class ExpectedNetwork:
         network = load_trained(path)
         if isinstance(network, Mosaic):
             first = network.tiling.tile(0, 0)
-            self.require_own(network.path(first), network.load(first), is_tile=True)
+            tile = network.load(first)
+            self.with_steps_of(tile).require_own(network.path(first), tile, is_tile=True)
         else:
-            self.require_own(path, network)
+            self.with_steps_of(network).require_own(path, network)
         return network
+
+    def with_steps_of(self, network: Trained) -> Self:
+        """Return the same with the steps and batches of a network, where a budget found them."""
+        own = network.metadata.get("training")
+        if not isinstance(own, Mapping) or not any(name in self.training for name in BUDGETS):
+            return self
+        rules = settings_of(ImageTraining)
+        steps, batch_pixels = own.get("steps", 0), own.get("batch_pixels", -1)
+        if not (rules["steps"].allows(steps) and rules["batch_pixels"].allows(batch_pixels)):
+            return self
+        changes = self.settings[1].changes_for(steps, batch_pixels)
+        return replace(self, training={**self.training, **changes})
 
     def require_own(self, path: Path, network: Model, *, is_tile: bool = False) -> None:
         """Refuse a network of another image, field or training.

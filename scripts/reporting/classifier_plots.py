@@ -14,7 +14,7 @@ from neuralfield.system.provenance import made_by_the_workflow, require_recorded
 from neuralfield.tasks.classifier.idx import read_idx
 from neuralfield.tasks.table.samples import read_columns
 from neuralfield.tasks.task import ACCURACY
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 from reporting.colours import Colours
 from reporting.plots import percent, style_axes
 

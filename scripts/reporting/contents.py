@@ -11,7 +11,7 @@ from markupsafe import Markup
 from entry.records import read_own_metrics
 from neuralfield.images import read_made_image
 from neuralfield.system.provenance import require_recorded
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 from reporting.embedded import Box, crop_uri, file_uri, most_detailed_box, overview_uri
 from reporting.page import Titled
 from reporting.plots import Curve, learning_curves

@@ -35,7 +35,7 @@ def test_the_library_page_runs(tmp_path, monkeypatch):
     sizes = {"0": (8, 2), "1": (8, 8), "2": (1, 8)}
     layers = {f"net.{n}.linear.weight": np.ones(size) for n, size in sizes.items()}
     layers |= {f"net.{n}.linear.bias": np.ones(size[0]) for n, size in sizes.items()}
-    np.savez("siren.npz", **layers)
+    np.savez("siren.npz", allow_pickle=False, **layers)
     names: dict = {}
     for code in map(shortened, snippets("library.md")):
         if "to_onnx" in code:

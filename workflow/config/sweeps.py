@@ -20,9 +20,9 @@ from config.wording import (
     name_place,
     without_repetition,
 )
+from neuralfield.fields import suggested_learning_rate
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import AUTO
-from neuralfield.tasks.image_fit import suggested_learning_rate
 
 SEPARATOR = "+"
 """Between a field's name and its settings. Shells, URLs, file systems and Snakemake's targets take

@@ -12,7 +12,6 @@ import numpy as np
 
 from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
 from neuralfield.api.run_training import History
-from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
 
 
@@ -26,7 +25,7 @@ class Estimator:
     What ``__init__`` is given is kept unchanged, and checked by `fit`.
     """
 
-    model_: StoredModel[Any]
+    model_: Any
     history_: History
 
     @classmethod

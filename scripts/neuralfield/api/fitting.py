@@ -8,15 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from neuralfield.api.arguments import (
+    require_execution_setting,
+    require_function,
+    require_mapping,
+    require_positive,
+)
 from neuralfield.api.errors import InvalidSettingError, UnknownSettingError, built_in_kinds
 from neuralfield.api.image_field import ImageField
 from neuralfield.api.run_training import EXECUTION_SETTINGS, Callback, Conditions, run_training
 from neuralfield.api.training_image import training_image
-from neuralfield.fields import NETWORKS
+from neuralfield.fields import NETWORKS, suggested_learning_rate
 from neuralfield.system.settings import AUTO, settings_of
 from neuralfield.tasks.image.presets import PRESETS, read_preset
-from neuralfield.tasks.image_fit import settings_for, suggested_learning_rate
-from neuralfield.tasks.training_settings import ImageTraining
+from neuralfield.tasks.image_fit import settings_for
+from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
 from neuralfield.tasks.upscaler.upscaler_task import image_task
 
 _USUAL_FIELD = "siren"
@@ -27,6 +33,7 @@ def fit(
     field: str | Mapping[str, Any] | None = None,
     *,
     steps: int | None = None,
+    seconds: float | None = None,
     preset: str | None = None,
     device: str = "auto",
     seed: int = 0,
@@ -53,6 +60,9 @@ def fit(
         By default that of the preset, or siren.
     steps : int, optional
         Updates of the weights; by default the preset's, or 2000.
+    seconds : float, optional
+        The time that the training takes, in place of `steps`: as many as fit are found by timing
+        some of them. By default the preset's limit for processors, if it has one.
     preset : {"fast", "line_art", "quality", "original"}, optional
         Ready-made settings: for speed, for drawings and for photographs; "original" is for mlp.
     device : {"auto", "cpu", "gpu"}
@@ -108,15 +118,20 @@ def fit(
     (48, 64)
     """
     with built_in_kinds():
+        require_function("callback", callback)
+        require_positive("max_megapixels", max_megapixels)
         if steps is not None:
             settings = {"steps": steps, **settings}
         chosen = _chosen(field, preset, seed, settings)
+        budget = _budget(steps, seconds, chosen)
         source = training_image(image, mode=mode, size=size, max_megapixels=max_megapixels)
         kind = source.mode, source.is_line_art
         task = image_task(
             source.values, source.mode, *settings_for(*kind, chosen.network, chosen.training)
         )
-        conditions = Conditions(folder, device, callback, progress, **chosen.execution)
+        conditions = Conditions(
+            folder, device, callback, progress, budget=budget, **chosen.execution
+        )
         model, history = run_training(task, conditions)
     return ImageField(model, device=device, history=history, image=task.values)
 
@@ -151,8 +166,23 @@ def _chosen(
     return chosen
 
 
+def _budget(steps: int | None, seconds: float | None, chosen: _Chosen) -> dict[str, float]:
+    """Take the budget out of the settings of a training; steps that are given win over it."""
+    budget = {key: chosen.training.pop(key) for key in BUDGETS if key in chosen.training}
+    if seconds is None:
+        return budget if steps is None else {}
+    if steps is not None:
+        found, expected = f"{seconds!r} with steps={steps!r}", "one of the two"
+        raise InvalidSettingError("seconds", found, expected, "remove one")
+    require_execution_setting("budget", _plain(seconds), "seconds")
+    return {"budget": _plain(seconds)}
+
+
 def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[str, Any]:
     """Return a network as it would stand under ``fields``: of a preset, or as it is given."""
+    if field is not None and not isinstance(field, str):
+        require_mapping("field", field)
+        require_mapping("field: training", field.get("training", {}))
     given = {"type": field} if isinstance(field, str) else dict(field or {})
     if preset is not None and preset in PRESETS:
         network = read_preset(preset)
@@ -188,7 +218,10 @@ def _sort(settings: Mapping[str, Any], chosen: _Chosen) -> None:
             remedy = "use seed" if name == "random_seed" else _guess(name, known)
             found = f"no setting of {chosen.network['type']} or of its training has this name"
             raise UnknownSettingError(name, found, f"one of {', '.join(known)}", remedy)
-        getattr(chosen, part)[name] = _plain(value)
+        value = _plain(value)
+        if part == "execution":
+            require_execution_setting(name, value)
+        getattr(chosen, part)[name] = value
 
 
 def _plain(value: Any) -> Any:

@@ -1,9 +1,9 @@
 """Reading what was fitted: the file says what it is."""
 
 import os
-from pathlib import Path
 from typing import Any
 
+from neuralfield.api.arguments import require_path
 from neuralfield.api.classifiers import ImageClassifier
 from neuralfield.api.errors import MissingFileError, built_in_kinds
 from neuralfield.api.image_field import ImageField
@@ -49,7 +49,7 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
       ...
     neuralfield.api.errors.MissingFileError: nowhere.safetensors: ...
     """
-    path = Path(path)
+    path = require_path("path", path)
     if not path.exists():
         raise MissingFileError(str(path), "there is no such file", "a network that was saved")
     with built_in_kinds():

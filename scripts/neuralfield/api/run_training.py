@@ -5,8 +5,8 @@ import csv
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from neuralfield.api.arguments import require_path
 from neuralfield.system.device import available_cores, select_device
+from neuralfield.system.files import storage_errors
 from neuralfield.system.heat import guard_gpu
 from neuralfield.system.interruption import Interrupted
 from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.task import Task
+from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution
 from neuralfield.training.results import outputs_in, publish_results
@@ -41,6 +44,8 @@ class Conditions:
         Called with each row of the history.
     progress : bool
         Whether a bar is shown.
+    budget : mapping
+        ``budget`` or ``cpu_budget`` in seconds, from which the steps are found; empty: the task's.
     """
 
     folder: str | os.PathLike | None = None
@@ -51,6 +56,7 @@ class Conditions:
     threads: int | None = None
     checkpoint_interval_s: float = 30.0
     max_temperature_celsius: float | None = None
+    budget: Mapping[str, float] = field(default_factory=dict)
 
 
 EXECUTION_SETTINGS = ("engine", "threads", "checkpoint_interval_s", "max_temperature_celsius")
@@ -67,18 +73,24 @@ def run_training(task: Task, conditions: Conditions) -> tuple[Any, History]:
     device = select_device(conditions.device)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(_folder(conditions.folder))
+        threads = conditions.threads or available_cores()
+        how = {**conditions.budget, "engine": conditions.engine}
+        task, found = within_budget(task, how, device, threads, folder)
         report = stack.enter_context(_reporting(task, conditions))
         run = Execution(
             device,
             folder / ".state",
             conditions.engine,
-            conditions.threads or available_cores(),
+            threads,
             conditions.checkpoint_interval_s,
             report,
             log.info,
             heat=guard_gpu(conditions.max_temperature_celsius, device, log.info),
             kept_folder=None if conditions.folder is None else folder / FOLDER_NAME,
         )
+        if found:
+            run.note(found.line)
+            run.found_settings = found.steps.training
         outputs = outputs_in(folder)
         try:
             fit(task, run, partial(publish_results, **outputs, execution=run), outputs=outputs)
@@ -100,8 +112,10 @@ def read_history(path: Path) -> History:
 @contextlib.contextmanager
 def _folder(folder: str | os.PathLike | None) -> Iterator[Path]:
     if folder is not None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        yield Path(folder)
+        path = require_path("folder", folder)
+        with storage_errors(path, "cannot be made"):
+            path.mkdir(parents=True, exist_ok=True)
+        yield path
         return
     with tempfile.TemporaryDirectory(prefix="neuralfield_") as temporary:
         yield Path(temporary)

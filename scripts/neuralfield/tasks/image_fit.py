@@ -45,12 +45,6 @@ def read_task(
     return task
 
 
-def suggested_learning_rate(field: Mapping[str, Any]) -> float:
-    """Return the learning rate that suits a network; it may depend on all of its settings."""
-    description = {key: value for key, value in field.items() if key not in ("training", "output")}
-    return network_settings(description).suggested_learning_rate
-
-
 def with_output(
     field: Mapping[str, Any], is_line_art: bool, mode: str, loss: str
 ) -> dict[str, Any]:

@@ -21,7 +21,9 @@ from neuralfield.api.fitting import _chosen
 from neuralfield.fields import FIELDS, NETWORKS
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS
-from neuralfield.tasks.training_settings import ImageTraining
+from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, of_the_training
+from neuralfield.training import budget_file
+from neuralfield.training.budget import LEAST_STEPS
 
 fit: Any = nf.fit  # the arguments of some tests are of other types than those that it names
 TINY = {
@@ -98,7 +100,9 @@ def test_settings_are_those_of_the_config(tmp_path, name):
     training = ImageTraining.from_mapping(
         {k: v for k, v in network.pop("training").items() if k in settings_of(ImageTraining)}
     )
-    assert ImageTraining.from_mapping(chosen.training) == training
+    assert ImageTraining.from_mapping(of_the_training(chosen.training)) == training
+    for budget in BUDGETS:
+        assert chosen.training.get(budget) == expected["fields"][name]["training"].get(budget)
     assert NETWORKS[chosen.network.pop("type")] is NETWORKS[network.pop("type")]
     assert {**network, **chosen.network} == network
 
@@ -190,6 +194,30 @@ BAD_SETTINGS: dict[str, Any] = {
     "a mode": ({"mode": "cmyk"}, ValueError, "one of auto"),
     "a size": ({"size": 0}, ValueError, "size: 0"),
     "too many threads": ({"threads": 10_000}, RuntimeError, "threads"),
+    "no thread": ({"threads": 0}, ValueError, "^threads: 0; expected"),
+    "text for threads": ({"threads": "all"}, ValueError, "^threads: 'all'"),
+    "an interval": ({"checkpoint_interval_s": -1}, ValueError, "^checkpoint_interval_s: -1"),
+    "half a step": ({"steps": 2.5}, ValueError, "^steps: 2.5"),
+    "infinite": ({"learning_rate": float("inf")}, ValueError, "^learning_rate: inf"),
+    "NaN": ({"learning_rate": float("nan")}, ValueError, "^learning_rate: nan"),
+    "no time": ({"steps": None, "seconds": 0}, ValueError, "^seconds: 0; expected"),
+    "text for a time": ({"steps": None, "seconds": "1m"}, ValueError, "^seconds: '1m'"),
+    "steps and seconds": ({"seconds": 2}, ValueError, "remove one"),
+    "text for a size": ({"size": "large"}, ValueError, "size: 'large'"),
+    "three sides": ({"size": (4, 4, 4)}, ValueError, "size"),
+    "megapixels": ({"max_megapixels": "many"}, ValueError, "max_megapixels: 'many'"),
+    "a field of numbers": ({"field": 3}, TypeError, "field: 3"),
+    "a network without a type": ({"field": {"type": None}}, ValueError, "field: None"),
+    "a network's setting": ({"field": {"type": "siren", "size": 3}}, ValueError, "size"),
+    "its training": ({"field": {"type": "siren", "training": 3}}, TypeError, "field: training"),
+    "a list for a number": ({"width": [8]}, ValueError, "^width: .8"),
+    "a number for a list": ({"field": "mlp", "widths": 8}, ValueError, "^widths: 8"),
+    "a list of text": ({"field": "mlp", "widths": ["a"]}, ValueError, "^widths: "),
+    "no function": ({"callback": "print"}, TypeError, "callback: 'print'"),
+    "a file for a folder": ({"folder": __file__}, OSError, "cannot be made"),
+    "a list for a folder": ({"folder": ["here"]}, TypeError, "folder"),
+    "more steps than numbers": ({"steps": 10**20}, ValueError, "^steps"),
+    "a network too large": ({"width": 2**19}, (ValueError, RuntimeError), "width|memory"),
 }
 
 
@@ -222,6 +250,28 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_bytes(tmp_path):
     assert sha256(cut / "model.safetensors") == sha256(whole / "model.safetensors")
     fit(picture(), folder=cut, callback=rows.clear, **settings)
     assert rows, "it is there already, and nothing is trained"
+
+
+def test_a_fit_ends_after_its_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(budget_file, "time_of_step_s", lambda *arguments: 0.002)
+    settings = {key: value for key, value in TINY.items() if key != "steps"}
+    found = fit(picture(), seconds=0.1, folder=tmp_path / "own", **settings)
+    assert found.model.metadata["step"] == 46  # 0.92 of the time
+    fit(picture(), steps=46, folder=tmp_path / "again", **settings)
+    assert sha256(tmp_path / "again/model.safetensors") == sha256(
+        tmp_path / "own/model.safetensors"
+    )
+    monkeypatch.setattr(budget_file, "time_of_step_s", lambda *arguments: 0.001)
+    rows = []
+    fit(picture(), seconds=0.1, folder=tmp_path / "own", callback=rows.append, **settings)
+    assert not rows, "the folder has it, with the steps that were found before"
+
+
+def test_the_limit_of_a_preset_counts_on_processors(monkeypatch):
+    monkeypatch.setattr(budget_file, "time_of_step_s", lambda *arguments: 10.0)
+    given = {"width": 8, "hidden_layers": 1, "snapshots": 2, "device": "cpu"}
+    assert fit(picture(), preset="quality", **given).model.metadata["step"] == LEAST_STEPS
+    assert fit(picture(), preset="quality", steps=3, **given).model.metadata["step"] == 3
 
 
 def test_callback_history_and_progress(capsys):

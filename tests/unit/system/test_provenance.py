@@ -92,7 +92,7 @@ class Results:
         parts = [{"size": 9, "box": [0, 0, 1, 1]}]
         render.main(model, drawing, parts=parts, expected=self.expected(image, field), device="cpu")
 
-    def film(self, image: str = "one", field: str = "own", **last_frame: Path) -> None:
+    def film(self, image: str = "one", field: str = "own", resized: Path | None = None) -> None:
         folder = self.path(f"{image}/{field}")
         timelapse.main(
             *(folder / "checkpoints", folder / "model.safetensors", folder / "history.csv"),
@@ -100,7 +100,8 @@ class Results:
             size=160,
             frames=60,
             frames_per_second=10,
-            **(last_frame or {"metrics": folder / "metrics.json"}),
+            resized=resized,
+            metrics=None if resized else folder / "metrics.json",
             record=folder / "training.json",
             expected=self.expected(image, field),
             device="cpu",
