@@ -1,12 +1,14 @@
 """Checks of arguments that are no settings of a network or a training."""
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from neuralfield.api.errors import InvalidSettingError, WrongTypeError
-from neuralfield.system.settings import settings_of
+from neuralfield.images.coordinates import Box
+from neuralfield.system.settings import AUTO, settings_of
 from neuralfield.tasks.training_settings import ImageExecution
 
 
@@ -40,3 +42,22 @@ def require_positive(where: str, value: Any) -> None:
     """Refuse what is no positive number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise InvalidSettingError(where, repr(value), "a number > 0")
+
+
+def require_box(box: Any) -> Box:
+    """Return the part of an image that a render shows; what is none is refused."""
+    try:
+        left, top, right, bottom = (float(side) for side in box)
+    except (TypeError, ValueError):
+        left = top = right = bottom = math.nan
+    if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
+        expected = "(left, top, right, bottom) in [0, 1] with left < right and top < bottom"
+        raise InvalidSettingError("box", repr(box), expected)
+    return left, top, right, bottom
+
+
+def require_samples(samples: Any) -> None:
+    """Refuse what is neither a number of samples nor "auto"."""
+    is_count = isinstance(samples, int) and samples >= 1
+    if not (is_count or (isinstance(samples, str) and samples == AUTO)):
+        raise InvalidSettingError("samples", repr(samples), "a whole number >= 1, or 'auto'")

@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neuralfield.api.arguments import (
+    require_box,
+    require_path,
+    require_positive,
+    require_samples,
+)
 from neuralfield.api.derivatives import derivatives
 from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
 from neuralfield.api.rendered import RenderedImage
@@ -220,6 +226,7 @@ class ImageField:
         *,
         box: Box = WHOLE,
         samples: int | str = "auto",
+        max_megapixels: float = 400.0,
     ) -> RenderedImage:
         """Render the image, or a part of it, at any size.
 
@@ -231,6 +238,8 @@ class ImageField:
             The part to render, in fractions of the image's sides.
         samples : int or "auto"
             Samples of each pixel, of which the mean is taken.
+        max_megapixels : float
+            A larger render is refused.
 
         Returns
         -------
@@ -241,10 +250,12 @@ class ImageField:
         Raises
         ------
         ValueError
-            The size is below 1, or the box is empty or outside the image.
+            The size is below 1 or too large, or the box is empty or outside the image.
         """
         with built_in_kinds():
-            values = self._rendered(*self._size(size, box), box=box, samples=samples)
+            require_samples(samples)
+            sides = self._size(size, box, max_megapixels)
+            values = self._rendered(*sides, box=box, samples=samples)
         return (values[..., 0] if self.channels == 1 else values).view(RenderedImage)
 
     def render_to(
@@ -255,7 +266,8 @@ class ImageField:
         box: Box = WHOLE,
         samples: int | str = "auto",
         bit_depth: int = 8,
-    ) -> None:
+        max_megapixels: float = 400.0,
+    ) -> tuple[int, int]:
         """Render into a PNG of any size, never holding more than a band of it in memory.
 
         Parameters
@@ -264,25 +276,46 @@ class ImageField:
         size, box, samples
             As in `render`.
         bit_depth : {8, 16}
+        max_megapixels : float
+            A larger render is refused.
+
+        Returns
+        -------
+        width, height : int
+            In pixels.
         """
         with built_in_kinds():
+            require_samples(samples)
+            sides = self._size(size, box, max_megapixels)
             render_to_png(
                 self.model,
-                Path(path),
-                *self._size(size, box),
+                require_path("path", path),
+                *sides,
                 device=select_device(self.device),
                 box=box,
                 samples=samples,
                 threads=available_cores(),
                 bit_depth=bit_depth,
             )
+        return sides
 
     def _rendered(self, width: int, height: int, **options: Any) -> np.ndarray:
         device, threads = select_device(self.device), available_cores()
         return render(self.model, width, height, device=device, threads=threads, **options)
 
-    def _size(self, size: int | Sequence[int] | None, box: Box) -> tuple[int, int]:
+    def _size(
+        self, size: int | Sequence[int] | None, box: Box, max_megapixels: float = 400.0
+    ) -> tuple[int, int]:
         """Return width and height in pixels."""
+        require_positive("max_megapixels", max_megapixels)
+        width, height = self._sides(size, require_box(box))
+        if width * height > 1e6 * max_megapixels:
+            found = f"{width:,} x {height:,} pixels"
+            expected = f"at most {max_megapixels:g} megapixels"
+            raise InvalidInputError("size", found, expected, "render less, or raise max_megapixels")
+        return width, height
+
+    def _sides(self, size: int | Sequence[int] | None, box: Box) -> tuple[int, int]:
         if size is None:
             size = max(
                 round(self.width * (box[2] - box[0])), round(self.height * (box[3] - box[1])), 1
@@ -292,7 +325,8 @@ class ImageField:
                 raise InvalidInputError("size", size, "a whole number of pixels >= 1")
             return size_for_longer_side(self.model, int(size), box)
         sides = tuple(size) if isinstance(size, Sequence | np.ndarray) else ()
-        if len(sides) != 2 or not all(isinstance(side, int | np.integer) for side in sides):
+        is_whole = all(isinstance(side, int | np.integer) and side >= 1 for side in sides)
+        if len(sides) != 2 or not is_whole:
             expected = "the longer side in pixels, or (width, height)"
             raise InvalidInputError("size", repr(size), expected)
         return int(sides[0]), int(sides[1])
@@ -303,7 +337,7 @@ class ImageField:
         ``docs/format.md`` describes the format; `neuralfield.load` reads it.
         """
         with built_in_kinds():
-            self.model.write(Path(path))
+            self.model.write(require_path("path", path))
 
     def to_onnx(self, path: str | os.PathLike) -> None:
         """Write the network as ONNX: input "xy" (n, 2), output "values" (n, channels), in float32.

@@ -1,6 +1,9 @@
 """Fields as functions: values, derivatives, renders and files."""
 
 import io
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from neuralfield.rendering.render import render, render_to_png
 from neuralfield.system.device import HOST
 from neuralfield.tasks.image.image_model import Model
 
+load: Any = nf.load
 SHAPE = ImageShape(20, 16, 3)
 MODES = {1: "grey", 3: "rgb", 4: "rgba"}
 VARIANTS = [
@@ -138,21 +142,57 @@ def test_sizes_and_boxes():
     )
 
 
-@pytest.mark.parametrize(
-    "given", [{"size": 0}, {"size": "large"}, {"size": (3,)}, {"size": (3, 0)}, {"size": 1.5}]
-)
-def test_renders_that_cannot_be(given):
-    with pytest.raises(ValueError, match="size"):
-        make_field(VARIANTS[0]).render(**given)
+BAD_RENDERS: dict[str, Any] = {
+    "no pixel": ({"size": 0}, ValueError, "size"),
+    "text": ({"size": "large"}, ValueError, "size"),
+    "one side": ({"size": (3,)}, ValueError, "size"),
+    "no height": ({"size": (3, 0)}, ValueError, "size"),
+    "a negative side": ({"size": (-3, 2)}, ValueError, "size"),
+    "half a pixel": ({"size": 1.5}, ValueError, "size"),
+    "huge": ({"size": 10**6}, ValueError, "^size: 1,000,000 x 800,000 pixels"),
+    "more than is allowed": ({"size": 100, "max_megapixels": 0.001}, ValueError, "0.001 megapix"),
+    "megapixels": ({"max_megapixels": None}, ValueError, "max_megapixels"),
+    "an empty box": ({"size": 8, "box": (0.5, 0, 0.5, 1)}, ValueError, "left < right"),
+    "a box outside": ({"size": 8, "box": (0.5, 0, 1.5, 1)}, ValueError, "box"),
+    "a box without a size": ({"box": (0.5, 0, 0.5, 1)}, ValueError, "box"),
+    "three numbers": ({"size": 8, "box": (0, 0, 1)}, ValueError, "box"),
+    "NaN in a box": ({"size": 8, "box": (0, 0, np.nan, 1)}, ValueError, "box"),
+    "text in a box": ({"size": 8, "box": "left"}, ValueError, "box"),
+    "no box": ({"size": 8, "box": None}, ValueError, "box"),
+    "no samples": ({"size": 8, "samples": 0}, ValueError, "samples"),
+    "text for samples": ({"size": 8, "samples": "many"}, ValueError, "samples"),
+}
 
 
-def test_boxes_that_cannot_be():
-    with pytest.raises(ValueError, match="left < right"):
-        make_field(VARIANTS[0]).render(8, box=(0.5, 0, 0.5, 1))
-    with pytest.raises(ValueError, match="bit_depth"):
-        make_field(VARIANTS[0]).render(8).save("image.png", bit_depth=4)
-    with pytest.raises(ValueError, match="bit_depth"):
-        make_field(VARIANTS[0]).render(8).save("image.jpg", bit_depth=16)
+@pytest.mark.parametrize(("given", "kind", "message"), BAD_RENDERS.values(), ids=BAD_RENDERS)
+def test_renders_that_cannot_be(tmp_path, given, kind, message):
+    field = make_field(VARIANTS[0])
+    for use in (field.render, partial(field.render_to, tmp_path / "image.png")):
+        with pytest.raises(kind, match=message) as caught:
+            use(**given)
+        assert isinstance(caught.value, nf.NeuralfieldError) and "\n" not in str(caught.value)
+    assert not any(tmp_path.iterdir())
+
+
+BAD_FILES: dict[str, Any] = {
+    "a depth of renders": (lambda f: f.render(8).save("a.png", bit_depth=4), ValueError),
+    "a depth of JPEG": (lambda f: f.render(8).save("a.jpg", bit_depth=16), ValueError),
+    "a depth": (lambda f: f.render_to("a.png", 8, bit_depth=4), ValueError),
+    "a number for a file": (lambda f: f.save(3), TypeError),
+    "a list for a render": (lambda f: f.render_to(["a.png"], 8), TypeError),
+    "a folder for a file": (lambda f: (Path("taken").mkdir(), f.save("taken")), OSError),
+    "no path": (lambda f: load(None), TypeError),
+    "another image": (lambda f: f.psnr_to(np.zeros((4, 4))), ValueError),
+    "NaN in an image": (lambda f: f.psnr_to(np.full((4, 4, 3), np.nan)), ValueError),
+}
+
+
+@pytest.mark.parametrize(("use", "kind"), BAD_FILES.values(), ids=BAD_FILES)
+def test_files_and_images_that_cannot_be(tmp_path, monkeypatch, use, kind):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(kind) as caught:
+        use(make_field(VARIANTS[0]))
+    assert "\n" not in str(caught.value) and str(caught.value)
 
 
 def test_saving_loading_and_psnr(tmp_path, field):
