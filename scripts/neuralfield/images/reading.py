@@ -262,7 +262,11 @@ def _decoded_by_ffmpeg(
     where: str, file: BinaryIO, demuxer: str, size: tuple[int, int]
 ) -> np.ndarray:
     """Decode a file of 16 bits to uint16 (height, width, 1, 3 or 4), not yet upright."""
-    import av
+    try:
+        import av
+    except ImportError as error:
+        found, remedy = "has colours of 16 bits", "pip install av, or save it with 8 bits"
+        raise InputError(where, found, "the package av, which decodes it", remedy) from error
 
     file.seek(0)
     # FFmpeg may use another one of repeated tags, and so find other sides than Pillow
