@@ -9,12 +9,15 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-sys.path[:0] = [str(Path(workflow.basedir, folder)) for folder in ("workflow", "scripts")]
+# a workflow that has this one as a module has folders of its own
+FOLDER = Path(workflow.current_basedir.get_path_or_uri(secret_free=True))
+IS_MODULE = not workflow.modifier.is_main_snakefile()
+sys.path[:0] = [str(FOLDER / folder) for folder in ("workflow", "scripts")]
 
 from config.config_file import config_file, require_given_once
 
 
-configfile: config_file(workflow.basedir)
+configfile: config_file(FOLDER, is_module=IS_MODULE)
 
 
 report: "workflow/report/workflow.rst"
@@ -29,7 +32,6 @@ include: "workflow/rules/common.smk"
 
 # Every product that results/README.md names: Snakemake makes again only those that are targets.
 rule all:
-    default_target: True
     input:
         "results/report.html",
         "results/summary.csv",
@@ -64,7 +66,7 @@ onstart:
 
 
 # At exit, because a run that has nothing to do calls neither `onsuccess` nor `onerror`.
-if workflow.is_main_process:
+if workflow.is_main_process and not IS_MODULE:
     atexit.register(results_manifest.keep_manifest, workflow)
 
 

@@ -196,3 +196,18 @@ def test_a_budget_needs_no_steps_to_warm_up_and_does_not_reach_tables(written):
     )
     with pytest.raises(Problems, match=r"tables\.xor\.training\.budget: unknown key"):
         read(SHIPPED, "tables={xor: {training: {budget: 3}}}")
+
+
+def test_images_that_are_named_are_the_only_ones(written, tmp_path):
+    images = SHIPPED | {"images": {**SHIPPED["images"], "mine": {"path": "tiny.png"}}}
+    extra = tmp_path / "own.yaml"
+    extra.write_text("images: {other: {path: tiny.png}}\n")
+    found = read(SHIPPED, "images={other: {path: tiny.png}}", files=[extra])
+    assert [*found["images"]] == ["other"]
+    assert found["notes"] == [
+        "--config names images: the examples lion_cub, lion_cub_grey, savannah are left out."
+    ]
+    assert [*read(images, "images={other: {path: tiny.png}}")["images"]] == ["mine", "other"]
+    assert [*read(images, "images={savannah: {size: 9}}")["images"]] == ["savannah", "mine"]
+    found = read(images, "training={steps: 9}")
+    assert len(found["images"]) == 4 and not found["notes"]

@@ -27,14 +27,16 @@ LONGEST_WORD = 4000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def config_file(workflow_folder: Path) -> str:
+def config_file(workflow_folder: Path, *, is_module: bool = False) -> str:
     """Return the config.yaml of the working directory, or else the one beside the Snakefile.
+
+    That of the working directory is another workflow's, where this one is a module.
 
     One that is too large, nested too deep, no YAML, or a template whose expressions would be run,
     is refused.
     """
-    places = (Path("config.yaml"), Path(workflow_folder, "config.yaml"))
-    path = next(filter(Path.exists, places))
+    own = Path("config.yaml")
+    path = own if own.exists() and not is_module else Path(workflow_folder, "config.yaml")
     require_harmless(path)
     return str(path)
 

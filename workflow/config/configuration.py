@@ -17,6 +17,7 @@ from config.precedence import (
     COMMAND_LINE,
     Layer,
     adopt_budget,
+    leave_out_examples,
     let_later_layers_win,
     settings_without_effect,
 )
@@ -96,6 +97,8 @@ def read_settings(
     errors += list(adopt_own_image(written, layers, name_source, has_preset, notes))
     if own_image:
         name_source = name_source_beside_image(name_source)
+    else:
+        notes += leave_out_examples(written, layers)
     adopt_budget(written, layers)
     let_later_layers_win(written, layers)
     where_is = partial(name_place, name_source=name_source)

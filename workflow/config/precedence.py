@@ -27,6 +27,8 @@ class Layer(NamedTuple):
 
 COMMAND_LINE = "--config"
 
+_EXAMPLES_FOLDER = "workflow/resources/"
+
 
 def read_layers(given: Any) -> list[Layer]:
     """Return what stands above config.yaml, the layer that wins last; `given` is Snakemake's
@@ -52,6 +54,24 @@ def adopt_budget(written: dict[str, Any], layers: Sequence[Layer]) -> None:
         del content["budget"]
         if "budget" not in training or (content is written and is_later):
             content["training"] = training | {"budget": seconds}
+
+
+def leave_out_examples(written: Mapping[str, Any], layers: Sequence[Layer]) -> Iterator[str]:
+    """Take the example images out where a layer names images: these are meant, and no others.
+
+    Images of a config.yaml of the user's own stay. Yields a line on what was left out.
+    """
+    naming = [layer for layer in layers if _mapping(layer.content.get("images"))]
+    named = {str(name) for layer in naming for name in layer.content["images"]}
+    images = written.get("images")
+    if not naming or not isinstance(images, dict):
+        return
+    paths = {name: str(_mapping(image).get("path")) for name, image in images.items()}
+    examples = [name for name, path in paths.items() if path.startswith(_EXAMPLES_FOLDER)]
+    if left_out := [name for name in examples if name not in named]:
+        for name in left_out:
+            del images[name]
+        yield f"{naming[-1].name} names images: the examples {', '.join(left_out)} are left out."
 
 
 def let_later_layers_win(written: Mapping[str, Any], layers: Sequence[Layer]) -> None:
@@ -111,7 +131,7 @@ def settings_without_effect(
         condition = _unmet_condition(key, trainings)
         is_found = key == "steps" and all("budget" in training for training in trainings)
         is_idle = overridden or condition or is_found
-        if not trainings or not is_idle or value == _shipped().get(key):
+        if not trainings or not is_idle or value == shipped_settings()["training"].get(key):
             continue
         reason, instead = "every network or sweep sets its own", "change or remove that"
         if overridden and name_source(("training", key)) != COMMAND_LINE:
@@ -141,9 +161,9 @@ def training_is_for_images(layers: Sequence[Layer], targets: Collection[str]) ->
 
 
 @cache
-def _shipped() -> dict[str, Any]:
-    """Return the section `training` of the workflow's own config.yaml."""
-    return yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))["training"]
+def shipped_settings() -> dict[str, Any]:
+    """Return the workflow's own config.yaml; nobody changes it."""
+    return yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))
 
 
 def _users(

@@ -30,6 +30,8 @@ rule train_classifier:
         "logs/classifiers/{classifier}/train_classifier.log",
     benchmark:
         "logs/classifiers/{classifier}/train_classifier.benchmark.tsv"
+    conda:
+        "../envs/networks.yaml"
     threads: training_threads
     resources:
         gpu=gpus_of,
@@ -68,6 +70,8 @@ rule evaluate_classifier:
         "logs/classifiers/{classifier}/evaluate_classifier.log",
     benchmark:
         "logs/classifiers/{classifier}/evaluate_classifier.benchmark.tsv"
+    conda:
+        "../envs/pages.yaml"
     resources:
         mem_mb=classifier_memory_mb,
         runtime=20,
@@ -111,6 +115,8 @@ rule plot_classifier:
         "logs/classifiers/{classifier}/plot_classifier.log",
     benchmark:
         "logs/classifiers/{classifier}/plot_classifier.benchmark.tsv"
+    conda:
+        "../envs/pages.yaml"
     resources:
         mem_mb=2000,
         runtime=10,
@@ -144,6 +150,8 @@ rule report_classifiers:
         "logs/classifiers/report_classifiers.log",
     benchmark:
         "logs/classifiers/report_classifiers.benchmark.tsv"
+    conda:
+        "../envs/pages.yaml"
     resources:
         mem_mb=2000,
         runtime=20,

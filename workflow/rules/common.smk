@@ -14,22 +14,26 @@ if workflow.is_main_process:
         raise startup.UserError(startup.missing_packages_message())
     if Path(sys.argv[0]).name in ("snakemake", "__main__.py"):
         require_given_once(sys.argv[1:])
-    screen = take_over(logger, workflow)
+    # the terminal and the locks of another workflow are its own
+    screen = None if IS_MODULE else take_over(logger, workflow)
+    cleared = False
     try:
         preconditions.require_open_files()
         preconditions.require_own_folder()
         with storage_errors(what="cannot be written"):
-            # the variable is what keeps the lock, until this process ends
-            owner, cleared = startup.clear_stale_locks()
+            if not IS_MODULE:
+                # the variable is what keeps the lock, until this process ends
+                owner, cleared = startup.clear_stale_locks()
     except NeuralfieldError as error:
         raise startup.UserError(str(error))
     if cleared:
         logger.info("An earlier Snakemake was killed here; its locks are removed.")
 
-# not in another workflow that has this one as a module, and may need pandas
-if Path(workflow.main_snakefile).resolve() == Path(workflow.basedir, "Snakefile").resolve():
+# another workflow may need pandas
+if not IS_MODULE:
     startup.leave_out_pandas()
 
+from config import as_module
 from jobs import batches
 from config import configuration
 from jobs import estimates
@@ -48,8 +52,12 @@ from neuralfield.tasks.classifier.labelled import find_files
 from neuralfield.version import ENGINE_VERSION
 
 try:
-    name_source = configuration.source_namer(workflow.config_settings)
-    layers = precedence.read_layers(workflow.config_settings)
+    if IS_MODULE:  # the command line and the config files are those of another workflow
+        name_source, layers = as_module.name_source, []
+        config = as_module.completed(config)
+    else:
+        name_source = configuration.source_namer(workflow.config_settings)
+        layers = precedence.read_layers(workflow.config_settings)
     SETTINGS = configuration.read_settings(config, name_source, layers)
     PLAN = Plan(SETTINGS, sweeps.expand(SETTINGS, name_source))
 except configuration.Problems as problems:
@@ -410,3 +418,8 @@ def classifier_minutes(wildcards, threads, attempt):
     return estimates.classifier_minutes(
         PLAN.network_of(wildcards), threads, gpus_of(wildcards), attempt
     )
+
+
+# `onstart` of a module is not called
+if IS_MODULE and workflow.is_main_process and not workflow.dryrun:
+    write_new_batches()

@@ -19,6 +19,8 @@ rule find_edges:
         "logs/{image}/edges.log",
     benchmark:
         "logs/{image}/edges.benchmark.tsv"
+    conda:
+        "../envs/networks.yaml"
     resources:
         mem_mb=lambda wildcards: (
             estimates.BASE_MEMORY_MB

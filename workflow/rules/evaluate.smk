@@ -23,6 +23,8 @@ rule evaluate:
         "logs/{image}/{field}/evaluate.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.whole),
+    conda:
+        "../envs/networks.yaml"
     threads: rendering_threads
     resources:
         gpu=rendering_gpus,
@@ -59,6 +61,8 @@ rule summarize:
         "logs/summarize.log",
     benchmark:
         "logs/summarize.benchmark.tsv"
+    conda:
+        "../envs/pages.yaml"
     resources:
         mem_mb=estimates.BASE_MEMORY_MB,
         runtime=10,
@@ -93,6 +97,8 @@ if PLAN.sweeps:
             "logs/compare.log",
         benchmark:
             "logs/compare.benchmark.tsv"
+        conda:
+            "../envs/networks.yaml"
         resources:
             mem_mb=estimates.BASE_MEMORY_MB,
             runtime=10,

@@ -19,6 +19,8 @@ rule resize:
     wildcard_constraints:
         image=one_of(PLAN.whole),
     priority: BEFORE_TRAININGS
+    conda:
+        "../envs/networks.yaml"
     resources:
         mem_mb=source_memory_mb,
         runtime=10,
@@ -48,6 +50,8 @@ rule encode:
     wildcard_constraints:
         image=one_of(PLAN.whole),
     priority: BEFORE_TRAININGS
+    conda:
+        "../envs/networks.yaml"
     resources:
         mem_mb=image_memory_mb,
         runtime=10,
@@ -72,6 +76,8 @@ rule decode:
         "logs/{image}/decode.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.whole),
+    conda:
+        "../envs/networks.yaml"
     resources:
         mem_mb=image_memory_mb,
         runtime=10,

@@ -29,6 +29,8 @@ if RENDERS:
             "logs/{image}/{field}/render.log",
         benchmark:
             "logs/{image}/{field}/render.benchmark.tsv"
+        conda:
+            "../envs/networks.yaml"
         threads: rendering_threads
         resources:
             gpu=rendering_gpus,
@@ -67,6 +69,8 @@ rule render_other_size:
         "logs/{image}/{field}/render_{size}.benchmark.tsv"
     wildcard_constraints:
         size=rf"(?!(?:{one_of(map(str, config['render']['sizes']))})\.png)[1-9]\d*",
+    conda:
+        "../envs/networks.yaml"
     threads: rendering_threads
     resources:
         gpu=rendering_gpus,
@@ -121,6 +125,8 @@ if config["timelapse"]["formats"]:
             "logs/{image}/{field}/timelapse.log",
         benchmark:
             "logs/{image}/{field}/timelapse.benchmark.tsv"
+        conda:
+            "../envs/pages.yaml"
         threads: rendering_threads
         resources:
             gpu=rendering_gpus,

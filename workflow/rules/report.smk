@@ -32,6 +32,8 @@ rule report:
         "logs/report.log",
     benchmark:
         "logs/report.benchmark.tsv"
+    conda:
+        "../envs/pages.yaml"
     resources:
         mem_mb=2000,
         runtime=20,

@@ -25,6 +25,8 @@ rule train_table:
         "logs/tables/{network}/train_table.log",
     benchmark:
         "logs/tables/{network}/train_table.benchmark.tsv"
+    conda:
+        "../envs/networks.yaml"
     threads: training_threads
     resources:
         gpu=gpus_of,
@@ -61,6 +63,8 @@ rule evaluate_table:
         "logs/tables/{network}/evaluate_table.log",
     benchmark:
         "logs/tables/{network}/evaluate_table.benchmark.tsv"
+    conda:
+        "../envs/pages.yaml"
     resources:
         mem_mb=table_memory_mb,
         runtime=10,
@@ -94,6 +98,8 @@ rule plot_table:
         "logs/tables/{network}/plot_table.benchmark.tsv"
     wildcard_constraints:
         network=one_of(config["tables"]),
+    conda:
+        "../envs/pages.yaml"
     resources:
         mem_mb=table_memory_mb,
         runtime=10,
@@ -128,6 +134,8 @@ rule report_tables:
         "logs/tables/report_tables.log",
     benchmark:
         "logs/tables/report_tables.benchmark.tsv"
+    conda:
+        "../envs/pages.yaml"
     resources:
         mem_mb=2000,
         runtime=20,

@@ -14,6 +14,8 @@ rule unpack:
     wildcard_constraints:
         image=one_of(PLAN.tiled),
     priority: BEFORE_TRAININGS
+    conda:
+        "../envs/networks.yaml"
     resources:
         mem_mb=lambda wildcards: estimates.unpacking_memory_mb(PLAN.tiled[wildcards.image][0]),
         runtime=60,
@@ -47,6 +49,8 @@ rule overview:
         "logs/{image}/overview.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.tiled),
+    conda:
+        "../envs/networks.yaml"
     resources:
         mem_mb=estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
         runtime=30,
@@ -72,6 +76,8 @@ rule cut_tile:
         "logs/{image}/tiles/{tile}/cut_tile.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.tiled),
+    conda:
+        "../envs/networks.yaml"
     resources:
         mem_mb=image_memory_mb,
         runtime=10,
@@ -142,6 +148,8 @@ rule gather_tiles:
         "logs/{image}/{field}/gather_tiles.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.tiled),
+    conda:
+        "../envs/pages.yaml"
     resources:
         mem_mb=estimates.BASE_MEMORY_MB,
         runtime=30,
@@ -180,6 +188,8 @@ rule evaluate_tiles:
         "logs/{image}/{field}/evaluate_tiles.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.tiled),
+    conda:
+        "../envs/networks.yaml"
     threads: rendering_threads
     resources:
         gpu=rendering_gpus,

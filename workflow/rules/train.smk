@@ -24,6 +24,8 @@ rule train:
         image=one_of(PLAN.whole),
         field=TRAINED_NAMES,
     priority: longest_first
+    conda:
+        "../envs/networks.yaml"
     threads: training_threads
     resources:
         gpu=training_gpus,
@@ -83,6 +85,8 @@ for batch in BATCHES:
         benchmark:
             f"logs/batches/{batch.name}.benchmark.tsv"
         priority: sum(map(longest_first, batch.runs))
+        conda:
+            "../envs/networks.yaml"
         threads: batch_threads(batch)
         resources:
             **batch_resources(batch),
@@ -109,6 +113,8 @@ rule import_weights:
     wildcard_constraints:
         image=one_of(PLAN.whole),
         field=one_of(PLAN.imported),
+    conda:
+        "../envs/networks.yaml"
     resources:
         mem_mb=estimates.BASE_MEMORY_MB,
         runtime=10,

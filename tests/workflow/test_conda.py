@@ -1,0 +1,84 @@
+"""`--sdm conda`: every job has an environment, and each has all packages that its jobs import.
+
+conda itself is not needed: a stand-in answers Snakemake, and installs the packages from PyPI.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+from test_imports import NEEDED
+from workspace import ROOT, Workspace
+
+ENVIRONMENTS = sorted((ROOT / "workflow/envs").glob("*.yaml"))
+RULES = sorted((ROOT / "workflow/rules").glob("*.smk"))
+
+
+def bounds_of(lines):
+    """The lowest version of each package, by its name."""
+    found = (re.match(r"([\w-]+)(?:\[\w+\])? ?>=([\d.]+)", line) for line in lines)
+    return {match[1].lower(): match[2] for match in found if match}
+
+
+@pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda path: path.stem)
+def test_versions_are_those_of_the_project(path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = project["dependencies"] + project["optional-dependencies"]["workflow"]
+    wanted = bounds_of([*wanted, f"python{project['requires-python']}"])
+    listed = bounds_of(yaml.safe_load(path.read_text(encoding="utf-8"))["dependencies"])
+    assert listed.items() <= wanted.items()
+
+
+def test_every_job_has_an_environment_with_its_packages():
+    packages = {
+        path.stem: bounds_of(yaml.safe_load(path.read_text())["dependencies"])
+        for path in ENVIRONMENTS
+    }
+    for path in RULES:
+        text = path.read_text(encoding="utf-8")
+        for rule in re.split(r"^ *rule\b[^:\n]*:", text, flags=re.MULTILINE)[1:]:
+            for script in re.findall(r'script:\n +"\.\./\.\./scripts/(\w+)\.py"', rule):
+                (environment,) = re.findall(r'conda:\n +"\.\./envs/(\w+)\.yaml"', rule)
+                assert {*NEEDED.get(script, ())} <= {*packages[environment]}, script
+
+
+@pytest.fixture
+def with_conda(tmp_path, monkeypatch):
+    """A workspace, and the stand-in as the conda of its commands."""
+    programs = tmp_path / "conda/bin"
+    programs.mkdir(parents=True)
+    source = ROOT / "tests/support/stand_in_conda.py"
+    text = source.read_text(encoding="utf-8").partition("\n")[2]
+    text = text.replace("parent\nPYPI", "parents[1]\nPYPI")
+    (programs / "conda").write_text(f"#!{sys.executable}\n{text}")
+    (programs / "conda").chmod(0o755)
+    (programs / "activate").write_text('export PATH="$1/bin:$PATH"\n')
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("STAND_IN_CONSTRAINTS", str(ROOT / "constraints.txt"))
+    (tmp_path / "work").mkdir()
+    return Workspace(tmp_path / "work")
+
+
+def test_environments_are_planned(with_conda):
+    planned = with_conda.succeed("--dry-run", "--sdm", "conda", "--verbose")
+    for path in ENVIRONMENTS:
+        assert re.search(rf"environment \S*{path.name} will be created", planned)
+
+
+@pytest.mark.slow
+def test_jobs_run_in_their_environments(with_conda):
+    probe = [sys.executable, "-m", "uv", "pip", "install", "--dry-run", "--quiet", "--target", "x"]
+    if subprocess.run([*probe, "numpy"], capture_output=True, check=False).returncode:
+        pytest.skip("uv finds no package index: there is no network, or no uv")
+    del with_conda.settings["fields"]["plain"]
+    with_conda.settings["timelapse"]["formats"] = []
+    with_conda.succeed("results/report.html", "--sdm", "conda")
+    assert with_conda.path("results/report.html").exists()
+    made = [*with_conda.path(".snakemake/conda").glob("*/bin/python")]
+    assert len(made) == len(ENVIRONMENTS)
+    shutil.rmtree(with_conda.path(".snakemake/conda"))

@@ -1,0 +1,85 @@
+"""Another workflow has this one as a module, with its own settings, from a folder of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from workspace import ROOT, SETTINGS, Workspace, clean_environment
+
+from config.as_module import completed
+from config.configuration import read_settings
+
+FOREIGN = f"""
+module neuralfield:
+    snakefile: "{ROOT / "Snakefile"}"
+    config: config["pictures"]
+
+rule count_networks:
+    input: "results/summary.csv"
+    output: "networks.txt"
+    shell: "tail -n +2 {{input}} | wc -l > {{output}}"
+
+use rule * from neuralfield as nf_*
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """A function that runs the other workflow, whose Snakefile is in another folder."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/Snakefile").write_text(FOREIGN)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    Workspace(folder)  # an image
+    pictures = {**SETTINGS, "fields": {"siren": SETTINGS["fields"]["siren"]}}
+    settings = {"title": "of the other workflow", "pictures": pictures}
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings))
+
+    def snakemake(*arguments: str) -> str:
+        snakefile = str(tmp_path / "other/Snakefile")
+        command = [sys.executable, "-m", "snakemake", "-s", snakefile]
+        command += ["--configfile", "config.yaml", "--cores", "2"]
+        done = subprocess.run(
+            [*command, *arguments],
+            cwd=folder,
+            env=clean_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    return folder, snakemake
+
+
+def test_its_jobs_are_planned_and_the_first_rule_stays_the_other_one_s(run):
+    folder, snakemake = run
+    planned = snakemake("--dry-run")
+    assert "count_networks" in planned and "nf_train" in planned and "nf_all" not in planned
+    assert not (folder / "results").exists()
+
+
+@pytest.mark.slow
+def test_its_jobs_run_and_all_that_it_makes_is_a_target(run):
+    folder, snakemake = run
+    snakemake()
+    assert (folder / "networks.txt").read_text().strip() == "1"
+    sweep = "{sweeps: {seeds: {fields: [siren], vary: {random_seed: [0, 1]}, batch: 2}}}"
+    snakemake("nf_all", "--config", f"pictures={sweep}")
+    assert (folder / "results/tiny/siren+random_seed=1/metrics.json").exists()
+    assert (folder / "results/tiny/siren/render_8.png").exists()
+    assert "Nothing to be done" in snakemake("nf_all", "--config", f"pictures={sweep}")
+
+
+def test_what_it_does_not_name_is_as_shipped_but_no_example(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Workspace(tmp_path)
+    found = read_settings(completed({"images": {"own": {"path": "tiny.png"}}}), str)
+    assert [*found["images"]] == ["own"] and [*found["fields"]] == ["siren", "siren_footprint"]
+    assert not found["tables"] and not found["classifiers"]
+    found = read_settings(completed({"image": "tiny.png", "preset": "fast"}), str)
+    assert [*found["images"]] == ["tiny"] and [*found["fields"]] == ["fast"]
