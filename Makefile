@@ -18,7 +18,7 @@ export XDG_CACHE_HOME := $(shell cache="$${XDG_CACHE_HOME:-$$HOME/.cache}"; \
 	|| { rm -f "$$probe" 2>/dev/null; echo "$(CURDIR)/.snakemake/cache"; })
 
 .DEFAULT_GOAL := help
-.PHONY: help run tables classifiers test test-all fuzz test-cluster verify check lint format clean
+.PHONY: help run tables classifiers test test-all fuzz test-cluster verify check lint format docs clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -65,6 +65,9 @@ format: $(VENV)/installed-test ## bring all code into its form
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow/rules
 
+docs: $(VENV)/installed-docs ## build the pages as a site: site/index.html
+	$(BIN)/mkdocs build --quiet
+
 clean: ## remove all results, and everything else that runs and tests have made
 	find results -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +
 	rm -rf logs .snakemake .pytest_cache .ruff_cache .hypothesis
@@ -82,6 +85,10 @@ $(VENV)/installed: pyproject.toml constraints.txt .ci/install.py | $(BIN)/python
 
 $(VENV)/installed-test: $(VENV)/installed
 	$(BIN)/python .ci/install.py test
+	@touch $@
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/python .ci/install.py docs
 	@touch $@
 
 # The executor plugin has a folder of its own: any Snakemake that finds it is slow to start where

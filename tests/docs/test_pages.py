@@ -6,27 +6,8 @@ import pytest
 from workspace import ROOT
 
 NAMES = (
-    "CONTRIBUTING.md",
-    "docs/architecture.md",
-    "docs/budgets.md",
-    "docs/classifier.md",
-    "docs/cluster.md",
-    "docs/cpu.md",
-    "docs/edges.md",
-    "docs/fields.md",
-    "docs/format.md",
-    "docs/gpu.md",
-    "docs/kernels.md",
-    "docs/large_images.md",
-    "docs/library.md",
-    "docs/presets.md",
-    "docs/promises.md",
-    "docs/sweeps.md",
-    "docs/tables.md",
-    "docs/terminal.md",
-    "docs/time.md",
-    "docs/upscaler.md",
-    "benchmarks/README.md",
+    *("CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "config/README.md"),
+    *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")),
 )
 PAGES = [ROOT / name for name in NAMES]
 PAGE_TEXTS = "".join(page.read_text() for page in PAGES)
@@ -68,7 +49,7 @@ def test_other_files_are_where_the_page_says(name):
     sorted(
         set(
             re.findall(
-                r"`((?:system|nn|images|fields|tasks|engines|training|rendering|api)/[\w/.]*)`",
+                r"`((?:system|nn|images|fields|tasks|engines|training|rendering|api|command)/[\w/.]*)`",
                 PAGE_TEXTS,
             )
         )
