@@ -38,6 +38,7 @@ def all_products(plan: Plan) -> list[str]:
         *network_products(plan),
         *renders(plan, plan.single_runs + rendered),
         *timelapses(plan, plan.single_runs + filmed),
+        *views(plan.single_runs + rendered),
     ]
 
 
@@ -107,6 +108,11 @@ def timelapses(plan: Plan, runs: Iterable[Run]) -> list[str]:
     """Return the time-lapses of networks that are trained here."""
     pattern, formats = "results/{image}/{field}/timelapse.{format}", plan.config["timelapse"]
     return for_runs(pattern, plan.trained_runs(runs), format=formats["formats"])
+
+
+def views(runs: Iterable[Run]) -> list[str]:
+    """Return the pages that evaluate networks."""
+    return for_runs("results/{image}/{field}/view.html", runs)
 
 
 def table_products(plan: Plan) -> list[str]:

@@ -1,0 +1,177 @@
+"""Write the page that evaluates a network on the GPU of whoever opens it."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from entry.image_network import ExpectedNetwork
+from entry.job import run_job
+from neuralfield.images import read_made_image
+from neuralfield.images.image import ImageData
+from neuralfield.images.tiling import Tile
+from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
+from neuralfield.system.checkpoint import list_snapshots
+from neuralfield.system.device import Device, select_device
+from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained, load_trained_snapshot
+from neuralfield.training.results import read_history
+from viewing.description import NotEvaluatedError, describe, first_model
+from viewing.stored_weights import Arrays, Learning, StoredWeights, most_snapshots, store
+from viewing.view_page import as_png, as_webp, write_view
+
+PREVIEW_PX = 640
+PREVIEW_QUALITY = 80
+MOST_SAMPLES = 4
+"""Of a pixel of the preview, which is shown for a moment."""
+
+MOST_IMAGE_PX = 2048
+MOST_PNG_BYTES = 250_000
+PAGE_BYTES = 960_000
+"""What a page takes, unless the finished network alone takes more."""
+
+FIXED_BYTES = 80_000
+"""What a page takes beside its weights and images, about."""
+
+
+def main(
+    model: Path,
+    resized: Path,
+    template: Path,
+    view: Path,
+    *,
+    image: str,
+    field: str,
+    checkpoints: Path | None = None,
+    history: Path | None = None,
+    expected: ExpectedNetwork | None = None,
+    device: str = "auto",
+    threads: int = 1,
+) -> None:
+    """Write one HTML file that needs nothing beside it and no internet.
+
+    Parameters
+    ----------
+    model : Path
+        A model, or a mosaic.
+    resized : Path
+        The training image, to compare with; a reduced one for a mosaic.
+    template : Path
+        ``view.html.j2``; what it includes lies beside it.
+    image, field : str
+        Names.
+    checkpoints, history : Path, optional
+        Snapshots of the training, and its course; an imported network has none.
+    expected : ExpectedNetwork, optional
+        The network that the settings describe: another one is refused.
+    """
+    trained = expected.load(model) if expected else load_trained(model)
+    size = size_for_longer_side(trained, PREVIEW_PX)
+    place = select_device(device)
+    samples = min(choose_samples(trained, *size), MOST_SAMPLES)
+    rendered = render(trained, *size, device=place, samples=samples, threads=threads)
+    preview = as_webp(_as_image(rendered), PREVIEW_PX, PREVIEW_QUALITY)
+    training_image = _embedded(read_made_image(resized))
+    network, weights, refusal = None, None, None
+    labels: list[dict[str, Any]] = [{"label": ""}]
+    try:
+        network = describe(trained)
+        budget_bytes = (PAGE_BYTES - FIXED_BYTES) * 3 // 4 - len(preview) - len(training_image)
+        snapshots = _snapshots(checkpoints, trained, budget_bytes)
+        weights = _stored(trained, snapshots, budget_bytes, place)
+        steps = [*(step for step, _ in snapshots), trained.metadata.get("step")]
+        labels = _labels(steps, history)
+    except NotEvaluatedError as error:
+        refusal = str(error)
+    parameters = f"{trained.parameter_count:,} numbers"
+    write_view(
+        view,
+        template,
+        image=image,
+        field=field,
+        facts=f"{parameters}, trained on {trained.width:,} × {trained.height:,} pixels",
+        preview=preview,
+        training_image=training_image,
+        network=network,
+        refusal=refusal,
+        weights=weights,
+        snapshots=labels,
+    )
+
+
+def _as_image(values: np.ndarray) -> Image.Image:
+    levels = np.rint(values * 255).astype(np.uint8)
+    return Image.fromarray(levels[..., 0] if levels.shape[2] == 1 else levels)
+
+
+def _embedded(image: ImageData) -> bytes:
+    """Encode the training image: pixel by pixel, if that is not large."""
+    whole = _as_image(image.values())
+    if max(whole.size) <= MOST_IMAGE_PX:
+        exact = as_png(whole)
+        if len(exact) <= MOST_PNG_BYTES:
+            return exact
+    return as_webp(whole, MOST_IMAGE_PX, PREVIEW_QUALITY)
+
+
+def _snapshots(
+    checkpoints: Path | None, trained: Trained, budget_bytes: int
+) -> list[tuple[int, Path]]:
+    """List snapshots from before the finished network: as many as a budget has room for."""
+    if checkpoints is None:
+        return []
+    last = trained.metadata.get("step") or 0
+    found = [(step, path) for step, path in list_snapshots(checkpoints) if step < last]
+    count = most_snapshots(trained.parameter_count, budget_bytes)
+    if count >= len(found):
+        return found
+    return [found[i] for i in np.linspace(0, len(found) - 1, count).astype(int)]
+
+
+def _stored(
+    trained: Trained, snapshots: Sequence[tuple[int, Path]], budget_bytes: int, device: Device
+) -> StoredWeights:
+    @cache
+    def arrays(tile: Tile | None, step: int, path: Path) -> Arrays:
+        snapshot = load_trained_snapshot(path, step, trained)
+        if isinstance(snapshot, Mosaic):
+            assert tile is not None
+            snapshot = snapshot.load(tile)
+        return snapshot.arrays
+
+    def learning(tile: Tile | None) -> Learning:
+        return lambda: (arrays(tile, step, path) for step, path in snapshots)
+
+    tiles: list[Tile | None] = [None]
+    models = [first_model(trained)]
+    if isinstance(trained, Mosaic):
+        tiles = list(trained.tiling)
+        models = [trained.load(tile) for tile in trained.tiling]
+    own = [learning(tile) for tile in tiles]
+    return store(models, own, len(snapshots), budget_bytes, device)
+
+
+def _labels(steps: Sequence[int | None], history: Path | None) -> list[dict[str, Any]]:
+    """Label each network of the slider by its step and, from the nearest row, its PSNR."""
+    if history is None:
+        return [{"label": ""} for _ in steps]
+    measured = read_history(history).dropna(subset="psnr_db")
+    labels = []
+    for step in steps:
+        nearest = (measured["step"] - (step or 0)).abs().to_numpy().argmin()
+        labels.append({"label": f"step {step:,} · {measured['psnr_db'].iloc[nearest]:.1f} dB"})
+    return labels
+
+
+def _of_the_job(job: Any) -> dict[str, Any]:
+    """The network's name, which is a wildcard and no param, and its snapshots, if it has any."""
+    others = {"field": job.wildcards.field, "expected": ExpectedNetwork.of_job(job)}
+    for name in ("checkpoints", "history"):
+        others[name] = next(map(Path, job.input[name]), None)
+    return others
+
+
+if __name__ == "__main__":
+    run_job(main, _of_the_job)
