@@ -34,6 +34,7 @@ def main(
     report: Path,
     *,
     settings: dict[str, Any],
+    views: Sequence[Path] = (),
     sweep_tables: Sequence[Path] = (),
     sweep_metrics: Sequence[Path] = (),
     sweep_comparisons: Sequence[Path] = (),
@@ -42,7 +43,7 @@ def main(
 
     Parameters
     ----------
-    metrics, resized, comparisons, histories, timelapses : sequence of Path
+    metrics, resized, comparisons, histories, timelapses, views : sequence of Path
         See `reporting.contents.gather`; images and networks appear in the order of `metrics`.
     template, report : Path
         See `reporting.page.write_page`.
@@ -53,7 +54,7 @@ def main(
     sweep_metrics, sweep_comparisons : sequence of Path
         Those of all runs of sweeps.
     """
-    sections = gather(metrics, resized, comparisons, histories, timelapses)
+    sections = gather(metrics, resized, comparisons, histories, timelapses, views)
     sweeps = gather_sweeps(sweep_tables, sweep_comparisons) if sweep_tables else []
     write_page(
         report,

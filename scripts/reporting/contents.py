@@ -45,6 +45,8 @@ class ShownNetwork:
         Data URI of its time-lapse.
     timelapse_is_video : bool
         Whether that is a video; else it is an animated image.
+    view : str or None
+        Where its own page is, from the report.
     """
 
     name: str
@@ -54,6 +56,7 @@ class ShownNetwork:
     crop: str
     timelapse: str | None
     timelapse_is_video: bool
+    view: str | None = None
 
     @property
     def score_db(self) -> float:
@@ -138,13 +141,14 @@ def gather(
     comparisons: Iterable[Path],
     histories: Iterable[Path],
     timelapses: Iterable[Path],
+    views: Iterable[Path] = (),
 ) -> list[ImageSection]:
     """Read everything; files belong together by the folders they lie in.
 
     Parameters
     ----------
-    metrics, histories, timelapses : sequence of Path
-        ``results/{image}/{field}/`` and a name. A network may have no history and no time-lapse.
+    metrics, histories, timelapses, views : sequence of Path
+        ``results/{image}/{field}/`` and a name. A network may have no history, time-lapse or page.
     comparisons : iterable of Path
         Folders beside the metrics, with redraw.png and, where the source is larger than the
         training image, source, lanczos and bicubic.png.
@@ -154,6 +158,7 @@ def gather(
     training_image = {path.parent: path for path in resized}
     compared = {path.parent: path for path in comparisons}
     history_of = {path.parent: path for path in histories}
+    viewed = {path.parent: path for path in views}
     timelapses_of: dict[Path, list[Path]] = {}
     for path in timelapses:
         timelapses_of.setdefault(path.parent, []).append(path)
@@ -176,6 +181,7 @@ def gather(
             crop=crop_uri(redraw, box),
             timelapse=file_uri(own_timelapses[0]) if own_timelapses else None,
             timelapse_is_video=bool(own_timelapses) and own_timelapses[0].suffix == ".mp4",
+            view="/".join(viewed[folder].parts[-3:]) if folder in viewed else None,
         )
 
     sections = []

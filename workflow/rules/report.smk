@@ -11,6 +11,7 @@ rule report:
             runs=PLAN.trained_runs(PLAN.single_runs),
         ),
         timelapses=products.timelapses(PLAN, PLAN.single_runs),
+        views=products.views(PLAN.single_runs),
         summary="results/summary.csv",
         sweep_tables=(
             [f"results/{table}.csv" for table in ("summary", "comparison", "comparison_by_image")]

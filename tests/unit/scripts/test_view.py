@@ -238,6 +238,7 @@ def test_screen_shows_the_render(page: Page, trained: Path):
     """At a whole number of screen pixels for each pixel, the screen has the bytes of a render."""
     page.look(400, 400)
     page.open(trained)
+    page.run("[...document.querySelectorAll('footer, header, #corner')].map((e) => e.remove())")
     page.run("viewer.look({zoom: 20, x: 6.5, y: 4.5})")
     page.wait("document.body.dataset.ready === '1'")
     page.driver.save_screenshot(str(trained.with_name("screen.png")))
