@@ -21,6 +21,7 @@ NAMES = (
     "docs/sweeps.md",
     "docs/tables.md",
     "docs/upscaler.md",
+    "docs/viewer.md",
     "benchmarks/README.md",
 )
 PAGES = [ROOT / name for name in NAMES]

@@ -27,6 +27,13 @@ function offsetsMean(count) {
 
 class Refusal extends Error {}
 
+// `#gpu` at the end of the page's address takes what GPUs take; tests ask for it.
+function isSoftware(gl) {
+  const about = gl.getExtension("WEBGL_debug_renderer_info");
+  const name = String(gl.getParameter(about ? about.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
+  return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(name) && location.hash !== "#gpu";
+}
+
 class NetworkOnGpu {
   // `network` is the description that the page has inside itself.
   constructor(gl, network) {
@@ -36,7 +43,9 @@ class NetworkOnGpu {
     this.gl = gl;
     this.network = network;
     const most = [gl.MAX_DRAW_BUFFERS, gl.MAX_COLOR_ATTACHMENTS].map((name) => gl.getParameter(name));
-    this.texels = Math.floor(Math.min(8, ...most) / PLANES);
+    const attachments = Math.min(8, ...most);
+    PLANES = Math.min(attachments, isSoftware(gl) ? 8 : 2);
+    this.texels = Math.floor(attachments / PLANES);
     this.blockBytes = gl.getParameter(gl.MAX_UNIFORM_BLOCK_SIZE);
     this.alignment = gl.getParameter(gl.UNIFORM_BUFFER_OFFSET_ALIGNMENT);
     this.programs = new Map();
@@ -49,7 +58,9 @@ class NetworkOnGpu {
     this.reduce = this.program(REDUCE_VERTEX, reduceShader(network.channels));
     this.filter = this.program(FULL_VERTEX, FILTER_SHADER);
     this.list = this.texture(gl.TEXTURE_2D, gl.R32UI, 256, TILE_PX * TILE_PX / 256);
-    this.cost = this.passes.reduce((sum, pass) => sum + pass.cost, 0);
+    const sum = (of) => this.passes.reduce((total, pass) => total + of(pass), 0);
+    this.cost = sum((pass) => pass.cost);
+    this.texelReads = sum((pass) => pass.texelReads);
   }
 
   program(vertex, fragment) {
@@ -99,7 +110,8 @@ class NetworkOnGpu {
     return texture;
   }
 
-  // Passes in order; each has a shader, the texels that it writes, and how its weights lie.
+  // Passes in order; each has a shader, the texels that it writes, how its weights lie, and for a
+  // point its products (`cost`) and the texels that it reads.
   makePasses() {
     const { network } = this;
     this.passes = [];
@@ -113,7 +125,8 @@ class NetworkOnGpu {
         const shader = (isGrid ? hashShader : fourierShader)(network, first, texels);
         const block = isGrid ? null : Math.ceil(network.frequencies / 2);
         if (block && 16 * block > this.blockBytes) throw new Refusal("it has too many frequencies");
-        this.add(shader, { layer: -1, first, texels, block, cost: 16 * texels });
+        const texelReads = isGrid ? Math.ceil((16 * texels) / network.features) : 0;
+        this.add(shader, { layer: -1, first, texels, block, cost: 16 * texels, texelReads });
       }
     }
     network.layers.forEach((layer, index) => {
@@ -130,8 +143,9 @@ class NetworkOnGpu {
         const last = isLast ? lastOf(network) : null;
         const shader = layerShader(layer, { inputs, texels, direct, last });
         const sums = texels * layer.factors;
-        const cost = 4 * sums * (1 + columns);
-        this.add(shader, { layer: index, first, texels, block: sums * (1 + columns), columns, cost, isLast });
+        const block = sums * (1 + columns);
+        const texelReads = direct ? 0 : columns / 4;
+        this.add(shader, { layer: index, first, texels, block, cost: 4 * block, texelReads, isLast });
       }
     });
     let bytes = 0;
@@ -208,7 +222,7 @@ class NetworkOnGpu {
   }
 
   // Put the weights of a network where its passes find them. `key` names them; a few are kept.
-  upload(key, arrays) {
+  upload(key, load) {
     const { gl } = this;
     const known = this.weights.get(key);
     if (known) {
@@ -222,6 +236,7 @@ class NetworkOnGpu {
       if (old.table) gl.deleteTexture(old.table);
       this.weights.delete(oldest);
     }
+    const arrays = load();
     const packed = packWeights(this.network, this.passes, arrays, this.weightBytes);
     const buffer = gl.createBuffer();
     gl.bindBuffer(gl.UNIFORM_BUFFER, buffer);
@@ -273,7 +288,7 @@ class NetworkOnGpu {
     this.bind(1, gl.TEXTURE_2D, this.list);
     let side = 0;
     region.parts.forEach((part, index) => {
-      const weights = this.upload(part.key, part.arrays());
+      const weights = this.upload(part.key, part.arrays);
       this.bind(2, gl.TEXTURE_2D, weights.table);
       for (const pass of this.passes) {
         const { program, at } = pass.program;

@@ -7,7 +7,10 @@
 // the order in which the loop of the pass reads it.
 
 const CELLS_ACROSS = 128;
-const PLANES = 4;
+
+// Points of a cell. A GPU is bound by the values that it reads and takes 2; a software renderer is
+// bound by weights and takes 8.
+let PLANES = 2;
 
 const HEAD = `#version 300 es
 precision highp float;
@@ -33,7 +36,7 @@ ivec2 pixel_of(int slot) {
   return region.xy + ivec2(number % region.z, number / region.z);
 }`;
 
-const POINT = `${PIXELS}
+const pointSource = () => `${PIXELS}
 uniform vec4 place;  // position of the tile's corner, and the step from a pixel to the next
 uniform vec4 spread;  // sides that the samples of a pixel are spread over; mean of their offsets
 vec2 point(int plane) {
@@ -119,7 +122,7 @@ function layerShader(layer, { inputs, texels, direct, last }) {
   return `${HEAD}
 layout(std140) uniform Weights { vec4 w[${sums * (1 + columns)}]; };
 uniform sampler2DArray values;
-${direct || last?.declarations ? POINT : ""}
+${direct || last?.declarations ? pointSource() : ""}
 ${SINE}
 ${direct ? direct.declarations : ""}
 ${layer.activation ? ACTIVATIONS[layer.activation](layer) : ""}
@@ -182,7 +185,7 @@ function encodingShader(declarations, texels, body) {
   const parts = range(texels).map((i) => `out vec4 e${i}`).join(", ");
   return `${HEAD}
 ${declarations}
-${POINT}
+${pointSource()}
 ${SINE}
 float turn(float turns) { return sine(vec4(6.283185307179586 * (turns - round(turns)))).x; }
 ${outputs(texels * PLANES)}

@@ -146,15 +146,18 @@ class Tiles {
     gl.bindBuffer(gl.PIXEL_PACK_BUFFER, null);
     const fence = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
     gl.flush();
-    do yield 0;
-    while (gl.clientWaitSync(fence, 0, 0) === gl.TIMEOUT_EXPIRED);
-    const bytes = new Uint8Array(4 * width * height);
-    gl.bindBuffer(gl.PIXEL_PACK_BUFFER, buffer);
-    gl.getBufferSubData(gl.PIXEL_PACK_BUFFER, 0, bytes);
-    gl.bindBuffer(gl.PIXEL_PACK_BUFFER, null);
-    gl.deleteBuffer(buffer);
-    gl.deleteSync(fence);
-    return bytes;
+    try {
+      do yield 0;
+      while (gl.clientWaitSync(fence, 0, 0) === gl.TIMEOUT_EXPIRED);
+      const bytes = new Uint8Array(4 * width * height);
+      gl.bindBuffer(gl.PIXEL_PACK_BUFFER, buffer);
+      gl.getBufferSubData(gl.PIXEL_PACK_BUFFER, 0, bytes);
+      gl.bindBuffer(gl.PIXEL_PACK_BUFFER, null);
+      return bytes;
+    } finally {
+      gl.deleteBuffer(buffer);
+      gl.deleteSync(fence);
+    }
   }
 
   filter(tile, kind, { x, y, dx, dy }) {
@@ -255,6 +258,7 @@ class Tiles {
   want(wanted) {
     const begun = this.current;
     if (begun && !begun.isLasting && !wanted.some((job) => job.key === begun.key)) {
+      begun.steps.return();
       this.free.push(begun.tile);
       this.current = null;
     }

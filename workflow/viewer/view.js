@@ -313,8 +313,10 @@ function listen() {
     ",": () => showSnapshot(state.snapshot - 1),
     ".": () => showSnapshot(state.snapshot + 1),
   };
-  canvas.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
+  document.addEventListener("keydown", (event) => {
+    const isOwn = event.target !== canvas && event.target !== document.body;
+    const isOther = event.ctrlKey || event.metaKey || event.altKey;
+    if (isOwn || isOther || !(event.key in keys)) return;
     event.preventDefault();
     keys[event.key]();
   });

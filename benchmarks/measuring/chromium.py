@@ -1,13 +1,12 @@
-"""A headless Chromium with a software renderer, for the tests of pages."""
+"""A headless Chromium with a software renderer, to test and measure pages in."""
 
+import importlib.util
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"),
@@ -21,10 +20,12 @@ class Page:
     def __init__(self, driver: Any) -> None:
         self.driver = driver
 
-    def open(self, path: Path) -> None:
-        """Load a file and wait until the page has nothing left to do."""
-        self.driver.get(path.resolve().as_uri())
-        self.wait("document.body.dataset.ready === '1'")
+    def open(self, path: Path, fragment: str = "", *, wait: bool = True) -> None:
+        """Load a file, and wait until the page has nothing left to do."""
+        self.driver.get("about:blank")  # another fragment alone would load nothing
+        self.driver.get(path.resolve().as_uri() + fragment)
+        if wait:
+            self.wait("document.body.dataset.ready === '1'")
 
     def run(self, script: str, *arguments: Any) -> Any:
         """Return the value of an expression, awaited; `arguments` are its ``a[0]``, ``a[1]`` ..."""
@@ -55,20 +56,30 @@ class Page:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 
 
+def missing_reason() -> str | None:
+    """Say what is missing to open pages here, or return None."""
+    if importlib.util.find_spec("selenium") is None:
+        return "selenium is not installed"
+    if _program() is None or shutil.which("chromedriver") is None:
+        return "no Chromium with its chromedriver: apt-get install chromium chromium-driver"
+    return None
+
+
+def _program() -> str | None:
+    return shutil.which("chromium") or shutil.which("google-chrome")
+
+
 @contextmanager
 def chromium() -> Iterator[Page]:
-    """Start a browser; skips the test, with the reason, where there is none."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    control = shutil.which("chromedriver")
-    if not program or not control:
-        pytest.skip("no Chromium with its chromedriver: apt-get install chromium chromium-driver")
+    """Start a browser, where there is no `missing_reason`."""
+    from selenium import webdriver
+
     options = webdriver.ChromeOptions()
-    options.binary_location = program
+    options.binary_location = str(_program())
     for argument in ARGUMENTS:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(control))
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
     try:
         driver.set_script_timeout(120)
         yield Page(driver)
