@@ -23,7 +23,7 @@ export XDG_CACHE_HOME := $(shell cache="$${XDG_CACHE_HOME:-$$HOME/.cache}"; \
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo "make run ARGS='--config image=photo.jpg'   a picture of your own"
+	@echo "make run ARGS='--config image=photo.jpg'   an image of your own"
 	@echo "make run CORES=2                           how many cores to use at once"
 
 run: $(VENV)/installed ## set everything up and make everything: results/report.html
@@ -74,7 +74,7 @@ $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "python3: not found, or older than 3.11; expected Python 3.11 or\
 	 newer; install it, or name one: make run PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@echo "Setting up $(VENV) with $$($(PYTHON) --version); this is done once."
-	$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
+	$(PYTHON) -m venv --without-pip --clear $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/installed: pyproject.toml constraints.txt .ci/install.py | $(BIN)/python
 	$(BIN)/python .ci/install.py
@@ -87,7 +87,8 @@ $(VENV)/installed-test: $(VENV)/installed
 # The executor plugin has a folder of its own: any Snakemake that finds it is slow to start where
 # SLURM's commands are installed and no SLURM runs.
 $(VENV)/installed-slurm: $(VENV)/installed-test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+	tool=pip; $(BIN)/python -m pip --version > /dev/null 2>&1 || tool="uv pip"; \
+	$(BIN)/python -m $$tool install --quiet --no-deps --upgrade \
 	 --target $(VENV)/slurm --constraint constraints.txt \
 	 snakemake-executor-plugin-slurm snakemake-executor-plugin-slurm-jobstep
 	@touch $@

@@ -61,6 +61,7 @@ onstart:
     write_new_batches()
     recovery.mark_forced_trainings(workflow)
     recovery.forget_forced_renders(workflow)
+    startup.end_without_waiting(workflow)
 
 
 # At exit, because a run that has nothing to do calls neither `onsuccess` nor `onerror`.
@@ -69,16 +70,15 @@ if workflow.is_main_process:
 
 
 onsuccess:
+    from terminal import results
+
     recovery.forget_states(products.state_folders(PLAN))
-    if Path("results/report.html").exists():
-        print("Open results/report.html to see how good each network is.")
-    if Path("results/tables/report.html").exists():
-        print("Open results/tables/report.html to see the answers of each table's network.")
-    if Path("results/classifiers/report.html").exists():
-        print("Open results/classifiers/report.html to see how good each classifier is.")
+    results.show(workflow, screen, PLAN.runs)
 
 
 onerror:
+    if screen:
+        screen.end()
     print(
         "Not finished. Whatever is done is kept, and trainings go on from their last saved"
         " state: mend what is named above, if anything, and run the same command again."

@@ -6,13 +6,25 @@ what takes pip a minute; where it cannot be had, pip does it.
 
 import argparse
 import ctypes
+import importlib.util
+import os
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
+
+IMPORTED = (
+    "snakemake.cli, snakemake.report.html_reporter, smart_open, jinja2, pygments, jsonschema",
+    "numba, PIL.Image, pyvips, safetensors.numpy, tqdm, threadpoolctl, av, pandas,"
+    " matplotlib.backends.backend_agg",
+)
+"""What the workflow imports, in lists for two cores that take equally long."""
+
+_KEEP_NOTHING = "PYTHONDONTWRITEBYTECODE"
 
 
 def main() -> None:
@@ -59,16 +71,57 @@ def extra_for_driver(version: int) -> str:
 
 
 def install(packages: list[str]) -> None:
-    """Install packages by uv, or by pip where that fails; leaves with pip's exit code."""
+    """Install packages by uv, or by pip where that fails; leaves with pip's exit code then."""
     wanted = ["--constraint", str(CONSTRAINTS), *packages]
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    options = ["install", "--quiet", "--disable-pip-version-check"]
+    get_uv = [*pip_command(), *options, "--no-compile", "--constraint", str(CONSTRAINTS), "uv"]
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
-    uv += ["--compile-bytecode"]  # every job is a process that imports them
-    got_uv = subprocess.run([*pip, "--constraint", str(CONSTRAINTS), "uv"], check=False)
-    if got_uv.returncode == 0 and subprocess.run([*uv, *wanted], check=False).returncode == 0:
-        return
-    print("uv could not do it; trying pip, which takes longer.", flush=True)
-    sys.exit(subprocess.run([*pip, *wanted], check=False).returncode)
+    if run(get_uv) != 0 or run([*uv, *wanted]) != 0:
+        print("uv could not do it; trying pip, which takes longer.", flush=True)
+        # unlike a wheel that is run, an installed pip can be called again by hand
+        run([sys.executable, "-m", "ensurepip"])
+        if status := run([*pip_command(), *options, *wanted]):
+            sys.exit(status)
+    keep_bytecode()
+
+
+def pip_command() -> list[str]:
+    """Return a command that runs pip: the one that is installed, or the wheel that Python brings.
+
+    To run the wheel takes less time than to install it.
+    """
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    bundled = importlib.util.find_spec("ensurepip")
+    places = [sysconfig.get_config_var("WHEEL_PKG_DIR")]
+    places += [Path(bundled.origin).parent / "_bundled"] if bundled and bundled.origin else []
+    wheels = sorted(wheel for place in places if place for wheel in Path(place).glob("pip-*.whl"))
+    if not wheels:
+        sys.exit(
+            f"pip: not found in {sys.base_prefix}; expected Python with ensurepip; install it"
+            " (Debian, Ubuntu: apt install python3-venv), and run the same command again"
+        )
+    return [sys.executable, str(wheels[-1] / "pip")]
+
+
+def keep_bytecode() -> None:
+    """Import what the workflow imports, so that Python keeps that compiled.
+
+    Every job is a process that imports it. To compile all that is installed takes four times as
+    long; and where Python is told to keep nothing, as containers often tell it, each job would
+    compile it anew.
+    """
+    environment = {name: text for name, text in os.environ.items() if name != _KEEP_NOTHING}
+    imports = [[sys.executable, "-c", f"import {modules}"] for modules in IMPORTED]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    started = [subprocess.Popen(command, env=environment, **quiet) for command in imports]
+    for process in started:
+        process.wait()
+
+
+def run(command: list[str]) -> int:
+    """Run a command, and return its exit code."""
+    return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":

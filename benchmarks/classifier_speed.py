@@ -48,7 +48,7 @@ def measure_epoch(report: Report, device: Device, arguments: argparse.Namespace)
     """Measure as many steps as go through all images once, by each system."""
     task = generated_task(arguments)
     count, batch = task.labelled.count, task.training.batch_samples
-    row, steps = f"{count:,} pictures of 28x28, batch {batch}", math.ceil(count / batch)
+    row, steps = f"{count:,} images of 28x28, batch {batch}", math.ceil(count / batch)
     # the optimizer's moments start at 0: its settings make no difference to the first of them
     exact = replace(task, training=replace(task.training, precision="float64"))
     reference = first_gradient(exact, device, TAPE.engine)

@@ -76,7 +76,7 @@ class Training(NamedTuple):
     row : str
         Its name in the report.
     image_name : str
-    image : Picture
+    image : ImageData
     seed : int
     settings : dict
         The section `training`.

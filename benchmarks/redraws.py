@@ -31,14 +31,14 @@ from neuralfield.system.device import select_device
 
 _HEADER = (
     *("network", "image", "redraw, dB", "over Lanczos", "over bicubic", "specks", "ringing"),
-    *("fit, dB", "seconds"),
+    *("fit, dB", "seconds", "of all cores"),
 )
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Print a row for each network and image, and their means."""
     networks = ConfigNetworks.chosen(arguments)
-    pairs = _pairs(arguments)
+    pairs = image_pairs(arguments)
     device = select_device(arguments.device)
     if arguments.save is not None:
         arguments.save.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def _numbers(found: RenderedFit, pair: ImagePair, factor: int) -> list[float]:
-    """The dB of the redraw, its gains, the artefacts of both, the fit and the seconds."""
+    """The dB of the redraw, its gains, the artefacts of both, the fit and both times."""
     over = [found.render_db - pair.filter_db(name) for name in ("lanczos", "bicubic")]
     artefacts: list[float] = []
     for values in (found.values, pair.enlarged("lanczos").values()):
@@ -68,20 +68,21 @@ def _numbers(found: RenderedFit, pair: ImagePair, factor: int) -> list[float]:
         else:
             seen = Artefacts.of(values, pair.truth.values(), factor)
             artefacts += [seen.specks, seen.ringing]
-    return [found.render_db, *over, *artefacts, found.fit_db, found.seconds]
+    return [found.render_db, *over, *artefacts, found.fit_db, found.seconds, found.core_seconds]
 
 
 def _cells(numbers: list[float]) -> list[str]:
-    render_db, lanczos_db, bicubic_db, *artefacts, fit_db, seconds = numbers
+    render_db, lanczos_db, bicubic_db, *artefacts, fit_db, seconds, core_seconds = numbers
     specks, ringing, *lanczos = ("-" if np.isnan(n) else f"{n:.0f}" for n in artefacts)
     return [
         *(f"{render_db:.2f}", f"{lanczos_db:+.2f}", f"{bicubic_db:+.2f}"),
         *(f"{specks} / {lanczos[0]}", f"{ringing} / {lanczos[1]}"),
-        *(f"{fit_db:.1f}", f"{seconds:.1f}"),
+        *(f"{fit_db:.1f}", f"{seconds:.1f}", f"{core_seconds:.1f}"),
     ]
 
 
-def _pairs(arguments: argparse.Namespace) -> dict[str, ImagePair]:
+def image_pairs(arguments: argparse.Namespace) -> dict[str, ImagePair]:
+    """Training images and their truths, by name, as the options of `add_image_options` ask."""
     side, factor = arguments.side, arguments.factor
     if arguments.pictures:
         sources = {path.stem: read_image(path) for path in arguments.pictures}
@@ -98,14 +99,20 @@ def _pairs(arguments: argparse.Namespace) -> dict[str, ImagePair]:
     return pairs
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = new_parser(__doc__, "device", "threads")
+def add_image_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose the training images and the size of their redraws."""
     add = parser.add_argument
-    ConfigNetworks.add_options(parser, ROOT / "config.yaml")
     add("--pictures", nargs="+", type=Path, default=[], help="image files; drawings if not given")
     add("--drawings", nargs="+", choices=DRAWINGS, default=list(DRAWINGS), help="line drawings")
     add("--side", type=int, default=200, help="longer side of the training images in pixels")
     add("--factor", type=int, default=5, help="how many times larger the redraws are")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__, "device", "threads")
+    add = parser.add_argument
+    ConfigNetworks.add_options(parser, ROOT / "config.yaml")
+    add_image_options(parser)
     add("--save", type=Path, metavar="FOLDER", help="where redraws are kept")
     return parser
 

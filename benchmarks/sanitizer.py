@@ -33,9 +33,9 @@ from neuralfield.system.device import select_device
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 TESTS = (
     "test_gradients_are_those_of_the_tape",
-    "test_members_have_the_bytes_that_they_have_alone",
+    "test_networks_of_a_batch_have_the_bytes_that_they_have_alone",
     "test_pass",
-    "test_draw",
+    "test_rendered_values",
     "test_features",
     "test_the_gradient_of_all_pixels",
     "test_the_gradient_of_any_points_in_any_order",
@@ -182,7 +182,7 @@ class Part:
         return {test: outcome for test, outcome, _ in self._record}
 
     def findings(self) -> list[tuple[str, str]]:
-        """What the sanitizer has said, and the test that had begun by then."""
+        """Return what the sanitizer has reported, and the test that had begun by then."""
         begun = [(at, test) for test, outcome, at in self._record if outcome == "unfinished"]
         found = []
         for match in _FINDING.finditer(self._log):

@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(device="cpu")
     add = parser.add_argument
     add("--megapixels", type=float, nargs="+", default=[1, 10, 100], help="sizes of the images")
-    add("--folder", type=Path, default=Path("large_pictures"), help="where everything is made")
+    add("--folder", type=Path, default=Path("large_images"), help="where everything is made")
     add("--tile", type=int, default=960, help="side of a tile in pixels")
     add("--overlap", type=int, default=32, help="pixels that neighbouring tiles share")
     add("--width", type=int, default=32, help="width of the networks")

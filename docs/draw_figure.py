@@ -19,7 +19,7 @@ SCALE, GAP_PX, CAPTION_PX = 2, 12, 24
 
 
 def main() -> None:
-    """Put the same part of each picture side by side, pixel by pixel."""
+    """Put the same part of each image side by side, pixel by pixel."""
     side = (CROP_PX[2] - CROP_PX[0]) * SCALE
     width = len(PANELS) * side + (len(PANELS) - 1) * GAP_PX
     figure = Image.new("L", (width, side + CAPTION_PX), 255)

@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from entry.image_network import ExpectedNetwork
+from entry.image_network import ExpectedNetwork, read_training_image
 from entry.job import run_job
 from entry.records import read_record, write_metrics
 from neuralfield.images import (
     ImageData,
-    image_digest,
     read_image,
-    read_made_image,
-    require_image,
     resize_image,
     write_image,
 )
@@ -71,14 +68,11 @@ def main(
     assert isinstance(network, Model)
     training = {}
     if record:
-        own = (expected.training, network.parameter_count) if expected else (None, None)
-        training = read_record(record, model, *own)
+        settings = expected.with_steps_of(network).training if expected else None
+        count = network.parameter_count if expected else None
+        training = read_record(record, model, settings, count)
     place = select_device(device)
-    # A black-and-white source may have been reduced to greys: the channels are those of training.
-    training_image = read_made_image(resized, {1: "grey", 3: "rgb", 4: "rgba"}[network.channels])
-    if expected:
-        digest = image_digest(training_image.values())
-        require_image(resized, digest, expected.facts, expected.facts_path)
+    training_image = read_training_image(resized, network, expected)
     original = read_image(
         source, mode=network.mode, threshold=threshold, max_megapixels=max_source_megapixels
     )

@@ -45,7 +45,8 @@ def main(
     """
     networks = expected.load(mosaic)
     assert isinstance(networks, Mosaic)
-    training = read_record(record, mosaic, expected.training, networks.parameter_count)
+    settings = expected.with_steps_of(networks).training
+    training = read_record(record, mosaic, settings, networks.parameter_count)
     is_what = expected.facts["resized"]
     tiling, mode = networks.tiling, is_what["mode"]
     width, height = tiling.width, tiling.height

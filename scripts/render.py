@@ -1,4 +1,4 @@
-"""Render a network at any number of sizes; a render that is there already is not made again."""
+"""Render a network at any number of sizes; one that was made before is not made again."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from entry.job import run_job
 from neuralfield.rendering.render import render_to_png, size_for_longer_side
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import ConfigError
-from neuralfield.system.made_from import is_made_from, record_made_from, sha256_of
+from neuralfield.system.kept_renders import keep, put_back, sha256_of
 from neuralfield.tasks.image.mosaic import load_trained
 
 
@@ -65,8 +65,7 @@ def main(
                 "render it smaller, or raise render.max_megapixels",
             )
         made_from = repr((part["size"], box, *common))
-        if is_made_from(path, made_from):
-            path.touch()  # Snakemake compares it with the times of the job's inputs
+        if put_back(path, made_from):
             continue
         render_to_png(
             network,
@@ -79,7 +78,7 @@ def main(
             threads=threads,
             bit_depth=bit_depth,
         )
-        record_made_from(path, made_from)
+        keep(path, made_from)
 
 
 if __name__ == "__main__":

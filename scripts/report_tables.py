@@ -6,13 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from entry.job import run_job
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 from reporting.page import NOTHING, Titled, in_percent, write_page
 from reporting.plots import Curve, inline_svg, learning_curves, percent, plain
 from reporting.table_plots import draw, plot_in_words, read_view
@@ -126,8 +125,7 @@ def _in_words(network: Mapping[str, Any]) -> str:
 
 def _curve(history: Path, measure: str, name: str) -> Markup:
     table = read_history(history, measure)
-    values = table[measure].to_numpy(np.float64)
-    curve = Curve(0, table["step"].to_numpy(np.float64), values)
+    curve = Curve(0, table["step"], table[measure])
     text = percent if measure == "accuracy" else plain
     return Markup(learning_curves([curve], "steps", name, text))  # no text of a user's is in it
 

@@ -4,20 +4,21 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
-from entry.image_network import ExpectedNetwork
+from entry.image_network import ExpectedNetwork, read_training_image
 from entry.job import run_job
 from entry.records import read_own_metrics, read_record
+from neuralfield.images.metrics import as_seen, finite_db, psnr_db
 from neuralfield.images.timelapse import label_frame, to_frame, write_timelapse
 from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
 from neuralfield.system.checkpoint import list_snapshots, snapshot_path
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import CheckpointError, InputError
 from neuralfield.system.provenance import remedy_for, require_recorded
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Trained, load_trained, load_trained_snapshot
 from neuralfield.tasks.training_settings import log_spaced_steps
-from neuralfield.training.results import read_history
+from neuralfield.training.history import History, nearest_measured, read_history
 
 MOST_SAMPLES = 2
 """Samples in a pixel of a frame: more would take minutes and not be seen."""
@@ -33,6 +34,7 @@ def main(
     frames: int,
     frames_per_second: float,
     label: bool = True,
+    resized: Path | None = None,
     metrics: Path | None = None,
     record: Path | None = None,
     expected: ExpectedNetwork | None = None,
@@ -56,14 +58,19 @@ def main(
         Time-lapses to write; the suffix chooses the format.
     size : int
         Longer side of the frames, in pixels.
-    metrics, record : Path, optional
-        ``metrics.json``, whose ``psnr_db`` is the last frame's label, and ``training.json``.
+    resized : Path, optional
+        The training image, which the last frame is compared with for its label.
+    metrics : Path, optional
+        ``metrics.json``, whose ``psnr_db`` is used instead where measuring takes long.
+    record : Path, optional
+        ``training.json``.
     expected : ExpectedNetwork, optional
         The network that the settings describe: another one, or its snapshots, are refused.
     """
     snapshots = dict(list_snapshots(checkpoints))
     finished = expected.load(model) if expected else load_trained(model)
     if expected:
+        expected = expected.with_steps_of(finished)
         require_snapshots(snapshots, checkpoints, expected)
     last_step = step_of(finished, model)
     snapshots[last_step] = model
@@ -72,13 +79,17 @@ def main(
     learning = read_history(history, steps=expected.steps if expected else None)
     if record and expected:
         require_recorded(history, read_record(record, model, expected.training), record)
+    width, height = size_for_longer_side(finished, size)
+    place = select_device(device)
     final_psnr_db = None
     if metrics:
         numbers = read_own_metrics(metrics, ("psnr_db",))
         require_recorded(model, numbers, metrics, wrong=metrics)
         final_psnr_db = numbers["psnr_db"]
-    width, height = size_for_longer_side(finished, size)
-    place = select_device(device)
+    elif resized and isinstance(finished, Model):
+        truth = as_seen(read_training_image(resized, finished, expected).values())
+        redrawn = render(finished, finished.width, finished.height, device=place, threads=threads)
+        final_psnr_db = finite_db(psnr_db(as_seen(redrawn), truth))
 
     # Rendering takes most of the time: it is done once, for all formats.
     timelapse = []
@@ -87,8 +98,9 @@ def main(
         samples = min(choose_samples(snapshot, width, height), MOST_SAMPLES)
         values = render(snapshot, width, height, samples=samples, device=place, threads=threads)
         frame = to_frame(values)
-        psnr_db = final_psnr_db if step == last_step else None
-        timelapse.append(label_frame(frame, label_of(step, learning, psnr_db)) if label else frame)
+        measured_db = final_psnr_db if step == last_step else None
+        text = label_of(step, learning, measured_db)
+        timelapse.append(label_frame(frame, text) if label else frame)
     for output in outputs:
         write_timelapse(output, timelapse, frames_per_second)
 
@@ -132,13 +144,11 @@ def choose_steps(available: list[int], count: int) -> list[int]:
     return [available[index] for index in np.unique(nearest)]
 
 
-def label_of(step: int, learning: pd.DataFrame, psnr_db: float | None = None) -> str:
+def label_of(step: int, learning: History, measured_db: float | None = None) -> str:
     """Return a label of the step and its PSNR, by default the estimate of the nearest row."""
-    if psnr_db is None:
-        measured = learning.dropna(subset="psnr_db")
-        nearest = (measured["step"] - step).abs().to_numpy().argmin()
-        psnr_db = measured["psnr_db"].iloc[nearest]
-    return f"step {step:,}  {psnr_db:.1f} dB"
+    if measured_db is None:
+        measured_db = nearest_measured(learning, step)
+    return f"step {step:,}  {measured_db:.1f} dB"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ def main(
     `field` and `training` are the settings of the network and of its training; ``**job`` goes to
     `entry.training.train_task`.
     """
-    train_task(partial(read_task, pixels, facts, field, training), training, **job)
+    previews = field["type"] != "upscaler"  # that shows the training image all the time
+    make_task = partial(read_task, pixels, facts, field, training)
+    train_task(make_task, training, previews=previews, **job)
 
 
 if __name__ == "__main__":

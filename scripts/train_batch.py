@@ -7,8 +7,9 @@ from typing import Any
 
 from entry.image_network import read_task
 from entry.job import run_job
+from entry.progress import progress_path
 from entry.training import (
-    ProgressBar,
+    ProgressLog,
     logging_kept_results,
     outputs_in,
     usable_cores,
@@ -22,11 +23,11 @@ from neuralfield.training.loop import Execution, Training
 from neuralfield.training.results import publish_results
 
 
-class BatchProgress(ProgressBar):
-    """Shows how far a batch is: one bar, and one line in the log, for all of its networks."""
+class BatchProgress(ProgressLog):
+    """Keeps the progress of a batch: one line in the log, and one file, for all its networks."""
 
-    def __init__(self, name: str, steps: int) -> None:
-        super().__init__(name, steps)
+    def __init__(self, *arguments: Any, **others: Any) -> None:
+        super().__init__(*arguments, **others)
         self.rows: dict[str, Mapping[str, float]] = {}
 
     def add_row(self, row: Mapping[str, float], *, network: str) -> None:
@@ -35,11 +36,16 @@ class BatchProgress(ProgressBar):
         step = int(min(row["step"] for row in self.rows.values()))
         levels_db = [row["psnr_db"] for row in self.rows.values()]
         quality = f"{min(levels_db):.2f} to {max(levels_db):.2f} dB"
-        self.show(step, quality, f"{len(self.rows)} networks, {quality}")
+        self.row(step, quality, f"{len(self.rows)} networks, {quality}")
 
 
 def main(
-    models: Sequence[Path], networks: Sequence[Mapping[str, Any]], *, batch: str, threads: int
+    models: Sequence[Path],
+    networks: Sequence[Mapping[str, Any]],
+    *,
+    batch: str,
+    threads: int,
+    log_path: Path | None = None,
 ) -> None:
     """Train all networks, and write each with what `train.py` writes beside it.
 
@@ -54,6 +60,8 @@ def main(
         The name of the batch.
     threads : int
         Cores to use: each network has one, or more where there are more cores than networks.
+    log_path : Path, optional
+        The job's log: progress is written beside it.
     """
     training = networks[0]["training"]
     leave_at_s = when_to_leave_s(training)
@@ -61,16 +69,15 @@ def main(
     device = select_device(training["device"])
     folders = [model.parent for model in models]
     name = f"batch {batch} of {len(models)}"
-    with (
-        BatchProgress(name, training["steps"]) as progress,
-        logging_kept_results(folder / FOLDER_NAME for folder in folders),
-    ):
+    file = progress_path(log_path) if log_path else None
+    progress = BatchProgress(name, training["steps"], file=file)
+    with logging_kept_results(folder / FOLDER_NAME for folder in folders):
         trainings = []
         heat = guard_gpu(
             training.get("max_temperature_celsius"), device, partial(progress.say, name=name)
         )
         for folder, settings in zip(folders, networks, strict=True):
-            image, own_name = folder.parent, f"{folder.parent.name}, {folder.name}"
+            image, own_name = folder.parent, f"{folder.parent.name} / {folder.name}"
             run = Execution(
                 device,
                 folder / ".state" / "segment_1",
@@ -82,6 +89,7 @@ def main(
                 leave_at_s,
                 heat,
                 folder / FOLDER_NAME,
+                stepped=[progress.stepped],
             )
             outputs = outputs_in(folder)
             publish = partial(publish_results, **outputs, execution=run)
@@ -93,4 +101,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run_job(main)
+    run_job(main, lambda job: {"log_path": Path(job.log[0])})

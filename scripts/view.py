@@ -17,7 +17,7 @@ from neuralfield.rendering.render import choose_samples, render, size_for_longer
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import Device, select_device
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained, load_trained_snapshot
-from neuralfield.training.results import read_history
+from neuralfield.training.history import nearest_measured, read_history
 from viewing.description import NotEvaluatedError, describe, first_model
 from viewing.stored_weights import Arrays, Learning, StoredWeights, most_snapshots, store
 from viewing.view_page import as_png, as_webp, write_view
@@ -157,12 +157,11 @@ def _labels(steps: Sequence[int | None], history: Path | None) -> list[dict[str,
     """Label each network of the slider by its step and, from the nearest row, its PSNR."""
     if history is None:
         return [{"label": ""} for _ in steps]
-    measured = read_history(history).dropna(subset="psnr_db")
-    labels = []
-    for step in steps:
-        nearest = (measured["step"] - (step or 0)).abs().to_numpy().argmin()
-        labels.append({"label": f"step {step:,} · {measured['psnr_db'].iloc[nearest]:.1f} dB"})
-    return labels
+    learned = read_history(history)
+    measured = [nearest_measured(learned, step or 0) for step in steps]
+    return [
+        {"label": f"step {step:,} · {db:.1f} dB"} for step, db in zip(steps, measured, strict=True)
+    ]
 
 
 def _of_the_job(job: Any) -> dict[str, Any]:

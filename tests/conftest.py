@@ -1,9 +1,14 @@
-"""All tests share this: other random seeds, where `tests/other_machines.py` asks for them."""
+"""All tests share this: signals, and other seeds where `tests/other_machines.py` asks for them."""
 
 import os
+import signal
 
 import numpy as np
 import pytest
+
+# a shell ignores Ctrl-C in what it starts in the background, and so would the processes of tests
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _OTHER_SEED = int(os.environ.get("NEURALFIELD_TEST_SEED", "0"))
 

@@ -23,6 +23,7 @@ class Page:
     def open(self, path: Path, fragment: str = "", *, wait: bool = True) -> None:
         """Load a file, and wait until the page has nothing left to do."""
         self.driver.get("about:blank")  # another fragment alone would load nothing
+        self.errors()  # those of the page before
         self.driver.get(path.resolve().as_uri() + fragment)
         if wait:
             self.wait("document.body.dataset.ready === '1'")

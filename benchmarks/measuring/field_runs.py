@@ -1,5 +1,6 @@
 """Fields trained on an image and measured: at its own size, or against a larger true image."""
 
+import time
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -50,9 +51,9 @@ class ImagePair:
 
     Attributes
     ----------
-    small : Picture
+    small : ImageData
         The training image, reduced with a box filter.
-    truth : Picture
+    truth : ImageData
         A multiple of the size, from the same source.
     """
 
@@ -88,6 +89,8 @@ class RenderedFit:
     parameters : int
     seconds : float
         Time of the steps alone.
+    core_seconds : float
+        Time of all processor cores together.
     values : ndarray of float32, shape (height, width, channels), or None
         The render at the true image's size; None if the training diverged.
     """
@@ -96,6 +99,7 @@ class RenderedFit:
     render_db: float
     parameters: int
     seconds: float
+    core_seconds: float
     values: np.ndarray | None
 
 
@@ -119,7 +123,7 @@ def fit(
 
     Parameters
     ----------
-    image : Picture
+    image : ImageData
     field : dict
         Its type and settings.
     training : dict
@@ -164,12 +168,15 @@ def fit_and_render(
     """
     task = image_task(pair.small, field, training)
     with np.errstate(all="ignore"), TrainingSteps(task, device, engine, threads) as steps:
+        start_s = time.process_time()
         seconds = steps.timed_s(task.training.steps)
+        core_seconds = time.process_time() - start_s
         arrays, parameters = steps.arrays(), steps.trainer.network.parameter_count
+    times = seconds, core_seconds
     if not all(np.isfinite(array).all() for array in arrays.values()):
-        return RenderedFit(float("nan"), float("nan"), parameters, seconds, None)
+        return RenderedFit(float("nan"), float("nan"), parameters, *times, None)
     record = {"precision": "float32", "footprint": task.training.supervision == "footprint"}
     model = Model(task.field, task.shape, task.mode, arrays, record)
     values = render(model, pair.truth.width, pair.truth.height, device=device)
     render_db = psnr_db(values, pair.truth.values())
-    return RenderedFit(fit_db(arrays, task, device), render_db, parameters, seconds, values)
+    return RenderedFit(fit_db(arrays, task, device), render_db, parameters, *times, values)

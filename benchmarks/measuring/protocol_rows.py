@@ -9,7 +9,7 @@ from measuring.rows import FINER, GAUSS, HASHGRID_16, SIREN, reduced_field
 
 _MEASURED = "PyTorch, TF32"
 _TINY = "tiny-cuda-nn 2.0"
-_FINER_PP = "FINER++, mean of 16 pictures"
+_FINER_PP = "FINER++, mean of 16 images"
 _QUICK_STEPS, _QUICK_SIDE_PX = 3, 24
 _PAPER_STEPS = 500
 _KODAK_SIDE_PX = 768
@@ -43,7 +43,7 @@ class Protocol:
     name : str
     field : dict
         Type and settings, as in the config.
-    picture : {"kodim15", "kodim03", "drawing", "div2k"}
+    image : {"kodim15", "kodim03", "drawing", "div2k"}
         The training image; with ``div2k`` each image that is given, and the mean counts.
     steps : int
     learning_rate : float
@@ -171,7 +171,7 @@ def _papers() -> Iterator[Protocol]:
         ("siren, as in the paper", SIREN, 5e-4, {}, {}),
         ("siren, muon, as in the paper", SIREN, 5e-4, {"optimizer": "muon"}, {}),
         ("finer, as in the paper", FINER_AS_AUTHORS, 5e-4, {}, {}),
-        ("finer, exact slopes", FINER_AS_AUTHORS, 5e-4, {}, {"exact_slope": True}),
+        ("finer, exact derivatives", FINER_AS_AUTHORS, 5e-4, {}, {"exact_derivative": True}),
         ("gauss, as in the paper", GAUSS | {"scale": 30.0}, 5e-3, {}, {}),
         ("wire, as in the paper", WIRE, 5e-3, {}, {}),
         ("wire, weights as siren's", WIRE, 5e-3, {}, {"sirens_weights": True}),

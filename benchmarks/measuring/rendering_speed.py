@@ -25,7 +25,7 @@ from neuralfield.system.device import Device, to_host
 from neuralfield.tasks.image.image_model import Model
 
 _SHAPE = ImageShape(768, 512, 3)
-_FIELDS = {"siren 3x256, rgb": SIREN, "40 waves + relu 4x64, rgb": FREQUENCY_4X64}
+_FIELDS = {"siren 3x256, rgb": SIREN, "fourier 4x64, rgb": FREQUENCY_4X64}
 _ROWS_PER_BLOCK, _QUICK_ROWS_PER_BLOCK = 128, 16
 _QUICK_WIDTH_PX = 96
 _CHECKED_ROWS = 8
@@ -63,13 +63,13 @@ class DeviceRendering:
     def __call__(self, images: int) -> None:
         for _ in range(images):
             for top in range(0, len(self._rows), self._rows_per_block):
-                self._draw(top)
+                self._render(top)
 
     def first_block(self) -> np.ndarray:
         """The first rows' values, shape (points, channels)."""
-        return to_host(self._draw(0))
+        return to_host(self._render(0))
 
-    def _draw(self, top: int) -> Any:
+    def _render(self, top: int) -> Any:
         rows = self._rows[top : top + self._rows_per_block]
         return self._renderer.pixels(self._columns, rows, self._centre)[0]
 
@@ -115,9 +115,9 @@ def measure_rendering(context: Context, width_px: int) -> None:
                 _torch_rendering, model, size_px, rows_per_block, context.device, peer
             )
         report.attempt("drawing", row, "ceiling", deadline, partial(_ceiling, model, context))
-        for system, drawing in make.items():
+        for system, make_rendering in make.items():
             rounding = 0.5 / (2**_BIT_DEPTH - 1) if system == _TO_HOST else 0.0
-            measure = partial(rendering_rate, model, drawing, size_px, context, rounding)
+            measure = partial(rendering_rate, model, make_rendering, size_px, context, rounding)
             report.attempt("drawing", row, system, deadline, measure)
             if system.startswith("ours"):
                 error = report.entries[-1].get("relative_error", 0.0)
@@ -137,14 +137,14 @@ def rendering_rate(
 
     Differences of up to `rounding`, half a level, are no error.
     """
-    drawing = make()
-    drawing(1)
+    rendering = make()
+    rendering(1)
     exact = _exact_values(model, size_px, context.device)
-    found = np.clip(drawing.first_block()[: len(exact)], 0, 1)
+    found = np.clip(rendering.first_block()[: len(exact)], 0, 1)
     unexplained = np.maximum(np.abs(found - exact) - rounding, 0)
     error = float(np.linalg.norm(unexplained) / np.linalg.norm(exact - exact.mean()))
-    timing = time_calls(drawing, context.device, context.effort)
-    del drawing
+    timing = time_calls(rendering, context.device, context.effort)
+    del rendering
     release_memory(context.device)
     if context.peers():
         from torch_peers.fields import release_memory as release_memory_of_torch
@@ -152,7 +152,7 @@ def rendering_rate(
         release_memory_of_torch()
     return {
         "gigapixels_per_s": 1e-9 * size_px[0] * size_px[1] / timing.median_s,
-        "picture_ms": 1e3 * timing.median_s,
+        "image_ms": 1e3 * timing.median_s,
         "lowest_ms": 1e3 * timing.lowest_s,
         "highest_ms": 1e3 * timing.highest_s,
         "samples": timing.samples,

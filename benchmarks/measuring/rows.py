@@ -45,7 +45,7 @@ class Row:
     bar_ms : float or None
         The time to beat.
     optimizer, loss, learning_rate
-        See `neuralfield.tasks.training_settings.PictureTraining`.
+        See `neuralfield.tasks.training_settings.ImageTraining`.
     footprint_points : int
         Points in each pixel; 0 is point supervision.
     """
@@ -111,8 +111,8 @@ STEPS = (
         loss="binary_cross_entropy",
         learning_rate=0.1,
     ),
-    Row("40 waves + relu 4x64, 768x512 rgb", FREQUENCY_4X64, 768, 512, "rgb", bar_ms=0.19),
-    Row("40 waves + relu 5x128, 768x512 rgb", FREQUENCY_5X128, 768, 512, "rgb", bar_ms=0.6),
+    Row("fourier 4x64, 768x512 rgb", FREQUENCY_4X64, 768, 512, "rgb", bar_ms=0.19),
+    Row("fourier 5x128, 768x512 rgb", FREQUENCY_5X128, 768, 512, "rgb", bar_ms=0.6),
     Row(
         "hashgrid 16x2^15 + relu 2x64, 768x512 rgb",
         HASHGRID_16,
@@ -136,7 +136,7 @@ STEPS = (
         optimizer="muon",
     ),
 )
-"""Rows named "40 waves" have Fourier features: a sine and a cosine of each of 20 frequencies."""
+"""The rows `fourier` have a sine and a cosine of each of 20 frequencies, and relu."""
 
 
 def footprint_rows(points: int) -> tuple[Row, Row]:

@@ -1,7 +1,6 @@
 """The same classifier in PyTorch, written as someone who knows it well would write it."""
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from torch_peers.fields import Peer, captured, torch_device
 
 
 class TorchClassifier(torch.nn.Module):
-    """The network of a task, with its first weights; pictures in the order (n, c, h, w)."""
+    """The network of a task, with its first weights; images in the order (n, c, h, w)."""
 
     def __init__(self, task: ClassifierTask, device: torch.device) -> None:
         super().__init__()
@@ -64,7 +63,7 @@ class TorchClassifier(torch.nn.Module):
         return last(x)
 
     def gradients(self) -> dict[str, np.ndarray]:
-        """Of each parameter, under our names and in our shapes."""
+        """Return those of each parameter, under our names and in our shapes."""
         found = {}
         for number, own in enumerate([*self.convolutions, *self.linears]):
             weight = own.weight.grad.detach()
@@ -80,7 +79,7 @@ class TorchClassifier(torch.nn.Module):
 
 
 class TorchSteps:
-    """Steps of a task; call it with how many. Pictures stay on the device as bytes.
+    """Steps of a task; call it with how many. Images stay on the device as bytes.
 
     Parameters
     ----------
@@ -136,8 +135,8 @@ class TorchSteps:
         """Each once in every epoch, in a random order."""
         batch = len(self._samples)
         if self._used + batch > len(self._order):
-            draw = partial(torch.randperm, len(self._labels), device=self.device)
-            self._order = torch.cat([self._order[self._used :], draw()])
+            order = torch.randperm(len(self._labels), device=self.device)
+            self._order = torch.cat([self._order[self._used :], order])
             self._used = 0
         self._used += batch
         return self._order[self._used - batch : self._used]

@@ -1,4 +1,4 @@
-"""The same steps and drawings in PyTorch, written as someone who knows it well would write them."""
+"""The same steps and renders in PyTorch, written as someone who knows it well would write them."""
 
 import gc
 from collections.abc import Callable
@@ -27,13 +27,13 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
     "gaussian": lambda z, frequency: torch.exp(-((frequency * z) ** 2)),
 }
 Encoded = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
-"""What of the inputs does not change from step to step: themselves, or rows of a hash grid's table,
-shape (n, levels, 4), and their weights."""
+"""The part of the inputs that no step changes: themselves, or rows of a hash grid's table, shape
+(n, levels, 4), and their weights."""
 
 _WARM_UP_STEPS = 3
 _LARGEST_HALF_DERIVATIVE = 2**-8
-"""Where the loss's slope for one value is about this, a sum of it over all points stays below the
-largest 16-bit number, and the slopes further down do not vanish."""
+"""Where the loss's derivative for one value is about this, a sum of it over all points stays below
+the largest 16-bit number, and the gradients further down do not vanish."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Peer:
     ----------
     name : str
     compiled : bool
-        torch.compile, and on a card the whole step captured in a CUDA graph.
+        torch.compile, and on a GPU the whole step captured in a CUDA graph.
     matmul_precision : {"highest", "high"}
         float32 products in float32, or with TF32 allowed.
     half : bool
@@ -146,7 +146,7 @@ class TorchField(torch.nn.Module):
         return functional.mse_loss(self.values(z), target)
 
     def named(self, of: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, np.ndarray]:
-        """What `of` gives for each parameter, under our names and in our shapes."""
+        """Return what `of` gives for each parameter, under our names and in our shapes."""
         arrays = {}
         for name, parameter in self.linears.named_parameters():
             array = of(parameter).detach().cpu().numpy()
@@ -241,14 +241,14 @@ class TorchSteps:
 
 
 class TorchRendering:
-    """A picture drawn on the device, some rows at a time; call it with how many pictures.
+    """An image rendered on the device, some rows at a time; call it with how many images.
 
     Parameters
     ----------
     network : CoordinateNetwork
         In float64 on the CPU.
     shape : ImageShape
-        Of the training picture.
+        The shape of the training image.
     size_px : (int, int)
         Width and height; the height is a multiple of `rows_per_block`.
     rows_per_block : int
@@ -274,7 +274,7 @@ class TorchRendering:
             for axis in zip(size_px, half_sides, strict=True)
         )
         self._columns, self._rows = columns, rows.reshape(-1, rows_per_block)
-        self._draw = torch.compile(self._block, dynamic=False) if peer.compiled else self._block
+        self._render = torch.compile(self._block, dynamic=False) if peer.compiled else self._block
         size = (len(self._rows), rows_per_block * len(columns), shape.channels)
         self.image = torch.empty(size, device=self.device)
 
@@ -283,7 +283,7 @@ class TorchRendering:
         with torch.inference_mode():
             for _ in range(images):
                 for block, rows in zip(self.image, self._rows, strict=True):
-                    block.copy_(self._draw(rows))
+                    block.copy_(self._render(rows))
 
     def first_block(self) -> np.ndarray:
         """The first rows' values, shape (rows_per_block * width, channels)."""
@@ -319,7 +319,7 @@ def _gradient(parameter: torch.Tensor) -> torch.Tensor:
 
 
 def repeated_product(*factors: Any) -> Callable[[int], None]:
-    """A function that multiplies two square CuPy matrices as often as it is told."""
+    """Return a function that multiplies two square CuPy matrices as often as its argument says."""
     left, right = (torch.from_dlpack(factor) for factor in factors)
     product = torch.empty_like(left)
 
@@ -336,10 +336,10 @@ def torch_device(device: Device) -> torch.device:
     Raises
     ------
     RuntimeError
-        It is a card that this PyTorch cannot use.
+        It is a GPU that this PyTorch cannot use.
     """
     if device.kind == "gpu" and not torch.cuda.is_available():
-        raise RuntimeError(f"PyTorch {torch.__version__} cannot use the card")
+        raise RuntimeError(f"PyTorch {torch.__version__} cannot use the GPU")
     return torch.device("cuda" if device.kind == "gpu" else "cpu")
 
 
@@ -349,7 +349,7 @@ def use_cores(threads: int) -> None:
 
 
 def release_memory() -> None:
-    """Give freed memory back to the card, for other libraries."""
+    """Give freed memory back to the GPU, for other libraries."""
     torch._dynamo.reset()  # a compiled method and its object hold each other
     gc.collect()
     if torch.cuda.is_available():

@@ -50,7 +50,7 @@ class RandomFrequencies(nn.Module):
 
 
 class FourierAndChebyshev(RandomFrequencies):
-    """Random waves, and the Chebyshev polynomials T_0 to T_degree of x and of y (CAFE+)."""
+    """Random Fourier features, and Chebyshev polynomials T_0 to T_degree of x and of y (CAFE+)."""
 
     def __init__(self, frequencies: int, scale: float, degree: int):
         super().__init__(frequencies, scale)
@@ -77,7 +77,7 @@ class ProductOfMaps(nn.Module):
 
 
 class RealPart(nn.Module):
-    """Of complex values."""
+    """The real part of complex values."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.real
@@ -109,8 +109,8 @@ def finer(
     first_bias: float = 2.0,
     exact_derivative: bool = False,
 ) -> nn.Module:
-    """Liu et al. 2024: sin(omega_0 a z), a = |z| + 1; the authors hold `a` fixed in the slope,
-    and have an option not to."""
+    """Liu et al. 2024: sin(omega_0 a z), a = |z| + 1; the authors hold `a` fixed in the
+    derivative, and have an option not to."""
     linears = _sine_linears(channels, hidden_layers, width, omega_0)
     nn.init.uniform_(linears[0].bias, -first_bias, first_bias)
     omegas = [first_omega_0] + [omega_0] * hidden_layers
@@ -130,8 +130,8 @@ def wire(
     scale: float = 20.0,
     sirens_weights: bool = False,
 ) -> nn.Module:
-    """Saragadam et al. 2023: exp(i omega_0 z - |scale z| ** 2); weights as PyTorch draws them, or
-    as SIREN's, which ours are."""
+    """Saragadam et al. 2023: exp(i omega_0 z - |scale z| ** 2); weights as PyTorch initializes
+    them, or as SIREN's, which ours are."""
 
     def wavelet(z: torch.Tensor) -> torch.Tensor:
         return torch.exp(1j * omega_0 * z - (scale * z).abs().square())
@@ -150,7 +150,7 @@ def wire(
 
 
 def gauss(channels: int, hidden_layers: int, width: int, scale: float = 10.0) -> nn.Module:
-    """Ramasinghe & Lucey 2022: exp(-(scale z) ** 2); weights as PyTorch draws them."""
+    """Ramasinghe & Lucey 2022: exp(-(scale z) ** 2); weights as PyTorch initializes them."""
     sizes = [2] + [width] * (1 + hidden_layers)
     bells = [
         Activated(nn.Linear(a, b), lambda z: torch.exp(-((scale * z) ** 2)))
@@ -162,7 +162,8 @@ def gauss(channels: int, hidden_layers: int, width: int, scale: float = 10.0) ->
 def fourier(
     channels: int, hidden_layers: int, width: int, frequencies: int = 128, scale: float = 10.0
 ) -> nn.Module:
-    """Tancik et al. 2020: random waves, then relu; weights as PyTorch draws them."""
+    """Tancik et al. 2020: random Fourier features, then relu; weights as PyTorch initializes
+    them."""
     sizes = [2 * frequencies] + [width] * hidden_layers
     layers = [Activated(nn.Linear(a, b), torch.relu) for a, b in pairwise(sizes)]
     features = RandomFrequencies(frequencies, scale)
@@ -178,7 +179,7 @@ def cafe(
     chebyshev_degree: int = 15,
     factors: int = 3,
 ) -> nn.Module:
-    """Ke et al. 2026 (CAFE+); weights as PyTorch draws them, T_0 among the polynomials."""
+    """Ke et al. 2026 (CAFE+); weights as PyTorch initializes them, T_0 among the polynomials."""
     features = 2 * frequencies + 2 * (chebyshev_degree + 1)
     return nn.Sequential(
         FourierAndChebyshev(frequencies, scale, chebyshev_degree),
@@ -197,11 +198,11 @@ PAPERS: dict[str, Callable[..., nn.Module]] = {
     "hashgrid": hashgrid,
     "cafe": cafe,
 }
-"""By our types of fields; each takes channels and the settings of ours that it has."""
+"""The networks by our types of fields; each takes channels and the settings of ours that it has."""
 
 
 def _sine_linears(channels: int, hidden_layers: int, width: int, omega_0: float) -> list[nn.Linear]:
-    """Layers with SIREN's weights, and biases as PyTorch draws them."""
+    """Layers with SIREN's weights, and biases as PyTorch initializes them."""
     sizes = [2] + [width] * (1 + hidden_layers) + [channels]
     linears = [nn.Linear(a, b) for a, b in pairwise(sizes)]
     nn.init.uniform_(linears[0].weight, -1 / 2, 1 / 2)
@@ -227,12 +228,12 @@ def _with_sines(
 def train_as_in_paper(
     task: ImageTask, field: dict[str, Any], device: Device, own: dict[str, Any]
 ) -> float:
-    """Teach a field of `PAPERS` a task's pixels, all in every step; by TF32 on a card.
+    """Fit a field of `PAPERS` to a task's pixels, all in every step; by TF32 on a GPU.
 
     Parameters
     ----------
     task : ImageTask
-        Its picture, and how it is trained: by ``adam`` or ``muon``, with mean squared error;
+        Its image, and how it is trained: by ``adam`` or ``muon``, with mean squared error;
         ``keep_best`` looks at every step.
     field : dict
         Type and settings.
@@ -243,7 +244,7 @@ def train_as_in_paper(
     Returns
     -------
     float
-        PSNR on the pixels taught, in dB.
+        PSNR on the training pixels, in dB.
     """
     settings, where = task.training, torch_device(device)
     torch.manual_seed(settings.random_seed)
@@ -288,7 +289,8 @@ def train_as_in_paper(
 
 
 def _start_as(network: nn.Module, ours: CoordinateNetwork) -> None:
-    """Give it the initial numbers of one of ours: of real layers, and the waves before them."""
+    """Give it the initial numbers of one of ours: of real layers, and the frequencies before
+    them."""
     linears = [module for module in network.modules() if isinstance(module, nn.Linear)]
     with torch.no_grad():
         for index, linear in enumerate(linears):

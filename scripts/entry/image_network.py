@@ -1,7 +1,7 @@
 """The network of an image that the settings describe: its task, and reading no other network."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -9,7 +9,14 @@ from typing import Any, Self
 import numpy as np
 
 from neuralfield.fields import FieldSettings, ImageShape, Upscaler, network_settings
-from neuralfield.images import read_facts, read_pixel_csv, require_image
+from neuralfield.images import (
+    ImageData,
+    image_digest,
+    read_facts,
+    read_made_image,
+    read_pixel_csv,
+    require_image,
+)
 from neuralfield.images.image import CHANNELS
 from neuralfield.system.device import to_host
 from neuralfield.system.errors import CheckpointError
@@ -19,11 +26,12 @@ from neuralfield.system.provenance import (
     require_finished,
     require_same_training,
 )
+from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.image.model_json import import_model_json
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained
-from neuralfield.tasks.training_settings import ImageTraining, of_the_training
+from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, of_the_training
 from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, image_task
 
 _EXPECTED = "the network that the settings describe"
@@ -70,10 +78,23 @@ class ExpectedNetwork:
         network = load_trained(path)
         if isinstance(network, Mosaic):
             first = network.tiling.tile(0, 0)
-            self.require_own(network.path(first), network.load(first), is_tile=True)
+            tile = network.load(first)
+            self.with_steps_of(tile).require_own(network.path(first), tile, is_tile=True)
         else:
-            self.require_own(path, network)
+            self.with_steps_of(network).require_own(path, network)
         return network
+
+    def with_steps_of(self, network: Trained) -> Self:
+        """Return the same with the steps and batches of a network, where a budget found them."""
+        own = network.metadata.get("training")
+        if not isinstance(own, Mapping) or not any(name in self.training for name in BUDGETS):
+            return self
+        rules = settings_of(ImageTraining)
+        steps, batch_pixels = own.get("steps", 0), own.get("batch_pixels", -1)
+        if not (rules["steps"].allows(steps) and rules["batch_pixels"].allows(batch_pixels)):
+            return self
+        changes = self.settings[1].changes_for(steps, batch_pixels)
+        return replace(self, training={**self.training, **changes})
 
     def require_own(self, path: Path, network: Model, *, is_tile: bool = False) -> None:
         """Refuse a network of another image, field or training.
@@ -108,6 +129,15 @@ class ExpectedNetwork:
         if not is_own:
             found = f"does not hold the weights of {weights}"
             raise CheckpointError(str(path), found, _EXPECTED, remedy_for(path))
+
+
+def read_training_image(path: Path, network: Model, expected: ExpectedNetwork | None) -> ImageData:
+    """Read the image that a network was trained on; another one than the expected is refused."""
+    # a black-and-white source may have been reduced to greys: the channels are those of training
+    image = read_made_image(path, {1: "grey", 3: "rgb", 4: "rgba"}[network.channels])
+    if expected:
+        require_image(path, image_digest(image.values()), expected.facts, expected.facts_path)
+    return image
 
 
 def settings_for(

@@ -46,7 +46,7 @@ def run_job(
                 memory_mb = job.resources.get("gpu_memory_mb", 0)
                 if job.resources.get("gpu", 0):
                     share = job.config["gpu_share"]
-                    gpu = claim_gpu(share, lambda line: _show(f"{name}: {line}"))
+                    gpu = claim_gpu(share, lambda line: show_line(f"{name}: {line}"))
                     log.info("GPU: %s", gpu or "not claimed, because NVML does not answer")
                 elif memory_mb:
                     gpu = join_gpu(memory_mb)
@@ -54,11 +54,11 @@ def run_job(
                 main(**arguments)
         except NeuralfieldError as error:
             log.error("%s", error)
-            _show(f"{name}: {error}")
+            show_line(f"{name}: {error}")
             sys.exit(EXIT_CODE_FAILED)
         except Interrupted as pause:
             log.info("%s", pause)
-            _show(f"{name}: {pause}")
+            show_line(f"{name}: {pause}")
             sys.exit(EXIT_CODE_TRY_AGAIN)
         except KeyboardInterrupt:
             log.info("interrupted")
@@ -66,14 +66,14 @@ def run_job(
         except MemoryError as error:
             log.error("%s", traceback.format_exc())
             reason = str(error) or "no more to be had"
-            _show(
+            show_line(
                 f"{name}: out of memory ({reason}); expected enough for this size;"
                 " run fewer jobs at once (--cores 1), or make images, networks or batches smaller"
             )
             sys.exit(EXIT_CODE_FAILED)
         except Exception as error:
             log.error("%s", traceback.format_exc())
-            _show(
+            show_line(
                 f"{name}: {type(error).__name__}: {error}; expected no such error, which is a"
                 f" mistake of the program; all of it is in {job.log[0]}"
             )
@@ -106,7 +106,7 @@ def reporter(job: Any) -> Callable[[str], None]:
 
     def report(line: str) -> None:
         logging.getLogger(__name__).info("%s", line)
-        _show(f"{name}: {line}")
+        show_line(f"{name}: {line}")
 
     return report
 
@@ -155,5 +155,8 @@ class _LogFile(io.TextIOBase):
         self._handle = -1
 
 
-def _show(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+def show_line(line: str) -> None:
+    """Print a line on the terminal, in place of the bars that Snakemake's process draws there."""
+    is_drawn_on = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    erased = "\r\x1b[J" if is_drawn_on else ""
+    print(f"{erased}{line}", file=sys.stderr, flush=True)

@@ -15,6 +15,9 @@ TRAINING_KEYS = (
 )
 """The keys of training.json that metrics.json repeats."""
 
+FOUND_KEY = "found_for_budget"
+"""Another one, of trainings with a budget: the settings that it came to."""
+
 
 def read_record(
     path: Path,
@@ -58,6 +61,8 @@ def write_metrics(
     """
     checksums = record.get("sha256", {}) | {file.name: sha256_of(file) for file in beside}
     training = {key: record.get(key) for key in TRAINING_KEYS}
+    if FOUND_KEY in record:
+        training[FOUND_KEY] = record[FOUND_KEY]
     content = {**numbers, "parameters": parameters, **training, "sha256": checksums}
     write_json(path, content, allow_nan=allow_nan)
 

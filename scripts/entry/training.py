@@ -3,16 +3,16 @@
 import contextlib
 import logging
 import os
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from tqdm import tqdm
-
-from entry.job import paths_of
+from entry.budget import naming_budgets, within_budget
+from entry.job import paths_of, show_line
+from entry.preview import Preview, preview_path
+from entry.progress import ProgressFile, progress_path
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.heat import guard_gpu
@@ -22,6 +22,7 @@ from neuralfield.tasks.task import Measure, Task
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution, Publish
 from neuralfield.training.results import publish_results, publish_segment
+from neuralfield.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
@@ -29,53 +30,56 @@ _SECONDS_BETWEEN_LINES = 5.0
 """Between lines of the log; the history has all rows."""
 
 
-class ProgressBar:
-    """Shows a bar on a terminal, and writes a line to the log every few seconds."""
+class ProgressLog:
+    """Keeps the progress of a job's trainings: a line in the log every few seconds, and a file.
 
-    def __init__(self, name: str, steps: int) -> None:
+    Parameters
+    ----------
+    name : str
+        The name of the training in lines for the user.
+    steps, until_step : int
+        The last step of the training, and of this job.
+    file : Path, optional
+        See `entry.progress.ProgressFile`.
+    """
+
+    def __init__(
+        self, name: str, steps: int, until_step: int | None = None, file: Path | None = None
+    ) -> None:
         self.name, self.steps = name, steps
+        self.file = ProgressFile(file, steps, until_step or steps)
         self.next_line_s = 0.0
-        self.bar = tqdm(
-            total=steps,
-            desc=name,
-            unit="step",
-            leave=False,
-            disable=not sys.stderr.isatty(),
-            dynamic_ncols=True,
-        )
 
-    def show(self, step: int, measured: str, details: str) -> None:
-        """Move the bar, with `measured` beside it; `details` go to the log."""
+    def row(self, step: int, measured: str, details: str) -> None:
+        """Take note of a row of the history: `measured` for the file, `details` for the log."""
+        self.file.measure(measured)
         if time.monotonic() >= self.next_line_s or step == self.steps:
             self.next_line_s = time.monotonic() + _SECONDS_BETWEEN_LINES
             log.info(f"step {step:,} of {self.steps:,}: {details}")
-        self.bar.set_postfix_str(measured, refresh=False)
-        self.bar.update(step - self.bar.n)
+
+    def stepped(self, trainers: Sequence[Trainer]) -> None:
+        """Take note of steps: those of the training that has the fewest."""
+        last = min(trainers, key=lambda trainer: trainer.steps_taken)
+        self.file.update(last.steps_taken, sum(trainer.seconds for trainer in trainers))
 
     def say(self, line: str, *, name: str | None = None) -> None:
-        """Report a line on the terminal and in the log; `name` is by default the bar's."""
+        """Report a line on the terminal and in the log; `name` is by default the training's."""
         log.info(line if name is None else f"{name}: {line}")
-        tqdm.write(f"{name or self.name}: {line}", file=sys.stderr)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
+        show_line(f"{name or self.name}: {line}")
 
 
-class Progress(ProgressBar):
-    """Shows how far a training is, with its loss and the measure of its task."""
+class TrainingProgress(ProgressLog):
+    """Keeps the progress of one training, with its loss and the measure of its task."""
 
-    def __init__(self, name: str, steps: int, measure: Measure) -> None:
-        super().__init__(name, steps)
+    def __init__(self, measure: Measure, *arguments: Any, **others: Any) -> None:
+        super().__init__(*arguments, **others)
         self.measure = measure
 
     def __call__(self, row: Mapping[str, float]) -> None:
         """Take note of a row of the history."""
         measured = self.measure.format.format(row[self.measure.name])
         details = f"loss {row['loss']:.6g}, {measured}, {row['seconds']:.1f} s"
-        self.show(int(row["step"]), measured, details)
+        self.row(int(row["step"]), measured, details)
 
 
 def when_to_leave_s(training: Mapping[str, Any]) -> float:
@@ -122,11 +126,14 @@ def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
 def training_arguments(job: Any) -> dict[str, Any]:
     """Return the arguments of `train_task` for the job of a rule that trains one network."""
     training = {**job.params.training, **job.params.execution}
+    state = Path(job.params.state)
     return {
         "training": training,
-        "state": Path(job.params.state),
+        "state": state,
+        "shared_folder": state.parents[2] if job.wildcards.get("tile") else None,
         "threads": job.threads,
-        "name": ", ".join(text for key, text in job.wildcards.items() if key != "segment"),
+        "name": " / ".join(text for key, text in job.wildcards.items() if key != "segment"),
+        "log_path": Path(job.log[0]),
         "segment": int(job.wildcards.get("segment", training.get("segments", 1))),
         "earlier_segment": next(map(Path, job.input.get("earlier", ())), None),
         **paths_of(job.output),
@@ -140,6 +147,9 @@ def train_task(
     state: Path,
     threads: int,
     name: str,
+    log_path: Path | None = None,
+    previews: bool = False,
+    shared_folder: Path | None = None,
     segment: int = 1,
     earlier_segment: Path | None = None,
     segment_folder: Path | None = None,
@@ -159,7 +169,13 @@ def train_task(
     state : Path
         Folder to resume from, and to leave the state in; each segment has its own part of it.
     name : str
-        The name of the progress bar.
+        The name of the training in lines for the user.
+    log_path : Path, optional
+        The job's log: progress and previews are written beside it.
+    previews : bool
+        Whether the task is an image's, to be rendered while it is trained.
+    shared_folder : Path, optional
+        The folder of what the trainings of an image's tiles share.
     segment : int
         The number of the segment, from 1.
     segment_folder : Path, optional
@@ -170,10 +186,18 @@ def train_task(
     kept_folder = state.with_name(FOLDER_NAME)
     with contextlib.ExitStack() as stack:
         stack.enter_context(logging_kept_results([kept_folder]))
+        stack.enter_context(naming_budgets(training))
         task = make_task()
-        steps = task.training.steps
-        progress = stack.enter_context(Progress(name, steps, task.measure))
         device = select_device(training["device"])
+        task, found = within_budget(task, training, device, cores, state.parent, shared_folder)
+        steps = task.training.steps
+        until_step = steps * segment // training.get("segments", 1)
+        file = progress_path(log_path) if log_path else None
+        progress = TrainingProgress(task.measure, name, steps, until_step, file)
+        watchers = [progress.stepped]
+        if log_path and previews:
+            preview = stack.enter_context(Preview(preview_path(log_path), cores))
+            watchers.append(preview.update)
         run = Execution(
             device,
             state / f"segment_{segment}",
@@ -185,13 +209,16 @@ def train_task(
             leave_at_s,
             guard_gpu(training.get("max_temperature_celsius"), device, progress.say),
             kept_folder,
+            stepped=watchers,
         )
+        if found:
+            run.note(found.line)
+            run.found_settings = found.steps.training
         publish: Publish
         if segment_folder:
             outputs = {"segment_folder": segment_folder}
             publish = partial(publish_segment, segment_folder=segment_folder)
         else:
             publish = partial(publish_results, **outputs, execution=run)
-        until_step = steps * segment // training.get("segments", 1)
         earlier = earlier_segment
         fit(task, run, publish, until_step=until_step, earlier_segment=earlier, outputs=outputs)

@@ -14,7 +14,7 @@ from neuralfield.system.provenance import made_by_the_workflow, require_recorded
 from neuralfield.tasks.classifier.idx import read_idx
 from neuralfield.tasks.table.samples import read_columns
 from neuralfield.tasks.task import ACCURACY
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 from reporting.colours import Colours
 from reporting.plots import percent, style_axes
 
@@ -84,8 +84,7 @@ def read_view(
     ]
     counts = np.array(numbers["confusion"], dtype=np.int64)
     table = read_history(history, ACCURACY.name)
-    columns = (table[name].to_numpy(np.float64) for name in ("step", ACCURACY.name))
-    return View(counts, mistakes, *columns)
+    return View(counts, mistakes, table["step"], table[ACCURACY.name])
 
 
 def draw_confusion(view: View, axes: Axes, colours: Colours) -> None:

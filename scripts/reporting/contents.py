@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from entry.records import read_own_metrics
 from neuralfield.images import read_made_image
 from neuralfield.system.provenance import require_recorded
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 from reporting.embedded import Box, crop_uri, file_uri, most_detailed_box, overview_uri
 from reporting.page import Titled
 from reporting.plots import Curve, learning_curves
@@ -250,8 +249,8 @@ def _curves(
         curves = [
             Curve(
                 network.colour,
-                history[column].to_numpy(np.float64),
-                history["psnr_db"].to_numpy(np.float64),
+                history[column],
+                history["psnr_db"],
             )
             for network, history in learned
         ]

@@ -52,8 +52,8 @@ def environment(cluster: Cluster) -> dict[str, str]:
 def running(
     command: list[str], folder: Path, variables: Mapping[str, str]
 ) -> Iterator[subprocess.Popen]:
-    """Start a process that writes said.txt, and kill it if it has not ended by then."""
-    with (folder / "said.txt").open("a") as log:
+    """Start a process that writes messages.txt, and kill it if it has not ended by then."""
+    with (folder / "messages.txt").open("a") as log:
         process = subprocess.Popen(
             command,
             cwd=folder,
@@ -72,7 +72,7 @@ def running(
 
 def must_succeed(process: subprocess.Popen, folder: Path) -> str:
     code = process.wait(PATIENCE_S)
-    messages = (folder / "said.txt").read_text()
+    messages = (folder / "messages.txt").read_text()
     assert code == 0, messages[-8000:]
     return messages
 
@@ -152,7 +152,7 @@ def state_of(cluster: Cluster, job: str) -> dict[str, str]:
 
 def test_a_job_knows_when_slurm_ends_it(cluster: Cluster, tmp_path: Path):
     """Variables of newer SLURMs are not needed: the steps of a job do not have them."""
-    script, messages = tmp_path / "ask.py", tmp_path / "said.txt"
+    script, messages = tmp_path / "ask.py", tmp_path / "messages.txt"
     script.write_text(
         "import os; from neuralfield.system.interruption import slurm_time_left_s;"
         "print(slurm_time_left_s({name: os.environ[name] for name in ('SLURM_JOB_ID', 'PATH')}))"

@@ -27,7 +27,7 @@ from workspace import Workspace, clean_environment  # noqa: E402
 
 from neuralfield.system.errors import InputError  # noqa: E402
 
-LOG = "said.txt"
+LOG = "messages.txt"
 NOT_COMPARED = {
     "report.html",
     "summary.csv",
@@ -113,7 +113,7 @@ class Training:
         if READY not in (folder / LOG).read_text():
             return "starting"
         if (folder / "training.json").exists():
-            return "drawing"
+            return "rendering"
         if self.checkpoints(folder).exists():
             return "writing results"
         steps = [int(path.stem.rsplit("_", 1)[1]) for path in self.states(folder)]

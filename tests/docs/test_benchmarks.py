@@ -41,7 +41,7 @@ def test_the_benchmark_measures_a_step_without_a_gpu(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_the_benchmark_of_processors_measures_steps_and_drawing(tmp_path: Path):
+def test_the_benchmark_of_processors_measures_steps_and_rendering(tmp_path: Path):
     report = tmp_path / "report.md"
     options = ("--quick", "--no-peers", "--threads", "1", "--rounds", "1", "--sample-s", "0.01")
     command = [sys.executable, "benchmarks/cpu_speed.py", *options, "--output", str(report)]

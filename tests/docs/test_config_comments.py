@@ -46,7 +46,7 @@ def listed_keys() -> dict[str, dict[str, str]]:
         heading = re.search(r"^# .*Keys of (?:an? )?([\w ]+?)[,:]|^# Keys of ([\w ]+?)[,:]", line)
         entry = re.match(r"#( {3}| {5})(\w+) +(\S.*)", line)
         if heading:
-            rule = {"picture": "image"}.get(heading[1] or heading[2], heading[1] or heading[2])
+            rule = heading[1] or heading[2]
             texts, is_heading = found.setdefault(rule, {}), True
         elif entry and rule:
             is_nested, key, is_heading = len(entry[1]) == 5, entry[2], False

@@ -8,6 +8,7 @@ from workspace import ROOT
 NAMES = (
     "CONTRIBUTING.md",
     "docs/architecture.md",
+    "docs/budgets.md",
     "docs/classifier.md",
     "docs/cluster.md",
     "docs/cpu.md",
@@ -20,6 +21,8 @@ NAMES = (
     "docs/promises.md",
     "docs/sweeps.md",
     "docs/tables.md",
+    "docs/terminal.md",
+    "docs/time.md",
     "docs/upscaler.md",
     "docs/viewer.md",
     "benchmarks/README.md",

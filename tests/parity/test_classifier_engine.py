@@ -96,7 +96,7 @@ CASES = {
     ),
     "no hidden layer": ((10, 10), 3, {"channels": (3,), "kernel": 1, "hidden": ()}),
     "no convolution": ((8, 9), 11, {"channels": (), "hidden": (12,)}),
-    "larger pictures": (
+    "larger images": (
         (40, 50),
         3,
         {
@@ -189,7 +189,7 @@ def test_steps_allocate_nothing(gpu):
     engine.close()
 
 
-def test_shipped_digits_are_read_and_reported_how(tmp_path, monkeypatch, gpu):
+def test_shipped_digits_are_classified_and_the_engine_is_recorded(tmp_path, monkeypatch, gpu):
     monkeypatch.setattr(small_classifiers, "CPU", gpu)
     trained = read_labelled(*find_files(SHIPPED, TRAINING))
     task = ClassifierTask(

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(not gpu_is_present(), reason="no NVIDIA driver answers, or no CuPy"),
 ]
 
-MEMBERS = (
+NETWORKS = (
     {"seed": 3, "schedule": Schedule("cosine", 1e-3, 1e-5, 100)},
     {"seed": 2**40 + 5, "schedule": Schedule("cosine", 3e-3, 0.0, 100, 7, 4)},
     {"seed": 8, "schedule": Schedule("constant", 1e-2, 0.0, 100)},
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "long chains": (SIREN_64, {"width": 300, "height": 200, "channels": 3}),
     "one matrix": ({**SIREN_64, "hidden_layers": 1}, {"width": 200, "height": 131}),
     "sgd": (SIREN, {"batch_pixels": 300, "optimizer": "sgd", "momentum": 0.9}),
-    "waves": (
+    "fourier": (
         {"type": "fourier", "frequencies": 20, "hidden_layers": 2, "width": 48, "scale": 2.0},
         {"width": 150, "height": 100, "channels": 4, "points": 3, "batch_pixels": 0},
     ),
@@ -70,7 +70,7 @@ def gpu():
 
 @pytest.fixture
 def always_together(monkeypatch):
-    """Take steps together also where turns are faster; tells how often."""
+    """Take steps together also where turns are faster; counts how often."""
     runs = []
 
     class Counted(CudaBatch):
@@ -78,13 +78,13 @@ def always_together(monkeypatch):
             runs.append((len(self.engines), first_step, count))
             super().run(first_step, count)
 
-    monkeypatch.setattr(cuda_batch, "is_faster_together", lambda tiles, members, processors: True)
+    monkeypatch.setattr(cuda_batch, "is_faster_together", lambda tiles, networks, processors: True)
     monkeypatch.setattr(engine_batch, "CudaBatch", Counted)
     return runs
 
 
 def engines_of(gpu, field, settings):
-    objectives = [make_objective(field, device=gpu, **settings, **member) for member in MEMBERS]
+    objectives = [make_objective(field, device=gpu, **settings, **network) for network in NETWORKS]
     return [CudaEngine(objective, gpu, "auto") for objective in objectives]
 
 
@@ -96,7 +96,7 @@ def content_of(engine):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_members_have_the_bytes_that_they_have_alone(gpu, always_together, case):
+def test_networks_of_a_batch_have_the_bytes_that_they_have_alone(gpu, always_together, case):
     alone, together = (engines_of(gpu, *CASES[case]) for _ in range(2))
     assert alone[0].variant == HopperNarrowPass.name
     batch = EngineBatch(gpu, 1)
@@ -114,7 +114,7 @@ def test_members_have_the_bytes_that_they_have_alone(gpu, always_together, case)
         for name, array in expected.items():
             np.testing.assert_array_equal(found[name], array, err_msg=name)
     totals = {tuple(to_host(engine.totals)) for engine in alone}
-    assert len(totals) == len(MEMBERS)  # no two were the same training
+    assert len(totals) == len(NETWORKS)  # no two were the same training
     batch.close()
     for engine in (*alone, *together):
         engine.close()
@@ -127,7 +127,7 @@ def test_those_of_other_kinds_take_turns(gpu, always_together):
     done = []
     batch = EngineBatch(gpu, 1)
     batch.run(engines, 0, 5, lambda place, seconds: done.append(place))
-    assert [members for members, *_ in always_together] == [2, 1]
+    assert [networks for networks, *_ in always_together] == [2, 1]
     assert sorted(done) == [0, 1, 2, 3, 4]
     alone = [CudaEngine(make_objective(field, device=gpu), gpu, "auto") for field in fields]
     for one, other in zip(alone, engines, strict=True):
@@ -153,14 +153,14 @@ def test_trainings_are_interrupted_and_catch_up(tmp_path, on_gpu, always_togethe
     del tasks["wide"]  # of another kind
     alone = train_alone(tasks, tmp_path / "alone")
     together = {"engine": "cuda", "side_by_side": 1}
-    for names, row in ((("plain", "seed"), 20), (("rate", "picture"), 60)):
+    for names, row in ((("plain", "seed"), 20), (("rate", "image"), 60)):
         with pytest.raises(Interrupted):
             test_batch.train_together(
                 tasks, tmp_path, names, progress=test_batch.stop_after(row), **together
             )
     test_batch.train_together(tasks, tmp_path, **together)
     assert test_batch.contents(tmp_path, tasks) == alone
-    assert {members for members, *_ in always_together} >= {2, 4}  # some caught up first
+    assert {networks for networks, *_ in always_together} >= {2, 4}  # some caught up first
 
 
 def test_one_that_diverges_goes_back_by_itself(tmp_path, on_gpu, always_together, monkeypatch):
@@ -181,7 +181,7 @@ def test_one_that_diverges_goes_back_by_itself(tmp_path, on_gpu, always_together
     assert [len(lines) for lines in messages.values()] == [0, 0, 1, 0]
     assert "going back to step" in messages["rate"][0]
     assert test_batch.contents(tmp_path / "batch", tasks) == alone
-    assert {members for members, *_ in always_together} == {1, 4}
+    assert {networks for networks, *_ in always_together} == {1, 4}
 
 
 def test_one_that_fails_is_named_after_the_others_are_trained(tmp_path, on_gpu, always_together):

@@ -124,12 +124,12 @@ CASES = {
     "original": (ORIGINAL, {"batch_pixels": 200}),
     "original, footprint": (ORIGINAL, {"batch_pixels": 100, "points": 3}),
     "fourier": ({"type": "fourier", "frequencies": 20, "width": 48, "scale": 2.0}, {"channels": 3}),
-    "waves, narrow layers": (
+    "fourier, narrow layers": (
         {"type": "fourier", "frequencies": 7, "hidden_layers": 3, "width": 24, "scale": 0.5},
         {"channels": 4},
     ),
-    "relu 4x64 of 40 waves": (FREQUENCIES_4X64, {"channels": 3, "width": 80, "height": 50}),
-    "relu 4x64 of 40 waves, footprint 4": (
+    "fourier 4x64": (FREQUENCIES_4X64, {"channels": 3, "width": 80, "height": 50}),
+    "fourier 4x64, footprint 4": (
         FREQUENCIES_4X64,
         {"channels": 3, "points": 4, "width": 80, "height": 50},
     ),
@@ -175,7 +175,7 @@ CASES = {
         {"batch_pixels": 65},
     ),
     "wire, wide bells": ({**WIRE, "width": 40, "omega_0": 30.0, "scale": 8.0}, {"channels": 3}),
-    "wire, many waves": ({**WIRE, "width": 40, "omega_0": 30.0, "scale": 3.0}, {"channels": 3}),
+    "wire, many periods": ({**WIRE, "width": 40, "omega_0": 30.0, "scale": 3.0}, {"channels": 3}),
     "gauss": ({**GAUSS, "width": 24}, {}),
     "gauss 256, footprint 3": ({**GAUSS, "width": 256}, {"channels": 3, "points": 3}),
     "gauss 64, colour": ({**GAUSS, "width": 64}, {"channels": 3}),

@@ -15,6 +15,7 @@ import test_tensor
 from finite_differences import weighted
 from paths import IMPORT_PATHS
 
+from entry.preview import Preview
 from neuralfield.images.metrics import psnr_db
 from neuralfield.nn import losses
 from neuralfield.nn.convolution import conv2d
@@ -203,3 +204,15 @@ def test_a_damaged_cache_of_kernels_or_none_does_not_stop_a_training(tmp_path):
     assert trained(tmp_path / "cache") == first
     assert all(path.stat().st_size > 40 for path in entries), "they are written again"
     assert trained("/proc/none") == first
+
+
+@pytest.mark.parametrize("engine", ["cuda", "tape"])
+def test_previews_change_no_byte_of_a_training(tmp_path, gpu, engine):
+    task, path = test_fit.make_task(), tmp_path / "train.preview.png"
+    with Preview(path, 1, seconds_between=0) as preview:
+        shown = {"device": gpu, "engine": engine, "stepped": [preview.update]}
+        test_fit.train(task, tmp_path / "shown", **shown)
+        assert path.exists()
+    test_fit.train(task, tmp_path / "unseen", device=gpu, engine=engine)
+    models = [tmp_path / name / "model.safetensors" for name in ("shown", "unseen")]
+    assert test_fit.sha256(models[0]) == test_fit.sha256(models[1])

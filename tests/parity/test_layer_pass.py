@@ -208,7 +208,7 @@ def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu, monkeyp
     [(FIELDS[0], 401, 353, layer_values._CHUNK_ROWS), *((field, 51, 47, 1024) for field in FIELDS)],
     ids=lambda value: str(value),
 )
-def test_draw(field, width, height, chunk_rows, precision, gpu, monkeypatch) -> None:
+def test_rendered_values(field, width, height, chunk_rows, precision, gpu, monkeypatch) -> None:
     """In several chunks, the last one not full."""
     monkeypatch.setattr(layer_values, "_CHUNK_ROWS", chunk_rows)
     network = make_case(field, BatchPlan(1, 1, False, "mse", HUBER_DELTA, 3, False)).network

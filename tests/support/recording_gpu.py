@@ -50,7 +50,7 @@ class RecordingGpu:
     def device(self) -> Device:
         """Return the GPU as the package knows it."""
         xp: Any = self
-        return Device("gpu", "a card", xp)
+        return Device("gpu", "a GPU", xp)
 
     def launch(self, kernel: str) -> None:
         """Put a kernel on the current stream."""

@@ -115,7 +115,7 @@ class Workspace:
 
     def planned(self, *arguments: str) -> dict[str, int]:
         """Count how many jobs of each rule would run now."""
-        messages = self.succeed("--dry-run", *arguments)
+        messages = self.succeed("--dry-run", "--verbose", *arguments)
         if "Nothing to be done" in messages:
             return {}
         table = re.search(r"^Job stats:\njob .*\n-.*\n((?:\w+ +\d+\n)+)", messages, re.MULTILINE)

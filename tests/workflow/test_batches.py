@@ -92,11 +92,12 @@ def test_runs_that_compute_something_else_are_not(plan, vary):
     assert [len(runs) for runs in plan.next_start()] == [4, 4]
 
 
-def test_images_of_other_sizes_and_trainings_in_segments_are_not(plan):
+def test_images_of_other_sizes_and_trainings_in_segments_or_with_a_budget_are_not(plan):
     plan.images["b"]["size"] = 12
     assert plan.next_start() == [{"a 0", "a 1", "a 2"}, {"b 0", "b 1", "b 2"}]
-    plan.training = {"segments": 2}
-    assert plan.next_start() == []
+    for alone in ({"segments": 2}, {"budget": 60}, {"cpu_budget": 60}):
+        plan.training = alone
+        assert plan.next_start() == []
 
 
 def test_a_batch_has_no_more_than_it_may_and_one_that_is_left_is_alone(plan):
@@ -127,7 +128,7 @@ def test_new_values_open_new_batches_and_values_taken_out_leave_them(plan):
     assert left.images == before[left.name].images
 
 
-def test_inputs_stay_when_a_image_s_runs_are_taken_out(plan):
+def test_inputs_stay_when_an_image_s_runs_are_taken_out(plan):
     plan.vary["random_seed"], plan.batch = [0], 4
     plan.next_start()
     plan.make()

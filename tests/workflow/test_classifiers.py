@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """One in which a classifier has been made, and nothing else."""
-    workspace = Workspace(tmp_path_factory.mktemp("taught"))
+    workspace = Workspace(tmp_path_factory.mktemp("trained"))
     workspace.add_classifier()
     workspace.settings["classifiers"]["bars"]["about"] = "Bars that <b>lie</b> & stand"
     messages = workspace.succeed("classifiers")

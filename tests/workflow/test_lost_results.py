@@ -114,7 +114,7 @@ def test_a_damaged_network_fails_its_renders_and_comes_back(small: Workspace):
     for _ in range(2):
         done = small.run()
         assert done.returncode != 0, done.stdout
-        assert re.search(rf"^render tiny siren 8: {MODEL}: .*remove it", done.stdout, re.MULTILINE)
+        assert re.search(rf"^render tiny siren: {MODEL}: .*remove it", done.stdout, re.MULTILINE)
         kept = [name for name in before if re.search("pixels|history|training|checkp", name)]
         assert {name: contents(small)[name] for name in kept} == {n: before[n] for n in kept}
     model.unlink()
@@ -140,7 +140,7 @@ def test_a_damaged_classifier_comes_back(full: Workspace):
 
 @pytest.mark.slow
 def test_every_result_is_a_target(full: Workspace):
-    messages = full.succeed("--dry-run", "-F", *ALL)
+    messages = full.succeed("--dry-run", "--verbose", "-F", *ALL)
     inputs = re.findall(
         rf"^(?:local)?rule (?:{'|'.join(ALL)}):\n    input: (.*)", messages, re.MULTILINE
     )
@@ -168,7 +168,7 @@ def test_folders_that_have_lost_a_file_are_made_again(small: Workspace):
     for number, path in enumerate(lost):
         path.rename(small.path(f"away_{number}"))
     try:
-        messages = small.succeed("--dry-run")
+        messages = small.succeed("--dry-run", "--verbose")
     finally:
         for number, path in enumerate(lost):
             small.path(f"away_{number}").rename(path)

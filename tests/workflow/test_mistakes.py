@@ -37,7 +37,7 @@ def test_on_the_command_line(workspace):
 
 
 @pytest.mark.slow
-def test_in_a_image(workspace):
+def test_in_an_image(workspace):
     """A job finds it: the others are finished, and it is reported on the terminal and logged."""
     workspace.path("broken.png").write_bytes(workspace.path("tiny.png").read_bytes()[:300])
     workspace.settings["images"]["broken"] = {"path": "broken.png"}

@@ -76,7 +76,7 @@ def test_two_files_of_one_name(workspace):
     first = run("image=grey16.png")
     assert first.returncode == 0, first.stdout
     assert "grey16.png: 600 x 300 pixels, reduced to 256 x 128 for training" in first.stdout
-    assert re.search(rf"Provided cores: {len(os.sched_getaffinity(0))}\b", first.stdout)
+    assert re.search(rf"on {len(os.sched_getaffinity(0))} cores?; ", first.stdout)
     made = workspace.path(wanted).read_bytes()
     second = run("image=grey16.tif", "size=100")
     assert second.returncode != 0 and "Traceback" not in second.stdout
@@ -84,7 +84,7 @@ def test_two_files_of_one_name(workspace):
     assert workspace.path(wanted).read_bytes() == made
     wanted = "results/grey16-tif/resized.png"
     third = run("image=grey16.tif", "size=100", "name=grey16-tif", cores=("--cores", "1"))
-    assert third.returncode == 0 and "Provided cores: 1 " in third.stdout, third.stdout
+    assert third.returncode == 0 and "on 1 core; " in third.stdout, third.stdout
     assert Image.open(workspace.path(wanted)).size == (100, 50)
 
 

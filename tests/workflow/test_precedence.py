@@ -135,3 +135,64 @@ def test_an_empty_value_is_an_error():
 def test_layers_do_not_matter_where_nothing_is_overridden(written):
     layers = [Layer("--config", {"render": {"sizes": [8]}})]
     assert read_settings(written, lambda place: "config.yaml", layers) == read(written)
+
+
+def budgets(settings):
+    return {
+        name: [field["training"].get(key) for key in ("budget", "cpu_budget")]
+        for name, field in settings["fields"].items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("60", 60), ("0.5", 0.5), ("90s", 90), ("30m", 1800), ("1.5h", 5400), ("1e3", 1000)],
+)
+def test_a_budget_at_the_top_is_one_for_every_network(text, seconds):
+    for arguments in ([f"budget={text}"], [f"training={{budget: {text}}}"]):
+        assert budgets(read(SHIPPED, *arguments)) == {
+            "siren": [seconds, None],
+            "siren_footprint": [seconds, None],
+        }
+
+
+@pytest.mark.parametrize("text", ["abc", "0", "-5", "5 days", "m", "[1]"])
+@pytest.mark.parametrize("argument", ["budget={}", "training={{budget: {}}}"])
+def test_a_budget_that_is_no_time_is_refused(text, argument):
+    expected = "budget: .*; expected a number of seconds > 0, or a time like 90s, 30m or 2h"
+    with pytest.raises(Problems, match=f"^--config: (training.)?{expected}"):
+        read(SHIPPED, argument.format(text))
+
+
+def test_the_later_of_steps_and_budgets_wins(written, tmp_path):
+    written["training"]["budget"] = "2m"
+    written["fields"]["plain"]["training"] = {"cpu_budget": 5}
+    assert budgets(read(written)) == {"siren": [120, None], "plain": [120, 5]}
+    found = read(written, "budget=3", "fields={siren: {training: {budget: 7}}}")
+    assert budgets(found) == {"siren": [7, None], "plain": [3, 5]}
+    found = read(written, "training={steps: 30}")
+    assert budgets(found) == {"siren": [None, None], "plain": [None, None]}
+    assert steps(found) == {"siren": 30, "plain": 30}
+    later = tmp_path / "later.yaml"
+    later.write_text("budget: 9\n")
+    assert budgets(read(written, files=[later])) == {"siren": [9, None], "plain": [9, 5]}
+    found = read(written, "budget=3", "training={steps: 30}")
+    (note,) = found["notes"]
+    assert "training.steps: 30 has no effect, because a budget finds them" in note
+
+
+@pytest.mark.parametrize("preset", ["quality", "line_art"])
+def test_a_preset_has_a_limit_for_processors(preset):
+    assert budgets(read(SHIPPED, f"preset={preset}")) == {preset: [None, 120]}
+    assert budgets(read(SHIPPED, f"preset={preset}", "budget=9")) == {preset: [9, 120]}
+    explicit = read(SHIPPED, f"preset={preset}", "training={steps: 5, batch_pixels: 64}")
+    assert budgets(explicit) == {preset: [None, None]}
+
+
+def test_a_budget_needs_no_steps_to_warm_up_and_does_not_reach_tables(written):
+    read(written, "budget=9", "training={warmup_steps: 5000}")
+    assert "budget has no effect on tables" in str(
+        training_is_for_images([Layer("--config", {"budget": 5})], {"tables"})
+    )
+    with pytest.raises(Problems, match=r"tables\.xor\.training\.budget: unknown key"):
+        read(SHIPPED, "tables={xor: {training: {budget: 3}}}")

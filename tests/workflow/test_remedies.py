@@ -14,7 +14,7 @@ from workspace import Workspace
 pytestmark = pytest.mark.slow
 
 SAME_BYTES = (".safetensors", ".png", ".gif", ".npy")
-ERROR = re.compile(r"^\w+(?: \S+)*: (results/[^:]+): (.+)$", re.MULTILINE)
+ERROR = re.compile(r"^\w+(?: [^/\s]\S*)*: (results/[^:]+): (.+)$", re.MULTILINE)
 SNAPSHOT = "checkpoints/step_00000002.safetensors"
 FEW = [
     f"results/tiny/{field}/{name}"
@@ -148,7 +148,7 @@ def require_remedies(
     assert facts(workspace) == reference
 
 
-def test_doing_what_is_reported_makes_everything_as_it_was(small):
+def test_the_remedies_in_messages_make_everything_as_it_was(small):
     require_remedies(
         small,
         {
@@ -196,7 +196,8 @@ def test_doing_what_is_reported_makes_everything_as_it_was(small):
             ),
             "results/tiled/seed/tiles/0_0/history.csv": "results/tiled/own/tiles/0_0/history.csv",
             "results/tables/slope/history.csv": "results/tables/seed/history.csv",
-            "results/classifiers/bars/training.json": flip,
+            # not flipped: a letter of a name that is another would be no damage
+            "results/classifiers/bars/training.json": cut,
         },
         {
             f"results/tiny/parts/segments/1/snapshots/{Path(SNAPSHOT).name}": flip_what_is_needed,

@@ -55,7 +55,7 @@ def test_segments_imports_and_crops(workspace: Workspace):
     assert {path.name for path in (results / "old").iterdir()} == {
         *("model.safetensors", "metrics.json", "comparison", "render_8.png", "crop_eye.png"),
         "view.html",
-        ".made_from.json",
+        ".renders",
     }
     with Image.open(results / "old/crop_eye.png") as crop:
         assert crop.size == (3, 9)
@@ -73,7 +73,7 @@ def test_a_time_limit_and_retries_end_with_the_same_bytes(workspace: Workspace):
     messages = workspace.succeed("--retries", "30", cut, whole)
     assert re.search(r"train tiny cut: time limit: saved after step .*; the same command", messages)
     assert "Trying to restart job" in messages
-    assert re.search(r"tiny, cut: going on from the state saved after step", messages)
+    assert re.search(r"tiny / cut: going on from the state saved after step", messages)
     assert workspace.path(cut).read_bytes() == workspace.path(whole).read_bytes()
     del workspace.settings["fields"]["cut"]["training"]
     assert "train" not in workspace.planned(cut), "a limit makes no difference to the result"
@@ -133,4 +133,4 @@ def test_the_shipped_settings_and_profile_are_found(tmp_path: Path):
     )
     assert done.returncode == 0, done.stdout
     assert "Using workflow specific profile" in done.stdout
-    assert "results/lion_cub/siren/model.safetensors" in done.stdout
+    assert "lion_cub / siren: train, evaluate, render at 50, 200, 512 and 1,024" in done.stdout

@@ -143,3 +143,33 @@ def test_constraints_are_exact():
     names = {pin.split("==")[0] for pin in pins}
     wanted = {line.split(">=")[0].split("[")[0] for line in install.requirements(["test", "slurm"])}
     assert wanted <= names
+
+
+def test_set_up_finds_a_pip_without_installing_one(tmp_path):
+    environment = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    code = "import runpy, subprocess, sys; i = runpy.run_path(sys.argv[1]);"
+    code += "print(subprocess.run([*i['pip_command'](), '--version']).returncode)"
+    command = [environment / "bin" / "python", "-c", code, ROOT / ".ci" / "install.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("pip ") and done.stdout.endswith("\n0\n")
+
+
+def test_set_up_keeps_what_the_workflow_imports_compiled(tmp_path, monkeypatch):
+    (tmp_path / "imported_by_jobs.py").write_text("x = 1\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    monkeypatch.setattr(install, "IMPORTED", ("imported_by_jobs",))
+    install.keep_bytecode()
+    assert list(tmp_path.glob("__pycache__/imported_by_jobs.*.pyc"))
+
+
+def test_snakemake_is_left_to_compare_params_without_pandas(monkeypatch):
+    monkeypatch.delitem(sys.modules, "pandas", raising=False)
+    assert importlib.util.find_spec("pandas")
+    startup.leave_out_pandas()
+    try:
+        assert importlib.util.find_spec("pandas") is None
+    finally:
+        del sys.modules["pandas"]

@@ -165,7 +165,7 @@ def test_an_own_image_takes_the_place_of_a_sweeps_images(written):
     assert read(written)[1][0].runs == [Run("tiny", "siren+width=4")]
 
 
-def test_a_image_may_be_left_to_sweeps(written):
+def test_an_image_may_be_left_to_sweeps(written):
     for image in written["images"].values():
         image["fields"] = []
     assert names(written)

@@ -47,7 +47,7 @@ def tiled(tmp_path_factory) -> Workspace:
     tile = "results/slope/siren/tiles/0_1"
     kill_a_training(workspace, tile)
     messages = workspace.succeed(f"{tile}/model.safetensors")
-    assert "slope, siren, 0_1: going on from the state saved after step" in messages
+    assert "slope / siren / 0_1: going on from the state saved after step" in messages
     workspace.path(f"{tile}/model.safetensors").rename(workspace.path("killed.safetensors"))
     shutil.rmtree(workspace.path(f"{tile}/.kept"))
     workspace.succeed()

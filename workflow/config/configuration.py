@@ -1,6 +1,7 @@
 """From config.yaml and the command line to settings that the rules can rely on."""
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,13 @@ from config.config_file import require_keys_once
 from config.image_sizes import too_large_renders
 from config.named_files import find_file, find_folder, require_file
 from config.own_image import TAKEN_NAMES, adopt_own_image, name_source_beside_image
-from config.precedence import COMMAND_LINE, Layer, let_later_layers_win, settings_without_effect
+from config.precedence import (
+    COMMAND_LINE,
+    Layer,
+    adopt_budget,
+    let_later_layers_win,
+    settings_without_effect,
+)
 from config.presets import adopt_preset
 from config.schema import read_schema, with_defaults
 from config.training_limits import outside_their_limits
@@ -31,6 +38,7 @@ from config.wording import (
 from neuralfield.fields import network_settings
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import AUTO
+from neuralfield.tasks.training_settings import BUDGETS
 from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE as MAKES_NO_DIFFERENCE
 
 TEXT_KEYS = (
@@ -41,6 +49,9 @@ TEXT_KEYS = (
 
 NAMING_KEYS = ("images", "fields", "crops", "sweeps", "tables", "classifiers")
 """Keys whose own keys are names: one without settings lacks something, and is not left out."""
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smh])")
+_UNIT_S = {"s": 1, "m": 60, "h": 3600}
 
 
 class Run(NamedTuple):
@@ -88,6 +99,7 @@ def read_settings(
     errors += list(adopt_own_image(written, layers, name_source, has_preset, notes))
     if own_image:
         name_source = name_source_beside_image(name_source)
+    adopt_budget(written, layers)
     let_later_layers_win(written, layers)
     where_is = partial(name_place, name_source=name_source)
     for error in errors_in(written, read_schema()):
@@ -180,7 +192,8 @@ def _holds(content: Any, place: Place) -> bool:
 def _tidied(value: Any, key: str = "") -> Any:
     """Return a value without empty keys, with text keys, and with numbers for text that spells one.
 
-    YAML reads 1e-4 as text, and Snakemake's --config reads everything inside braces as text.
+    YAML reads 1e-4 as text, and Snakemake's --config reads everything inside braces as text. Times
+    like 30m become seconds.
     """
     if isinstance(value, Mapping):
         return {
@@ -194,6 +207,10 @@ def _tidied(value: Any, key: str = "") -> Any:
     if isinstance(value, str) and key not in TEXT_KEYS:
         if value in ("true", "True", "false", "False"):
             return value.lower() == "true"
+        duration = _DURATION.fullmatch(value)
+        if duration and key.removeprefix("training.") in BUDGETS:
+            seconds = float(duration[1]) * _UNIT_S[duration[2]]
+            return int(seconds) if seconds.is_integer() else seconds
         for number in (int, float):
             try:
                 return number(value)

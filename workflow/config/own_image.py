@@ -23,10 +23,10 @@ KEYS = ("size", "mode", "threshold", "filter", "tiles")
 _USUAL = settings_of(ImageTraining)["detail_share"].default
 
 _SUITED = (
-    "{path}: settings are chosen by what the image is: line art gets a sigmoid output and"
-    " detail_share 0.5, a photograph a linear output and detail_share 0; logs/{name}/resize.log"
-    " says which it is. training={{detail_share: 0.5}} chooses otherwise; preset=line_art and"
-    " preset=quality are better, and take many times as long without a GPU."
+    "{path}: settings are chosen by what the image is: line art gets detail_share 0.5, a"
+    " photograph detail_share 0; logs/{name}/resize.log says which it is."
+    " training={{detail_share: 0.5}} chooses otherwise; preset=line_art and preset=quality are"
+    " better, and take some minutes without a GPU."
 )
 
 

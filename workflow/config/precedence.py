@@ -15,14 +15,14 @@ import yaml
 from config.named_files import ROOT
 from config.wording import Place, as_written, name_place
 from neuralfield.system.settings import settings_of
-from neuralfield.tasks.training_settings import ImageTraining
+from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
 
 
 class Layer(NamedTuple):
     """The settings of one place on top of config.yaml, and the name of that place."""
 
     name: str
-    content: Mapping[str, Any]
+    content: dict[str, Any]
 
 
 COMMAND_LINE = "--config"
@@ -35,12 +35,30 @@ def read_layers(given: Any) -> list[Layer]:
     layers = []
     for path in given.configfiles:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        layers.append(Layer(Path(path).name, content if isinstance(content, Mapping) else {}))
+        layers.append(Layer(Path(path).name, content if isinstance(content, dict) else {}))
     return [*layers, Layer(COMMAND_LINE, given.config)]
 
 
+def adopt_budget(written: dict[str, Any], layers: Sequence[Layer]) -> None:
+    """Let ``budget`` at the top stand for ``training.budget``, which wins in the same layer.
+
+    One that is no number of seconds is left where it is, for the schema to refuse.
+    """
+    is_later = _last(layers, ("budget",)) > _last(layers, ("training", "budget"))
+    for content in (*(layer.content for layer in layers), written):
+        seconds, training = content.get("budget", 0), content.get("training", {})
+        if type(seconds) not in (int, float) or seconds <= 0 or not isinstance(training, dict):
+            continue
+        del content["budget"]
+        if "budget" not in training or (content is written and is_later):
+            content["training"] = training | {"budget": seconds}
+
+
 def let_later_layers_win(written: Mapping[str, Any], layers: Sequence[Layer]) -> None:
-    """Remove a network's own training settings where a later layer's section `training` wins."""
+    """Remove a network's own training settings where a later layer's section `training` wins.
+
+    Budgets are removed where a later layer sets the steps.
+    """
     for name, field in _mapping(written.get("fields")).items():
         own = field.get("training") if isinstance(field, Mapping) else None
         if not isinstance(own, dict):
@@ -49,6 +67,13 @@ def let_later_layers_win(written: Mapping[str, Any], layers: Sequence[Layer]) ->
             section = _last(layers, ("training", key))
             if section > _last(layers, ("fields", name, "training", key)):
                 del own[key]
+    places: list[Place] = [("fields", name, "training") for name in _mapping(written.get("fields"))]
+    for place in (("training",), *places):
+        training = _at(written, place)
+        steps = max(_last(layers, ("training", "steps")), _last(layers, (*place, "steps")))
+        for key in BUDGETS if isinstance(training, dict) else ():
+            if _last(layers, (*place, key)) < steps:
+                training.pop(key, None)
 
 
 def settings_without_effect(
@@ -84,11 +109,15 @@ def settings_without_effect(
     for key, value in _mapping(written.get("training")).items():
         overridden = not any(_users(settings, own_keys, key))
         condition = _unmet_condition(key, trainings)
-        if not trainings or not (overridden or condition) or value == _shipped().get(key):
+        is_found = key == "steps" and all("budget" in training for training in trainings)
+        is_idle = overridden or condition or is_found
+        if not trainings or not is_idle or value == _shipped().get(key):
             continue
         reason, instead = "every network or sweep sets its own", "change or remove that"
         if overridden and name_source(("training", key)) != COMMAND_LINE:
             instead += f", or write --config 'training={{{key}: {as_written(value)}}}'"
+        if is_found:
+            reason, instead = "a budget finds them", "remove one of the two"
         if condition:
             other, wanted = condition
             reason = f"no network is trained with {other}: {' or '.join(wanted)}"
@@ -101,11 +130,12 @@ def training_is_for_images(layers: Sequence[Layer], targets: Collection[str]) ->
     """Return a line if the command line changes `training`, and only other things are made."""
     folders = ("tables", "classifiers")
     made = {target.removeprefix("results/").split("/")[0] for target in targets}
-    if not made or not made <= set(folders) or "training" not in layers[-1].content:
+    key = next((key for key in ("training", "budget") if key in layers[-1].content), None)
+    if not made or not made <= set(folders) or key is None:
         return None
     kind = next(folder for folder in folders if folder in made)
     return (
-        f"{COMMAND_LINE}: training has no effect on {kind}, because that section is for images;"
+        f"{COMMAND_LINE}: {key} has no effect on {kind}, because that is for images;"
         f" write --config '{kind}={{NAME: {{training: {{steps: 500}}}}}}'."
     )
 
@@ -147,12 +177,16 @@ def _unmet_condition(
 def _last(layers: Sequence[Layer], place: Place) -> int:
     """Return the number of the last layer that sets a value; -1 for none."""
     for number in range(len(layers) - 1, -1, -1):
-        content: Any = layers[number].content
-        for step in place:
-            content = content.get(step) if isinstance(content, Mapping) else None
-        if content is not None:
+        if _at(layers[number].content, place) is not None:
             return number
     return -1
+
+
+def _at(content: Any, place: Place) -> Any:
+    """Return the value at a place; None for none."""
+    for step in place:
+        content = content.get(step) if isinstance(content, Mapping) else None
+    return content
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

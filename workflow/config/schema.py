@@ -43,6 +43,7 @@ def read_schema() -> dict[str, Any]:
     schema["properties"]["preset"] = {"enum": [*PRESETS]}
     for name, classes in _SECTIONS.items():
         rules[name]["properties"] = _properties(*classes)
+    schema["properties"]["budget"] = rules["training"]["properties"]["budget"]
     for kind, network in NETWORKS.items():
         presets = {"preset": {"enum": [*network.presets]}} if network.presets else {}
         own = {"type": {"const": kind}, **presets, **_properties(network)}
@@ -86,6 +87,8 @@ def _rule(setting: Setting) -> dict[str, Any]:
         }
         rule = {"type": "integer" if setting.kind is int else "number"}
         rule |= {key: bound for key, bound in bounds.items() if bound is not None}
+        if setting.expected and not setting.is_list:
+            rule["x-expected"] = setting.expected
         if setting.auto:
             rule = {"anyOf": [{"const": AUTO}, rule]}
     if setting.is_list:

@@ -25,6 +25,8 @@ def outside_their_limits(
     `where` says where a setting stands, given its name and that of the setting that limits it.
     """
     for key, limit_key in _LIMITS.items():
+        if limit_key == "steps" and "budget" in training:
+            continue  # the steps that are found are as many as are needed
         if training.get(key, 0) > training.get(limit_key, math.inf):
             expected = f"at most {limit_key}, which is {training[limit_key]:g}"
             yield ConfigError(where(key, limit_key), as_written(training[key]), expected)

@@ -24,6 +24,7 @@ from config.sweeps import Sweep
 from neuralfield.images.reading import image_size
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import storage_errors
+from neuralfield.tasks.training_settings import BUDGETS
 
 LEDGER = Path("results/batches.jsonl")
 
@@ -189,12 +190,15 @@ def limits_of(
 ) -> dict[Run, int]:
     """Return how many runs the batch of each run of a sweep may have.
 
-    Images in tiles, which `tiled` names, and trainings in segments are large, and stay alone.
+    Images in tiles, which `tiled` names, and trainings in segments are large, and stay alone; so do
+    those with a budget, each of which has steps of its own.
     """
     limits: dict[Run, int] = {}
     for sweep in sweeps:
         for run in sweep.runs:
-            if run.image not in tiled and fields[run.field]["training"]["segments"] == 1:
+            training = fields[run.field]["training"]
+            is_large = run.image in tiled or training["segments"] > 1
+            if not (is_large or any(name in training for name in BUDGETS)):
                 limits[run] = max(limits.get(run, 1), sweep.batch)
     return limits
 

@@ -186,10 +186,8 @@ def gpu_engine(field: Settings) -> str:
 def _has_kernels(field: Settings, engine: str) -> bool:
     """Return whether an engine has kernels for a network and its training, and may be used."""
     training = field["training"]
-    is_plain = training["optimizer"] != "muon" and "gradient_clip_norm" not in training
     return (
         field["type"] in (GPU_FIELDS if engine == "cuda" else KERNEL_FIELDS)
-        and (is_plain or engine == "cuda")
         and training["precision"] != "float64"
         and training["engine"] != "tape"
     )
@@ -242,6 +240,8 @@ def batch_memory_mb(
 def training_s(image: Settings, field: Settings, threads: int, gpus: int) -> float:
     """Return the time of the steps of a training, or of one of its segments."""
     training = field["training"]
+    if "budget" in training:
+        return training["budget"] / training["segments"]
     weights = weight_count(field)
     step_flop = 6 * weights * points_per_step(image, training)
     if gpus:
@@ -249,7 +249,10 @@ def training_s(image: Settings, field: Settings, threads: int, gpus: int) -> flo
         step_s = GPU_STEP_S[engine] + step_flop / GPU_FLOP_PER_S[engine]
     else:
         step_s = step_flop / (CORE_FLOP_PER_S[cpu_engine(field)] * threads)
-    return training["steps"] * step_s / training["segments"]
+    work_s = training["steps"] * step_s
+    if not gpus:
+        work_s = min(work_s, training.get("cpu_budget", inf))
+    return work_s / training["segments"]
 
 
 def table_weights(table: Settings) -> int:
@@ -275,13 +278,18 @@ def table_memory_mb(table: Settings, gpus: int) -> int:
 
 
 def table_minutes(table: Settings, attempt: int = 1) -> int:
-    """Return the time of a table's training, on the tape; see `batch_minutes`."""
+    """Return the time of a table's training; see `batch_minutes`."""
+    return _minutes(table_training_s(table), table["training"], attempt)
+
+
+def table_training_s(table: Settings) -> float:
+    """Return the seconds of the steps of a table's training, on the tape."""
     training = table["training"]
     rows = table_numbers(table) // (len(table["inputs"]) + len(table["targets"])) + 1
     rows = min(training["batch_samples"] or rows, rows)
     flop_per_s = CORE_FLOP_PER_S["tape"] * training["threads"]
     step_s = GPU_STEP_S["tape"] + 6 * table_weights(table) * rows / flop_per_s
-    return _minutes(training["steps"] * step_s, training, attempt)
+    return training["steps"] * step_s
 
 
 def classifier_header(classifier: Settings) -> tuple[int, ImageShape]:
@@ -312,7 +320,13 @@ def classifier_memory_mb(classifier: Settings, threads: int, gpus: int) -> int:
 
 
 def classifier_minutes(classifier: Settings, threads: int, gpus: int, attempt: int = 1) -> int:
-    """Return the time of a classifier's training; a kernel has products at every place."""
+    """Return the time of a classifier's training; see `batch_minutes`."""
+    work_s = classifier_training_s(classifier, threads, gpus)
+    return _minutes(work_s, classifier["training"], attempt)
+
+
+def classifier_training_s(classifier: Settings, threads: int, gpus: int) -> float:
+    """Return the seconds of the steps of a classifier; a kernel has products at every place."""
     count, shape = classifier_header(classifier)
     network, training = classifier["network"], classifier["training"]
     places, channels, products = shape.width * shape.height, 1, 0
@@ -325,14 +339,19 @@ def classifier_minutes(classifier: Settings, threads: int, gpus: int, attempt: i
     engine = "cuda" if gpus and is_plain and training.get("engine") != "tape" else "tape"
     flop_per_s = GPU_FLOP_PER_S[engine] if gpus else CORE_FLOP_PER_S["tape"] * threads
     step_s = GPU_STEP_S[engine] + 6 * products * images / flop_per_s
-    return _minutes(training["steps"] * step_s, training, attempt)
+    return training["steps"] * step_s
 
 
 def rendering_minutes(points: int, field: Settings, threads: int, gpus: int) -> int:
-    """Return the time of a render: a product for each layer and point, 16 samples to a pixel."""
-    weights = weight_count(field)
+    """Return the time of a job that renders."""
+    work_s = rendering_s(points, field, threads, gpus)
+    return min(STARTING_MINUTES + ceil(work_s / 60), LONGEST_MINUTES)
+
+
+def rendering_s(points: float, field: Settings, threads: int, gpus: int) -> float:
+    """Return the seconds of a render: a product for each layer and point, 16 samples to a pixel."""
     flop_per_s = GPU_FLOP_PER_S["tape"] if gpus else CORE_FLOP_PER_S["tape"] * threads
-    return min(STARTING_MINUTES + ceil(32 * weights * points / flop_per_s / 60), LONGEST_MINUTES)
+    return 32 * weight_count(field) * points / flop_per_s
 
 
 def image_memory_mb(points: int) -> int:

@@ -12,6 +12,9 @@ from neuralfield.images.tiling import Tile
 
 Settings = dict[str, Any]
 
+SHORTEST_TILE_S = 1
+"""The least that a tile gets of its image's budget."""
+
 
 class Plan:
     """Everything that a config asks for.
@@ -88,7 +91,12 @@ class Plan:
                 f"{wildcards.field}: no such network; expected a field or a combination of a sweep;"
                 " `snakemake -n` names them all"
             )
-        return self.config["fields"][wildcards.field]
+        network = self.config["fields"][wildcards.field]
+        if hasattr(wildcards, "tile") and "budget" in network["training"]:
+            share_s = network["training"]["budget"] / self.tiled[wildcards.image][1].count
+            training = {**network["training"], "budget": max(SHORTEST_TILE_S, share_s)}
+            return {**network, "training": training}
+        return network
 
     def networks_of_table(self, table: str) -> list[str]:
         """Return the folders of a table's networks: its own, and one for each further size."""

@@ -1,6 +1,7 @@
 """Names of the files that the rules make, and of the files inside their folders."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from config.sweeps import all_runs
 from jobs.plan import Plan
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.input_files import read_json
-from neuralfield.tasks.training_settings import log_spaced_steps
+from neuralfield.system.settings import settings_of
+from neuralfield.tasks.found_steps import FILE_NAME, FoundSteps
+from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, log_spaced_steps
 
 Contents = tuple[str, str, set[str]]
 """An output that is a folder, that folder or one in it, and the names that have to be there."""
@@ -148,7 +151,7 @@ def network_contents(plan: Plan) -> Iterator[Contents]:
         yield comparison, comparison, _compared_files(folder)
         if run.field in plan.imported:
             continue
-        training = plan.network_of(run)["training"]
+        training = _with_found_steps(folder, plan.network_of(run)["training"])
         if run.image in plan.tiled:
             yield _checkpoints(folder, training, "json")
         for trained_folder in training_folders(plan, run):
@@ -166,6 +169,18 @@ def classifier_contents(plan: Plan) -> Iterator[Contents]:
     """Yield the outputs of classifiers that are folders."""
     for name, classifier in plan.config["classifiers"].items():
         yield _checkpoints(f"results/classifiers/{name}", classifier["training"])
+
+
+def _with_found_steps(folder: str, training: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of a training with the steps that its budget came to."""
+    if any(name in training for name in BUDGETS):
+        if found := FoundSteps.read(Path(folder, FILE_NAME)):
+            return {**training, **found.training}
+        with suppress(NeuralfieldError):
+            steps = read_json(Path(folder, "training.json"), ("steps",))["steps"]
+            if settings_of(ImageTraining)["steps"].allows(steps):
+                return {**training, "steps": steps}
+    return training
 
 
 def _segments(folder: str, training: Mapping[str, Any]) -> Iterator[Contents]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jobs.products import Contents
 from neuralfield.system.kept import FOLDER_NAME, mark_to_train_anew
-from neuralfield.system.made_from import forget_made_from
+from neuralfield.system.kept_renders import forget_kept
 
 
 def incomplete_again(
@@ -47,7 +47,7 @@ def forget_forced_renders(workflow: Any) -> None:
     """Let renders that are asked for anew be rendered, even where they are there already."""
     for job in workflow.dag.needrun_jobs():
         if job.rule.name.startswith("render") and _is_forced_by_the_user(workflow, job):
-            forget_made_from(Path(job.output[0]).parent)
+            forget_kept(Path(job.output[0]).parent)
 
 
 def forget_states(folders: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ import importlib.util
 import socket
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from snakemake_interface_common.exceptions import WorkflowError
 
@@ -34,6 +34,10 @@ PACKAGES = {
 """The modules that the scripts import, and the names to install them by."""
 
 
+_USUAL_JOBS_PER_TIMESPAN = (100, 1)
+"""Snakemake's limit, where the user sets none: jobs, and seconds."""
+
+
 def missing_packages() -> list[str]:
     """Return the names of packages that are not installed in this Python."""
     return [name for module, name in PACKAGES.items() if not importlib.util.find_spec(module)]
@@ -46,6 +50,27 @@ def missing_packages_message() -> str:
         " pyproject.toml; run `make run`, or install them into this environment with"
         " `pip install -c constraints.txt -e .` in the project's folder"
     )
+
+
+def leave_out_pandas() -> None:
+    """Let this process, Snakemake's own, do without pandas, whose import is a fifth of its start.
+
+    Snakemake imports it, if it is installed, to compare params that are data frames: no rule has
+    such params. Scripts are processes of their own.
+    """
+    sys.modules.setdefault("pandas", cast(Any, None))
+
+
+def end_without_waiting(workflow: Any) -> None:
+    """Lift the limit on how many jobs start in a second, where they run on this machine.
+
+    Snakemake looks at the jobs again a second after each start, because of the limit, and waits for
+    the last of these looks before it ends. A limit that the user has set stays.
+    """
+    limit = workflow.scheduling_settings.max_jobs_per_timespan
+    is_usual = limit is not None and (limit.max_jobs, limit.timespan) == _USUAL_JOBS_PER_TIMESPAN
+    if is_usual and not workflow.executor_plugin.common_settings.non_local_exec:
+        workflow.scheduler.job_rate_limiter = None
 
 
 def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None, bool]:

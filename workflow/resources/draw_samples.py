@@ -1,6 +1,6 @@
-"""Draw the sample pictures: `lion_cub`, a line drawing, and `savannah`, a painting.
+"""Draw the sample images: `lion_cub`, a line drawing, and `savannah`, a painting.
 
-Without arguments, the two pictures shipped in this folder are made again, byte for byte. Both
+Without arguments, the two images shipped in this folder are made again, byte for byte. Both
 are made of curves, so they can be drawn at any other size, too:
 
     python workflow/resources/draw_samples.py --picture lion_cub --width 2370 --out cub.png
@@ -16,19 +16,19 @@ from savannah import draw_savannah
 
 HERE = Path(__file__).resolve().parent
 IMAGES = {"lion_cub": draw_lion_cub, "savannah": draw_savannah}
-# Shipped pictures: name -> (width in pixels, bilevel).
+# Shipped images: name -> (width in pixels, bilevel).
 SHIPPED = {"lion_cub": (474, True), "savannah": (480, False)}
 
 
 def to_image(image, bilevel=False):
-    """Convert a picture to 8 bits per channel, or to black and white.
+    """Convert an image to 8 bits per channel, or to black and white.
 
     Parameters
     ----------
-    picture : ndarray of shape (height, width) or (height, width, 3)
+    image : ndarray of shape (height, width) or (height, width, 3)
         Grey or colour in [0, 1].
     bilevel : bool
-        Make each pixel of a grey picture white where it is at least 0.5, and black elsewhere.
+        Make each pixel of a grey image white where it is at least 0.5, and black elsewhere.
 
     Returns
     -------
@@ -40,13 +40,13 @@ def to_image(image, bilevel=False):
 
 
 def save_image(name, width_px, bilevel, path):
-    """Draw one picture and write it as a PNG file."""
+    """Draw one image and write it as a PNG file."""
     to_image(IMAGES[name](width_px), bilevel).save(path, format="PNG", optimize=True)
 
 
 def parse_arguments(arguments=None):
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description="Draw the sample pictures.")
+    parser = argparse.ArgumentParser(description="Draw the sample images.")
     parser.add_argument("--picture", choices=IMAGES, help="which to draw (default: all shipped)")
     parser.add_argument("--width", type=int, metavar="PX", help="width (default: as shipped)")
     parser.add_argument("--bilevel", action="store_true", help="black and white (lion_cub only)")

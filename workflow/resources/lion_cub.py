@@ -1,6 +1,6 @@
 """A line drawing of a sitting lion cub, made of curves only.
 
-The picture is a list of parts, painted back to front in a unit square (x to the right, y down),
+The image is a list of parts, painted back to front in a unit square (x to the right, y down),
 so it can be drawn at any size. Each part is a smooth curve through a few points; *a point given
 twice in a row is a corner*. Parts of the head are given in the head's own coordinates, whose
 origin is the middle of the face, and where both sides are alike only for the right-hand side.
@@ -14,7 +14,7 @@ from painting import blend
 INK, PAPER = 0.0, 1.0
 SPAN_SAMPLES = 24
 
-# Pens: width at the start, in the middle and at the end of a stroke, in widths of the picture.
+# Pens: width at the start, in the middle and at the end of a stroke, in widths of the image.
 PENS = {
     "contour": (0.006, 0.0185, 0.006),
     "lid": (0.006, 0.026, 0.006),
@@ -78,7 +78,7 @@ def symmetric(part):
 
 
 # fmt: off
-# Body, in the coordinates of the picture.
+# Body, in the coordinates of the image.
 TAIL_CURVE = (
     (0.73, 0.89), (0.81, 0.925), (0.89, 0.90), (0.924, 0.825), (0.903, 0.75), (0.885, 0.695),
     (0.892, 0.63),
@@ -251,7 +251,7 @@ HEAD_TILT = np.radians(-4.0)
 
 
 def placed(part):
-    """Return a part of the head in the coordinates of the picture."""
+    """Return a part of the head in the coordinates of the image."""
     cos, sin = np.cos(HEAD_TILT), np.sin(HEAD_TILT)
     turned = np.array(part.points) @ ((cos, sin), (-sin, cos)) + HEAD_PLACE
     return part._replace(points=tuple(map(tuple, turned)))
@@ -345,7 +345,7 @@ def draw_lion_cub(width_px):
     Parameters
     ----------
     width_px : int
-        Width, and height, of the picture in pixels.
+        Width, and height, of the image in pixels.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Painting polygons with smooth edges, for the sample pictures."""
+"""Painting polygons with smooth edges, for the sample images."""
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -10,16 +10,16 @@ STRIP_SUBPIXELS = 1 << 24
 
 
 def blend(canvas, outlines, colour, opacity=1.0):
-    """Paint the union of some polygons onto a picture, in place, with smooth edges.
+    """Paint the union of some polygons onto an image, in place, with smooth edges.
 
     Parameters
     ----------
     canvas : ndarray of shape (height, width) or (height, width, channels), float32
-        Picture to paint on.
+        Image to paint on.
     outlines : list of ndarray of shape (n, 2)
-        Polygons; a unit is the width of the picture.
+        Polygons; a unit is the width of the image.
     colour : float or ndarray
-        What to paint with; anything that broadcasts to the shape of the picture.
+        What to paint with; anything that broadcasts to the shape of the image.
     opacity : float
         1 hides what was there before.
     """

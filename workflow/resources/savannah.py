@@ -1,8 +1,8 @@
 """A painted savannah at dusk: sky, sun, clouds, mountains, lake, acacias, grass and birds.
 
-The picture is painted back to front with a few thousand semi-transparent brush strokes. Places
-are in units of the width of the picture (x to the right, y down), and the random numbers do not
-depend on the size, so the same picture can be painted at any size.
+The image is painted back to front with a few thousand semi-transparent brush strokes. Places
+are in units of the width of the image (x to the right, y down), and the random numbers do not
+depend on the size, so the same image can be painted at any size.
 """
 
 import numpy as np
@@ -212,7 +212,7 @@ def paint_acacia(canvas, rng, foot, height, bark, lit, leaves):
     Parameters
     ----------
     canvas : ndarray
-        Picture to paint on.
+        Image to paint on.
     rng : numpy.random.Generator
     foot : ndarray of shape (2,)
         Where the trunk leaves the ground.
@@ -326,7 +326,7 @@ def draw_savannah(width_px):
     Parameters
     ----------
     width_px : int
-        Width of the picture in pixels; its height is two thirds of that.
+        Width of the image in pixels; its height is two thirds of that.
 
     Returns
     -------

@@ -3,18 +3,18 @@
 import re
 from functools import partial
 
-from jobs import failures
 from jobs import preconditions
 from jobs import startup
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.files import storage_errors
+from terminal.screen import take_over
 
 if workflow.is_main_process:
     if startup.missing_packages():
         raise startup.UserError(startup.missing_packages_message())
     if Path(sys.argv[0]).name in ("snakemake", "__main__.py"):
         require_given_once(sys.argv[1:])
-    failures.shorten(logger, workflow.output_settings.verbose)
+    screen = take_over(logger, workflow)
     try:
         preconditions.require_open_files()
         preconditions.require_own_folder()
@@ -25,6 +25,10 @@ if workflow.is_main_process:
         raise startup.UserError(str(error))
     if cleared:
         logger.info("An earlier Snakemake was killed here; its locks are removed.")
+
+# not in another workflow that has this one as a module, and may need pandas
+if Path(workflow.main_snakefile).resolve() == Path(workflow.basedir, "Snakefile").resolve():
+    startup.leave_out_pandas()
 
 from jobs import batches
 from config import configuration
@@ -54,6 +58,8 @@ except configuration.Problems as problems:
 # from here on the networks of sweeps are fields like others
 config = PLAN.config
 if workflow.is_main_process:
+    if screen:
+        screen.plan = PLAN
     for note in SETTINGS["notes"]:
         logger.info(note)
     for sweep in PLAN.sweeps:
@@ -224,6 +230,16 @@ def learning(name):
 def imported_weights(wildcards):
     """The file of an imported network."""
     return PLAN.network_of(wildcards)["path"] if wildcards.field in PLAN.imported else []
+
+
+def of_whole_images(file):
+    """An input function for a file of images that are trained as a whole."""
+    return lambda wildcards: [] if wildcards.image in PLAN.tiled else file
+
+
+def of_large_images(file):
+    """An input function for a file of images that are trained in tiles."""
+    return lambda wildcards: file if wildcards.image in PLAN.tiled else []
 
 
 def of_tiles(product, folder="results/{image}/{field}"):

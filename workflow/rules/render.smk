@@ -1,8 +1,8 @@
 # Renders at other sizes, and time-lapses of trainings.
 
 
-# All renders of a network in one job. One that is there already, made from the same network by the
-# same settings, is left as it is: a size that is added costs that size alone.
+# All renders of a network in one job. One that was made before, from the same network by the same
+# settings, is put back: a size that is added costs that size alone.
 if RENDERS:
 
     rule render:
@@ -13,17 +13,15 @@ if RENDERS:
             facts="results/{image}/picture.json",
         output:
             renders=[
-                update(
-                    report(
-                        f"results/{{image}}/{{field}}/{name}.png",
-                        caption="../report/render.rst",
-                        category="Renders",
-                        labels={
-                            "image": "{image}",
-                            "network": "{field}",
-                            "pixels": name.partition("_")[2],
-                        },
-                    )
+                report(
+                    f"results/{{image}}/{{field}}/{name}.png",
+                    caption="../report/render.rst",
+                    category="Renders",
+                    labels={
+                        "image": "{image}",
+                        "network": "{field}",
+                        "pixels": name.partition("_")[2],
+                    },
                 )
                 for name in RENDERS
             ],
@@ -99,8 +97,10 @@ if config["timelapse"]["formats"]:
             facts="results/{image}/picture.json",
             history="results/{image}/{field}/history.csv",
             record="results/{image}/{field}/training.json",
-            # its PSNR changes with the network alone: other settings of `evaluate` make no new time-lapse
-            metrics=ancient("results/{image}/{field}/metrics.json"),
+            # the last frame's PSNR: that of a large image takes long, and is not measured twice; it
+            # changes with the network alone, so other settings of `evaluate` make no new time-lapse
+            resized=of_whole_images("results/{image}/resized.png"),
+            metrics=ancient(of_large_images("results/{image}/{field}/metrics.json")),
             checkpoints="results/{image}/{field}/checkpoints",
             tile_checkpoints=of_tiles("checkpoints"),
         output:

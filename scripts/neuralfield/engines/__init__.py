@@ -5,10 +5,6 @@ from typing import Protocol
 
 from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
-from neuralfield.engines.cuda import field_engine as cuda_engine
-from neuralfield.engines.cuda.classifier import classifier_engine
-from neuralfield.engines.cuda.classifier.classifier_engine import ClassifierCudaEngine
-from neuralfield.engines.cuda.field_engine import CudaEngine
 from neuralfield.engines.tape import TapeEngine, memory_bytes
 from neuralfield.system.device import Array, Device, require_memory
 from neuralfield.system.errors import ConfigError
@@ -103,17 +99,23 @@ def _with_kernels(
     wanted: str, precision: str, objective: Objective, device: Device, threads: int
 ) -> Engine | str:
     """An engine with kernels of its own, or why there is none for an objective."""
-    trained = "fields and classifiers" if wanted == "cuda" else "fields"
-    reason: str | None = f"{wanted} is for {trained}"
-    if isinstance(objective, ClassifierObjective) and wanted == "cuda":
+    if wanted == "cuda":
+        return _on_gpu(precision, objective, device)
+    if not isinstance(objective, ImageObjective):
+        return "cpu is for fields"
+    reason = cpu_engine.unsupported_reason(objective, precision, device)
+    return reason or CpuEngine(objective, device, threads)
+
+
+def _on_gpu(precision: str, objective: Objective, device: Device) -> Engine | str:
+    # imported here, because only jobs on a GPU need these many modules
+    from neuralfield.engines.cuda import field_engine
+    from neuralfield.engines.cuda.classifier import classifier_engine
+
+    if isinstance(objective, ClassifierObjective):
         reason = classifier_engine.unsupported_reason(objective, precision, device)
-        return reason or ClassifierCudaEngine(objective, device)
-    if isinstance(objective, ImageObjective):
-        reason = (cuda_engine if wanted == "cuda" else cpu_engine).unsupported_reason(
-            objective, precision, device
-        )
-        if reason is None and wanted == "cuda":
-            return CudaEngine(objective, device, precision)
-        if reason is None:
-            return CpuEngine(objective, device, threads)
-    return reason
+        return reason or classifier_engine.ClassifierCudaEngine(objective, device)
+    if not isinstance(objective, ImageObjective):
+        return "cuda is for fields and classifiers"
+    reason = field_engine.unsupported_reason(objective, precision, device)
+    return reason or field_engine.CudaEngine(objective, device, precision)

@@ -9,12 +9,15 @@ but for seeds and rates; their images may have different channels.
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from neuralfield.engines import Engine
-from neuralfield.engines.cuda.batch import CudaBatch, groups_of
-from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.system.device import Device
+
+if TYPE_CHECKING:  # only jobs on a GPU need these many modules
+    from neuralfield.engines.cuda.batch import CudaBatch
+    from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
 
 
 class EngineBatch:
@@ -45,7 +48,7 @@ class EngineBatch:
         Engines that take their steps together share the seconds. `follow_up` may run while other
         engines still take steps.
         """
-        groups = groups_of(engines, self._device)
+        groups = self._groups_of(engines)
         for kind, group in groups.items():
             started_s = time.perf_counter()
             self._batch_of(kind, list(group.values())).run(first_step, count)
@@ -79,8 +82,18 @@ class EngineBatch:
         if self._pool:
             self._pool.close()
 
-    def _batch_of(self, kind: BatchKind, engines: list[CudaEngine]) -> CudaBatch:
+    def _groups_of(self, engines: Sequence[Engine]) -> "dict[BatchKind, dict[int, CudaEngine]]":
+        """Return which engines take their steps together; none on a CPU."""
+        if self._device.kind == "cpu":
+            return {}
+        from neuralfield.engines.cuda.batch import groups_of
+
+        return groups_of(engines, self._device)
+
+    def _batch_of(self, kind: "BatchKind", engines: "list[CudaEngine]") -> "CudaBatch":
         """Return the batch of engines; it is made anew where other engines go together."""
+        from neuralfield.engines.cuda.batch import CudaBatch
+
         batch = self._together.get(kind)
         if batch is None or batch.engines != engines:
             if batch is not None:

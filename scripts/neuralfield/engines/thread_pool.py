@@ -30,18 +30,18 @@ class ThreadPool:
         """
         remaining = deque(range(pieces))
 
-        def take_part(member: int) -> None:
+        def take_part(thread: int) -> None:
             while True:
                 try:
                     piece = remaining.popleft()
                 except IndexError:
                     return
-                work(piece, member)
+                work(piece, thread)
 
         others = []
         if self._pool:
             count = min(self.size, pieces)
-            others = [self._pool.submit(take_part, member) for member in range(1, count)]
+            others = [self._pool.submit(take_part, thread) for thread in range(1, count)]
         take_part(0)
         for other in others:
             other.result()

@@ -11,6 +11,11 @@ from neuralfield.system.settings import any_of
 
 OPTIMIZERS = ("adam", "muon", "sgd")
 
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+"""Coefficients a, b and c of a step of `orthogonalised`, from Jordan et al. 2024."""
+
+NEWTON_SCHULZ_STEPS = 5
+
 
 class Optimizer(Protocol):
     """The interface of an optimizer for engines and checkpoints."""
@@ -140,14 +145,14 @@ def orthogonalised(matrix: Array) -> Array:
     """Approximate U V' of a matrix U S V' by five Newton-Schulz steps.
 
     x -> a x + b (x x') x + c (x x')^2 x brings every singular value of a matrix of norm 1 into
-    about [0.7, 1.2]; the coefficients are those of Jordan et al. 2024.
+    about [0.7, 1.2].
     """
     xp, number = namespace_of(matrix), matrix.dtype.type
-    a, b, c = (number(factor) for factor in (3.4445, -4.7750, 2.0315))
+    a, b, c = (number(factor) for factor in NEWTON_SCHULZ)
     is_tall = matrix.shape[0] > matrix.shape[1]
     x = matrix.T if is_tall else matrix
     x = x / (xp.sqrt((x * x).sum()) + number(1e-20))
-    for _ in range(5):
+    for _ in range(NEWTON_SCHULZ_STEPS):
         square = x @ x.T
         x = a * x + (b * square + c * (square @ square)) @ x
     return x.T if is_tall else x

@@ -6,19 +6,15 @@ import numpy as np
 
 from neuralfield.engines.complex_layers import real_parameters
 from neuralfield.engines.cpu import cpu_engine
-from neuralfield.engines.cuda.launch import compute_capability
-from neuralfield.engines.cuda.portable import layer_forward
 from neuralfield.engines.plan import network_plan
+from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.upscaler import UpscalingNetwork
-from neuralfield.rendering import hopper_renderer
 from neuralfield.rendering.array_renderer import ArrayRenderer
 from neuralfield.rendering.cpu_renderer import CpuRenderer
-from neuralfield.rendering.hopper_renderer import HopperRenderer
-from neuralfield.rendering.layer_values import LayerValues
 from neuralfield.rendering.mosaic_renderer import MosaicRenderer
-from neuralfield.rendering.portable_renderer import LayerPixels
 from neuralfield.system.device import Array, Device
 from neuralfield.system.errors import ConfigError
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic, Trained
 
 
@@ -70,24 +66,34 @@ def make_renderer(model: Trained, device: Device, threads: int = 1) -> Renderer:
         return MosaicRenderer(
             mosaic, device, lambda tile: make_renderer(mosaic.load(tile), device, threads)
         )
-    precision = model.metadata.get("precision")
     # weights trained in mixed precision are float32
-    dtype = "float64" if precision == "float64" else "float32"
+    dtype = "float64" if model.metadata.get("precision") == "float64" else "float32"
     network = model.network(device, dtype)
     if isinstance(network, UpscalingNetwork):
         found, expected = "an upscaler among the tiles of a mosaic", "networks of positions"
         raise ConfigError("model", found, expected, "train it on the whole image")
     plan = network_plan(network)
-    if (
-        device.kind == "cpu"
-        and dtype == "float32"
-        and cpu_engine.unsupported_network_reason(plan) is None
-    ):
+    if device.kind == "gpu" and dtype == "float32":
+        renderer = _on_gpu(model, network, device)
+        return renderer or ArrayRenderer(network, device, dtype, threads)
+    has_kernels = dtype == "float32" and cpu_engine.unsupported_network_reason(plan) is None
+    if device.kind == "cpu" and has_kernels:
         return CpuRenderer(network, threads)
-    capability = compute_capability(device) if device.kind == "gpu" else 0
-    reason = plan.unsupported_reason() or layer_forward.unsupported_reason(plan, capability)
-    if dtype == "float64" or reason is not None:
-        return ArrayRenderer(network, device, dtype, threads)
+    return ArrayRenderer(network, device, dtype, threads)
+
+
+def _on_gpu(model: Model, network: CoordinateNetwork, device: Device) -> Renderer | None:
+    """Make a renderer with kernels for GPUs; None where they do not cover a network."""
+    # imported here, because only jobs on a GPU need these many modules
+    from neuralfield.engines.cuda.launch import compute_capability
+    from neuralfield.engines.cuda.portable import layer_forward
+    from neuralfield.rendering import hopper_renderer
+    from neuralfield.rendering.layer_values import LayerValues
+    from neuralfield.rendering.portable_renderer import LayerPixels
+
+    plan, capability = network_plan(network), compute_capability(device)
+    if plan.unsupported_reason() or layer_forward.unsupported_reason(plan, capability):
+        return None
     arrays = {name: tensor.data for name, tensor in network.parameters.items()}
     if plan.complex_tensors:
         arrays = real_parameters(plan.complex_tensors, arrays)
@@ -96,8 +102,8 @@ def make_renderer(model: Trained, device: Device, threads: int = 1) -> Renderer:
     offsets = dict(zip(arrays, starts, strict=False))
     frequencies = network.buffers.get("encoding.frequencies")
     arguments = (device, plan, parameters, offsets, frequencies)
-    is_mixed = precision == "mixed"
+    is_mixed = model.metadata.get("precision") == "mixed"
     if is_mixed and hopper_renderer.unsupported_reason(plan, capability) is None:
-        return HopperRenderer(*arguments, (model.width, model.height))
+        return hopper_renderer.HopperRenderer(*arguments, (model.width, model.height))
     layers = LayerValues(*arguments, "mixed" if is_mixed else "float32")
     return LayerPixels(device, layers, network.encoding)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from neuralfield.engines.cpu.encoding import encoding_numbers
+from neuralfield.engines.cpu.encoding import encoding_numbers, others_than_sines
 from neuralfield.engines.plan import OUTPUTS, network_plan
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.fields import CoordinateNetwork
@@ -37,6 +37,7 @@ class CpuRenderer:
         block.pack(self._layout.table, frequencies, parameters, self._factors)
         self._memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
         self._encoding = encoding_numbers(network, plan)
+        self._others = others_than_sines(plan)
         self._output = OUTPUTS.index(plan.output), float(plan.steepness)
         self._pool = ThreadPool(threads)
 
@@ -51,11 +52,11 @@ class CpuRenderer:
         block_rows = self._layout.block_rows
         size = _PIECE_BLOCKS * block_rows
 
-        def draw(piece: int, member: int) -> None:
+        def render_piece(piece: int, thread: int) -> None:
             self._render_blocks(
                 self._layout.table,
                 self._layout.frequencies,
-                self._memory[member],
+                self._memory[thread],
                 self._factors,
                 columns,
                 rows,
@@ -66,11 +67,12 @@ class CpuRenderer:
                 block_rows,
                 self._encoding,
                 self._output,
+                self._others,
                 means,
                 spreads,
             )
 
-        self._pool.run(draw, -(-count // size))
+        self._pool.run(render_piece, -(-count // size))
         return means, spreads
 
     def close(self) -> None:

@@ -76,8 +76,9 @@ __device__ __forceinline__ void forward(const Table& table, const Constants& con
     }
 }
 
-__device__ __forceinline__ void draw(const Arguments& arguments, const Constants& constants,
-                                     const Table& table, const Stream& stream, int block_count) {
+__device__ __forceinline__ void render_pixels(const Arguments& arguments,
+                                              const Constants& constants, const Table& table,
+                                              const Stream& stream, int block_count) {
     RingPlace place;
     float sums[WIDEST / 2];
     const float share = 1.0f / float(arguments.samples);
@@ -133,10 +134,10 @@ __device__ __forceinline__ void draw(const Arguments& arguments, const Constants
 }
 
 extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
-    hopper_draw(const float* parameters, const float* frequencies, const char* weights,
-                const double* columns, const double* rows, const double2* offsets,
-                const int* pixels, float* means, float* spreads, int count, int width,
-                int samples) {
+    hopper_render(const float* parameters, const float* frequencies, const char* weights,
+                  const double* columns, const double* rows, const double2* offsets,
+                  const int* pixels, float* means, float* spreads, int count, int width,
+                  int samples) {
     extern __shared__ __align__(128) char memory[];
     char* tiles = memory + STAGES * STAGE_BYTES;
     Shared& shared = *reinterpret_cast<Shared*>(tiles + BLOCK_TILES * TILE_BYTES);
@@ -163,6 +164,6 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
                              int(threadIdx.x) % 32};
         const Arguments arguments = {columns, rows,  offsets, pixels, means,
                                      spreads, count, width,   samples};
-        draw(arguments, shared.constants, table, stream, block_count);
+        render_pixels(arguments, shared.constants, table, stream, block_count);
     }
 }

@@ -18,7 +18,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
 )
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
 from neuralfield.engines.cuda.launch import gpu_limits
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.plan import TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
 
@@ -75,11 +75,8 @@ class HopperRenderer:
             "TRAINING_HEIGHT": height_px,
         }
         products = {columns for _, columns in shape.stream_shapes(backward=False)}
-        module = compile_module(
-            Path(__file__).with_name("hopper_renderer.cu"), constants, wgmma_source(products)
-        )
-        self._kernel = module.get_function("hopper_draw")
-        self._kernel.max_dynamic_shared_size_bytes = self._shared_bytes
+        path, prelude = Path(__file__).with_name("hopper_renderer.cu"), wgmma_source(products)
+        self._kernel = compile_kernel(path, "hopper_render", constants, prelude, self._shared_bytes)
         stream = WeightStream(device, shape, parameters, offsets, backward=False)
         stream.launch()
         features = _NOTHING if frequencies is None else frequencies

@@ -14,29 +14,32 @@ from neuralfield.system.device import Array, Device
 _BANDS_IN_FLIGHT = 2
 
 
-def bands_on_host(device: Device, count: int, draw: Callable[[int], Array]) -> Iterator[np.ndarray]:
+def bands_on_host(
+    device: Device, count: int, render_band: Callable[[int], Array]
+) -> Iterator[np.ndarray]:
     """Render bands one after another; each is valid until the next one is asked for.
 
-    `draw` is called with 0, 1, ... in turn and gives a band as a contiguous array on `device`. On a
-    GPU it is called ahead of time, by another thread, and works on the current stream.
+    `render_band` is called with 0, 1, ... in turn and gives a band as a contiguous array on
+    `device`. On a GPU it is called ahead of time, by another thread, and works on the current
+    stream.
     """
     if device.kind == "gpu":
-        yield from _bands_from_gpu(device.xp, count, draw)
+        yield from _bands_from_gpu(device.xp, count, render_band)
     else:
-        yield from map(draw, range(count))
+        yield from map(render_band, range(count))
 
 
 def _bands_from_gpu(
-    xp: ModuleType, count: int, draw: Callable[[int], Array]
+    xp: ModuleType, count: int, render_band: Callable[[int], Array]
 ) -> Iterator[np.ndarray]:
     rendering, copying = _streams(xp.cuda.Device().id)
     places = [_Place(xp) for _ in range(_BANDS_IN_FLIGHT)]
-    # the streams do not wait for the current one, on which `draw` may have been prepared
+    # the streams do not wait for the current one, on which `render_band` may have been prepared
     xp.cuda.get_current_stream().synchronize()
 
     def fetch(index: int) -> "_Place":
         with rendering:
-            band = draw(index)
+            band = render_band(index)
         place = places[index % _BANDS_IN_FLIGHT]
         place.fetch(band, rendering, copying)
         return place

@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.portable.layer_forward import LayerForward, whole_blocks
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.plan import TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
 
@@ -35,9 +35,8 @@ class LayerValues:
         self.channels = network.layers[-1].fan_out
         is_mixed = self._forward.is_mixed
         constants = {"CHANNELS": self.channels, "MIXED": is_mixed, **network.constants()}
-        self._output = compile_module(
-            Path(__file__).with_name("layer_values.cu"), constants
-        ).get_function("output_values")
+        path = Path(__file__).with_name("layer_values.cu")
+        self._output = compile_kernel(path, "output_values", constants)
         self._grid_inputs = self._forward.kernels(0).get_function("grid_inputs")
 
     def points(self, inputs: Array) -> Array:
@@ -46,7 +45,7 @@ class LayerValues:
         inputs = self._xp.ascontiguousarray(inputs, np.float32)
         self._prepare()
         for start in range(0, len(inputs), _CHUNK_ROWS):
-            self._draw(inputs[start : start + _CHUNK_ROWS], values[start : start + _CHUNK_ROWS])
+            self._compute(inputs[start : start + _CHUNK_ROWS], values[start : start + _CHUNK_ROWS])
         return values
 
     def grid(self, columns: Array, rows: Array) -> Array:
@@ -61,14 +60,14 @@ class LayerValues:
             position = (np.int32(len(columns)), np.int64(start), np.int32(count))
             arguments = (columns, rows, *position, self._inputs)
             Launch(self._grid_inputs, (-(-count // THREADS),), arguments)()
-            self._draw(self._inputs[:count], values[start : start + count])
+            self._compute(self._inputs[:count], values[start : start + count])
         return values
 
     def _prepare(self) -> None:
         if self._forward.prepare is not None:
             self._forward.prepare()
 
-    def _draw(self, inputs: Array, values: Array) -> None:
+    def _compute(self, inputs: Array, values: Array) -> None:
         rows, last = whole_blocks(len(inputs)), len(self._network.layers) - 1
         for launch in self._forward.launches(inputs, rows, self._activations):
             launch()

@@ -4,6 +4,7 @@ import math
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -32,6 +33,14 @@ _FLAT_SPREAD = 0.1
 """Where the first samples of a pixel differ by no more than this, their mean is good to 1 / 256."""
 
 _GOLDEN_FRACTION = (math.sqrt(5) - 1) / 2
+
+
+class Options(TypedDict, total=False):
+    """The optional parameters that all functions here hand on to `render_bands`."""
+
+    box: Box
+    samples: int | str
+    threads: int
 
 
 def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) -> int:
@@ -159,7 +168,7 @@ def render_bands(
     rows_per_band = max(1, BAND_POINTS[device.kind] // width)
     with closing(make_renderer(model, device, threads)) as renderer:
 
-        def draw(index: int) -> Array:
+        def render_band(index: int) -> Array:
             band = rows[index * rows_per_band :][:rows_per_band]
             values = _average(renderer, columns, band, first, every)
             values = values.reshape(len(band), width, model.channels)
@@ -171,7 +180,7 @@ def render_bands(
                 return to_levels(values, bit_depth)
             return device.xp.clip(values, 0, 1).astype(np.float32, copy=False)
 
-        yield from bands_on_host(device, -(-height // rows_per_band), draw)
+        yield from bands_on_host(device, -(-height // rows_per_band), render_band)
 
 
 def _enlarged(
@@ -211,16 +220,9 @@ def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, ever
 
 
 def render(
-    model: Trained,
-    width: int,
-    height: int,
-    *,
-    device: Device,
-    box: Box = WHOLE,
-    samples: int | str = "auto",
-    threads: int = 1,
+    model: Trained, width: int, height: int, *, device: Device, **options: Unpack[Options]
 ) -> np.ndarray:
-    """Render a whole image in memory; parameters as `render_bands`.
+    """Render a whole image in memory; parameters as `render_bands`, without ``bit_depth``.
 
     Returns
     -------
@@ -228,9 +230,7 @@ def render(
     """
     image = np.empty((max(0, height), max(0, width), model.channels), np.float32)
     top = 0
-    for band in render_bands(
-        model, width, height, device=device, box=box, samples=samples, threads=threads
-    ):
+    for band in render_bands(model, width, height, device=device, **options):
         image[top : top + len(band)] = band
         top += len(band)
     return image
@@ -243,21 +243,14 @@ def render_to_png(
     height: int,
     *,
     device: Device,
-    box: Box = WHOLE,
-    samples: int | str = "auto",
-    threads: int = 1,
     bit_depth: int = 8,
+    **options: Unpack[Options],
 ) -> None:
-    """Render an image of any size into a PNG, never holding more than a band of it."""
+    """Render an image of any size into a PNG, never holding more than a band of it.
+
+    Parameters as `render_bands`.
+    """
+    bands = render_bands(model, width, height, device=device, bit_depth=bit_depth, **options)
     with PngBandWriter(path, width, height, model.channels, bit_depth) as writer:
-        for band in render_bands(
-            model,
-            width,
-            height,
-            device=device,
-            box=box,
-            samples=samples,
-            threads=threads,
-            bit_depth=bit_depth,
-        ):
+        for band in bands:
             writer.write_rows(band)

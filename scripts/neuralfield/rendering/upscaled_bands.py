@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -59,7 +60,7 @@ def upscaled_bands(
     margin = 2 * (settings.reach_px + 3 * _FILTER_REACH_PX)
     image, window = _cut(image, window, margin)
     with ThreadPoolExecutor(threads) as pool, threadpool_limits(limits=1):
-        enlarge = partial(_enlarged_rows, network, settings, device, pool)
+        enlarge = _Enlarger(network, settings, device, pool).rows
         for _ in range(steps - 1):
             rows_count = settings.factor * len(image)
             tops = range(0, rows_count, STEP_ROWS)
@@ -93,69 +94,59 @@ def _resampled(
         yield without_light(resized(light, (width, last - first), "box", part))
 
 
-def _enlarged_rows(
-    network: UpscalingNetwork,
-    settings: Upscaler,
-    device: Device,
-    pool: ThreadPoolExecutor,
-    image: np.ndarray,
-    top: int,
-    bottom: int,
-) -> np.ndarray:
-    """Some rows of an image enlarged by the factor.
+@dataclass(frozen=True)
+class _Enlarger:
+    """A network that enlarges images by its factor, tile by tile on the threads of a pool."""
 
-    Corrected once so that, reduced, they are more nearly the image again: back-projection (Irani
-    & Peleg, "Improving resolution by image registration", 1991), as the paper has it.
-    """
-    factor, (height, width, _) = settings.factor, image.shape
-    above = max(0, top // factor - _FILTER_REACH_PX)
-    below = min(height, -(-bottom // factor) + _FILTER_REACH_PX)
-    found = _network_rows(network, settings, device, pool, image, above * factor, below * factor)
-    means = found.reshape(below - above, factor, width, factor, -1).mean(axis=(1, 3))
-    missing = image[above:below] - means
-    part = (0, top / factor - above, width, bottom / factor - above)
-    found = found[top - above * factor : bottom - above * factor]
-    return np.clip(found + resized(missing, found.shape[1::-1], ENLARGING, part), 0, 1)
+    network: UpscalingNetwork
+    settings: Upscaler
+    device: Device
+    pool: ThreadPoolExecutor
 
+    def rows(self, image: np.ndarray, top: int, bottom: int) -> np.ndarray:
+        """Make some rows of an image enlarged by the factor.
 
-def _network_rows(
-    network: UpscalingNetwork,
-    settings: Upscaler,
-    device: Device,
-    pool: ThreadPoolExecutor,
-    image: np.ndarray,
-    top: int,
-    bottom: int,
-) -> np.ndarray:
-    """Correct some rows of an image enlarged by Lanczos with the network, tile by tile."""
-    factor, reach = settings.factor, settings.reach_px
-    height, width = (factor * side for side in image.shape[:2])
-    above, below = max(0, top - reach), min(height, bottom + reach)
-    part = (0, above / factor, image.shape[1], below / factor)
-    enlarged = resized(image, (width, below - above), ENLARGING, part)
-    beyond = (reach - (top - above), reach - (below - bottom))
-    enlarged = np.pad(enlarged, (beyond, (reach, reach), (0, 0)), mode="edge")
+        Corrected once so that, reduced, they are more nearly the image again: back-projection
+        (Irani & Peleg, "Improving resolution by image registration", 1991), as the paper has it.
+        """
+        factor, (height, width, _) = self.settings.factor, image.shape
+        above = max(0, top // factor - _FILTER_REACH_PX)
+        below = min(height, -(-bottom // factor) + _FILTER_REACH_PX)
+        found = self._network_rows(image, above * factor, below * factor)
+        means = found.reshape(below - above, factor, width, factor, -1).mean(axis=(1, 3))
+        missing = image[above:below] - means
+        part = (0, top / factor - above, width, bottom / factor - above)
+        found = found[top - above * factor : bottom - above * factor]
+        return np.clip(found + resized(missing, found.shape[1::-1], ENLARGING, part), 0, 1)
 
-    def tile(corner: tuple[int, int]) -> np.ndarray:
-        y, x = corner
-        seen = enlarged[y : y + TILE_PX + 2 * reach, x : x + TILE_PX + 2 * reach]
-        return _corrected(network, device, seen, range(8 if settings.ensemble else 1))
+    def _network_rows(self, image: np.ndarray, top: int, bottom: int) -> np.ndarray:
+        """Correct some rows of an image enlarged by Lanczos with the network, tile by tile."""
+        factor, reach = self.settings.factor, self.settings.reach_px
+        height, width = (factor * side for side in image.shape[:2])
+        above, below = max(0, top - reach), min(height, bottom + reach)
+        part = (0, above / factor, image.shape[1], below / factor)
+        enlarged = resized(image, (width, below - above), ENLARGING, part)
+        beyond = (reach - (top - above), reach - (below - bottom))
+        enlarged = np.pad(enlarged, (beyond, (reach, reach), (0, 0)), mode="edge")
 
-    result = np.empty((bottom - top, width, image.shape[2]), np.float32)
-    lefts = range(0, width, TILE_PX)
-    corners = [(y, x) for y in range(0, bottom - top, TILE_PX) for x in lefts]
-    for (y, x), found in zip(corners, pool.map(tile, corners), strict=True):
-        result[y : y + TILE_PX, x : x + TILE_PX] = found
-    return result
+        def tile(corner: tuple[int, int]) -> np.ndarray:
+            y, x = corner
+            side = TILE_PX + 2 * reach
+            return self._corrected(enlarged[y : y + side, x : x + side])
 
+        result = np.empty((bottom - top, width, image.shape[2]), np.float32)
+        lefts = range(0, width, TILE_PX)
+        corners = [(y, x) for y in range(0, bottom - top, TILE_PX) for x in lefts]
+        for (y, x), found in zip(corners, self.pool.map(tile, corners), strict=True):
+            result[y : y + TILE_PX, x : x + TILE_PX] = found
+        return result
 
-def _corrected(
-    network: UpscalingNetwork, device: Device, enlarged: np.ndarray, symmetries: range
-) -> np.ndarray:
-    """Correct a tile with the network, or average over some ways to lay the tile down."""
-    dtype = network.image.dtype
-    found = []
-    for symmetry in symmetries:
-        seen = device.asarray(np.ascontiguousarray(turned(enlarged, symmetry)), dtype=dtype)
-        found.append(turned_back(to_host(network(seen[None]).data)[0], symmetry))
-    return np.asarray(np.mean(found, axis=0, dtype=np.float32))
+    def _corrected(self, enlarged: np.ndarray) -> np.ndarray:
+        """Correct a tile with the network, or average over some ways to lay the tile down."""
+        dtype = self.network.image.dtype
+        found = []
+        for symmetry in range(8 if self.settings.ensemble else 1):
+            seen = np.ascontiguousarray(turned(enlarged, symmetry))
+            values = self.network(self.device.asarray(seen, dtype=dtype)[None]).data
+            found.append(turned_back(to_host(values)[0], symmetry))
+        return np.asarray(np.mean(found, axis=0, dtype=np.float32))

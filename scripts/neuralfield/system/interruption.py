@@ -9,9 +9,15 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
+_TIME_LIMIT = "time limit"
+
 
 class Interrupted(Exception):
     """The training was asked to stop; its state is saved."""
+
+
+class TimeLimitReached(Interrupted):
+    """The time limit asked for it."""
 
 
 class StopSignals:
@@ -33,12 +39,13 @@ class StopSignals:
         """The reason to stop: the name of a signal, "time limit", or an empty string."""
         if self._received:
             return self._received.name
-        return "time limit" if time.monotonic() >= self.leave_at_s else ""
+        return _TIME_LIMIT if time.monotonic() >= self.leave_at_s else ""
 
     def raise_if_received(self, saved: str) -> None:
         """Raise `Interrupted` if there is a reason to stop; `saved` is a part of its message."""
         if reason := self.received:
-            raise Interrupted(f"{reason}: {saved}; the same command goes on from there")
+            kind = TimeLimitReached if reason == _TIME_LIMIT else Interrupted
+            raise kind(f"{reason}: {saved}; the same command goes on from there")
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():

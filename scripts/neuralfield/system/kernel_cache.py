@@ -6,21 +6,26 @@ folders may all be missing: compiling takes longer then, and results are the sam
 """
 
 import contextlib
+import fcntl
 import hashlib
 import importlib
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 from neuralfield.system.errors import StorageError
 from neuralfield.system.files import read_whole, write_atomically
 
 _LARGEST_ENTRY_BYTES = 256 << 20
 _DIGEST_BYTES = hashlib.sha256().digest_size
+
+_PATIENCE_S = 120.0
+_SECONDS_BETWEEN_LOOKS = 0.1
 
 
 class KernelStore:
@@ -53,6 +58,41 @@ class KernelStore:
                 break
         if source and os.environ.get("CUPY_CACHE_SAVE_CUDA_SOURCE"):
             self.save(f"{name}.cu", source.encode())
+
+    def claim(self, name: str, patience_s: float = _PATIENCE_S) -> IO[bytes] | None:
+        """Wait while another process makes an entry, and lock it for this one.
+
+        Jobs that begin at the same time would all compile the same. `release` ends the lock, and so
+        does the process; None where there can be none, or another process holds it for too long.
+        """
+        deadline_s = time.monotonic() + patience_s
+        for folder in self.folders:
+            with contextlib.suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                file = (folder / f"{name}.lock").open("ab")
+                while not _is_locked(file):
+                    if time.monotonic() > deadline_s:
+                        file.close()
+                        return None
+                    time.sleep(_SECONDS_BETWEEN_LOOKS)
+                return file
+        return None
+
+    def release(self, lock: IO[bytes] | None) -> None:
+        """End a lock of `claim`, after the entry is made."""
+        if lock is not None:
+            with contextlib.suppress(OSError):
+                Path(str(lock.name)).unlink()
+            lock.close()
+
+
+def _is_locked(file: IO[bytes]) -> bool:
+    """Lock a file, unless another process has locked it; say whether it is locked now."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def private_folders() -> list[Path]:

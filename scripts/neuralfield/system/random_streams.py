@@ -11,11 +11,13 @@ import numpy as np
 
 from neuralfield.system.device import Array
 
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_WEYL = (0x9E3779B9, 0xBB67AE85)
-_ROUNDS = 10
+PHILOX_ROUNDS = 10
+PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+PHILOX_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+FEISTEL_MULTIPLIERS = (0x9E3779B1, 0x85EBCA6B)
+"""Constants of `philox` and `permuted`. Kernels compute the same numbers with them."""
+
 _WORD = 0xFFFFFFFF
-_MIX = (0x9E3779B1, 0x85EBCA6B)
 
 STREAM_ORDER, STREAM_JITTER, STREAM_DENSITY, STREAM_DROPOUT, STREAM_CROP, STREAM_HELD_OUT = range(6)
 """The last word of a counter, which separates the random numbers of different purposes."""
@@ -42,13 +44,13 @@ def philox(xp: ModuleType, counter: tuple[Array | int, ...], seed: int) -> tuple
     c0, c1, c2, c3 = xp.broadcast_arrays(*(xp.asarray(word, dtype=xp.uint64) for word in counter))
     k0, k1 = seed & _WORD, (seed >> 32) & _WORD
     low_half, half = xp.uint64(_WORD), xp.uint64(32)
-    for _ in range(_ROUNDS):
-        product0 = c0 * xp.uint64(_MULTIPLIERS[0])
-        product1 = c2 * xp.uint64(_MULTIPLIERS[1])
+    for _ in range(PHILOX_ROUNDS):
+        product0 = c0 * xp.uint64(PHILOX_MULTIPLIERS[0])
+        product1 = c2 * xp.uint64(PHILOX_MULTIPLIERS[1])
         c0 = (product1 >> half) ^ c1 ^ xp.uint64(k0)
         c2 = (product0 >> half) ^ c3 ^ xp.uint64(k1)
         c1, c3 = product1 & low_half, product0 & low_half
-        k0, k1 = (k0 + _WEYL[0]) & _WORD, (k1 + _WEYL[1]) & _WORD
+        k0, k1 = (k0 + PHILOX_KEY_STEPS[0]) & _WORD, (k1 + PHILOX_KEY_STEPS[1]) & _WORD
     return tuple(word.astype(xp.uint32) for word in (c0, c1, c2, c3))
 
 
@@ -98,9 +100,9 @@ def _feistel(xp: ModuleType, number: Array, half_bits: int, keys: np.ndarray) ->
     half, mask = xp.uint32(half_bits), xp.uint32((1 << half_bits) - 1)
     left, right = number >> half, number & mask
     for key in keys:
-        mixed = (right ^ key) * xp.uint32(_MIX[0])
+        mixed = (right ^ key) * xp.uint32(FEISTEL_MULTIPLIERS[0])
         mixed ^= mixed >> xp.uint32(15)
-        mixed *= xp.uint32(_MIX[1])
+        mixed *= xp.uint32(FEISTEL_MULTIPLIERS[1])
         mixed ^= mixed >> xp.uint32(16)
         left, right = right, left ^ (mixed & mask)
     return (left << half) | right

@@ -11,6 +11,14 @@ from neuralfield.system.settings import Settings, setting, settings_of
 
 _ADAM = {"optimizer": ("adam", "muon")}
 _FALLING = {"schedule": ("cosine", "exponential")}
+_DURATION: dict[str, Any] = {
+    "unit": "seconds",
+    "above": 0,
+    "expected": "a number of seconds > 0, or a time like 90s, 30m or 2h",
+}
+
+BUDGETS = ("budget", "cpu_budget")
+"""Settings of how long a training takes, by which its steps and batches are found."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,13 @@ class ImageTraining(TrainingSettings):
         config_default=0.5,
     )
 
+    def changes_for(self, steps: int, batch_pixels: int) -> dict[str, int]:
+        """The settings for other steps and batches: a warm-up takes at most half of the steps."""
+        changes = {"steps": steps, "batch_pixels": batch_pixels}
+        if 2 * self.warmup_steps > steps:
+            changes["warmup_steps"] = steps // 2
+        return changes
+
 
 @dataclass(frozen=True)
 class SampleTraining(TrainingSettings):
@@ -224,6 +239,18 @@ class ImageExecution(ExecutionSettings):
         minimum=1,
         maximum=1000,
         limited_by="steps",
+    )
+    budget: float | None = setting(
+        None,
+        "that the training takes: its number of steps, and smaller batches where too few would"
+        " fit, are found by timing some steps before it begins",
+        **_DURATION,
+    )
+    cpu_budget: float | None = setting(
+        None,
+        "that the training takes at most on a processor: fewer steps and smaller batches, where"
+        " its own would take longer; budget wins over it",
+        **_DURATION,
     )
 
 

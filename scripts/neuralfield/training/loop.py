@@ -54,8 +54,12 @@ class Execution:
         Pauses the training while the GPU is too hot.
     kept_folder : Path, optional
         Where published results are kept; see `neuralfield.system.kept`.
+    found_settings : mapping of str to int
+        Settings that a budget came to, for the record of the training.
     notes : list of str
-        Lines for the record of the training.
+        Lines for that record.
+    stepped : sequence of callable
+        Called with the trainers after each call to the engine; they change nothing of them.
     """
 
     device: Device
@@ -68,7 +72,9 @@ class Execution:
     leave_at_s: float = math.inf
     heat: HeatGuard | None = None
     kept_folder: Path | None = None
+    found_settings: Mapping[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    stepped: Sequence[Callable[[Sequence[Trainer]], None]] = ()
 
     def note(self, line: str) -> None:
         """Log a line and keep it for the record."""
@@ -186,6 +192,8 @@ def train_all(
         steps_per_s = count * len(group) / _take_steps(group, count, engines)
         for training in group:
             training.report()
+        for watch in execution.stepped:
+            watch([training.trainer for training in trainings])
         is_late = time.perf_counter() - last_saved_s >= execution.checkpoint_interval_s
         is_hot = execution.heat is not None and execution.heat.is_too_hot()
         asked_to_stop = bool(stop.received)

@@ -1,4 +1,4 @@
-"""The files that a training leaves: network, history, snapshots and record; reading a history."""
+"""The files that a training leaves: network, history, snapshots and record."""
 
 import csv
 import importlib.metadata
@@ -9,23 +9,18 @@ import platform
 import statistics
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from neuralfield import __version__
 from neuralfield.system.checkpoint import save_arrays, snapshot_path
 from neuralfield.system.device import to_host
-from neuralfield.system.errors import InputError
 from neuralfield.system.files import write_atomically
-from neuralfield.system.input_files import read_own_csv
-from neuralfield.system.provenance import remedy_for, sha256_of
+from neuralfield.system.provenance import sha256_of
 from neuralfield.training.loop import Execution
 from neuralfield.training.state import StateFolder, copy_snapshots
 from neuralfield.training.trainer import Trainer
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Path) -> None:
@@ -62,32 +57,6 @@ def publish_results(
     write_atomically(record, (json.dumps(written, indent=2) + "\n").encode())
 
 
-def read_history(
-    path: Path, measure: str = "psnr_db", *, steps: int | None = None
-) -> "pd.DataFrame":
-    """Read ``history.csv``: how a training went, one row for each stretch of it.
-
-    The columns ``step`` and `measure` (see `neuralfield.tasks.task.Measure`) are there, as float64.
-    The last row has to be of step `steps`, if that is given.
-    """
-    expected = "a history written by neuralfield"
-    remedy = remedy_for(path)
-    table = read_own_csv(path, expected, remedy)
-    try:
-        for name in {"step", measure, *({"seconds"} & {*table.columns})}:
-            table[name] = table[name].astype(np.float64)
-        if not len(table) or not np.isfinite(table["step"]).all():
-            raise ValueError("steps are missing")
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
-        found = f"is damaged ({type(error).__name__}: {error})"
-        raise InputError(str(path), found, expected, remedy) from error
-    last_step = table["step"].iloc[-1]
-    if steps is not None and last_step != steps:
-        found, expected = f"ends with step {last_step:g}", f"step {steps}, the training's last"
-        raise InputError(str(path), found, expected, remedy)
-    return table
-
-
 def _save_best_network(trainer: Trainer, path: Path, execution: Execution) -> None:
     """Write the last network, or the best one where that is asked for."""
     if trainer.best is None:
@@ -116,6 +85,9 @@ def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
     """The content of ``training.json``, less the checksums."""
     rows = np.array([(0, 0.0), *((row[0], row[1]) for row in trainer.history)])
     steps, seconds = np.diff(rows, axis=0).T
+    settings = trainer.task.training.described()
+    batch = {key: settings[key] for key in ("batch_pixels", "batch_samples") if key in settings}
+    found = execution.found_settings
     versions = {"neuralfield": __version__, "python": platform.python_version()}
     versions |= {"numpy": np.__version__}
     if execution.device.kind == "gpu":
@@ -129,6 +101,8 @@ def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
         "precision": trainer.engine.precision,
         "random_seed": trainer.task.training.random_seed,
         "steps": trainer.steps_taken,
+        **batch,
+        **({"found_for_budget": dict(found)} if found else {}),
         "train_seconds": round(trainer.seconds, 3),
         "step_microseconds": round(statistics.median(1e6 * seconds / steps), 1),
         "threads": execution.threads,

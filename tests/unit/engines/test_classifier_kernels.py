@@ -24,7 +24,7 @@ from neuralfield.tasks.classifier.labelled import LabelledImages, network_inputs
 from neuralfield.training.trainer import Trainer
 
 CPU = select_device("cpu")
-GPU = Device("gpu", "a card", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+GPU = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
 MNIST = LabelledImages("labels", np.zeros((30, 28, 28), np.uint8), np.arange(30) % 10)
 
 
@@ -86,8 +86,8 @@ def test_another_row_of_operations_is_named_and_goes_to_the_tape(where, stage, n
     ],
 )
 def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
-    pictures = np.zeros((3, side, side), np.uint8)
-    objective = objective_of(LabelledImages("labels", pictures, np.arange(3)), network)
+    images = np.zeros((3, side, side), np.uint8)
+    objective = objective_of(LabelledImages("labels", images, np.arange(3)), network)
     engine, messages = engine_for(objective)
     assert engine.name == "tape"
     assert len(messages) == 1 and reason in messages[0]
@@ -99,7 +99,7 @@ def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
         (CPU, "auto", "the cuda engine needs a GPU"),
         (GPU, "float64", "the cuda engine computes in mixed precision or float32, not in float64"),
         (
-            Device("gpu", "a card", GpuWithNumpy("70")),  # pyright: ignore[reportArgumentType]
+            Device("gpu", "a GPU", GpuWithNumpy("70")),  # pyright: ignore[reportArgumentType]
             "auto",
             "the cuda engine needs compute capability 7.5, this GPU has 7.0",
         ),
@@ -161,16 +161,16 @@ def test_tiles_cover_everything_and_have_room(batch):
             assert plan.threads <= 512 and 0 < plan.shared_bytes <= 64 << 10
         forward = _own(plans["FORWARD"], "FORWARD_")
         tiles = -(-wide // forward.tile)
-        units = forward.groups * forward.pictures * forward.band * tiles
+        units = forward.groups * forward.images * forward.band * tiles
         assert forward.threads == forward.split * units
         grid = plans["FORWARD"].grid
-        assert grid[0] * forward.pictures >= batch and grid[1] * forward.band >= high
+        assert grid[0] * forward.images >= batch and grid[1] * forward.band >= high
         assert grid[2] * forward.groups * forward.group >= shape.channels_out
         last_column = (tiles - 1) * forward.tile * shape.pool + forward.tile * shape.pool
         assert forward.stride >= last_column + shape.kernel - 1 and forward.stride % 4 == 0
 
         backward, grid = _own(plans["BACKWARD"], "BACKWARD_"), plans["BACKWARD"].grid
-        assert grid[0] * backward.pictures >= batch and grid[1] * backward.band >= shape.height
+        assert grid[0] * backward.images >= batch and grid[1] * backward.band >= shape.height
         assert grid[2] * backward.groups * backward.group >= shape.channels_in
         assert backward.tiles * backward.tile >= shape.width
         assert backward.tiles == 1 or backward.tile % 4 == 0
@@ -184,8 +184,8 @@ def test_tiles_cover_everything_and_have_room(batch):
         gradient, grid = _own(plans["GRADIENT"], "GRADIENT_"), plans["GRADIENT"].grid
         assert gradient.bands * gradient.band >= high
         assert gradient.tiles * gradient.tile >= wide * shape.pool
-        assert gradient.picture_lines >= gradient.band * shape.pool + shape.kernel - 1
-        assert gradient.picture_stride >= gradient.tiles * gradient.tile + shape.kernel - 1
+        assert gradient.image_lines >= gradient.band * shape.pool + shape.kernel - 1
+        assert gradient.image_stride >= gradient.tiles * gradient.tile + shape.kernel - 1
         assert grid[1] * gradient.staged >= shape.channels_in
         assert grid[2] * gradient.groups * gradient.group >= shape.channels_out
         assert 1 <= grid[0] <= batch * gradient.bands
@@ -199,13 +199,13 @@ def test_bytes_become_the_same_numbers_as_on_the_tape():
     assert found.dtype == np.float32
 
 
-def test_kernels_are_reported_how_to_draw_and_to_drop():
+def test_kernels_have_the_constants_of_sampling_and_dropout():
     objective = objective_of(batch_samples=24, random_seed=2**40 + 5)
     plan = classifier_plan(objective)
     assert not isinstance(plan, str)
-    drawing = image_sampling_constants(objective, plan)
-    assert (drawing["SAMPLES"], drawing["IS_EVERYTHING"], drawing["BATCH"]) == (60, 0, 24)
-    assert drawing["SEED"] == f"{2**40 + 5}ull"
+    sampling = image_sampling_constants(objective, plan)
+    assert (sampling["SAMPLES"], sampling["IS_EVERYTHING"], sampling["BATCH"]) == (60, 0, 24)
+    assert sampling["SEED"] == f"{2**40 + 5}ull"
     head = head_constants(plan, 4, objective.random_seed)
     assert (head["HAS_DROPOUT"], head["THRESHOLD"]) == (1, f"{2**30}u")
     assert head["KEPT_FACTOR"] == pytest.approx(4 / 3)

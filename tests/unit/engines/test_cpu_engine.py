@@ -1,11 +1,14 @@
 """The cpu engine against the tape in float64, and that nothing depends on threads."""
 
+from typing import Any
+
 import llvmlite.binding
 import numba.core.config
 import numpy as np
 import pytest
 import test_fit
 from make_objective import make_objective
+from numba import njit
 
 from neuralfield import fields
 from neuralfield.engines import thread_pool
@@ -17,6 +20,7 @@ from neuralfield.engines.tape import TapeEngine
 from neuralfield.fields import CoordinateNetwork, ImageShape, build_field, field_settings
 from neuralfield.nn import ops
 from neuralfield.nn.layers import ACTIVATIONS
+from neuralfield.nn.schedules import Schedule
 from neuralfield.nn.tensor import Tensor, gradients
 from neuralfield.rendering import make_renderer
 from neuralfield.rendering.array_renderer import ArrayRenderer
@@ -127,15 +131,24 @@ def test_every_kind_of_field_is_among_the_networks_or_left_to_the_tape(kind):
     assert (reason is None) == any(network["type"] == kind for network in NETWORKS.values())
 
 
+HIGH = Schedule("constant", 1.0, 0.0, 100)
+
+EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 1e-2}
+"""Gradients are longer than that."""
+
+
 @pytest.mark.parametrize(
     "optimizer",
     [
         {"optimizer": "adam", "beta1": 0.8, "beta2": 0.95},
         {"optimizer": "sgd"},
         {"optimizer": "sgd", "momentum": 0.9},
+        {"optimizer": "sgd", "gradient_clip_norm": 1e-2, "schedule": HIGH},
+        {"optimizer": "muon"},
+        EVERYTHING,
     ],
 )
-@pytest.mark.parametrize("network", ["siren", "hashgrid"])
+@pytest.mark.parametrize("network", ["siren", "hashgrid", "tanh"])
 def test_a_training_is_that_of_the_tape(network, optimizer):
     field = NETWORKS[network]
     settings = optimizer | {"field": field, "batch_pixels": 100, "points": 3, "steps": 8}
@@ -151,10 +164,12 @@ def test_a_training_is_that_of_the_tape(network, optimizer):
 
 
 @pytest.mark.parametrize("batch", ["everything", "by contrast, footprint"])
+@pytest.mark.parametrize("optimizer", [{}, EVERYTHING])
 @pytest.mark.parametrize("network", ["siren", "finer", "gauss", "hashgrid"])
-def test_the_number_of_threads_changes_no_bit(network, batch, monkeypatch):
+def test_the_number_of_threads_changes_no_bit(network, optimizer, batch, monkeypatch):
     monkeypatch.setattr(cpu_cut, "_MOST_CHUNK_NUMBERS", 1 << 14)
     settings = BATCHES[batch] | {"width": 90, "height": 70, "steps": 3, "field": NETWORKS[network]}
+    settings |= optimizer
     if "batch_pixels" in settings:
         settings["batch_pixels"] = 2000
     runs = [trained(CpuEngine, "float32", threads=n, **settings) for n in (1, 2, 4)]
@@ -164,9 +179,11 @@ def test_the_number_of_threads_changes_no_bit(network, batch, monkeypatch):
             np.testing.assert_array_equal(array, runs[0][0].network.arrays[name])
 
 
+@pytest.mark.parametrize("optimizer", [{}, EVERYTHING])
 @pytest.mark.parametrize("network", ["siren", "finer", "gauss", "hashgrid"])
-def test_a_training_that_goes_on_from_a_saved_state_ends_with_the_same_bytes(network):
+def test_a_training_that_goes_on_from_a_saved_state_ends_with_the_same_bytes(network, optimizer):
     settings = {"steps": 40, "supervision": "footprint", "batch_pixels": 30, "detail_share": 0.5}
+    settings |= optimizer
     whole, first, second = (
         Trainer(test_fit.make_task(NETWORKS[network], **settings), CPU, "cpu", 1, print)
         for _ in range(3)
@@ -201,7 +218,7 @@ def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
 def test_an_error_in_a_thread_reaches_the_caller():
     threads = thread_pool.ThreadPool(3)
 
-    def fail(piece, member):
+    def fail(piece, thread):
         if piece == 5:
             raise ValueError("piece 5")
 
@@ -226,6 +243,10 @@ EXACT = ACTIVATIONS | {
 }
 
 
+_activate: Any = njit(functions.activate.py_func)
+"""The kernels' function, in a form that Python can call."""
+
+
 @pytest.mark.parametrize("name", functions.ACTIVATIONS)
 def test_activations_and_their_gradients_are_exact_to_some_units_in_the_last_place(name):
     # products that are rounded before they are added shorten the reduction of the argument
@@ -234,7 +255,7 @@ def test_activations_and_their_gradients_are_exact_to_some_units_in_the_last_pla
     arguments = np.concatenate([spread * largest, spread * 4]).astype(np.float32)
     derivatives, values = arguments.copy(), np.empty_like(arguments)
     kind = list(functions.ACTIVATIONS).index(name)
-    functions.activate(kind, np.float32(30), derivatives, values)
+    _activate(kind, np.float32(30), derivatives, values, True)
     x = Tensor(arguments.astype(np.float64), differentiable=True)
     y = EXACT[name](x)
     (derivative,) = gradients(ops.sum_all(y), [x])

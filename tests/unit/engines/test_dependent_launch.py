@@ -55,7 +55,7 @@ def device_of(capability: str, driver: int) -> Device:
         driver=SimpleNamespace(CUDADriverError=DriverError),
         get_current_stream=lambda: SimpleNamespace(ptr=11),
     )
-    return Device("gpu", "card", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
+    return Device("gpu", "a GPU", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
 
 
 def array_at(address: int) -> Any:

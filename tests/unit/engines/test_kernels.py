@@ -94,7 +94,7 @@ def test_a_batch_is_described_by_its_plan():
     ("settings", "sampling"),
     [({}, 0), ({"batch_pixels": 50}, 1), ({"batch_pixels": 50, "detail_share": 0.5}, 2)],
 )
-def test_the_sampling_kernel_is_reported_how_to_sample(settings, sampling):
+def test_the_sampling_kernel_has_the_constants_of_the_way_to_sample(settings, sampling):
     objective = make_objective(**settings)
     network, batch = network_plan(objective.network), batch_plan(objective)
     constants = sampling_constants(objective, network, batch)
@@ -102,7 +102,7 @@ def test_the_sampling_kernel_is_reported_how_to_sample(settings, sampling):
     assert 4 ** int(constants["HALF_BITS"]) >= 23 * 17
 
 
-def test_draws_by_density_stay_in_their_parts():
+def test_samples_by_density_stay_in_their_parts():
     objective = make_objective(batch_pixels=50, detail_share=1.0)
     starts = part_starts(np, objective.batches.cumulative_density, 50)
     for step in range(100):

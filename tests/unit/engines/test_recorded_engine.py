@@ -82,19 +82,19 @@ def test_a_gpu_without_memory_is_reported_in_words_and_other_errors_are_left(gpu
 
 
 @pytest.fixture
-def members(gpu, monkeypatch):
+def engines(gpu, monkeypatch):
     """Two engines, whose kernels in one launch have the same names."""
     kernels = {"SamplingBatch": "sample", "HopperNarrowBatch": "pass", "UpdateBatch": "update"}
     for name, kernel in kernels.items():
         monkeypatch.setattr(cuda_batch, name, lambda *_, k=kernel: Stage(gpu, k))
     monkeypatch.setattr(Device, "synchronize", lambda device: None)
-    engines: list[Any] = [Engine(gpu) for _ in range(2)]
+    made: list[Any] = [Engine(gpu) for _ in range(2)]
     gpu.done.clear()
-    return engines
+    return made
 
 
-def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(gpu, members):
-    batch = CudaBatch(gpu.device, members)
+def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(gpu, engines):
+    batch = CudaBatch(gpu.device, engines)
     assert gpu.done == ["sample first, at 0", "update begins at 0", "pass"]
     gpu.done.clear()
     batch.run(8, 17)
@@ -102,9 +102,9 @@ def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(gpu, me
     assert gpu.done == [*begin, *17 * ["pass", "sample", "update"]]
 
 
-def test_a_batch_keeps_nothing_of_an_engine_that_is_closed(gpu, members):
-    batch = CudaBatch(gpu.device, members)
-    stages = [weakref.ref(stage) for stage in vars(members[0].stages).values()]
-    members[0].close()  # it has diverged, and goes back
+def test_a_batch_keeps_nothing_of_an_engine_that_is_closed(gpu, engines):
+    batch = CudaBatch(gpu.device, engines)
+    stages = [weakref.ref(stage) for stage in vars(engines[0].stages).values()]
+    engines[0].close()  # it has diverged, and goes back
     assert [stage() for stage in stages] == [None] * 3
     batch.close()

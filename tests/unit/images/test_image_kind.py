@@ -1,4 +1,4 @@
-"""Line art is told apart from other images before the training, so that its edges stay steep."""
+"""Line art is distinguished from other images before the training, so that its edges stay steep."""
 
 from pathlib import Path
 

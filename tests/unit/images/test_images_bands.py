@@ -131,7 +131,7 @@ def test_windows_are_parts_of_the_whole(tmp_path, pixels, mode, depth):
     ("make", "complaint"),
     [
         (lambda path: write(path, GREY.astype(np.float32)), "is of the kind b-w, 1 x float"),
-        (lambda path: path.write_text("no picture"), "is not an image that can be read"),
+        (lambda path: path.write_text("no image"), "is not an image that can be read"),
         (lambda path: Image.fromarray(GREY).save(path, "GIF"), "is not an image that can be read"),
         (lambda path: path.touch(), "is empty"),
         (lambda path: None, "there is no such file"),
@@ -146,7 +146,7 @@ def test_what_cannot_be_read_in_bands(tmp_path, make, complaint):
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.tif", "a.jpg"])
-def test_a_image_that_is_cut_off(tmp_path, name):
+def test_an_image_that_is_cut_off(tmp_path, name):
     pixels = RNG.integers(0, 256, (300, 300, 3), np.uint8)
     content = write(tmp_path / name, pixels).read_bytes()
     (tmp_path / name).write_bytes(content[: len(content) * 2 // 3])

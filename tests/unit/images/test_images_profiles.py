@@ -265,7 +265,7 @@ def test_floats_outside_are_clipped_and_those_that_are_none_refused(tmp_path):
         read(tmp_path / "a.tif", max_megapixels=0.0005)
 
 
-def test_the_user_is_reported_what_was_done_to_the_colours(tmp_path, capsys):
+def test_what_was_done_to_the_colours_is_reported(tmp_path, capsys):
     Image.fromarray(RGB).save(tmp_path / "a.png", icc_profile=icc.ADOBE)
     job = SimpleNamespace(rule="resize", wildcards=["photo"])
     outputs = (tmp_path / "resized.png", tmp_path / "picture.json")

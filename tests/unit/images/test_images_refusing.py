@@ -69,7 +69,7 @@ def test_missing_folder_empty_and_unreadable(tmp_path):
         (b"II*\0\x08\0\0\0\0\0", "damaged TIFF"),
     ],
 )
-def test_what_is_not_a_image_is_named(tmp_path, content, found):
+def test_what_is_not_an_image_is_named(tmp_path, content, found):
     (tmp_path / "a.png").write_bytes(content)
     with pytest.raises(InputError, match=found):
         read_image(tmp_path / "a.png")
@@ -111,7 +111,7 @@ def whole_files() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", list(whole_files()))
-def test_a_image_cut_off_anywhere_is_never_half_read(tmp_path, name):
+def test_an_image_cut_off_anywhere_is_never_half_read(tmp_path, name):
     content, path = whole_files()[name], tmp_path / name
     path.write_bytes(content)
     whole = read_image(path).pixels

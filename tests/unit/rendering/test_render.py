@@ -224,8 +224,8 @@ def test_a_redraw_as_wide_as_16384_pixels_takes_bounded_memory(make_model, tmp_p
         "from neuralfield.system.device import select_device\n"
         "from neuralfield.tasks.image.image_model import load_model\n"
         "from neuralfield.rendering.render import render_to_png\n"
-        "model, drawing, height = load_model(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])\n"
-        "render_to_png(model, drawing, 16384, height, device=select_device('cpu'))\n"
+        "model, path, height = load_model(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])\n"
+        "render_to_png(model, path, 16384, height, device=select_device('cpu'))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
     scripts = str(Path(rendering.__file__).parents[2])

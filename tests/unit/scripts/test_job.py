@@ -46,14 +46,14 @@ def run(main, log: Path, others=None, **files) -> int:
 def test_arguments_are_what_the_rule_has_under_the_same_names(tmp_path):
     found = {}
 
-    def main(image, drawing, tiles, *, size, threads, field="siren", label=True):
+    def main(image, render, tiles, *, size, threads, field="siren", label=True):
         found.update(locals())
 
-    files = {"drawing": "render.png", "tiles": ["a.json", "b.json"]}
+    files = {"render": "render.png", "tiles": ["a.json", "b.json"]}
     assert run(main, tmp_path / "log", lambda job: {"label": job.params.version}, **files) == 0
     del found["found"]
     assert found == {
-        **{"image": "cub", "drawing": Path("render.png"), "size": 24, "threads": 2},
+        **{"image": "cub", "render": Path("render.png"), "size": 24, "threads": 2},
         **{"tiles": [Path("a.json"), Path("b.json")], "field": "siren", "label": "engine 1"},
     }
 

@@ -5,7 +5,7 @@ from PIL import Image
 
 import render
 from neuralfield.fields import ImageShape, build_field, field_settings
-from neuralfield.system.made_from import RECORD_NAME, forget_made_from
+from neuralfield.system.kept_renders import FOLDER_NAME, RECORD_NAME, forget_kept
 from neuralfield.tasks.image.image_model import save_model
 
 WHOLE, LEFT = [0, 0, 1, 1], [0, 0, 0.5, 1]
@@ -51,8 +51,9 @@ def test_all_sizes_and_parts_are_rendered_in_one_call(folder):
 def test_a_size_that_is_added_is_rendered_alone(folder):
     path, rendered = folder
     rendered({"a": (9, WHOLE)})
-    os.utime(path / "a.png", (1, 1))
     before = (path / "a.png").read_bytes()
+    os.utime(path / "a.png", (1, 1))
+    (path / "a.png").unlink()  # as Snakemake does before each job
     assert rendered({"a": (9, WHOLE), "b": (24, WHOLE)}) == ["b.png"]
     assert (path / "a.png").read_bytes() == before
     assert (path / "a.png").stat().st_mtime > 1, "it would look older than the network"
@@ -75,7 +76,7 @@ def test_a_render_of_something_else_is_made_again(folder, change):
         content = (path / "a.png").read_bytes()
         (path / "a.png").write_bytes(content[:-20] + b"\0" + content[-19:])
     else:
-        forget_made_from(path)
+        forget_kept(path)
     assert rendered({"a": (size, WHOLE)}, **options) == ["a.png"]
 
 
@@ -83,6 +84,6 @@ def test_a_render_of_something_else_is_made_again(folder, change):
 def test_a_damaged_record_means_rendering_again(folder, content):
     path, rendered = folder
     rendered({"a": (9, WHOLE)})
-    (path / RECORD_NAME).write_text(content)
+    (path / FOLDER_NAME / RECORD_NAME).write_text(content)
     assert rendered({"a": (9, WHOLE)}) == ["a.png"]
     assert rendered({"a": (9, WHOLE)}) == []

@@ -45,12 +45,12 @@ def timelapse(run, *names, frames=60, label=True):
 
 
 def test_every_format_shows_every_snapshot(run):
-    timelapse(run, "film.mp4", "film.gif")
-    with av.open(str(run / "film.mp4")) as container:
+    timelapse(run, "timelapse.mp4", "timelapse.gif")
+    with av.open(str(run / "timelapse.mp4")) as container:
         frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
     assert len(frames) == len(STEPS) + 20
     assert frames[0].shape == (32, 48, 3)
-    with Image.open(run / "film.gif") as animation:
+    with Image.open(run / "timelapse.gif") as animation:
         assert animation.size == (48, 32)
         assert len(list(ImageSequence.Iterator(animation))) == len(STEPS)
 
@@ -79,6 +79,6 @@ def test_no_snapshots_is_reported_plainly():
 
 
 def test_labels_take_the_nearest_row_of_the_history():
-    learning = pd.DataFrame({"step": [1, 100, 1234], "psnr_db": [5.0, 20.04, 31.16]})
+    learning = {"step": np.array([1.0, 100, 1234]), "psnr_db": np.array([5.0, 20.04, 31.16])}
     assert label_of(1300, learning) == "step 1,300  31.2 dB"
     assert label_of(0, learning) == "step 0  5.0 dB"

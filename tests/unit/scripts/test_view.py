@@ -194,7 +194,10 @@ def test_controls(page: Page, trained: Path):
     """Keys, wheel, double click, pinch, the split and the loss of the context."""
     page.open(trained)
     zoom = "viewer.state.zoom"
-    key = "document.getElementById('canvas').dispatchEvent(new KeyboardEvent('keydown', {key: a[0], bubbles: true}))"
+    key = (
+        "document.getElementById('canvas').dispatchEvent("
+        "new KeyboardEvent('keydown', {key: a[0], bubbles: true}))"
+    )
     before = page.run(zoom)
     page.run(key, "+")
     assert page.run(zoom) == pytest.approx(1.5 * before)
@@ -240,7 +243,9 @@ def test_screen_shows_the_render(page: Page, trained: Path):
     """At a whole number of screen pixels for each pixel, the screen has the bytes of a render."""
     page.look(400, 400)
     page.open(trained)
-    page.run("[...document.querySelectorAll('footer, header, #corner')].map((e) => e.remove())")
+    page.run(
+        "[...document.querySelectorAll('footer, header, #corner')].map((e) => e.hidden = true)"
+    )
     page.run("viewer.look({zoom: 20, x: 6.5, y: 4.5})")
     page.wait("document.body.dataset.ready === '1'")
     page.driver.save_screenshot(str(trained.with_name("screen.png")))

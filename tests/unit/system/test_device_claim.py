@@ -17,9 +17,9 @@ CLAIM = """
 import os, sys, time
 from pathlib import Path
 from neuralfield.system.device_claim import claim_gpu
-say = lambda line: print("said", line, flush=True)
-card = claim_gpu(int(sys.argv[2]), say, gpus=sys.argv[3].split(","), folder=Path(sys.argv[1]))
-print("has", card, os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
+say = lambda line: print("reported", line, flush=True)
+gpu = claim_gpu(int(sys.argv[2]), say, gpus=sys.argv[3].split(","), folder=Path(sys.argv[1]))
+print("has", gpu, os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 time.sleep(60)
 """
 
@@ -60,7 +60,7 @@ def test_one_too_many_waits_until_a_gpu_is_free_even_by_a_crash(start):
     taken = [first_line(first)[1], first_line(second)[1]]
     third = start()
 
-    assert first_line(third)[0] == "said"
+    assert first_line(third)[0] == "reported"
     time.sleep(1.2)  # it has looked again since
     assert third.poll() is None
     first.kill()
@@ -72,7 +72,7 @@ def test_processes_share_a_gpu_only_where_asked_and_where_each_gpu_has_one(start
     gpus = [first_line(start(share=2))[1] for _ in range(4)]
 
     assert gpus == ["GPU-a", "GPU-b", "GPU-a", "GPU-b"]
-    assert first_line(start(share=2))[0] == "said"
+    assert first_line(start(share=2))[0] == "reported"
 
 
 @pytest.mark.parametrize(

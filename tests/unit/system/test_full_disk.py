@@ -22,12 +22,12 @@ IMAGE = ImageData(np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=
 FRAMES = [np.roll(IMAGE.pixels, 8 * number, axis=1) for number in range(5)]
 
 WRITERS: dict[str, Callable[[Path], object]] = {
-    "picture.png": lambda path: write_image(path, IMAGE),
+    "image.png": lambda path: write_image(path, IMAGE),
     "pixels.csv": lambda path: write_pixel_csv(path, IMAGE),
     "picture.json": lambda path: write_facts(path, IMAGE, IMAGE),
-    "film.mp4": lambda path: write_timelapse(path, FRAMES, 10),
-    "film.gif": lambda path: write_timelapse(path, FRAMES, 10),
-    "film.webp": lambda path: write_timelapse(path, FRAMES, 10),
+    "timelapse.mp4": lambda path: write_timelapse(path, FRAMES, 10),
+    "timelapse.gif": lambda path: write_timelapse(path, FRAMES, 10),
+    "timelapse.webp": lambda path: write_timelapse(path, FRAMES, 10),
     "report.html": lambda path: write_atomically(path, b"<p>" * 9000),
     "model.safetensors": lambda path: save_arrays(path, {"weight": np.zeros(9000)}, {}),
     "state": lambda path: StateFolder(path, "0" * 16, print).save(1, {"a": np.zeros(9)}, {}),

@@ -60,7 +60,7 @@ from neuralfield.tasks.image.image_model import load_model
 from neuralfield.tasks.image.model_json import import_model_json
 from neuralfield.tasks.table.samples import read_samples
 from neuralfield.tasks.table.table_model import load_table_model
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 
 DEADLINE = timedelta(seconds=20)
 QUICK, LONG = 150, 10_000
@@ -121,7 +121,7 @@ def read_config(path: Path) -> None:
 
 
 READERS = {
-    "picture": Reader(lambda path: read_image(path, max_megapixels=1), mutated(images())),
+    "image": Reader(lambda path: read_image(path, max_megapixels=1), mutated(images())),
     "table": Reader(read_pixel_csv, st.one_of(mutated(tables()), table_of_cells())),
     "network": Reader(read_network, st.one_of(mutated(networks()), networks_with_a_checksum())),
     "model.json": Reader(
@@ -157,7 +157,7 @@ READERS = {
         read_table_network,
         saved_models(save_table_network),
     ),
-    "pictures with labels": Reader(
+    "images with labels": Reader(
         lambda path: read_idx(path, 3), st.one_of(mutated(idx_files()), headers_of_idx_files())
     ),
     "labels": Reader(

@@ -106,7 +106,7 @@ class NoRuntime:
             deviceGetPCIBusId = staticmethod(lambda device: "0000:99:00.0")  # noqa: N815
 
 
-@pytest.mark.parametrize("device", [CPU, Device("gpu", "no card", NoRuntime())])  # type: ignore
+@pytest.mark.parametrize("device", [CPU, Device("gpu", "no GPU", NoRuntime())])  # type: ignore
 def test_what_cannot_be_watched_is_reported_in_a_line(device):
     messages = []
     assert guard_gpu(80, device, messages.append) is None

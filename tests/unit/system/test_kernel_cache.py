@@ -2,6 +2,7 @@
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -159,6 +160,24 @@ def test_a_damaged_kernel_is_compiled_again(tmp_path):
         assert [compiled(store)[1] for _ in range(2)] == [False, True]
     store.save(path.name, b"whole, and no kernel")
     assert [compiled(store)[1] for _ in range(2)] == [False, True]
+
+
+def test_a_kernel_that_another_process_compiles_is_waited_for(tmp_path):
+    store = KernelStore([tmp_path])
+    lock = store.claim("kernel")
+    assert lock and KernelStore([tmp_path]).claim("kernel", patience_s=0.2) is None
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(KernelStore([tmp_path]).claim, "kernel")
+        store.save("kernel", CODE)
+        store.release(lock)
+        store.release(waiting.result(timeout=10))
+    assert store.load("kernel") == CODE
+    assert [path.name for path in tmp_path.iterdir()] == ["kernel"]
+
+
+def test_nothing_is_waited_for_where_nothing_can_be_locked(tmp_path):
+    (tmp_path / "file").touch()
+    assert KernelStore([tmp_path / "file" / "folder"]).claim("kernel") is None
 
 
 def test_kernels_for_another_processor_or_compiled_in_another_way_have_other_names(monkeypatch):

@@ -92,7 +92,7 @@ class Results:
         parts = [{"size": 9, "box": [0, 0, 1, 1]}]
         render.main(model, drawing, parts=parts, expected=self.expected(image, field), device="cpu")
 
-    def film(self, image: str = "one", field: str = "own") -> None:
+    def film(self, image: str = "one", field: str = "own", resized: Path | None = None) -> None:
         folder = self.path(f"{image}/{field}")
         timelapse.main(
             *(folder / "checkpoints", folder / "model.safetensors", folder / "history.csv"),
@@ -100,11 +100,15 @@ class Results:
             size=160,
             frames=60,
             frames_per_second=10,
-            metrics=folder / "metrics.json",
+            resized=resized,
+            metrics=None if resized else folder / "metrics.json",
             record=folder / "training.json",
             expected=self.expected(image, field),
             device="cpu",
         )
+
+    def film_beside_the_image(self) -> None:
+        self.film(resized=self.path("one/resized.png"))
 
     def summarize(self) -> None:
         summarize.main([self.path("one/own/metrics.json")], self.path("summary.csv"))
@@ -146,7 +150,12 @@ NETWORK_READERS = ("evaluate", "render", "film")
         (f"one/own/{SNAPSHOT}", f"one/seed/{SNAPSHOT}", ("film",), "random_seed 1, not 0"),
         (f"one/own/{SNAPSHOT}", MODEL, ("film",), "the network of step 8"),
         ("one/picture.json", "two/picture.json", NETWORK_READERS, "belongs to another image"),
-        ("one/resized.png", "two/resized.png", ("evaluate",), "belongs to another image"),
+        (
+            "one/resized.png",
+            "two/resized.png",
+            ("evaluate", "film_beside_the_image"),
+            "belongs to another image",
+        ),
         ("one/pixels.csv", "two/pixels.csv", ("train",), "belongs to another image"),
     ],
 )
@@ -246,6 +255,9 @@ def test_the_last_frame_has_the_number_of_the_report(finished, monkeypatch, fiel
     """The finished network is the last frame, also where the best one is of an earlier step."""
     metrics = finished.path(f"one/{field}/metrics.json")
     own = metrics.read_text()
+    resized = finished.path("one/resized.png")
+    label = last_label(monkeypatch, lambda: finished.film(field=field, resized=resized))
+    assert label.endswith(f"  {json.loads(own)['psnr_db']:.1f} dB")
     metrics.write_text(json.dumps(json.loads(own) | {"psnr_db": 77.77}))
     label = last_label(monkeypatch, lambda: finished.film(field=field))
     metrics.write_text(own)

@@ -12,6 +12,7 @@ from neuralfield.system.settings import Settings, number_in_words, setting, sett
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.training_settings import (
+    BUDGETS,
     HOW_AND_WHERE,
     MAKES_NO_DIFFERENCE,
     ClassifierTraining,
@@ -91,7 +92,12 @@ def test_every_setting_is_declared_with_a_default_that_it_allows(cls: type[Setti
 
 
 def test_what_does_not_count_for_a_result_is_none_of_the_training_itself():
-    assert set(MAKES_NO_DIFFERENCE) == set(HOW_AND_WHERE) - {"device", "engine", "segments"}
+    assert set(MAKES_NO_DIFFERENCE) == set(HOW_AND_WHERE) - {
+        "device",
+        "engine",
+        "segments",
+        *BUDGETS,
+    }
     assert not set(HOW_AND_WHERE) & set(settings_of(ImageTraining))
 
 

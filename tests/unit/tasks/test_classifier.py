@@ -87,7 +87,7 @@ def test_nothing_is_dropped_outside_training():
     np.testing.assert_array_equal(full(x).data, full(x, call).data)
 
 
-def test_two_dropouts_of_a_network_draw_apart():
+def test_two_dropouts_of_a_network_drop_other_values():
     settings = ConvolutionalClassifier((2,), kernel=1, hidden=(16, 16), dropout=0.5)
     network = build(settings, SMALL)
     for name, tensor in network.parameters.items():
@@ -150,6 +150,6 @@ def test_settings_out_of_range_are_refused(settings, message):
         ConvolutionalClassifier(**settings)
 
 
-def test_a_kernel_too_large_for_what_is_left_of_a_image_is_named():
+def test_a_kernel_too_large_for_what_is_left_of_an_image_is_named():
     with pytest.raises(ConfigError, match=r"convolution 2: images of 2 x 2 .* at least the 5 x 5"):
         build(ConvolutionalClassifier(), SMALL)

@@ -18,7 +18,7 @@ from neuralfield.tasks.classifier.idx import write_idx
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, LabelledImages, find_files
 
 
-def test_what_is_trained_is_reported_apart_in_images_never_seen(tmp_path):
+def test_trained_classes_are_recognized_in_images_never_seen(tmp_path):
     model, _ = train(make_task(bars(240), steps=600), tmp_path)
     others = bars(150, seed=1)
     probabilities = model.probabilities(others.images)

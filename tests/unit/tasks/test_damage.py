@@ -44,7 +44,7 @@ def trained(tmp_path_factory) -> Path:
         patch.setattr("neuralfield.training.loop._CALL_S", 0)
         for name, task in (
             ("own", small_task()),
-            ("picture", small_task(values=1 - test_fit.image())),
+            ("image", small_task(values=1 - test_fit.image())),
             ("seed", small_task(seed=1)),
         ):
             test_fit.train(task, folder / name, checkpoint_interval_s=0)
@@ -60,7 +60,7 @@ def test_a_state_is_named_and_the_one_before_it_used(trained, tmp_path):
     run = newest.name.split("_")[1]
     folder = StateFolder(tmp_path, run, lambda line: messages.append(line))
     others = [b"", earlier.read_bytes()]
-    others += contents(trained, "picture/state/state_*", "seed/state/state_*", "own/*.safetensors")
+    others += contents(trained, "image/state/state_*", "seed/state/state_*", "own/*.safetensors")
     (tmp_path / earlier.name).write_bytes(earlier.read_bytes())
     (tmp_path / newest.name).write_bytes(newest.read_bytes())
     messages: list[str] = []
@@ -119,7 +119,7 @@ def test_a_network_is_named(trained, tmp_path):
     facts["resized"]["digest"] = image_digest(values)
     others = [
         b"",
-        *contents(trained, "picture/model*", "picture/checkpoints/*", "own/state/state_*"),
+        *contents(trained, "image/model*", "image/checkpoints/*", "own/state/state_*"),
     ]
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
@@ -169,7 +169,7 @@ def test_a_table_of_a_users_own_has_no_record_and_is_taken(tmp_path):
 
 
 def damage_in_a_segment(folder: Path, name: str, trained: Path) -> Iterator[bytes]:
-    others = [b"", *contents(trained, "*/checkpoints/*", "picture/state/state_*")]
+    others = [b"", *contents(trained, "*/checkpoints/*", "image/state/state_*")]
     content = (folder / name).read_bytes()
     yield from damages(content, [other for other in others if other != content], 24, seed=7)
 
@@ -208,7 +208,7 @@ def test_a_timelapse_refuses_snapshots_of_another_step_or_training(trained, tmp_
             checkpoints,
             own / "model.safetensors",
             own / "history.csv",
-            [tmp_path / "film.gif"],
+            [tmp_path / "timelapse.gif"],
             size=16,
             frames=9,
             frames_per_second=5,
@@ -218,7 +218,7 @@ def test_a_timelapse_refuses_snapshots_of_another_step_or_training(trained, tmp_
     attempt()
     for source in (
         snapshot_path(own / "checkpoints", 6),
-        snapshot_path(trained / "picture/checkpoints", 0),
+        snapshot_path(trained / "image/checkpoints", 0),
         snapshot_path(trained / "seed/checkpoints", 0),
     ):
         with pytest.raises(CheckpointError, match=r"step_00000000\.safetensors: the network of"):

@@ -65,8 +65,8 @@ def test_packed_files_are_read_whatever_they_are_called(folder):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"", "is empty; expected an IDX file of pictures"),
-        (b"\x00", "begins with the bytes 00; expected 00 00 08 03, an IDX file of pictures"),
+        (b"", "is empty; expected an IDX file of images"),
+        (b"\x00", "begins with the bytes 00; expected 00 00 08 03, an IDX file of images"),
         (b"<html>not found</html>", "begins with the bytes 3c 68 74 6d; expected 00 00 08 03"),
         (header(7) + LABELS.tobytes(), "begins with the bytes 00 00 08 01; expected 00 00 08 03"),
         (header(1, 2, 2, code=13) + bytes(16), "begins with the bytes 00 00 0d 03"),
@@ -84,7 +84,7 @@ def test_packed_files_are_read_whatever_they_are_called(folder):
     ],
 )
 def test_complaint(tmp_path, content, complaint):
-    path = tmp_path / "pictures"
+    path = tmp_path / "images"
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
         read_idx(path, 3)
@@ -92,7 +92,7 @@ def test_complaint(tmp_path, content, complaint):
 
 
 def test_a_small_file_takes_little_memory_whatever_it_claims_or_unpacks_to(tmp_path):
-    path = tmp_path / "pictures"
+    path = tmp_path / "images"
     for content in (
         packed(header(1 << 30, 1, 1) + bytes(1000)),
         packed(header(7, 5, 4) + bytes(1 << 28), 1),

@@ -233,7 +233,7 @@ def test_a_damaged_network_is_named(trained, tmp_path):
     ("changes", "complaint"),
     [
         ({"format": 2}, "format 2; expected format 1; update neuralfield"),
-        ({"kind": "picture"}, "kind 'picture'"),
+        ({"kind": "image"}, "kind 'image'"),
         ({"inputs": []}, "columns"),
         ({"inputs": ["a", "a"]}, "columns"),
         ({"inputs": ["a", "b"]}, "a scaling of 2 columns"),

@@ -11,7 +11,7 @@ from test_fit import require_same_bytes_after_a_kill, sha256
 from neuralfield.fields import Upscaler, describe_field, network_settings
 from neuralfield.images import ImageData, resize_image
 from neuralfield.images.metrics import psnr_db
-from neuralfield.rendering import upscaled_bands as drawing
+from neuralfield.rendering import upscaled_bands
 from neuralfield.rendering.render import render, render_bands
 from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.system.device import available_cores, select_device
@@ -20,7 +20,7 @@ from neuralfield.tasks.image.image_model import load_model
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.tasks.upscaler.upscaler_objective import Crops, turned, turned_back
 from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, image_task
-from neuralfield.training.results import read_history
+from neuralfield.training.history import read_history
 
 CPU = select_device("cpu")
 SMALL = {"type": "upscaler", "hidden_layers": 1, "channels": 6, "crop": 12}
@@ -53,7 +53,7 @@ def train(task, folder, **run_settings):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A model of rings in colour."""
-    return train(make_task(rings(30, 22, 3)), tmp_path_factory.mktemp("taught"))
+    return train(make_task(rings(30, 22, 3)), tmp_path_factory.mktemp("trained"))
 
 
 def test_it_enlarges_better_than_lanczos(tmp_path):
@@ -62,7 +62,7 @@ def test_it_enlarges_better_than_lanczos(tmp_path):
     model = train(make_task(small.values(), steps=300), tmp_path)
     lanczos = resize_image(small, (80, 60), "lanczos").values()
     assert psnr_db(render(model, 80, 60, device=CPU), truth) > psnr_db(lanczos, truth) + 1.5
-    learned = read_history(tmp_path / "history.csv")["psnr_db"].to_numpy()
+    learned = read_history(tmp_path / "history.csv")["psnr_db"]
     assert learned[-20:].mean() > learned[:5].mean() + 1
     assert model.parameter_count == 9 * 6 + 6 + 9 * 6 + 1
 
@@ -107,9 +107,9 @@ def test_any_size_and_part_is_rendered_alike(trained, size):
 def test_tiles_and_bands_leave_no_seams(tmp_path, monkeypatch, factor, ensemble):
     model = train(make_task(factor=factor, ensemble=ensemble), tmp_path)
     whole = render(model, 170, 120, device=CPU)
-    monkeypatch.setattr(drawing, "TILE_PX", 11)
-    monkeypatch.setattr(drawing, "STEP_ROWS", 23)
-    monkeypatch.setattr(drawing, "BAND_VALUES", 170 * 19)
+    monkeypatch.setattr(upscaled_bands, "TILE_PX", 11)
+    monkeypatch.setattr(upscaled_bands, "STEP_ROWS", 23)
+    monkeypatch.setattr(upscaled_bands, "BAND_VALUES", 170 * 19)
     np.testing.assert_allclose(render(model, 170, 120, device=CPU), whole, atol=1e-5)
 
 

@@ -34,7 +34,7 @@ def different_tasks(**training):
         "plain": plain,
         "seed": make_task(random_seed=7, **training),
         "rate": make_task(**{"learning_rate": 1e-2, "warmup_steps": 5} | training),
-        "picture": replace(plain, values=1 - image()),
+        "image": replace(plain, values=1 - image()),
         "wide": replace(plain, values=image(width=24)),
     }
 
@@ -126,15 +126,15 @@ def test_a_signal_saves_all_and_the_next_attempt_goes_on(tmp_path, alone):
     assert contents(tmp_path, tasks) == alone
 
 
-def test_members_go_on_alone_or_with_others_and_those_behind_catch_up(tmp_path, alone):
+def test_networks_go_on_alone_or_with_others_and_those_behind_catch_up(tmp_path, alone):
     tasks = different_tasks()
-    for names, row in ((("plain", "seed"), 20), (("rate", "picture"), 60)):
+    for names, row in ((("plain", "seed"), 20), (("rate", "image"), 60)):
         with pytest.raises(Interrupted):
             train_together(tasks, tmp_path, names, engine="tape", progress=stop_after(row))
     train(tasks["seed"], tmp_path / "seed", engine="tape")
     messages = train_together(tasks, tmp_path, engine="tape")
     steps = {name: lines[-1].split()[-1] for name, lines in messages.items() if lines}
-    assert steps == {"plain": "10", "rate": "30", "picture": "30"}
+    assert steps == {"plain": "10", "rate": "30", "image": "30"}
     assert contents(tmp_path, tasks) == alone
 
 
@@ -185,7 +185,7 @@ def test_one_that_fails_is_named_after_the_others_are_trained(tmp_path, monkeypa
     assert content(tmp_path / "calm") == content(tmp_path / "alone")
 
 
-def test_two_batches_with_the_same_members_in_another_order_both_end(tmp_path, alone):
+def test_two_batches_with_the_same_networks_in_another_order_both_end(tmp_path, alone):
     tasks = different_tasks()
     orders = (list(tasks), list(reversed(tasks)))
     with ThreadPoolExecutor(2) as pool:

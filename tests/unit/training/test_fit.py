@@ -69,7 +69,7 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_field_learns_a_image_and_draws_it(tmp_path):
+def test_a_field_learns_an_image_and_renders_it(tmp_path):
     task = make_task(steps=400, batch_pixels=0)
     train(task, tmp_path)
     rendered = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
@@ -158,7 +158,7 @@ def test_the_network_that_is_saved_is_the_best_of_the_history_if_asked_for(tmp_p
     assert not np.array_equal(model.arrays["layers.0.weight"], last.arrays["layers.0.weight"])
 
 
-def test_the_best_network_is_reported_by_its_own_loss_where_steps_look_at_all_pixels(tmp_path):
+def test_the_best_network_is_found_by_its_own_loss_where_steps_look_at_all_pixels(tmp_path):
     settings = {"batch_pixels": 0, "supervision": "point", "keep_best": True}
     settings |= {"learning_rate": 0.03, "schedule": "constant"}
     task = make_task(steps=400, **settings)

@@ -1,5 +1,8 @@
 """The plan of a config: which settings a training depends on, and which files it makes."""
 
+import json
+from dataclasses import asdict
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +14,7 @@ from config.sweeps import expand
 from jobs import products
 from jobs.plan import Plan
 from jobs.startup import UserError
+from neuralfield.tasks.found_steps import FoundSteps
 
 
 @pytest.fixture
@@ -100,3 +104,31 @@ def test_folders_have_the_snapshots_of_their_training(plan: Plan):
     assert half < whole and "step_00000020.safetensors" in whole - half
     assert contents["results/tiny/plain/comparison"] == {"redraw.png"}
     assert {name.split(".")[1] for name in contents["results/large/plain/checkpoints"]} == {"json"}
+
+
+def test_tiles_share_the_budget_of_their_image(plan: Plan):
+    training = plan.config["fields"]["plain"]["training"]
+    count = len(plan.tiles_of("large"))
+    for budget, share in ((60, 60 / count), (count / 2, 1)):
+        training["budget"] = budget
+        tile = SimpleNamespace(image="large", field="plain", tile="0_0")
+        assert plan.training_settings(tile)["budget"] == share
+        assert plan.training_settings(Run("large", "plain"))["budget"] == budget
+
+
+def test_the_snapshots_of_a_training_follow_the_steps_that_its_budget_came_to(plan: Plan):
+    plan.config["fields"]["siren"]["training"] |= {"budget": 60, "snapshots": 2}
+    checkpoints = "results/tiny/siren/checkpoints"
+
+    def last_snapshot() -> str:
+        return max(
+            {folder: names for _, folder, names in products.network_contents(plan)}[checkpoints]
+        )
+
+    folder = Path("results/tiny/siren")
+    folder.mkdir(parents=True)
+    (folder / "training.json").write_text('{"steps": 700}')
+    assert last_snapshot() == "step_00000700.safetensors"
+    found = FoundSteps({"steps": 900, "batch_pixels": 9}, 0.1, "any", "cpu", 1, 60, "digest")
+    (folder / "budget.json").write_text(json.dumps(asdict(found)))
+    assert last_snapshot() == "step_00000900.safetensors"

@@ -1,4 +1,4 @@
-"""Write the digits that come with scikit-learn as IDX files: some to be taught, others held out.
+"""Write the digits that come with scikit-learn as IDX files: some for training, others held out.
 
     python workflow/resources/digits/write_digits.py
 
@@ -19,7 +19,7 @@ from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
 RANDOM_SEED = 0
 HELD_OUT_COUNT = 497
-"""Of 1,797."""
+"""The others of the 1,797 are for training."""
 
 WHITE = 16
 """The brightest that scikit-learn has, which becomes 255."""

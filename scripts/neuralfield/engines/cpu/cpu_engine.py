@@ -8,15 +8,15 @@ threads changes no bit.
 """
 
 import importlib.util
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from neuralfield.engines.cpu.cut import Cut
-from neuralfield.engines.cpu.encoding import GridGradient, encoding_numbers
-from neuralfield.engines.flat_arrays import flatten_arrays, flatten_parameters
+from neuralfield.engines.cpu.encoding import GridGradient, encoding_numbers, others_than_sines
+from neuralfield.engines.cpu.update import COVERED, Update, working_bytes
+from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.engines.plan import (
     ACTIVATIONS,
     ENCODINGS,
@@ -28,7 +28,7 @@ from neuralfield.engines.plan import (
 )
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.images.coordinates import pixel_centres
-from neuralfield.nn.optimizers import Adam, Sgd, state_keys
+from neuralfield.nn.optimizers import unclipped
 from neuralfield.system.device import Array, Device, require_memory
 from neuralfield.tasks.image.image_objective import ImageObjective
 
@@ -56,7 +56,7 @@ class CpuEngine:
 
     def __init__(self, objective: ImageObjective, device: Device, threads: int) -> None:
         # imported here, because Numba takes a moment to start
-        from neuralfield.engines.cpu.kernels import block, layout, update
+        from neuralfield.engines.cpu.kernels import block, layout
 
         plan = network_plan(objective.network)
         self._layout = layout.make_layout(plan, points=objective.points)
@@ -70,7 +70,7 @@ class CpuEngine:
             " threads",
         )
         self.totals = np.zeros(2)
-        self.objective, self._block, self._update = objective, block, update
+        self.objective, self._block = objective, block
         shape, batches = objective.shape, objective.batches
         self._centres = pixel_centres(np, shape.width, shape.height).astype(np.float32)
         self._targets = np.ascontiguousarray(objective.values.reshape(-1, shape.channels))
@@ -81,16 +81,23 @@ class CpuEngine:
             self._footprint = (footprint.points, footprint.pixel_side, footprint.random_seed)
         self._objective = _objective_numbers(objective, plan)
         parameters, _ = flatten_parameters(device, objective.network)
-        moments = _flat_moments(objective, device)
-        # the encoding's parameters come first
-        split = self._cut.encoding_numbers
-        self._of_encoding = (*(array[:split] for array in moments), parameters[:split])
-        self._of_layers = (*(array[split:] for array in moments), parameters[split:])
+        self._layer_parameters = parameters[self._cut.encoding_numbers :]
         self._encoding = encoding_numbers(objective.network, plan)
+        self._others = others_than_sines(plan)
         self._encoding_gradient = GridGradient(objective.network.encoding, self._cut)
         self._factors = layout.aligned(self._layout.factor_numbers)
         numbers = layout.row_length(self._layout.gradient_numbers)
         self._gradients = layout.aligned(self._cut.shards * numbers).reshape(-1, numbers)
+        self._update = Update(
+            objective,
+            device,
+            self._layout,
+            self._cut,
+            parameters,
+            self._encoding_gradient.numbers,
+            self._gradients,
+            self._factors,
+        )
         self._shard_totals = np.zeros((self._cut.shards, 2))
         self._threads_memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
         self._pool = ThreadPool(threads)
@@ -105,8 +112,7 @@ class CpuEngine:
         count : int
         """
         table = self._layout
-        *_, parameters = self._of_layers
-        self._block.pack(table.table, table.frequencies, parameters, self._factors)
+        self._block.pack(table.table, table.frequencies, self._layer_parameters, self._factors)
         batch = self.objective.batches.indices(first_step)
         for step in range(first_step, first_step + count):
             batch = self._step(step, batch, is_last=step == first_step + count - 1)
@@ -133,9 +139,7 @@ class CpuEngine:
         for chunk in cut.chunks:
             self._work_on_chunk(chunk, batch, step, meanwhile)
             meanwhile = []
-        numbers = _optimizer_numbers(self.objective, step)
-        parts = len(cut.layer_parts) + len(cut.encoding_parts)
-        self._pool.run(lambda part, _: self._move(part, numbers), parts)
+        self._update.run(self._pool, step)
         self.totals += self._shard_totals.sum(axis=0)
         return following
 
@@ -181,29 +185,9 @@ class CpuEngine:
             self._encoding,
             self._objective,
             self._encoding_gradient.kept((first - chunk[0][0]) * points),
+            self._others,
             chunk is self._cut.chunks[0],
             self._shard_totals[shard],
-        )
-
-    def _move(self, part: int, numbers: np.ndarray) -> None:
-        """Move some rows of a layer's parameters, or some of the encoding's."""
-        index = part - len(self._cut.layer_parts)
-        if index >= 0:
-            place = slice(*self._cut.encoding_parts[index])
-            arrays = (self._encoding_gradient.numbers, *self._of_encoding)
-            self._update.update_numbers(*(array[place] for array in arrays), numbers)
-            return
-        layer, first, end = self._cut.layer_parts[part]
-        self._update.update_rows(
-            self._layout.table,
-            layer,
-            self._layout.frequencies[layer],
-            first,
-            end,
-            self._gradients,
-            *self._of_layers,
-            self._factors,
-            numbers,
         )
 
 
@@ -225,9 +209,9 @@ def unsupported_reason(objective: ImageObjective, precision: str, device: Device
         return found
     if objective.loss not in _COVERED["loss"]:
         return f"the cpu engine does not cover the loss {objective.loss}"
-    if not isinstance(objective.optimizer, Adam | Sgd):
-        kind = type(objective.optimizer).__name__
-        return f"the cpu engine does not cover the optimizer {kind}"
+    optimizer = unclipped(objective.optimizer)
+    if not isinstance(optimizer, COVERED):
+        return f"the cpu engine does not cover the optimizer {type(optimizer).__name__}"
     return None
 
 
@@ -251,30 +235,6 @@ def _objective_numbers(
     return *numbers, float(plan.steepness), float(objective.huber_delta), share
 
 
-def _optimizer_numbers(objective: ImageObjective, step: int) -> np.ndarray:
-    """Return the optimizer's numbers for the update after a step."""
-    optimizer, rate = objective.optimizer, objective.schedule(step)
-    if isinstance(optimizer, Adam):
-        beta1, beta2 = optimizer.beta1, optimizer.beta2
-        correction1, correction2 = 1 - beta1 ** (step + 1), math.sqrt(1 - beta2 ** (step + 1))
-        numbers = [beta1, 1 - beta1, beta2, 1 - beta2, 1 / correction2, optimizer.epsilon]
-        return np.array([rate / correction1, *numbers], np.float32)
-    assert isinstance(optimizer, Sgd)
-    return np.array([rate, optimizer.momentum], np.float32)
-
-
-def _flat_moments(objective: ImageObjective, device: Device) -> tuple[np.ndarray, np.ndarray]:
-    """Move the optimizer's state into at most two flat arrays, of which it keeps views."""
-    state, names = objective.optimizer.state, list(objective.network.parameters)
-    moments = [
-        flatten_arrays(device, [(state, key) for key in keys])
-        for keys in state_keys(objective.optimizer, names)
-    ]
-    nothing = np.empty(0, np.float32)
-    first, second = (*moments, nothing, nothing)[:2]
-    return first, second
-
-
 def _memory_report(
     objective: ImageObjective, layout: "Layout", cut: Cut, threads: int
 ) -> dict[str, int]:
@@ -284,6 +244,7 @@ def _memory_report(
     return {
         "parameters": 4 * (size + layout.factor_numbers),
         "optimizer": sum(array.nbytes for array in objective.optimizer.state.values()),
+        "directions": working_bytes(cut, objective),
         "picture": pixels * (4 * objective.shape.channels + 8),
         "density": 16 * pixels if objective.batches.is_weighted else 0,
         # of a random order while it is sampled, as measured

@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from neuralfield.nn.optimizers import Muon, unclipped
 from neuralfield.tasks.image.image_objective import ImageObjective
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class Cut:
     is a list of shards: their first pixel of the batch, and their end; `shards` is the most of them
     in a chunk, and `chunk_points` the most points. The encoding has `encoding_numbers` trained
     parameters. `encoding_parts` and `layer_parts` are parameters that are moved together: first and
-    end of the encoding's, and layer, first and end of rows of its weights.
+    end of the encoding's, and layer, first and end of rows of its weights. `matrices` are the
+    layers whose matrix Muon moves as a whole; their biases are a part of their own.
     """
 
     def __init__(self, objective: ImageObjective, layout: "Layout") -> None:
@@ -59,12 +61,19 @@ class Cut:
             (first, min(first + _PART_PARAMETERS, self.encoding_numbers))
             for first in range(0, self.encoding_numbers, _PART_PARAMETERS)
         ]
+        optimizer = unclipped(objective.optimizer)
+        hidden = optimizer.hidden_matrices if isinstance(optimizer, Muon) else ()
+        names = (f"layers.{layer}.weight" for layer in range(len(network.layers)))
+        self.matrices = [layer for layer, name in enumerate(names) if name in hidden]
         self.layer_parts: list[tuple[int, int, int]] = []
         for layer, linear in enumerate(network.layers):
             rows = linear.fan_in + (linear.bias is not None)
             step = max(1, _PART_PARAMETERS // linear.fan_out)
-            for first in range(0, rows, step):
-                self.layer_parts.append((layer, first, min(rows, first + step)))
+            stretches = (0, linear.fan_in, rows) if layer in self.matrices else (0, rows)
+            for start, end in pairwise(stretches):
+                self.layer_parts += [
+                    (layer, first, min(end, first + step)) for first in range(start, end, step)
+                ]
 
 
 def _ends(first: int, end: int, parts: int) -> list[int]:

@@ -12,13 +12,16 @@ from neuralfield.fields.coordinate_network import CornerBias, Encoding, FourierF
 from neuralfield.fields.hashgrid import HashEncoding
 
 
-def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any, ...]:
+def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any, ...] | None:
     """Return a network's encoding as `kernels.encodings.encode` reads it.
 
-    It is kind, width and height; frequencies (2, F); levels (L, 3); and the table (rows, features),
-    which is the network's own and not a copy.
+    It is None where points themselves are the values, and otherwise kind, width and height;
+    frequencies (2, F); levels (L, 3); and the table (rows, features), which is the network's own
+    and not a copy.
     """
     encoding = network.encoding
+    if plan.encoding == "identity":
+        return None
     width = height = 0
     frequencies = np.empty((2, 0), np.float32)
     table = np.empty((0, 1), np.float32)
@@ -30,6 +33,12 @@ def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any
         table = encoding.table.data
     kind = ENCODINGS.index(plan.encoding)
     return kind, width, height, frequencies, _levels(encoding), table
+
+
+def others_than_sines(plan: NetworkPlan) -> bool | None:
+    """Return `others` as `kernels.functions.activate` reads it: None for sines alone."""
+    is_siren = all(layer.activation == "sine" for layer in plan.layers[:-1])
+    return None if is_siren else True
 
 
 def _levels(encoding: Encoding) -> np.ndarray:
@@ -57,8 +66,10 @@ class GridGradient:
         self.numbers = np.zeros(cut.encoding_numbers, np.float32)
         """The gradient, in one piece."""
 
-    def kept(self, place: int) -> tuple[np.ndarray, np.ndarray, int]:
+    def kept(self, place: int) -> tuple[np.ndarray, np.ndarray, int] | None:
         """Return where the pass leaves points and gradients, see `kernels.block.train_blocks`."""
+        if not len(self._levels):
+            return None
         return self._points, self._gradients, place
 
     def add_chunk(self, thread_pool: ThreadPool, points: int, *, is_first: bool) -> None:

@@ -87,12 +87,12 @@ def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict
     }
 
 
-def is_faster_together(tiles: int, members: int, processors: int) -> bool:
+def is_faster_together(tiles: int, networks: int, processors: int) -> bool:
     """Estimate whether one step of all networks takes less time than their steps in turn.
 
     `tiles` are those of one network's batch. A network whose batch keeps the whole GPU busy has
     nothing to gain; nor have a few networks, each of which is worked on by few multiprocessors
     here.
     """
-    in_turns = members * HopperNarrowPass.step_tiles(tiles, processors)
-    return HopperNarrowBatch.step_tiles(tiles, members, processors) < in_turns
+    in_turns = networks * HopperNarrowPass.step_tiles(tiles, processors)
+    return HopperNarrowBatch.step_tiles(tiles, networks, processors) < in_turns

@@ -123,10 +123,12 @@ class Pass(ABC):
         return self._allocated[-1]
 
 
-def member_table(device: Device, members: Sequence[Sequence[Any]]) -> Array:
+def network_table(device: Device, networks: Sequence[Sequence[Any]]) -> Array:
     """Make the array of structs that a kernel reads, one for each network of a batch.
 
     A struct is addresses of arrays on the GPU, and numbers of 64 bits.
     """
-    rows = [[int(a) if isinstance(a, np.integer) else a.data.ptr for a in m] for m in members]
+    rows = [
+        [int(a) if isinstance(a, np.integer) else a.data.ptr for a in struct] for struct in networks
+    ]
     return device.asarray(np.array(rows, np.uint64))

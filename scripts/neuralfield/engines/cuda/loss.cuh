@@ -15,7 +15,7 @@ __device__ __forceinline__ float output_value(float z) {
 }
 
 // d value / d z
-__device__ __forceinline__ float output_slope(float value) {
+__device__ __forceinline__ float output_derivative(float value) {
 #if OUTPUT_SIGMOID
     return float(STEEPNESS) * value * (1.0f - value);
 #else
@@ -44,7 +44,7 @@ __device__ __forceinline__ float loss_value(float value, float target) {
 }
 
 // d loss / d value
-__device__ __forceinline__ float loss_slope(float value, float target) {
+__device__ __forceinline__ float loss_derivative(float value, float target) {
 #if LOSS == MSE
     return 2.0f * (value - target);
 #elif LOSS == BINARY_CROSS_ENTROPY
@@ -59,7 +59,7 @@ __device__ __forceinline__ float loss_slope(float value, float target) {
 // groups of points. The squared error's two factors are independent estimates, so its
 // expectation has no variance of the jitter in it (see squared_error_of_means in nn/losses.py).
 struct FootprintLoss {
-    float loss, squared_error, slope0, slope1;
+    float loss, squared_error, gradient0, gradient1;
 };
 
 __device__ __forceinline__ FootprintLoss footprint_loss(float mean0, float mean1, float target) {
@@ -68,12 +68,12 @@ __device__ __forceinline__ FootprintLoss footprint_loss(float mean0, float mean1
     result.squared_error = error0 * error1;
 #if LOSS == MSE
     result.loss = result.squared_error;
-    result.slope0 = error1;
-    result.slope1 = error0;
+    result.gradient0 = error1;
+    result.gradient1 = error0;
 #else
     float mean = 0.5f * (mean0 + mean1);
     result.loss = loss_value(mean, target);
-    result.slope0 = result.slope1 = 0.5f * loss_slope(mean, target);
+    result.gradient0 = result.gradient1 = 0.5f * loss_derivative(mean, target);
 #endif
     return result;
 }

@@ -9,13 +9,13 @@ struct Words {
 __device__ __forceinline__ Words philox(Words counter, unsigned long long seed) {
     unsigned int key0 = (unsigned int)seed, key1 = (unsigned int)(seed >> 32);
 #pragma unroll
-    for (int round = 0; round < 10; ++round) {
-        unsigned long long product0 = 0xD2511F53ull * counter.w0;
-        unsigned long long product1 = 0xCD9E8D57ull * counter.w2;
+    for (int round = 0; round < PHILOX_ROUNDS; ++round) {
+        unsigned long long product0 = (unsigned long long)PHILOX_MULTIPLIER_0 * counter.w0;
+        unsigned long long product1 = (unsigned long long)PHILOX_MULTIPLIER_1 * counter.w2;
         counter = {(unsigned int)(product1 >> 32) ^ counter.w1 ^ key0, (unsigned int)product1,
                    (unsigned int)(product0 >> 32) ^ counter.w3 ^ key1, (unsigned int)product0};
-        key0 += 0x9E3779B9u;
-        key1 += 0xBB67AE85u;
+        key0 += PHILOX_KEY_STEP_0;
+        key1 += PHILOX_KEY_STEP_1;
     }
     return counter;
 }
@@ -24,12 +24,12 @@ __device__ __forceinline__ Words philox(Words counter, unsigned long long seed) 
 __device__ __forceinline__ float uniform(unsigned int word) { return float(word >> 8) * 0x1p-24f; }
 
 __device__ __forceinline__ unsigned int feistel_round(unsigned int right, unsigned int key) {
-    unsigned int mixed = (right ^ key) * 0x9E3779B1u;
-    mixed = (mixed ^ (mixed >> 15)) * 0x85EBCA6Bu;
+    unsigned int mixed = (right ^ key) * FEISTEL_MULTIPLIER_0;
+    mixed = (mixed ^ (mixed >> 15)) * FEISTEL_MULTIPLIER_1;
     return mixed ^ (mixed >> 16);
 }
 
-// What stands at a place of a random order of 0 ... size - 1; half_bits: half the bits of the
+// The number at a place of a random order of 0 ... size - 1; half_bits: half the bits of the
 // smallest power of 4 that holds size.
 __device__ __forceinline__ unsigned int permuted(unsigned int place, unsigned int size,
                                                  int half_bits, unsigned long long seed,

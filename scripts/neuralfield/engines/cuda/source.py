@@ -33,9 +33,23 @@ def _places(names: Iterable[str], prefix: str = "") -> dict[str, int]:
     return {prefix + name: place for place, name in enumerate(_macros(names))}
 
 
-_ANY_WITH_GRADIENTS = " || ".join(
+def _numbered(name: str, numbers: Iterable[int]) -> dict[str, int]:
+    return {f"{name}_{place}": number for place, number in enumerate(numbers)}
+
+
+_KEEPS_DERIVATIVES = " || ".join(
     f"ACTIVATION == {name}" for name in _macros(ACTIVATIONS_WITH_KEPT_DERIVATIVES)
 )
+
+_RANDOM_NUMBERS = {
+    "STREAM_ORDER": random_streams.STREAM_ORDER,
+    "STREAM_JITTER": random_streams.STREAM_JITTER,
+    "STREAM_DENSITY": random_streams.STREAM_DENSITY,
+    "STREAM_DROPOUT": random_streams.STREAM_DROPOUT,
+    **_numbered("PHILOX_MULTIPLIER", random_streams.PHILOX_MULTIPLIERS),
+    **_numbered("PHILOX_KEY_STEP", random_streams.PHILOX_KEY_STEPS),
+    **_numbered("FEISTEL_MULTIPLIER", random_streams.FEISTEL_MULTIPLIERS),
+}
 
 SHARED_NUMBERS: Mapping[str, Any] = {
     **_places(ENCODINGS),
@@ -43,12 +57,10 @@ SHARED_NUMBERS: Mapping[str, Any] = {
     **_places(LOSSES),
     **_places(SCHEDULES, "SCHEDULE_"),
     # of the constant ACTIVATION, which not every kernel has
-    "KEEPS_SLOPES": f"({_ANY_WITH_GRADIENTS})",
-    "STREAM_ORDER": f"{random_streams.STREAM_ORDER}u",
-    "STREAM_JITTER": f"{random_streams.STREAM_JITTER}u",
-    "STREAM_DENSITY": f"{random_streams.STREAM_DENSITY}u",
-    "STREAM_DROPOUT": f"{random_streams.STREAM_DROPOUT}u",
+    "KEEPS_DERIVATIVES": f"({_KEEPS_DERIVATIVES})",
+    **{name: f"{number}u" for name, number in _RANDOM_NUMBERS.items()},
     "HASH_PRIME": f"{HASH_PRIME}u",
+    "PHILOX_ROUNDS": random_streams.PHILOX_ROUNDS,
 }
 """Numbers that Python and all kernels need, by the names that kernels have for them."""
 
@@ -88,3 +100,16 @@ def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") 
         code=define_lines({**SHARED_NUMBERS, **constants}) + prelude + read_source(path),
         options=options,
     )
+
+
+def compile_kernel(
+    path: Path, name: str, constants: Mapping[str, Any], prelude: str = "", shared_bytes: int = 0
+) -> Any:
+    """Compile a kernel file as `compile_module` does, and return one of its kernels.
+
+    `shared_bytes` is the dynamic shared memory of a block.
+    """
+    kernel = compile_module(path, constants, prelude).get_function(name)
+    if shared_bytes:
+        kernel.max_dynamic_shared_size_bytes = shared_bytes
+    return kernel

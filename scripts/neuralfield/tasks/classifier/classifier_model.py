@@ -33,7 +33,7 @@ class ClassifierModel(StoredModel[Sequential]):
     scaling : Scaling
         The scaling of pixels' brightness, 0 to 255; one column.
     arrays, metadata : dict
-        See `StoredModel`; the digest is ``images``.
+        See `StoredModel`; the digest is ``pictures``.
     """
 
     what, kind = "a classifier", "classifier"

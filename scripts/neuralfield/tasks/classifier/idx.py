@@ -36,7 +36,7 @@ _MOST_PACKED = 1032
 _AT_ONCE = 1 << 20
 _DAMAGES = (gzip.BadGzipFile, EOFError, zlib.error)
 
-_CONTENTS = {1: "labels", 3: "pictures"}
+_CONTENTS = {1: "labels", 3: "images"}
 """The contents of files with so many dimensions, here."""
 
 

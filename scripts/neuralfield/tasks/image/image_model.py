@@ -36,7 +36,7 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
         Size and channels of the training image.
     mode : {"bilevel", "grey", "rgb", "rgba"}
     arrays, metadata : dict
-        See `StoredModel`; the digest is ``image``, and there is ``footprint`` (whether a pixel is
+        See `StoredModel`; the digest is ``picture``, and there is ``footprint`` (whether a pixel is
         the mean over its square).
     """
 

@@ -1,8 +1,10 @@
 """The task of fitting a field to an image."""
 
 import hashlib
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from math import log2
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -28,6 +30,9 @@ from neuralfield.tasks.task import PSNR_DB, Measure, Task
 from neuralfield.tasks.training_settings import ImageTraining
 
 _MOST_PIXELS_JUDGED = 4096
+
+_FEWEST_POINTS = 1024
+"""With fewer, a step is mostly what is done once for each."""
 
 
 Settings = TypeVar("Settings", FieldSettings, Upscaler)
@@ -65,9 +70,20 @@ class FittedImage(Task, Generic[Settings]):
         height, width, channels = self.values.shape
         return ImageShape(width, height, channels)
 
+    @property
+    def batch_pixels(self) -> int:
+        """Pixels of each step."""
+        pixels = self.shape.width * self.shape.height
+        return min(self.training.batch_pixels or pixels, pixels)
+
+    @property
+    @abstractmethod
+    def smallest_batch_pixels(self) -> int:
+        """Pixels of the smallest batch that is worth a step."""
+
     @cached_property
     def image(self) -> str:
-        """Digest of the training image; see `neuralfield.images.picture_digest`."""
+        """Digest of the training image; see `neuralfield.images.facts.image_digest`."""
         return image_digest(self.values)
 
     @cached_property
@@ -114,6 +130,13 @@ class ImageTask(FittedImage[FieldSettings]):
         if self.constant is None:
             return False
         return build_field(self.field, self.shape).make_constant(self.constant)
+
+    @property
+    def smallest_batch_pixels(self) -> int:
+        """The power of two with about `_FEWEST_POINTS`."""
+        is_footprint = self.training.supervision == "footprint"
+        points = self.training.footprint_points if is_footprint else 1
+        return 1 << round(log2(_FEWEST_POINTS / points))
 
     def objective(
         self,

@@ -36,7 +36,7 @@ class Mosaic:
     sha256 : dict of str to str
         The checksum of each model's file, in hexadecimal, by the tile's name.
     metadata : dict
-        That of the first one, without ``image``, which describes its tile alone; see `Model`.
+        That of the first one, without ``picture``, which describes its tile alone; see `Model`.
     """
 
     tiling: Tiling

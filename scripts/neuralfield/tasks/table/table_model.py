@@ -45,13 +45,7 @@ class TableModel(StoredModel[Sequential]):
     def provenance(self) -> dict[str, Any]:
         """All that networks of one training share, whatever their step, as plain values."""
         keys = ("table", "training", "held_out_share")
-        return {key: self.metadata.get(key) for key in keys} | {
-            "network": asdict(self.settings),
-            "inputs": self.inputs,
-            "targets": self.targets,
-            "input_scaling": self.input_scaling.described(),
-            "target_scaling": self.target_scaling.described(),
-        }
+        return {key: self.metadata.get(key) for key in keys} | self.described()
 
     def described(self) -> dict[str, Any]:
         """Return the network's settings, its columns and their scaling."""

@@ -30,6 +30,11 @@ class UpscalingTask(FittedImage[Upscaler]):
         network.image[...] = self.values
         return network
 
+    @property
+    def smallest_batch_pixels(self) -> int:
+        """One crop."""
+        return self.field.crop**2
+
     def objective(
         self,
         network: UpscalingNetwork,

@@ -10,7 +10,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import llvmlite
 import llvmlite.binding
@@ -57,12 +57,26 @@ class KernelCache(numba.core.caching.Cache):
         self._name = repr(function)
         self._store = store
         self._cache_path = str(store.folders[0]) if store.folders else None
+        self._lock: IO[bytes] | None = None
         self.enable()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load the version for arguments of some types; None where there is none."""
+        """Load the version for arguments of some types; None where it has to be compiled.
+
+        Another process that compiles it is waited for.
+        """
         target_context.refresh()
-        content = self._store.load(self.entry_name(sig, target_context.codegen()))
+        name = self.entry_name(sig, target_context.codegen())
+        found = self._load(name, target_context)
+        if found is None and self._enabled:
+            self._lock = self._store.claim(name)
+            found = self._load(name, target_context)
+            if found is not None:
+                self._store.release(self._lock)
+        return found
+
+    def _load(self, name: str, target_context: Any) -> Any:
+        content = self._store.load(name)
         if content is None or not self._enabled:
             return None
         try:
@@ -74,6 +88,7 @@ class KernelCache(numba.core.caching.Cache):
         """Keep a version, unless it is of use to this process only."""
         if self._enabled and not data.library.has_dynamic_globals:
             self._store.save(self.entry_name(sig, data.codegen), dumps(data._reduce()))
+        self._store.release(self._lock)
 
     def flush(self) -> None:
         """Do nothing: old versions are under other names."""

@@ -1,7 +1,6 @@
 """Entry points: what a thread does between two looks at the others, without any Python."""
 
 import numpy as np
-from numba import njit
 
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.encodings import encode
@@ -9,6 +8,7 @@ from neuralfield.engines.cpu.kernels.grids import CORNERS
 from neuralfield.engines.cpu.kernels.layers import backward, forward, pack_rows
 from neuralfield.engines.cpu.kernels.layout import FAN_OUT, GRADIENTS, OUT_LENGTH, ROWS
 from neuralfield.engines.cpu.kernels.objective import losses_and_gradients, output_value
+from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.cpu.kernels.points import spread
 
 
@@ -17,12 +17,14 @@ def pack(table, frequencies, parameters, factors):
     """Put all parameters among the factors of products."""
     for layer in range(len(table)):
         rows = table[layer, ROWS]
-        pack_rows(table, layer, frequencies[layer], 0, rows, parameters, factors)
+        pack_rows(table, layer, frequencies[layer], np.int64(0), rows, parameters, factors)
 
 
-@njit(nogil=True)
-def _working_arrays(rows):
-    """Points of a block, and their corners in a level of a hash grid."""
+@kernel_part
+def _working_arrays(rows, encoding):
+    """Points of a block, and their corners in a level of a hash grid, if there is an encoding."""
+    if encoding is None:
+        return np.empty((2, rows), np.float32), None
     corners = np.empty((CORNERS, rows), np.uint32), np.empty((CORNERS, rows), np.float32)
     return np.empty((2, rows), np.float32), corners
 
@@ -44,6 +46,7 @@ def train_blocks(
     encoding,
     objective,
     kept,
+    others,
     is_first,
     totals,
 ):
@@ -56,14 +59,15 @@ def train_blocks(
 
     For an encoding that is trained, `kept` is float32 arrays of shapes (2, points) and (values,
     points), to which points and gradients with respect to their encoded values are written, and the
-    place at which these pixels' begin there. With no values, nothing is kept.
+    place at which these pixels' begin there. If it is None, nothing is kept. For `others` see
+    `functions.activate`.
     """
     per_pixel, side, step, seed = footprint
-    kept_points, kept_derivatives, place = kept
+    place = 0 if kept is None else kept[2]
     last = len(table) - 1
     length, channels = table[last, OUT_LENGTH], table[last, FAN_OUT]
     words, offsets = np.empty(4 * per_pixel + 8, np.uint64), np.zeros((per_pixel, 2))
-    points, corners = _working_arrays(block_pixels * per_pixel)
+    points, corners = _working_arrays(block_pixels * per_pixel, encoding)
     if is_first:
         totals[:] = 0
     for start in range(0, len(pixels), block_pixels):
@@ -78,7 +82,7 @@ def train_blocks(
                 points[0, row] = centres[pixel, 0] + offsets[point, 0] * side
                 points[1, row] = centres[pixel, 1] + offsets[point, 1] * side
         encode(table, memory, points, rows, encoding, corners)
-        forward(table, frequencies, rows, memory, factors)
+        forward(table, frequencies, rows, memory, factors, others)
         first = table[last, GRADIENTS]
         numbers = memory[first : first + rows * length]
         loss, squared = losses_and_gradients(
@@ -87,8 +91,9 @@ def train_blocks(
         totals[0] += loss
         totals[1] += squared
         add = int(start > 0 or not is_first)
-        backward(table, rows, memory, scratch, factors, gradient, add, kept_derivatives, place)
-        if len(kept_derivatives):
+        backward(table, rows, memory, scratch, factors, gradient, add, kept, place)
+        if kept is not None:
+            kept_points = kept[0]
             for row in range(rows):
                 kept_points[0, place + row] = points[0, row]
                 kept_points[1, place + row] = points[1, row]
@@ -110,6 +115,7 @@ def render_blocks(
     block_rows,
     encoding,
     output,
+    others,
     means,
     spreads,
 ):
@@ -117,12 +123,12 @@ def render_blocks(
 
     See `layout` and `encodings.encode` for what it reads. `which` has the numbers of the pixels to
     render; if it is empty, all are rendered. `output` is its number, and steepness. `means` has
-    shape (pixels, channels), `spreads` (pixels,).
+    shape (pixels, channels), `spreads` (pixels,). For `others` see `functions.activate`.
     """
     kind, steepness = output
     last = len(table) - 1
     length, channels = table[last, OUT_LENGTH], table[last, FAN_OUT]
-    points, corners = _working_arrays(block_rows)
+    points, corners = _working_arrays(block_rows, encoding)
     sums = np.empty((block_rows, channels))
     lowest, highest = np.empty((block_rows, channels)), np.empty((block_rows, channels))
     for start in range(first, end, block_rows):
@@ -134,7 +140,7 @@ def render_blocks(
                 points[0, index] = columns[pixel % len(columns)] + offsets[sample, 0]
                 points[1, index] = rows[pixel // len(columns)] + offsets[sample, 1]
             encode(table, memory, points, count, encoding, corners)
-            forward(table, frequencies, count, memory, factors)
+            forward(table, frequencies, count, memory, factors, others)
             for index in range(count):
                 place = table[last, GRADIENTS] + index * length
                 for channel in range(channels):

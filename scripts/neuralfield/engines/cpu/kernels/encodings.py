@@ -3,35 +3,35 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from neuralfield.engines.cpu.kernels.functions import sine_and_cosine
 from neuralfield.engines.cpu.kernels.grids import put_features
 from neuralfield.engines.cpu.kernels.layout import FAN_IN, IN_LENGTH, VALUES
+from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.plan import ENCODINGS
 
-_IDENTITY, _CORNERS, _FOURIER = (
-    ENCODINGS.index(name) for name in ("identity", "corners", "fourier")
-)
+_CORNERS, _FOURIER = (ENCODINGS.index(name) for name in ("corners", "fourier"))
 _TWO_PI = np.float32(2 * math.pi)
 
 
-@njit(nogil=True)
+@kernel_part
 def encode(table, memory, points, count, encoding, corners):
     """Encode `count` points, shape (2, rows), as rows of the first layer's values.
 
-    `encoding` is its number; sides of the training image in pixels, for corners; frequencies of
+    `encoding` is None where points themselves are the values, for which nothing else is compiled.
+    Otherwise it is its number; sides of the training image in pixels, for corners; frequencies of
     shape (2, F), for Fourier features; levels and features of a hash grid, see `grids`. Arrays are
     empty where they have no meaning. `corners` is work memory, see `grids.find_corners`; for
     `table` and `memory` see `layout`.
     """
-    kind, width, height, frequencies, levels, features = encoding
     start, length = table[0, VALUES], table[0, IN_LENGTH]
-    if kind == _IDENTITY:
+    if encoding is None:
         for row in range(count):
             place = start + row * length
             memory[place], memory[place + 1] = points[0, row], points[1, row]
-    elif kind == _CORNERS:
+        return
+    kind, width, height, frequencies, levels, features = encoding
+    if kind == _CORNERS:
         longer = np.float32(max(width, height))
         for row in range(count):
             x, y, place = points[0, row], points[1, row], start + row * length
@@ -48,7 +48,7 @@ def encode(table, memory, points, count, encoding, corners):
         put_features(levels, features, points, count, memory, start, length, corners)
 
 
-@njit(nogil=True)
+@kernel_part
 def _put_frequencies(x, y, across, down, angles):
     count = across.size
     sines, cosines = angles[:count], angles[count:]

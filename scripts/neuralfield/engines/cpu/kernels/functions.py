@@ -5,9 +5,10 @@ place for arguments up to 100,000; NaN stays NaN.
 """
 
 import numpy as np
-from numba import njit
 
-_OPTIONS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+from neuralfield.engines.cpu.kernels.parts import kernel_part
+
+_OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 
 _TO_INTEGER = np.float32(12582912.0)
 """1.5 * 2 ** 23: a number added to it is rounded to a whole one, whose bits are the lowest."""
@@ -27,7 +28,7 @@ _LEAST_EXPONENT = np.float32(-40.0)
 """The least exponent of a bell that is not taken for 0; as in `ops.gaussian`."""
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def sine_and_cosine(x):
     """Both at once: they share the reduction to [-pi / 4, pi / 4]. Polynomials as in Cephes."""
     shifted = x * _TWO_BY_PI + _TO_INTEGER
@@ -53,7 +54,7 @@ def sine_and_cosine(x):
     return first, second
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def exponential(x):
     """e ** x, of x cut to [-87, 87]."""
     x = _MOST_EXPONENT if x > _MOST_EXPONENT else x
@@ -72,7 +73,7 @@ def exponential(x):
     return y * np.int32(power).view(np.float32)
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def tangent(x):
     """The hyperbolic tangent: a polynomial near zero, as in Cephes, and by `exponential`."""
     size = -x if x < 0 else x
@@ -87,30 +88,30 @@ def tangent(x):
     return near if size < np.float32(0.625) else far
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _sine(x, frequency):
     return sine_and_cosine(x)
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _tanh(x, frequency):
     value = tangent(x)
     return value, np.float32(1) - value * value
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _relu(x, frequency):
     # a NaN stays one
     return (np.float32(0), np.float32(0)) if x <= 0 else (x, np.float32(1))
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _sigmoid(x, frequency):
     value = np.float32(0.5) + np.float32(0.5) * tangent(np.float32(0.5) * x)
     return value, value * (np.float32(1) - value)
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _variable_sine(x, frequency):
     z = x * (np.float32(1) / frequency)
     size = -z if z < 0 else z
@@ -118,7 +119,7 @@ def _variable_sine(x, frequency):
     return sine, cosine * (size + size + np.float32(1))
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _gaussian(x, frequency):
     exponent = -(x * x)
     # no number so small that processors are slow at its products; a NaN stays one
@@ -150,17 +151,20 @@ def _row_loop(function):
     # Compiled code goes by its name and a number that begins anew in each process: of two loops of
     # one name, code that was kept by another process would be taken for the wrong one.
     over_row.__qualname__ = over_row.__name__ = f"{function.__name__}_over_row"
-    return njit(**_OPTIONS)(over_row)
+    return kernel_part(over_row, **_OPTIONS)
 
 
 _ROW_LOOPS = [_row_loop(function) for function in ACTIVATIONS.values()]
 _sine_row, _tanh_row, _relu_row, _sigmoid_row, _variable_sine_row, _gaussian_row = _ROW_LOOPS
 
 
-@njit(**_OPTIONS)
-def activate(kind, frequency, argument, value):
-    """An activation of a row of numbers; its gradients are put in place of these."""
-    if kind == SINE:
+@kernel_part(**_OPTIONS)
+def activate(kind, frequency, argument, value, others):
+    """An activation of a row of numbers; its gradients are put in place of these.
+
+    If `others` is None, only sines are compiled.
+    """
+    if others is None or kind == SINE:
         _sine_row(argument, value, frequency)
     elif kind == TANH:
         _tanh_row(argument, value, frequency)

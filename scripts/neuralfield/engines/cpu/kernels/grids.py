@@ -6,9 +6,9 @@ and read again for each point and level.
 """
 
 import numpy as np
-from numba import njit
 
 from neuralfield.engines.cpu.kernels import entry_point
+from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.fields.hashgrid import HASH_PRIME
 
 RESOLUTION, START, TABLE_ROWS = range(3)
@@ -19,13 +19,13 @@ CORNERS = 4
 _POINTS_AT_ONCE = 512
 """Their corners stay in a core's nearest cache."""
 
-_OPTIONS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+_OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 _PRIME = np.int32(HASH_PRIME - (1 << 32))
 """The spatial hash's prime, whose lowest bits are the same in 32 bits as in more."""
 _ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _near_corner(coordinate, resolution):
     """The corner of a point's cell that is nearest to the origin, along an axis, and how far the
     point is from there."""
@@ -35,7 +35,7 @@ def _near_corner(coordinate, resolution):
     return np.int32(near), position - near
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def find_corners(level, size, xs, ys, places, weights):
     """Find the corners that points are interpolated from in a level with `size` features a corner.
 
@@ -66,14 +66,14 @@ def find_corners(level, size, xs, ys, places, weights):
             _put_weights(u, v, weights, i)
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _put_weights(u, v, weights, i):
     left, above = _ONE - u, _ONE - v
     weights[0, i], weights[1, i] = left * above, u * above
     weights[2, i], weights[3, i] = left * v, u * v
 
 
-@njit(nogil=True)
+@kernel_part
 def put_features(levels, features, points, count, memory, start, length, corners):
     """Put features of points, shape (2, at least count), as rows of the first layer's values.
 
@@ -91,7 +91,7 @@ def put_features(levels, features, points, count, memory, start, length, corners
             _interpolate(numbers[feature:], places, weights, count, target, length)
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _interpolate(numbers, places, weights, count, target, length):
     for i in range(count):
         above = weights[0, i] * numbers[places[0, i]] + weights[1, i] * numbers[places[1, i]]
@@ -122,7 +122,7 @@ def add_level_gradient(levels, number, points, gradients, count, gradient, is_fi
             _add_shares(feature_gradient, places, weights, sums[feature:])
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _add_shares(feature_gradient, places, weights, sums):
     for i in range(feature_gradient.size):
         for corner in range(CORNERS):

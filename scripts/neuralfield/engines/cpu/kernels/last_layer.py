@@ -1,7 +1,5 @@
 """The last layer: too few values out for tiles, so that vectors lie along the values in."""
 
-from numba import njit
-
 from neuralfield.engines.cpu.kernels.layout import (
     FAN_IN,
     FAN_OUT,
@@ -14,11 +12,12 @@ from neuralfield.engines.cpu.kernels.layout import (
     VALUES,
     WEIGHTS,
 )
+from neuralfield.engines.cpu.kernels.parts import kernel_part
 
-_OPTIONS = {"nogil": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+_OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _dot(a, b):
     total = a[0] * b[0]
     for i in range(1, a.size):
@@ -26,13 +25,13 @@ def _dot(a, b):
     return total
 
 
-@njit(**_OPTIONS)
+@kernel_part(**_OPTIONS)
 def _add_multiple(factor, source, target):
     for i in range(source.size):
         target[i] += factor * source[i]
 
 
-@njit(nogil=True)
+@kernel_part
 def forward_last(table, rows, memory, factors):
     """The numbers before the output function, from the layer's VALUES into its GRADIENTS."""
     layer = len(table) - 1
@@ -50,14 +49,15 @@ def forward_last(table, rows, memory, factors):
         place += table[layer, OUT_LENGTH]
 
 
-@njit(nogil=True)
+@kernel_part
 def backward_last(table, rows, memory, scratch, factors, gradient, add):
     """The layer's gradient, and gradients of the layer before, from the loss's in its GRADIENTS."""
     layer = len(table) - 1
     fan_in, fan_out, length = table[layer, FAN_IN], table[layer, FAN_OUT], table[layer, IN_LENGTH]
     summed = table[layer, ROWS]
+    for place in range(scratch, scratch + (fan_out + 1) * length):
+        memory[place] = 0
     value, place = table[layer, VALUES], table[layer, GRADIENTS]
-    memory[scratch : scratch + (fan_out + 1) * length] = 0
     for _ in range(rows):
         values = memory[value : value + summed]
         for channel in range(fan_out):
@@ -76,7 +76,8 @@ def backward_last(table, rows, memory, scratch, factors, gradient, add):
     start = scratch + fan_out * length
     by_value = memory[start : start + fan_in]
     for _ in range(rows):
-        by_value[:] = 0
+        for i in range(fan_in):
+            by_value[i] = 0
         for channel in range(fan_out):
             start = table[layer, TRANSPOSED] + channel * length
             _add_multiple(memory[place + channel], factors[start : start + fan_in], by_value)
@@ -85,7 +86,7 @@ def backward_last(table, rows, memory, scratch, factors, gradient, add):
         before += table[layer - 1, OUT_LENGTH]
 
 
-@njit(nogil=True)
+@kernel_part
 def multiply(target, source):
     """Element by element, in place."""
     for i in range(target.size):

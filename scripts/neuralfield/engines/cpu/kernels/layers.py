@@ -4,7 +4,7 @@ Biases are a last row of the weights, and meet a column of ones among the values
 and their gradients summed, by the products that are made anyway.
 """
 
-from numba import njit
+import numpy as np
 
 from neuralfield.engines.cpu.kernels.functions import activate
 from neuralfield.engines.cpu.kernels.last_layer import backward_last, forward_last, multiply
@@ -23,16 +23,20 @@ from neuralfield.engines.cpu.kernels.layout import (
     VALUES,
     WEIGHTS,
 )
+from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.cpu.kernels.tiles import VECTOR, product
 
+_STEP, _WRITE = np.int64(4), np.int64(0)
+"""Arguments of `product`: bytes from one factor to the next, and not to add."""
 
-@njit(nogil=True)
+
+@kernel_part
 def padded(columns):
     """Columns up to the next whole vector."""
     return (columns + VECTOR - 1) // VECTOR * VECTOR
 
 
-@njit(nogil=True)
+@kernel_part
 def pack_rows(table, layer, frequency, first, end, parameters, factors):
     """Put some rows of a layer's parameters among the factors, and transposed too."""
     fan_in, fan_out = table[layer, FAN_IN], table[layer, FAN_OUT]
@@ -49,7 +53,7 @@ def pack_rows(table, layer, frequency, first, end, parameters, factors):
                 factors[start + column * table[layer, IN_LENGTH]] = target[column]
 
 
-@njit(nogil=True)
+@kernel_part
 def set_ones(table, layer, rows, memory):
     """The column that biases are multiplied with."""
     if table[layer, ROWS] > table[layer, FAN_IN]:
@@ -58,10 +62,13 @@ def set_ones(table, layer, rows, memory):
             memory[start + row * table[layer, IN_LENGTH]] = 1
 
 
-@njit(nogil=True)
-def forward(table, frequencies, rows, memory, factors):
-    """All layers, from the values that go into the first; the last one's numbers, before the output
-    function, are left in its GRADIENTS, and elsewhere the derivatives of activations."""
+@kernel_part
+def forward(table, frequencies, rows, memory, factors, others):
+    """All layers, from the values that go into the first.
+
+    The last one's numbers, before the output function, are left in its GRADIENTS, and elsewhere the
+    derivatives of activations. For `others` see `functions.activate`.
+    """
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 1):
         set_ones(table, layer, rows, memory)
@@ -73,7 +80,7 @@ def forward(table, frequencies, rows, memory, factors):
             product(
                 to + 4 * (table[layer, VALUES] + first * in_length),
                 4 * in_length,
-                4,
+                _STEP,
                 weights + 4 * table[layer, WEIGHTS],
                 4 * out_length,
                 to + 4 * argument,
@@ -81,23 +88,23 @@ def forward(table, frequencies, rows, memory, factors):
                 count,
                 columns,
                 table[layer, ROWS],
-                0,
+                _WRITE,
             )
             value, length = table[layer + 1, VALUES] + first * out_length, count * out_length
             arguments = memory[argument : argument + length]
             values = memory[value : value + length]
-            activate(table[layer, ACTIVATION], frequencies[layer], arguments, values)
+            activate(table[layer, ACTIVATION], frequencies[layer], arguments, values, others)
     set_ones(table, len(table) - 1, rows, memory)
     forward_last(table, rows, memory, factors)
 
 
-@njit(nogil=True)
-def backward(table, rows, memory, scratch, factors, gradient, add, gradients, place):
+@kernel_part
+def backward(table, rows, memory, scratch, factors, gradient, add, kept, place):
     """Go back through all layers, from the loss's gradients in the last one's GRADIENTS.
 
     `gradient` is a shard's, with respect to parameters times frequency; it is added to if `add`,
-    and written otherwise. `gradients`, shape (values, points), gets those with respect to the first
-    layer's inputs from `place` on; without values nobody asks for them. For the rest see `layout`.
+    and written otherwise. Those with respect to the first layer's inputs are kept from `place` on,
+    see `block.train_blocks`. For the rest see `layout`.
     """
     backward_last(table, rows, memory, scratch, factors, gradient, add)
     to, weights = memory.ctypes.data, factors.ctypes.data
@@ -106,7 +113,7 @@ def backward(table, rows, memory, scratch, factors, gradient, add, gradients, pl
         derivative = table[layer, GRADIENTS]
         product(
             to + 4 * table[layer, VALUES],
-            4,
+            _STEP,
             4 * in_length,
             to + 4 * derivative,
             4 * out_length,
@@ -117,7 +124,7 @@ def backward(table, rows, memory, scratch, factors, gradient, add, gradients, pl
             rows,
             add,
         )
-        if layer == 0 and len(gradients) == 0:
+        if layer == 0 and kept is None:
             return
         columns = padded(table[layer, FAN_IN])
         for first in range(0, rows, SCRATCH_ROWS):
@@ -125,7 +132,7 @@ def backward(table, rows, memory, scratch, factors, gradient, add, gradients, pl
             product(
                 to + 4 * (derivative + first * out_length),
                 4 * out_length,
-                4,
+                _STEP,
                 weights + 4 * table[layer, TRANSPOSED],
                 4 * in_length,
                 to + 4 * scratch,
@@ -133,17 +140,18 @@ def backward(table, rows, memory, scratch, factors, gradient, add, gradients, pl
                 count,
                 columns,
                 table[layer, FAN_OUT],
-                0,
+                _WRITE,
             )
             found = memory[scratch : scratch + count * in_length]
             if layer > 0:
                 before = table[layer - 1, GRADIENTS] + first * in_length
                 multiply(memory[before : before + count * in_length], found)
-            else:
-                _transpose(found, in_length, gradients[:, place + first : place + first + count])
+            elif kept is not None:
+                gradients = kept[1][:, place + first : place + first + count]
+                _transpose(found, in_length, gradients)
 
 
-@njit(nogil=True)
+@kernel_part
 def _transpose(rows, length, columns):
     for value in range(len(columns)):
         column = columns[value]

@@ -5,8 +5,7 @@ The few numbers here are worked on in float64.
 
 import math
 
-from numba import njit
-
+from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.plan import LOSSES, OUTPUTS
 
 _SIGMOID = OUTPUTS.index("sigmoid")
@@ -14,7 +13,7 @@ _SQUARED, _CROSS_ENTROPY = LOSSES.index("mse"), LOSSES.index("binary_cross_entro
 _PROBABILITY_MARGIN = 1e-7
 
 
-@njit(nogil=True)
+@kernel_part
 def output_value(kind, steepness, z):
     """The value that a last number stands for."""
     if kind == _SIGMOID:
@@ -22,13 +21,13 @@ def output_value(kind, steepness, z):
     return 0.5 + 0.5 * z
 
 
-@njit(nogil=True)
+@kernel_part
 def output_gradient(kind, steepness, value):
     """The derivative of that, from the value."""
     return steepness * value * (1 - value) if kind == _SIGMOID else 0.5
 
 
-@njit(nogil=True)
+@kernel_part
 def loss_of_value(kind, delta, value, target):
     """The loss of a value, and its gradient."""
     difference = value - target
@@ -46,7 +45,7 @@ def loss_of_value(kind, delta, value, target):
     return near * (size - near / 2), gradient
 
 
-@njit(nogil=True)
+@kernel_part
 def losses_and_gradients(numbers, length, channels, pixels, points, targets, weights, objective):
     """Return loss and squared error of a block; its numbers are replaced by the loss's gradients.
 

@@ -1,36 +1,40 @@
 """The points of a pixel, as in `nn.sampling` and `system.random_streams`."""
 
 import numpy as np
-from numba import njit
 
-from neuralfield.system.random_streams import STREAM_JITTER
+from neuralfield.engines.cpu.kernels.parts import kernel_part
+from neuralfield.system.random_streams import (
+    PHILOX_KEY_STEPS,
+    PHILOX_MULTIPLIERS,
+    PHILOX_ROUNDS,
+    STREAM_JITTER,
+)
 
-_ROUNDS = 10
 _WORD = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+_MULTIPLIER_0, _MULTIPLIER_1 = map(np.uint64, PHILOX_MULTIPLIERS)
+_KEY_STEP_0, _KEY_STEP_1 = map(np.uint64, PHILOX_KEY_STEPS)
 
 
-@njit(nogil=True)
+@kernel_part
 def philox(counter_0, counter_1, counter_2, counter_3, seed, words):
     """Four random words, see `random_streams.philox`; all are uint64 below 2 ** 32."""
     key_0, key_1 = seed & _WORD, seed >> _HALF
-    for _ in range(_ROUNDS):
+    for _ in range(PHILOX_ROUNDS):
         product_0, product_1 = counter_0 * _MULTIPLIER_0, counter_2 * _MULTIPLIER_1
         counter_0 = (product_1 >> _HALF) ^ counter_1 ^ key_0
         counter_2 = (product_0 >> _HALF) ^ counter_3 ^ key_1
         counter_1, counter_3 = product_1 & _WORD, product_0 & _WORD
-        key_0, key_1 = (key_0 + _WEYL_0) & _WORD, (key_1 + _WEYL_1) & _WORD
+        key_0, key_1 = (key_0 + _KEY_STEP_0) & _WORD, (key_1 + _KEY_STEP_1) & _WORD
     words[0], words[1], words[2], words[3] = counter_0, counter_1, counter_2, counter_3
 
 
-@njit(nogil=True)
+@kernel_part
 def _uniform(word):
     return np.float64(word >> np.uint64(8)) * 2.0**-24
 
 
-@njit(nogil=True)
+@kernel_part
 def spread(pixel, step, points, seed, words, offsets):
     """Write offsets of points from their pixel's centre, in px: see `sampling.Footprint.spread`.
 

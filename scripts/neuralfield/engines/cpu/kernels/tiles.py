@@ -4,9 +4,10 @@ from typing import Any
 
 import llvmlite.binding
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+from neuralfield.engines.cpu.kernels.parts import kernel_part
 
 VECTOR = 16
 """Rows are padded to a multiple of so many: a register of AVX-512, two of AVX, four of NEON."""
@@ -119,13 +120,14 @@ _full_1, _full_2, _full_3, _full_4 = _FULL
 _single_1, _single_2, _single_3, _single_4 = _SINGLE
 
 
-@njit(nogil=True)
+@kernel_part
 def product(a, a_row, a_step, b, b_step, c, c_row, rows, columns, depth, add):
     """C = A B, or C += A B if `add`, in float32; every sum in order, with fused multiply-adds.
 
     `a`, `b` and `c` are addresses. `a_row`, `b_step` and `c_row` are bytes from one row to the
     next, `a_step` from one factor to the next: A may be the transpose of what lies in memory. B and
-    C have columns up to the next multiple of `VECTOR`; `depth` factors are summed.
+    C have columns up to the next multiple of `VECTOR`; `depth` factors are summed. Constants are
+    given as `np.int64`: Numba would compile the function again for each plain one.
     """
     left = (columns + VECTOR - 1) // VECTOR
     while left > 0:

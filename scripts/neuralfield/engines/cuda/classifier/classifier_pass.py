@@ -18,7 +18,7 @@ from neuralfield.engines.cuda.classifier.convolution_plan import (
 from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
 from neuralfield.engines.cuda.classifier.sampling import ImageSampling
 from neuralfield.engines.cuda.launch import Launch, gpu_limits
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel, compile_module
 from neuralfield.system.device import Array, Device
 
 _HEAD_THREADS = 512
@@ -51,7 +51,7 @@ class _Stage:
 
 
 class ClassifierPass(Pass):
-    """Forward, loss and backward for one batch, which the stage `drawn` samples.
+    """Forward, loss and backward for one batch, which the stage `sampling` fills in.
 
     A kernel for each layer and direction; linear layers are worked on by one, forward and back.
     `random_seed` is that of dropout, and `step` has the steps finished so far, on the GPU.
@@ -64,17 +64,17 @@ class ClassifierPass(Pass):
         device: Device,
         plan: ClassifierPlan,
         parameters: Array,
-        rendered: ImageSampling,
+        sampling: ImageSampling,
         random_seed: int,
         step: Array,
     ) -> None:
         super().__init__(device)
-        self._plan, self._rendered = plan, rendered
+        self._plan, self._sampling = plan, sampling
         self._multiprocessors, self._shared_limit_bytes = gpu_limits(device)
         self._stages: list[_Stage] = []
         self._forward: list[Launch] = []
         self._backward: list[Launch] = []
-        offset, values = 0, rendered.inputs
+        offset, values = 0, sampling.inputs
         for shape in plan.convolutions:
             offset, values = self._add_convolution(shape, parameters, offset, values)
         self._add_head(parameters[offset:], values, random_seed, step)
@@ -122,7 +122,7 @@ class ClassifierPass(Pass):
         own = [self._launch_of(module, "gradient", gradient, arguments)]
         if self._stages:
             arguments = (stage.gradients, stage.winners, weights, self._stages[-1].gradients)
-            own.append(self._launch_of(module, "slopes_back", backward, arguments))
+            own.append(self._launch_of(module, "gradients_back", backward, arguments))
         self._backward = own + self._backward
         self._stages.append(stage)
         return offset + shape.parameters, stage.values
@@ -155,21 +155,20 @@ class ClassifierPass(Pass):
         self._dense_parts = self._zeros((shares, plan.part_offsets[-1]))
 
         constants = plan.head_constants()
-        head = compile_module(
-            Path(__file__).with_name("dense_head.cu"),
-            constants | head_constants(plan, images, random_seed),
-        ).get_function("dense_head")
         shared_bytes = _head_bytes(plan, images)
-        head.max_dynamic_shared_size_bytes = shared_bytes
-        rendered = self._rendered
+        head = compile_kernel(
+            Path(__file__).with_name("dense_head.cu"),
+            "dense_head",
+            constants | head_constants(plan, images, random_seed),
+            shared_bytes=shared_bytes,
+        )
         arguments = (
-            *(step, rendered.samples, rendered.labels, flat, parameters),
+            *(step, self._sampling.samples, self._sampling.labels, flat, parameters),
             *(hidden, gradients, flat_gradients, self.loss_partials),
         )
         self._forward.append(Launch(head, (blocks,), arguments, _HEAD_THREADS, shared_bytes))
-        gradient = compile_module(
-            Path(__file__).with_name("dense_gradient.cu"), constants | {"SHARE": share}
-        ).get_function("dense_gradient")
+        path = Path(__file__).with_name("dense_gradient.cu")
+        gradient = compile_kernel(path, "dense_gradient", constants | {"SHARE": share})
         arguments = (flat, hidden, gradients, self._dense_parts)
         self._forward.append(Launch(gradient, (tiles, shares), arguments))
 
@@ -177,7 +176,7 @@ class ClassifierPass(Pass):
 def head_constants(plan: ClassifierPlan, images: int, random_seed: int) -> dict[str, Any]:
     """Return the constants of the kernel `dense_head`, beside the sizes of its layers."""
     return {
-        "PICTURES": images,
+        "IMAGES": images,
         "HAS_DROPOUT": int(plan.dropout > 0),
         "THRESHOLD": f"{min(round(plan.dropout * _DROPOUT_WORDS), _DROPOUT_WORDS - 1)}u",
         "KEPT_FACTOR": 1 / (1 - plan.dropout),

@@ -7,15 +7,15 @@
 // first.
 //
 // Constants: those of convolution.cuh, and for each kernel with its prefix
-//   FORWARD_ PICTURES, BAND (rows of windows), STAGED (channels in), GROUP (channels out of a
+//   FORWARD_ IMAGES, BAND (rows of windows), STAGED (channels in), GROUP (channels out of a
 //   thread), GROUPS (of a block), TILE (windows of a thread), SPLIT (threads that share a tile's
 //   channels in), STRIDE (of a line), THREADS
-//   BACKWARD_ PICTURES, BAND (lines of the image), STAGED (channels out), GROUP (channels in of
+//   BACKWARD_ IMAGES, BAND (lines of the image), STAGED (channels out), GROUP (channels in of
 //   a thread), GROUPS, TILE (columns), TILES, SPLIT (of the channels out), ROWS (of windows),
 //   STRIDE, THREADS
-//   GRADIENT_ PICTURES (at a time), BAND (rows of windows), BANDS, STAGED (channels in), GROUP
+//   GRADIENT_ IMAGES (at a time), BAND (rows of windows), BANDS, STAGED (channels in), GROUP
 //   (channels out of a thread), GROUPS, TILE (places in a line), TILES, SPLIT (of the lines of all
-//   images), PICTURE_LINES, PICTURE_STRIDE, SLOPE_STRIDE, THREADS
+//   images), IMAGE_LINES, IMAGE_STRIDE, OUT_STRIDE (of a line of gradients), THREADS
 //
 // Strides of lines are odd multiples of 16 bytes where neighbouring threads read neighbouring
 // lines: they meet in no bank of shared memory.
@@ -84,41 +84,41 @@ __device__ __forceinline__ void stage_weights(const float* __restrict__ weights,
 
 #define FORWARD_LINES (FORWARD_BAND * POOL + KERNEL - 1)
 #define FORWARD_TILES ((OUT_WIDTH + FORWARD_TILE - 1) / FORWARD_TILE)
-#define FORWARD_UNITS (FORWARD_GROUPS * FORWARD_PICTURES * FORWARD_BAND * FORWARD_TILES)
+#define FORWARD_UNITS (FORWARD_GROUPS * FORWARD_IMAGES * FORWARD_BAND * FORWARD_TILES)
 
 // Values after pooling and relu, and which place of each window was the largest.
 extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
-    convolve(const float* __restrict__ pictures, const float* __restrict__ weights,
+    convolve(const float* __restrict__ images, const float* __restrict__ weights,
              const float* __restrict__ bias, float* __restrict__ values,
              unsigned short* __restrict__ winners) {
     constexpr int GROUP = FORWARD_GROUP, STRIDE = FORWARD_STRIDE, LINES = FORWARD_LINES;
-    constexpr int WIDE = FORWARD_TILE * POOL, PICTURE = FORWARD_STAGED * LINES * STRIDE;
+    constexpr int WIDE = FORWARD_TILE * POOL, IMAGE = FORWARD_STAGED * LINES * STRIDE;
     constexpr int STEP = WIDE % 4 == 0 ? 4 : WIDE % 2 == 0 ? 2 : 1;
     constexpr int WINDOW = ROUNDED_UP(WIDE + KERNEL - 1, STEP);
     constexpr int WEIGHT_ROW = ROUNDED_UP(KERNEL * GROUP, 4);
     extern __shared__ __align__(16) float memory[];
-    float* const staged_weights = memory + FORWARD_PICTURES * PICTURE;
+    float* const staged_weights = memory + FORWARD_IMAGES * IMAGE;
 
     const int unit = threadIdx.x % FORWARD_UNITS, split = threadIdx.x / FORWARD_UNITS;
     const int tile = unit % FORWARD_TILES, row = unit / FORWARD_TILES % FORWARD_BAND;
-    const int own = unit / (FORWARD_TILES * FORWARD_BAND) % FORWARD_PICTURES;
-    const int group = unit / (FORWARD_TILES * FORWARD_BAND * FORWARD_PICTURES);
+    const int own = unit / (FORWARD_TILES * FORWARD_BAND) % FORWARD_IMAGES;
+    const int group = unit / (FORWARD_TILES * FORWARD_BAND * FORWARD_IMAGES);
     const int first_row = blockIdx.y * FORWARD_BAND, first_group = blockIdx.z * FORWARD_GROUPS;
-    const int first_picture = blockIdx.x * FORWARD_PICTURES;
+    const int first_image = blockIdx.x * FORWARD_IMAGES;
 
     float sums[POOL * WIDE * GROUP] = {};
     for (int first = 0; first < IN_CHANNELS; first += FORWARD_STAGED) {
         if (first > 0) __syncthreads();
-        for (int i = 0; i < FORWARD_PICTURES && first_picture + i < BATCH; ++i)
-            stage_picture<FORWARD_STAGED, LINES, STRIDE, FORWARD_THREADS>(
-                pictures + (long long)(first_picture + i) * IN_SIZE, first, first_row * POOL,
-                memory + i * PICTURE);
+        for (int i = 0; i < FORWARD_IMAGES && first_image + i < BATCH; ++i)
+            stage_image<FORWARD_STAGED, LINES, STRIDE, FORWARD_THREADS>(
+                images + (long long)(first_image + i) * IN_SIZE, first, first_row * POOL,
+                memory + i * IMAGE);
         stage_weights<FORWARD_STAGED, GROUP, FORWARD_GROUPS, false, FORWARD_THREADS>(
             weights, first, first_group, staged_weights);
         __syncthreads();
         for (int channel = split; channel < FORWARD_STAGED; channel += FORWARD_SPLIT) {
             const float* at =
-                memory + own * PICTURE + (channel * LINES + row * POOL) * STRIDE + tile * WIDE;
+                memory + own * IMAGE + (channel * LINES + row * POOL) * STRIDE + tile * WIDE;
             const float* its =
                 staged_weights + (channel * KERNEL * FORWARD_GROUPS + group) * WEIGHT_ROW;
 #pragma unroll
@@ -143,8 +143,8 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
     }
     add_split<FORWARD_SPLIT, FORWARD_UNITS>(sums, split, unit, memory);
 
-    const int picture = first_picture + own, y = first_row + row;
-    if (split > 0 || picture >= BATCH || y >= OUT_HEIGHT) return;
+    const int image = first_image + own, y = first_row + row;
+    if (split > 0 || image >= BATCH || y >= OUT_HEIGHT) return;
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) {
         const int channel = (first_group + group) * GROUP + j;
@@ -165,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
                     winner = place;
                 }
             }
-            const long long to = (long long)picture * OUT_SIZE + place_out(channel, y, x);
+            const long long to = (long long)image * OUT_SIZE + place_out(channel, y, x);
             values[to] = largest <= 0.0f ? 0.0f : largest;
             winners[to] = largest <= 0.0f ? CLOSED : winner;
         }
@@ -173,25 +173,25 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
 }
 
 #define BACKWARD_MARGIN (KERNEL - 1 - PADDING)
-#define BACKWARD_UNITS (BACKWARD_PICTURES * BACKWARD_BAND * BACKWARD_TILES * BACKWARD_GROUPS)
+#define BACKWARD_UNITS (BACKWARD_IMAGES * BACKWARD_BAND * BACKWARD_TILES * BACKWARD_GROUPS)
 
 // Gradients of the images that went in.
 extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
-    slopes_back(const float* __restrict__ slopes, const unsigned short* __restrict__ winners,
-                const float* __restrict__ weights, float* __restrict__ slopes_in) {
+    gradients_back(const float* __restrict__ gradients, const unsigned short* __restrict__ winners,
+                   const float* __restrict__ weights, float* __restrict__ gradients_in) {
     constexpr int GROUP = BACKWARD_GROUP, STRIDE = BACKWARD_STRIDE, WIDE = BACKWARD_TILE;
-    constexpr int LINES = BACKWARD_ROWS * POOL, PICTURE = BACKWARD_STAGED * LINES * STRIDE;
+    constexpr int LINES = BACKWARD_ROWS * POOL, IMAGE = BACKWARD_STAGED * LINES * STRIDE;
     constexpr int WINDOW = ROUNDED_UP(WIDE + KERNEL - 1, 4);
     constexpr int WEIGHT_ROW = ROUNDED_UP(KERNEL * GROUP, 4);
     extern __shared__ __align__(16) float memory[];
-    float* const staged_weights = memory + BACKWARD_PICTURES * PICTURE;
+    float* const staged_weights = memory + BACKWARD_IMAGES * IMAGE;
 
     const int unit = threadIdx.x % BACKWARD_UNITS, split = threadIdx.x / BACKWARD_UNITS;
     const int line = unit % BACKWARD_BAND, tile = unit / BACKWARD_BAND % BACKWARD_TILES;
-    const int own = unit / (BACKWARD_BAND * BACKWARD_TILES) % BACKWARD_PICTURES;
-    const int group = unit / (BACKWARD_BAND * BACKWARD_TILES * BACKWARD_PICTURES);
+    const int own = unit / (BACKWARD_BAND * BACKWARD_TILES) % BACKWARD_IMAGES;
+    const int group = unit / (BACKWARD_BAND * BACKWARD_TILES * BACKWARD_IMAGES);
     const int first_line = blockIdx.y * BACKWARD_BAND, first_group = blockIdx.z * BACKWARD_GROUPS;
-    const int first_picture = blockIdx.x * BACKWARD_PICTURES, y = first_line + line;
+    const int first_image = blockIdx.x * BACKWARD_IMAGES, y = first_line + line;
     // places whose windows lie on this line, and the row of windows that is staged first
     const int highest = max(0, y + PADDING - KERNEL + 1);
     const int lowest = min(PLACES_HIGH - 1, y + PADDING);
@@ -202,15 +202,16 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
         if (first > 0) __syncthreads();
         stage_weights<BACKWARD_STAGED, GROUP, BACKWARD_GROUPS, true, BACKWARD_THREADS>(
             weights, first, first_group, staged_weights);
-        for (int i = 0; i < BACKWARD_PICTURES && first_picture + i < BATCH; ++i) {
-            const long long at = (long long)(first_picture + i) * OUT_SIZE;
-            stage_slopes<BACKWARD_STAGED, BACKWARD_ROWS, STRIDE, BACKWARD_MARGIN, BACKWARD_THREADS>(
-                slopes + at, winners + at, first, first_row, memory + i * PICTURE);
+        for (int i = 0; i < BACKWARD_IMAGES && first_image + i < BATCH; ++i) {
+            const long long at = (long long)(first_image + i) * OUT_SIZE;
+            stage_gradients<BACKWARD_STAGED, BACKWARD_ROWS, STRIDE, BACKWARD_MARGIN,
+                            BACKWARD_THREADS>(gradients + at, winners + at, first, first_row,
+                                              memory + i * IMAGE);
         }
         __syncthreads();
         for (int channel = split; channel < BACKWARD_STAGED; channel += BACKWARD_SPLIT) {
-            const float* at = memory + own * PICTURE +
-                              (channel * LINES - first_row * POOL) * STRIDE + tile * WIDE;
+            const float* at =
+                memory + own * IMAGE + (channel * LINES - first_row * POOL) * STRIDE + tile * WIDE;
             const float* its =
                 staged_weights + (channel * KERNEL * BACKWARD_GROUPS + group) * WEIGHT_ROW;
             for (int place = highest; place <= lowest; ++place) {
@@ -243,14 +244,13 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
         const int j = rest % GROUP, its_group = rest / GROUP % BACKWARD_GROUPS;
         const int its_own = rest / (GROUP * BACKWARD_GROUPS);
         const int channel = (first_group + its_group) * GROUP + j;
-        const int picture = first_picture + its_own, its_y = first_line + its_line;
+        const int image = first_image + its_own, its_y = first_line + its_line;
         const int its_unit =
-            ((its_group * BACKWARD_PICTURES + its_own) * BACKWARD_TILES + its_tile) *
-                BACKWARD_BAND +
+            ((its_group * BACKWARD_IMAGES + its_own) * BACKWARD_TILES + its_tile) * BACKWARD_BAND +
             its_line;
-        if (picture < BATCH && channel < IN_CHANNELS && its_y < IN_HEIGHT && x < IN_WIDTH)
-            slopes_in[(long long)picture * IN_SIZE + (channel * IN_HEIGHT + its_y) * IN_WIDTH + x] =
-                kept.sum_of(its_unit, its_x * GROUP + j);
+        if (image < BATCH && channel < IN_CHANNELS && its_y < IN_HEIGHT && x < IN_WIDTH)
+            gradients_in[(long long)image * IN_SIZE + (channel * IN_HEIGHT + its_y) * IN_WIDTH +
+                         x] = kept.sum_of(its_unit, its_x * GROUP + j);
     }
 }
 
@@ -261,16 +261,16 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
 // Gradients of weights and biases, summed over a share of the images: a part for each block.
 // A thread has a row of the kernel. Biases are one more row of it, that is shown ones.
 extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS)
-    gradient(const float* __restrict__ pictures, const float* __restrict__ slopes,
+    gradient(const float* __restrict__ images, const float* __restrict__ gradients,
              const unsigned short* __restrict__ winners, float* __restrict__ parts) {
-    constexpr int GROUP = GRADIENT_GROUP, WIDE = GRADIENT_TILE, LINES = GRADIENT_PICTURE_LINES;
-    constexpr int PICTURE = GRADIENT_STAGED * LINES * GRADIENT_PICTURE_STRIDE;
-    constexpr int CHANNEL_SLOPES = GRADIENT_LINES * GRADIENT_SLOPE_STRIDE;
-    constexpr int SLOPES = GRADIENT_GROUPS * GROUP * CHANNEL_SLOPES;
+    constexpr int GROUP = GRADIENT_GROUP, WIDE = GRADIENT_TILE, LINES = GRADIENT_IMAGE_LINES;
+    constexpr int IMAGE = GRADIENT_STAGED * LINES * GRADIENT_IMAGE_STRIDE;
+    constexpr int CHANNEL_GRADIENTS = GRADIENT_LINES * GRADIENT_OUT_STRIDE;
+    constexpr int GRADIENTS = GRADIENT_GROUPS * GROUP * CHANNEL_GRADIENTS;
     constexpr int WINDOW = ROUNDED_UP(WIDE + KERNEL - 1, 4);
     extern __shared__ __align__(16) float memory[];
-    float* const ones = memory + GRADIENT_PICTURES * PICTURE;
-    float* const staged_slopes = ones + GRADIENT_PICTURE_STRIDE;
+    float* const ones = memory + GRADIENT_IMAGES * IMAGE;
+    float* const staged_gradients = ones + GRADIENT_IMAGE_STRIDE;
 
     const int unit = threadIdx.x % GRADIENT_UNITS, split = threadIdx.x / GRADIENT_UNITS;
     const int kernel_row = unit % GRADIENT_KERNEL_ROWS, group = unit / GRADIENT_KERNEL_ROWS;
@@ -278,33 +278,33 @@ extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS)
     const bool is_bias = own == GRADIENT_STAGED;
     const int first_in = blockIdx.y * GRADIENT_STAGED;
     const int first_out = blockIdx.z * GRADIENT_GROUPS * GROUP;
-    const int line_stride = is_bias ? 0 : GRADIENT_PICTURE_STRIDE;
-    const int picture_stride = is_bias ? 0 : PICTURE;
-    const float* const its_pictures = is_bias ? ones : memory + (own * LINES + ky) * line_stride;
-    const float* const its_slopes = staged_slopes + group * GROUP * CHANNEL_SLOPES;
+    const int line_stride = is_bias ? 0 : GRADIENT_IMAGE_STRIDE;
+    const int image_stride = is_bias ? 0 : IMAGE;
+    const float* const its_images = is_bias ? ones : memory + (own * LINES + ky) * line_stride;
+    const float* const its_gradients = staged_gradients + group * GROUP * CHANNEL_GRADIENTS;
 
-    for (int i = threadIdx.x; i < GRADIENT_PICTURE_STRIDE; i += GRADIENT_THREADS) ones[i] = 1.0f;
+    for (int i = threadIdx.x; i < GRADIENT_IMAGE_STRIDE; i += GRADIENT_THREADS) ones[i] = 1.0f;
     float sums[KERNEL * GROUP] = {};
     const int items = BATCH * GRADIENT_BANDS;
-    for (int first = blockIdx.x * GRADIENT_PICTURES; first < items;
-         first += gridDim.x * GRADIENT_PICTURES) {
-        const int count = min(GRADIENT_PICTURES, items - first);
+    for (int first = blockIdx.x * GRADIENT_IMAGES; first < items;
+         first += gridDim.x * GRADIENT_IMAGES) {
+        const int count = min(GRADIENT_IMAGES, items - first);
         __syncthreads();
         for (int i = 0; i < count; ++i) {
-            const long long picture = (first + i) / GRADIENT_BANDS;
+            const long long image = (first + i) / GRADIENT_BANDS;
             const int first_row = (first + i) % GRADIENT_BANDS * GRADIENT_BAND;
-            stage_picture<GRADIENT_STAGED, LINES, GRADIENT_PICTURE_STRIDE, GRADIENT_THREADS>(
-                pictures + picture * IN_SIZE, first_in, first_row * POOL, memory + i * PICTURE);
-            stage_slopes<GRADIENT_GROUPS * GROUP, GRADIENT_BAND, GRADIENT_SLOPE_STRIDE, 0,
-                         GRADIENT_THREADS>(slopes + picture * OUT_SIZE,
-                                           winners + picture * OUT_SIZE, first_out, first_row,
-                                           staged_slopes + i * SLOPES);
+            stage_image<GRADIENT_STAGED, LINES, GRADIENT_IMAGE_STRIDE, GRADIENT_THREADS>(
+                images + image * IN_SIZE, first_in, first_row * POOL, memory + i * IMAGE);
+            stage_gradients<GRADIENT_GROUPS * GROUP, GRADIENT_BAND, GRADIENT_OUT_STRIDE, 0,
+                            GRADIENT_THREADS>(gradients + image * OUT_SIZE,
+                                              winners + image * OUT_SIZE, first_out, first_row,
+                                              staged_gradients + i * GRADIENTS);
         }
         __syncthreads();
         for (int i = split; i < count * GRADIENT_LINES; i += GRADIENT_SPLIT) {
-            const int picture = i / GRADIENT_LINES, line = i % GRADIENT_LINES;
-            const float* const at = its_pictures + picture * picture_stride + line * line_stride;
-            const float* const its = its_slopes + picture * SLOPES + line * GRADIENT_SLOPE_STRIDE;
+            const int image = i / GRADIENT_LINES, line = i % GRADIENT_LINES;
+            const float* const at = its_images + image * image_stride + line * line_stride;
+            const float* const its = its_gradients + image * GRADIENTS + line * GRADIENT_OUT_STRIDE;
 #pragma unroll
             for (int tile = 0; tile < GRADIENT_TILES; ++tile) {
                 float window[WINDOW];
@@ -312,7 +312,7 @@ extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS)
 #pragma unroll
                 for (int j = 0; j < GROUP; ++j) {
                     float factors[WIDE];
-                    load_row<4>(its + j * CHANNEL_SLOPES + tile * WIDE, factors);
+                    load_row<4>(its + j * CHANNEL_GRADIENTS + tile * WIDE, factors);
 #pragma unroll
                     for (int kx = 0; kx < KERNEL; ++kx)
 #pragma unroll

@@ -47,8 +47,8 @@ __device__ __forceinline__ void load_row(const float* at, float (&numbers)[COUNT
 
 // Lines of some channels of an image, with zeros around it: [channels][lines][stride].
 template <int CHANNELS, int LINES, int STRIDE, int THREADS>
-__device__ __forceinline__ void stage_picture(const float* __restrict__ picture, int first_channel,
-                                              int first_line, float* staged) {
+__device__ __forceinline__ void stage_image(const float* __restrict__ image, int first_channel,
+                                            int first_line, float* staged) {
 #pragma unroll 8
     for (int i = threadIdx.x; i < CHANNELS * LINES * STRIDE; i += THREADS) {
         const int column = i % STRIDE, line = i / STRIDE % LINES, own = i / (STRIDE * LINES);
@@ -56,16 +56,16 @@ __device__ __forceinline__ void stage_picture(const float* __restrict__ picture,
         const int channel = first_channel + own;
         const bool is_inside =
             channel < IN_CHANNELS && 0 <= x && x < IN_WIDTH && 0 <= y && y < IN_HEIGHT;
-        staged[i] = is_inside ? picture[(channel * IN_HEIGHT + y) * IN_WIDTH + x] : 0.0f;
+        staged[i] = is_inside ? image[(channel * IN_HEIGHT + y) * IN_WIDTH + x] : 0.0f;
     }
 }
 
 // Gradients of what is pooled, put back to the places that they belong to, with zeros elsewhere:
 // [channels][rows of windows * POOL][stride], beginning `MARGIN` columns to the left.
 template <int CHANNELS, int ROWS, int STRIDE, int MARGIN, int THREADS>
-__device__ __forceinline__ void stage_slopes(const float* __restrict__ slopes,
-                                             const unsigned short* __restrict__ winners,
-                                             int first_channel, int first_row, float* staged) {
+__device__ __forceinline__ void stage_gradients(const float* __restrict__ gradients,
+                                                const unsigned short* __restrict__ winners,
+                                                int first_channel, int first_row, float* staged) {
     constexpr int LINE_WINDOWS = ROUNDED_UP(STRIDE, POOL) / POOL + 1;  // margins are none, but zero
     constexpr int BEFORE = (MARGIN + POOL - 1) / POOL;
 #pragma unroll 4
@@ -73,11 +73,11 @@ __device__ __forceinline__ void stage_slopes(const float* __restrict__ slopes,
         const int window = i % LINE_WINDOWS - BEFORE, own = i / (LINE_WINDOWS * ROWS);
         const int row = i / LINE_WINDOWS % ROWS, y = first_row + row;
         const int channel = first_channel + own;
-        float slope = 0.0f;
+        float gradient = 0.0f;
         unsigned int winner = CLOSED;
         if (channel < OUT_CHANNELS && y < OUT_HEIGHT && 0 <= window && window < OUT_WIDTH) {
             const int at = place_out(channel, y, window);
-            slope = slopes[at];
+            gradient = gradients[at];
             winner = winners[at];
         }
         float* const corner = staged + (own * ROWS + row) * POOL * STRIDE;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void stage_slopes(const float* __restrict__ slopes,
         for (int place = 0; place < POOL * POOL; ++place) {
             const int column = MARGIN + window * POOL + place % POOL;
             if (0 <= column && column < STRIDE)
-                corner[place / POOL * STRIDE + column] = winner == place ? slope : 0.0f;
+                corner[place / POOL * STRIDE + column] = winner == place ? gradient : 0.0f;
         }
     }
 }

@@ -115,7 +115,7 @@ def forward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> K
         split = min(max(1, _USUAL_THREADS // units), staged)
         sums = (split - 1) * units * shape.pool * tile_wide * group
         constants = {
-            "PICTURES": images,
+            "IMAGES": images,
             "BAND": band,
             "STAGED": staged,
             "GROUP": group,
@@ -156,7 +156,7 @@ def backward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
         units *= images
         split = min(max(1, _USUAL_THREADS // units), staged)
         constants = {
-            "PICTURES": images,
+            "IMAGES": images,
             "BAND": band,
             "STAGED": staged,
             "GROUP": group,
@@ -209,7 +209,7 @@ def gradient_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
         most = max(1, min(images * lines, _MOST_THREADS // units))
         split = -(-images * lines // -(-images * lines // most))  # no more than is of use
         constants = {
-            "PICTURES": images,
+            "IMAGES": images,
             "BAND": band,
             "BANDS": bands,
             "STAGED": staged,
@@ -218,9 +218,9 @@ def gradient_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
             "TILE": tile,
             "TILES": tiles,
             "SPLIT": split,
-            "PICTURE_LINES": image_lines,
-            "PICTURE_STRIDE": image_stride,
-            "SLOPE_STRIDE": gradient_stride,
+            "IMAGE_LINES": image_lines,
+            "IMAGE_STRIDE": image_stride,
+            "OUT_STRIDE": gradient_stride,
             "THREADS": split * units,
         }
         staged_floats = images * (image + gradients) + image_stride

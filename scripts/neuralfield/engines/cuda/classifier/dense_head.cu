@@ -1,10 +1,10 @@
 // The linear layers of a classifier, the loss, and the gradients of all their values. Reference
 // implementations: nn/ops.py (affine, relu), nn/dropout.py, nn/losses.py (softmax_cross_entropy).
 //
-// A block has PICTURES images, whose values lie in shared memory side by side; each weight is
+// A block has IMAGES images, whose values lie in shared memory side by side; each weight is
 // read once by a block, and serves all of them.
 //
-// Constants: those of dense_head.cuh; PICTURES (1, 2 or 4), HAS_DROPOUT, THRESHOLD, KEPT_FACTOR,
+// Constants: those of dense_head.cuh; IMAGES (1, 2 or 4), HAS_DROPOUT, THRESHOLD, KEPT_FACTOR,
 // SEED, THREADS.
 #include "dense_head.cuh"
 #include "../philox.cuh"
@@ -13,8 +13,8 @@
 #define ALL_LANES 0xFFFFFFFFu
 #define ROWS_AT_ONCE 4
 
-struct __align__(4 * PICTURES) Numbers {  // one for each image
-    float of[PICTURES];
+struct __align__(4 * IMAGES) Numbers {  // one for each image
+    float of[IMAGES];
 };
 
 __host__ __device__ constexpr int power_of_2_from(int number, int most) {
@@ -43,7 +43,7 @@ __device__ __forceinline__ float dropout_factor(int value, unsigned int sample, 
 // Values of one layer after another; the last gives logits.
 template <int LAYER>
 __device__ void forward(const float* __restrict__ parameters, const int* samples, long long step,
-                        int first_picture, Numbers* values, Numbers* sums,
+                        int first_image, Numbers* values, Numbers* sums,
                         float* __restrict__ hidden) {
     constexpr int IN = LAYER_SIZES[LAYER], OUT = LAYER_SIZES[LAYER + 1];
     constexpr int LANES = power_of_2_from(OUT, THREADS), SHARES = THREADS / LANES;
@@ -61,14 +61,14 @@ __device__ void forward(const float* __restrict__ parameters, const int* samples
                 const float weight = weights[i * OUT + first + lane];
                 const Numbers its = in[i];
 #pragma unroll
-                for (int r = 0; r < PICTURES; ++r) sum.of[r] += weight * its.of[r];
+                for (int r = 0; r < IMAGES; ++r) sum.of[r] += weight * its.of[r];
             }
         }
         sums[threadIdx.x] = sum;
         __syncthreads();
-        for (int i = threadIdx.x; i < LANES * PICTURES; i += THREADS) {
-            const int r = i % PICTURES, own = i / PICTURES, value = first + own;
-            const int picture = first_picture + r;
+        for (int i = threadIdx.x; i < LANES * IMAGES; i += THREADS) {
+            const int r = i % IMAGES, own = i / IMAGES, value = first + own;
+            const int image = first_image + r;
             if (value >= OUT) continue;
             float total = 0.0f;
 #pragma unroll
@@ -76,10 +76,10 @@ __device__ void forward(const float* __restrict__ parameters, const int* samples
             total += bias[value];
             if (!IS_LAST) {
                 total = total <= 0.0f ? 0.0f : total;
-                if (picture < BATCH) {
-                    total *= dropout_factor(value, samples[picture], step, LAYER);
-                    hidden[array_of_layer(LAYER + 1) - array_of_layer(1) +
-                           (long long)picture * OUT + value] = total;
+                if (image < BATCH) {
+                    total *= dropout_factor(value, samples[image], step, LAYER);
+                    hidden[array_of_layer(LAYER + 1) - array_of_layer(1) + (long long)image * OUT +
+                           value] = total;
                 }
             }
             out[value].of[r] = total;
@@ -87,7 +87,7 @@ __device__ void forward(const float* __restrict__ parameters, const int* samples
         __syncthreads();
     }
     if constexpr (!IS_LAST)
-        forward<LAYER + 1>(parameters, samples, step, first_picture, values, sums, hidden);
+        forward<LAYER + 1>(parameters, samples, step, first_image, values, sums, hidden);
 }
 
 // Sums over LANES neighbouring lanes. A lane ends with the sums of COUNT / LANES numbers, at least
@@ -117,11 +117,11 @@ __device__ __forceinline__ int add_lanes(float (&numbers)[COUNT]) {
 
 // Turns gradients of a layer's outputs, already through its relu, into those of its inputs.
 template <int LAYER>
-__device__ void backward(const float* __restrict__ parameters, int first_picture,
-                         const Numbers* values, Numbers* slopes, Numbers* slopes_in,
-                         float* __restrict__ hidden_slopes, float* __restrict__ flat_slopes) {
+__device__ void backward(const float* __restrict__ parameters, int first_image,
+                         const Numbers* values, Numbers* gradients, Numbers* gradients_in,
+                         float* __restrict__ hidden_gradients, float* __restrict__ flat_gradients) {
     constexpr int IN = LAYER_SIZES[LAYER], OUT = LAYER_SIZES[LAYER + 1];
-    constexpr int LANES = power_of_2_from(OUT, 32), COUNT = ROWS_AT_ONCE * PICTURES;
+    constexpr int LANES = power_of_2_from(OUT, 32), COUNT = ROWS_AT_ONCE * IMAGES;
     constexpr int ENDING = COUNT > LANES ? COUNT / LANES : 1;
     constexpr int ALIKE = LANES > COUNT ? LANES / COUNT : 1;
     const float* __restrict__ weights = parameters + parameters_before(LAYER);
@@ -133,7 +133,7 @@ __device__ void backward(const float* __restrict__ parameters, int first_picture
         float sums[COUNT] = {};
 #pragma unroll 2
         for (int o = lane; o < OUT; o += LANES) {
-            const Numbers its = slopes[o];
+            const Numbers its = gradients[o];
             float weight[ROWS_AT_ONCE];
 #pragma unroll
             for (int i = 0; i < ROWS_AT_ONCE; ++i)
@@ -141,34 +141,35 @@ __device__ void backward(const float* __restrict__ parameters, int first_picture
 #pragma unroll
             for (int i = 0; i < ROWS_AT_ONCE; ++i)
 #pragma unroll
-                for (int r = 0; r < PICTURES; ++r) sums[i * PICTURES + r] += weight[i] * its.of[r];
+                for (int r = 0; r < IMAGES; ++r) sums[i * IMAGES + r] += weight[i] * its.of[r];
         }
         const int own = add_lanes<LANES>(sums);
         if (lane % ALIKE == 0)
 #pragma unroll
             for (int i = 0; i < ENDING; ++i) {
-                const int in = row + (own + i) / PICTURES, r = (own + i) % PICTURES;
-                const int picture = first_picture + r;
+                const int in = row + (own + i) / IMAGES, r = (own + i) % IMAGES;
+                const int image = first_image + r;
                 if (in >= IN) continue;
-                float slope = sums[i];
+                float gradient = sums[i];
                 if (LAYER > 0) {  // back through dropout and relu: what is 0 hands nothing on
                     const float value = values[values_before(LAYER) + in].of[r];
-                    slope =
-                        value > 0.0f ? (HAS_DROPOUT ? float(KEPT_FACTOR) * slope : slope) : 0.0f;
-                    slopes_in[in].of[r] = slope;
+                    gradient = value > 0.0f
+                                   ? (HAS_DROPOUT ? float(KEPT_FACTOR) * gradient : gradient)
+                                   : 0.0f;
+                    gradients_in[in].of[r] = gradient;
                 }
-                if (picture < BATCH) {
+                if (image < BATCH) {
                     float* const to =
-                        LAYER > 0 ? hidden_slopes + array_of_layer(LAYER) - array_of_layer(1)
-                                  : flat_slopes;
-                    to[(long long)picture * IN + in] = slope;
+                        LAYER > 0 ? hidden_gradients + array_of_layer(LAYER) - array_of_layer(1)
+                                  : flat_gradients;
+                    to[(long long)image * IN + in] = gradient;
                 }
             }
     }
     __syncthreads();
     if constexpr (LAYER > 0)
-        backward<LAYER - 1>(parameters, first_picture, values, slopes_in, slopes, hidden_slopes,
-                            flat_slopes);
+        backward<LAYER - 1>(parameters, first_image, values, gradients_in, gradients,
+                            hidden_gradients, flat_gradients);
 }
 
 // flat: what convolutions give, and its gradients. hidden: values after each layer but the last.
@@ -177,27 +178,27 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     dense_head(const long long* __restrict__ step_taken, const int* __restrict__ samples,
                const int* __restrict__ labels, const float* __restrict__ flat,
                const float* __restrict__ parameters, float* __restrict__ hidden,
-               float* __restrict__ slopes, float* __restrict__ flat_slopes,
+               float* __restrict__ gradients, float* __restrict__ flat_gradients,
                double* __restrict__ loss_partials) {
     constexpr int CLASSES = LAYER_SIZES[LAYERS], FLAT_SIZE = LAYER_SIZES[0];
     constexpr int ALL = values_before(LAYERS + 1), LARGEST = largest_size();
     extern __shared__ __align__(16) float memory[];
     Numbers* const values = (Numbers*)memory;
-    Numbers* const some_slopes = values + ALL;
-    Numbers* const other_slopes = some_slopes + LARGEST;
-    Numbers* const sums = other_slopes + LARGEST;
-    __shared__ double losses[PICTURES];
-    __shared__ int wrongs[PICTURES];
-    const int first_picture = blockIdx.x * PICTURES;
-    for (int i = threadIdx.x; i < FLAT_SIZE * PICTURES; i += THREADS) {
-        const int value = i % FLAT_SIZE, r = i / FLAT_SIZE, picture = first_picture + r;
-        values[value].of[r] = picture < BATCH ? flat[(long long)picture * FLAT_SIZE + value] : 0.0f;
+    Numbers* const some_gradients = values + ALL;
+    Numbers* const other_gradients = some_gradients + LARGEST;
+    Numbers* const sums = other_gradients + LARGEST;
+    __shared__ double losses[IMAGES];
+    __shared__ int wrongs[IMAGES];
+    const int first_image = blockIdx.x * IMAGES;
+    for (int i = threadIdx.x; i < FLAT_SIZE * IMAGES; i += THREADS) {
+        const int value = i % FLAT_SIZE, r = i / FLAT_SIZE, image = first_image + r;
+        values[value].of[r] = image < BATCH ? flat[(long long)image * FLAT_SIZE + value] : 0.0f;
     }
     __syncthreads();
-    forward<0>(parameters, samples, *step_taken, first_picture, values, sums, hidden);
+    forward<0>(parameters, samples, *step_taken, first_image, values, sums, hidden);
 
-    const int r = threadIdx.x / 32, lane = threadIdx.x % 32, picture = first_picture + r;
-    if (r < PICTURES) {  // a warp for each image
+    const int r = threadIdx.x / 32, lane = threadIdx.x % 32, image = first_image + r;
+    if (r < IMAGES) {  // a warp for each image
         const Numbers* const logits = values + values_before(LAYERS);
         float largest = logits[0].of[r];
         for (int i = 1; i < CLASSES; ++i) largest = fmaxf(largest, logits[i].of[r]);
@@ -206,15 +207,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int apart = 16; apart > 0; apart /= 2)
             total += __shfl_xor_sync(ALL_LANES, total, apart);
-        const bool is_there = picture < BATCH;
-        const int label = is_there ? labels[picture] : 0;
+        const bool is_there = image < BATCH;
+        const int label = is_there ? labels[image] : 0;
         for (int i = lane; i < CLASSES; i += 32) {
-            float slope = expf(logits[i].of[r] - largest) / total - (i == label ? 1.0f : 0.0f);
-            slope *= is_there ? float(1.0 / BATCH) : 0.0f;
-            some_slopes[i].of[r] = slope;
+            float gradient = expf(logits[i].of[r] - largest) / total - (i == label ? 1.0f : 0.0f);
+            gradient *= is_there ? float(1.0 / BATCH) : 0.0f;
+            some_gradients[i].of[r] = gradient;
             if (is_there)
-                slopes[array_of_layer(LAYERS) - array_of_layer(1) + (long long)picture * CLASSES +
-                       i] = slope;
+                gradients[array_of_layer(LAYERS) - array_of_layer(1) + (long long)image * CLASSES +
+                          i] = gradient;
         }
         if (lane == 0) {
             int answer = 0;
@@ -227,13 +228,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) {
         double loss = 0.0;
         int wrong = 0;
-        for (int i = 0; i < PICTURES; ++i) {
+        for (int i = 0; i < IMAGES; ++i) {
             loss += losses[i];
             wrong += wrongs[i];
         }
         loss_partials[2 * blockIdx.x] = loss / BATCH;
         loss_partials[2 * blockIdx.x + 1] = double(wrong) / BATCH;
     }
-    backward<LAYERS - 1>(parameters, first_picture, values, some_slopes, other_slopes, slopes,
-                         flat_slopes);
+    backward<LAYERS - 1>(parameters, first_image, values, some_gradients, other_gradients,
+                         gradients, flat_gradients);
 }

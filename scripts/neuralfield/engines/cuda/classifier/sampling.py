@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
 from neuralfield.engines.cuda.launch import THREADS
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.system.device import Device
 from neuralfield.system.random_streams import half_bits_of
 from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
@@ -32,10 +32,10 @@ class ImageSampling:
         self.inputs = xp.zeros((plan.batch, plan.pixels), dtype="float32")
         self.samples = xp.zeros(plan.batch, dtype="int32")
         self.labels = xp.zeros(plan.batch, dtype="int32")
-        module = compile_module(
-            Path(__file__).with_name("draw_pictures.cu"), image_sampling_constants(objective, plan)
-        )
-        self._kernel, self._blocks = module.get_function("draw_pictures"), plan.batch
+        path = Path(__file__).with_name("sample_images.cu")
+        constants = image_sampling_constants(objective, plan)
+        self._kernel = compile_kernel(path, "sample_images", constants)
+        self._blocks = plan.batch
         brightness = device.asarray(brightness_table(objective))
         self._arguments = (
             step,

@@ -45,8 +45,7 @@ struct PointsOf {
         return ALL_ROWS_VALID || pixel >= 0;
     }
 
-    // What belongs to this thread's points is on its way long before it is needed: maybe before
-    // this kernel's wait.
+    // Fetches this thread's points long before they are needed: maybe before this kernel's wait.
     template <typename Arguments>
     __device__ __forceinline__ void fetch_points(const Arguments& arguments, const Table& table) {
 #pragma unroll
@@ -124,7 +123,7 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
 #pragma unroll
         for (int c = 0; c < Tile::channels; ++c) {
             float target = tile.targets[i][c];
-            float value = output_value(z[i][c]), loss, squared_error, slope;
+            float value = output_value(z[i][c]), loss, squared_error, gradient;
 #if FOOTPRINT
             constexpr int points0 = (POINTS + 1) / 2, points1 = POINTS / 2;
             float mean0 = 0.0f, mean1 = 0.0f;
@@ -144,20 +143,20 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
             FootprintLoss both = footprint_loss(mean0 / points0, mean1 / points1, target);
             loss = both.loss;
             squared_error = both.squared_error;
-            slope = point < points0 ? both.slope0 / points0 : both.slope1 / points1;
+            gradient = point < points0 ? both.gradient0 / points0 : both.gradient1 / points1;
 #else
             float difference = value - target;
             loss = loss_value(value, target);
             squared_error = difference * difference;
-            slope = loss_slope(value, target);
+            gradient = loss_derivative(value, target);
 #endif
             // no product is contracted with a sum: every kernel gets these bits
             if (counts) {
                 sums.x = __fadd_rn(sums.x, loss);
                 sums.y = __fadd_rn(sums.y, __fmul_rn(tile.weights[i], squared_error));
             }
-            slope = __fmul_rn(float(GRADIENT_SCALE) * slope, output_slope(value));
-            z[i][c] = valid ? slope : 0.0f;
+            gradient = __fmul_rn(float(GRADIENT_SCALE) * gradient, output_derivative(value));
+            z[i][c] = valid ? gradient : 0.0f;
         }
     }
 #if FOOTPRINT
@@ -185,23 +184,23 @@ __device__ __forceinline__ void split_points(float (&high)[2][3], float (&low)[2
 
 // Gradients of the output numbers -> gradients of the last hidden layer's z, which are in `sums`,
 // for 16 columns: pairs as Table::put has them.
-__device__ __forceinline__ void last_slopes(uint32_t (&pairs)[4], int column,
-                                            const float (&slopes)[2][CHANNELS], const float* sums,
-                                            const Constants& constants) {
+__device__ __forceinline__ void last_gradients(uint32_t (&pairs)[4], int column,
+                                               const float (&gradients)[2][CHANNELS],
+                                               const float* sums, const Constants& constants) {
     ConstantPairs weights[CHANNELS];
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; ++channel)
         weights[channel] = constants_at(constants.output_weight[channel], column);
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        float2 slope[2] = {};
+        float2 gradient[2] = {};
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel) {
             const float2 weight = weights[channel].of[j];
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                slope[i].x += slopes[i][channel] * weight.x;
-                slope[i].y += slopes[i][channel] * weight.y;
+                gradient[i].x += gradients[i][channel] * weight.x;
+                gradient[i].y += gradients[i][channel] * weight.y;
             }
         }
 #pragma unroll
@@ -212,8 +211,8 @@ __device__ __forceinline__ void last_slopes(uint32_t (&pairs)[4], int column,
             asm volatile("" : "+f"(z.x), "+f"(z.y));
             const float inverse_frequency = inverse_frequencies[HIDDEN - 1];
             const float2 value = activations<ACTIVATION>(z.x, z.y, inverse_frequency);
-            slope[i] = slopes_before<ACTIVATION>(slope[i], z, value, inverse_frequency);
-            pairs[2 * j + i] = pack_saturated(slope[i].x, slope[i].y);
+            gradient[i] = gradients_before<ACTIVATION>(gradient[i], z, value, inverse_frequency);
+            pairs[2 * j + i] = pack_saturated(gradient[i].x, gradient[i].y);
         }
     }
 }

@@ -10,7 +10,7 @@ struct Derivatives {
     static constexpr int vectors = (words + 3) / 4;
     uint32_t word[4 * vectors];
 
-    // Of 16 columns: z and values are pairs, as Table::put has them.
+    // Keeps those of 16 columns: z and values are pairs, as Table::put has them.
     __device__ __forceinline__ void note(int column, const float2 (&z)[4], const float2 (&value)[4],
                                          float inverse_frequency) {
 #pragma unroll
@@ -40,9 +40,9 @@ struct Derivatives {
         } else if constexpr (ACTIVATION == GABOR) {
             const float2 z = unpack(word[column / 4 + pair]);
             const float2 value = activations<ACTIVATION>(z.x, z.y, inverse_frequency);
-            const float2 slope =
-                slopes_before<ACTIVATION>(make_float2(low, high), z, value, inverse_frequency);
-            return pack_saturated(slope.x, slope.y);
+            const float2 gradient =
+                gradients_before<ACTIVATION>(make_float2(low, high), z, value, inverse_frequency);
+            return pack_saturated(gradient.x, gradient.y);
         } else {
             float2 factor = unpack(word[column / 4 + pair]);
             return pack_saturated(low * factor.x, high * factor.y);

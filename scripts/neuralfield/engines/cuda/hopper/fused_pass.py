@@ -1,6 +1,5 @@
 """The base of the two fused passes: weights as a stream, and gradients in parts."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,6 +41,8 @@ class FusedPass(Pass):
         # a block's first ``channels * widest`` numbers are [widest][channels]
         self._vectors = self._zeros((blocks, vector_count(shape), shape.widest))
         self._output_bias = self._zeros((blocks, given.batch.channels))
+        self._parts_of: dict[int, tuple[Array, Array]] = {}
+        """The parts of the gradients of weight and bias, for each layer with a matrix."""
         self.loss_partials = self._zeros((blocks, 2), "float64")
 
     def partial_gradients(self) -> list[PartialGradient]:
@@ -59,11 +60,17 @@ class FusedPass(Pass):
         """Pack the weights, which the update does from then on."""
         self._stream.launch()
 
-    @abstractmethod
     def _matrix_gradients(
         self, index: int, layer: LayerPlan, scale: float
     ) -> list[PartialGradient]:
         """Return the gradients of weight and bias."""
+        weight, bias = self._parts_of[index]
+        parts, rows, columns = weight.shape
+        copy = self._stream.copy_of(index, layer.frequency)
+        return [
+            PartialGradient(weight, parts, rows * columns, columns, 0, scale, copy),
+            PartialGradient(bias, parts, columns, columns, 0, scale),
+        ]
 
     def _vector_gradients(
         self, index: int, layer: LayerPlan, scale: float

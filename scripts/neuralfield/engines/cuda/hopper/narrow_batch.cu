@@ -49,7 +49,7 @@ struct HandedOver {
     template <int layer>
     __device__ __forceinline__ void add(const Tile& tile, const Table&) const {
         fence_shared();
-        arrive_as_warp(&exchange.slopes_here[tile.table.number][layer]);
+        arrive_as_warp(&exchange.gradients_here[tile.table.number][layer]);
     }
 };
 
@@ -159,12 +159,12 @@ struct Sums {
 template <int summer, int layer>
 __device__ __forceinline__ void add_layers(Sums<summer>& chain, const Tile& tile,
                                            Exchange& exchange, int parity) {
-    barrier_wait(&exchange.slopes_here[tile.table.number][layer], parity);
+    barrier_wait(&exchange.gradients_here[tile.table.number][layer], parity);
     wgmma_fence();
     if constexpr (layer == HIDDEN - 1)
         start_sums<width_after[layer]>(chain.output, tile.table,
                                        tile.shared.noted[tile.table.number][0]);
-    start_gradients<layer>(chain, tile, tile.slopes<layer>());
+    start_gradients<layer>(chain, tile, tile.z_gradients<layer>());
     wgmma_commit();
     if constexpr (layer > Sums<summer>::first)
         add_layers<summer, layer - 1>(chain, tile, exchange, parity);
@@ -296,12 +296,12 @@ __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    hopper_narrow_batch(const Arguments* members, const long long* step_drawn) {
+    hopper_narrow_batch(const Arguments* networks, const long long* sampled_step) {
     extern __shared__ __align__(128) char memory[];
     Exchange& exchange = reinterpret_cast<Exchange&>(*(&shared_of(memory) + 1));
     exchange.begin();
-    const int batch = __ldcg(step_drawn) & 1;  // as the kernel before the last has left it
-    Shared& shared = begin(memory, members + batch * gridDim.y + blockIdx.y);
+    const int batch = __ldcg(sampled_step) & 1;  // as the kernel before the last has left it
+    Shared& shared = begin(memory, networks + batch * gridDim.y + blockIdx.y);
     const int warpgroup = own_warpgroup();
     Place place = {int(blockIdx.x), int(blockIdx.x)};
     for (int i = 0; i < warpgroup; ++i) place.advance();

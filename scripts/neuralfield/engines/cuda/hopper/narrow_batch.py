@@ -21,7 +21,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     HopperNetwork,
 )
 from neuralfield.engines.cuda.launch import gpu_limits
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch
 from neuralfield.engines.cuda.stages.update import STRANDS
 from neuralfield.system.device import Device
@@ -52,19 +52,16 @@ class HopperNarrowBatch:
             "STRANDS": STRANDS,
             "EXCHANGE_BYTES": _exchange_bytes(shape, alone),
         }
-        module = compile_module(
-            Path(__file__).with_name("narrow_batch.cu"), constants, kernel_prelude(shape)
-        )
-        kernel = module.get_function("hopper_narrow_batch")
-        shared_bytes = _batch_bytes(shape, alone)
-        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        path, shared_bytes = Path(__file__).with_name("narrow_batch.cu"), _batch_bytes(shape, alone)
+        prelude = kernel_prelude(shape)
+        kernel = compile_kernel(path, "hopper_narrow_batch", constants, prelude, shared_bytes)
         even = [each.arguments for each in passes]
         odd = [each.arguments_for(batch) for each, batch in zip(passes, sampling.odd, strict=True)]
-        members = device.xp.concatenate([*even, *odd])
+        networks = device.xp.concatenate([*even, *odd])
         strands = min(STRANDS, alone.blocks)
         blocks = _network_blocks(strands, len(passes), gpu_limits(device)[0])
         grid, threads = (blocks, len(passes)), TILE_THREADS * (_WORKERS + _SUMMERS)
-        arguments = members, sampling.rendered_step
+        arguments = networks, sampling.sampled_step
         self._pass = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
 
     @staticmethod
@@ -78,10 +75,10 @@ class HopperNarrowBatch:
         return None
 
     @staticmethod
-    def step_tiles(tiles: int, members: int, processors: int) -> float:
+    def step_tiles(tiles: int, networks: int, processors: int) -> float:
         """Estimate the time of a step of so many networks; see `HopperNarrowPass.step_tiles`."""
-        blocks = _network_blocks(STRANDS, members, processors)
-        rounds = -(-blocks * members // processors)
+        blocks = _network_blocks(STRANDS, networks, processors)
+        rounds = -(-blocks * networks // processors)
         return LAUNCH_TILES + _STRAND_TILE * rounds * tiles / blocks
 
     def launch(self) -> None:
@@ -89,14 +86,14 @@ class HopperNarrowBatch:
         self._pass()
 
 
-def _network_blocks(strands: int, members: int, processors: int) -> int:
+def _network_blocks(strands: int, networks: int, processors: int) -> int:
     """Choose how many blocks each of so many networks gets: the smallest count that is not slower.
 
     The time is what the busiest multiprocessor takes for its strands, one after another.
     """
 
     def rounds(blocks: int) -> int:
-        return -(-blocks * members // processors) * -(-strands // blocks)
+        return -(-blocks * networks // processors) * -(-strands // blocks)
 
     return min(range(1, strands + 1), key=rounds)
 

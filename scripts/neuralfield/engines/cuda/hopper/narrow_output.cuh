@@ -39,14 +39,14 @@ __device__ __forceinline__ void start_output(float (&sums)[4], const uint32_t* o
 
 // Gradients of the output numbers -> gradients of the last hidden layer's values, likewise. They
 // too are sums of two numbers: the same columns serve for both.
-__device__ __forceinline__ void start_last_slopes(float* sums, const float (&slopes)[2][1],
-                                                  uint32_t matrix) {
+__device__ __forceinline__ void start_last_gradients(float* sums, const float (&gradients)[2][1],
+                                                     uint32_t matrix) {
     uint32_t operand[4];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const float slope = slopes[i][0];
-        operand[i] = pack_saturated(slope, slope);
-        const float rest = slope - unpack(operand[i]).x;
+        const float gradient = gradients[i][0];
+        operand[i] = pack_saturated(gradient, gradient);
+        const float rest = gradient - unpack(operand[i]).x;
         operand[2 + i] = pack_saturated(rest, rest);
     }
     wgmma_fence();
@@ -56,9 +56,9 @@ __device__ __forceinline__ void start_last_slopes(float* sums, const float (&slo
 
 // For each of this thread's points, note its channel's gradient of the output and, where there are
 // coordinates, one of one, x and y beside it, in `noted[0]`; their rounding errors in `noted[1]`.
-__device__ __forceinline__ void note_slopes(uint4 (*noted)[64], const Table& table,
-                                            const float (&slopes)[2][1],
-                                            const float2 (&points)[2]) {
+__device__ __forceinline__ void note_gradients(uint4 (*noted)[64], const Table& table,
+                                               const float (&gradients)[2][1],
+                                               const float2 (&points)[2]) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const int row = 16 * table.warp + 8 * i + table.lane / 4, own = own_channel();
@@ -67,7 +67,7 @@ __device__ __forceinline__ void note_slopes(uint4 (*noted)[64], const Table& tab
             number = own == 1 ? points[i].x : number;
             number = own == 2 ? points[i].y : number;
         }
-        const uint32_t pair = pack_saturated(slopes[i][0], number);
+        const uint32_t pair = pack_saturated(gradients[i][0], number);
         reinterpret_cast<uint32_t*>(&noted[0][row])[own] = pair;
         if (!has_features)
             reinterpret_cast<uint32_t*>(&noted[1][row])[own] = pack(0.0f, number - unpack(pair).y);
@@ -76,14 +76,14 @@ __device__ __forceinline__ void note_slopes(uint4 (*noted)[64], const Table& tab
 
 // ---- totals --------------------------------------------------------------------------------
 
-// Of a thread's points: a loss in even lanes, a squared error in odd ones, and the sum of gradients
-// of a channel's output.
+// The totals of a thread's points: a loss in even lanes, a squared error in odd ones, and the sum
+// of gradients of a channel's output.
 struct LaneTotals {
     double error = 0.0;
     float output_bias = 0.0f;
 };
 
-// What a lane has of both errors, of its channel -> one of them, of all channels.
+// Both errors of a lane's channel -> one of them, summed over all channels.
 __device__ __forceinline__ float sum_channels(float2 errors) {
     const bool is_odd = threadIdx.x % 2;
     float sum = is_odd ? errors.y : errors.x;

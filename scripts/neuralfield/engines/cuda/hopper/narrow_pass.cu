@@ -62,16 +62,17 @@ __device__ __forceinline__ void differentiate(const float* sums, uint32_t* opera
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
             const float* sum = sums + column / 2 + 2 * pair;
-            uint32_t& slope = operand[column / 4 + pair];
+            uint32_t& gradient = operand[column / 4 + pair];
             if (ACTIVATION == RELU) {
                 const __half2 value = *reinterpret_cast<const __half2*>(&kept[pair]);
-                slope = pack_saturated(sum[0], sum[1]) & __hgt2_mask(value, __float2half2_rn(0.0f));
+                gradient =
+                    pack_saturated(sum[0], sum[1]) & __hgt2_mask(value, __float2half2_rn(0.0f));
             } else {
                 float2 factor = unpack(kept[pair]);
                 if (!KEEPS_DERIVATIVES)  // these follow from the values alone
                     factor = {derivative<ACTIVATION>(factor.x, factor.x, 1.0f),
                               derivative<ACTIVATION>(factor.y, factor.y, 1.0f)};
-                slope = pack_saturated(sum[0] * factor.x, sum[1] * factor.y);
+                gradient = pack_saturated(sum[0] * factor.x, sum[1] * factor.y);
             }
         }
     }
@@ -100,14 +101,15 @@ __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t*
 // Products for the gradients of a layer's parameters, from z's gradients on a table, between a
 // fence and a commit; `sums` has those of the layer.
 template <int layer, typename Sums>
-__device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile, const Table& slopes) {
+__device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile,
+                                                const Table& z_gradients) {
     constexpr int columns = width_after[layer];
     if constexpr (layer >= first_product) {
-        start_sums<columns>(sums.biases[layer], slopes, tile.shared.ones, 0);
-        start_gradient<layer>(sums.template weights_of<layer>(), tile.values(layer), slopes);
+        start_sums<columns>(sums.biases[layer], z_gradients, tile.shared.ones, 0);
+        start_gradient<layer>(sums.template weights_of<layer>(), tile.values(layer), z_gradients);
     } else {
-        const auto* noted = tile.shared.noted[slopes.number];
-        start_sums<columns>(sums.coordinates, slopes, noted[0]);
+        const auto* noted = tile.shared.noted[z_gradients.number];
+        start_sums<columns>(sums.coordinates, z_gradients, noted[0]);
     }
 }
 
@@ -129,16 +131,16 @@ struct OwnTiles {
     }
 
     template <int layer>
-    __device__ __forceinline__ void add(const Tile& tile, const Table& slopes) {
+    __device__ __forceinline__ void add(const Tile& tile, const Table& z_gradients) {
         if constexpr (layer == 0) tile.fetch_next();
-        slopes.show();
+        z_gradients.show();
         wgmma_fence();
         if constexpr (layer == HIDDEN - 1) {
             start_sums<width_after[layer]>(gradients.output, tile.table,
-                                           tile.shared.noted[slopes.number][0]);
+                                           tile.shared.noted[z_gradients.number][0]);
             wgmma_commit();  // done with the table before gradients take its place
         }
-        start_gradients<layer>(gradients, tile, slopes);
+        start_gradients<layer>(gradients, tile, z_gradients);
         wgmma_commit();
     }
 };
@@ -148,18 +150,18 @@ template <int layer = HIDDEN - 1, typename Summing>
 __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t* operand,
                                          Summing& summing) {
     constexpr int rows = fan_in(layer), columns = width_after[layer];
-    const Table slopes = tile.slopes<layer>();
+    const Table z_gradients = tile.z_gradients<layer>();
     if constexpr (layer > 0 || ENCODING == HASHGRID)
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
     if constexpr (OTHERS_SUM) __syncwarp();  // derivatives have been read where gradients will be
-    put_operand<columns>(slopes, operand);
+    put_operand<columns>(z_gradients, operand);
     constexpr bool is_added_late = OTHERS_SUM && layer > 0;
-    if constexpr (!is_added_late) summing.template add<layer>(tile, slopes);
+    if constexpr (!is_added_late) summing.template add<layer>(tile, z_gradients);
     if constexpr (layer > 0) {
         wgmma_wait<Summing::products_under_way>();
         finished_sums<rows / 2>(sums);
         // by now gradients have been stored: there is little to wait for
-        if constexpr (is_added_late) summing.template add<layer>(tile, slopes);
+        if constexpr (is_added_late) summing.template add<layer>(tile, z_gradients);
         differentiate<rows>(sums, operand, [&](int column, uint32_t (&kept)[4]) {
             if (KEEPS_DERIVATIVES) {
                 const uint4 four = *tile.kept<rows>(layer - 1, column);
@@ -174,7 +176,7 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
         finished_sums<rows / 2>(sums);
 #pragma unroll
         for (int i = 0; i < rows / 4; ++i)
-            tile.shared.arguments.feature_slopes[tile.feature_place(tile.index, tile.table, i)] =
+            tile.shared.arguments.feature_gradients[tile.feature_place(tile.index, tile.table, i)] =
                 pack_saturated(sums[2 * i], sums[2 * i + 1]);
     }
 }
@@ -190,7 +192,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
 #pragma unroll
         for (int column = 0; column < INPUT_WIDTH; column += 16) {
             uint32_t pairs[4];
-            waves_of(pairs, column, tile.points, tile.shared.constants);
+            fourier_features(pairs, column, tile.points, tile.shared.constants);
 #pragma unroll
             for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
         }
@@ -219,9 +221,9 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) z[i][0] = (outputs[2 * i] + outputs[2 * i + 1]) + bias;
     const float2 errors = loss_of_points(z, tile);
-    start_last_slopes(sums, z, tile.output_matrix());
+    start_last_gradients(sums, z, tile.output_matrix());
     summing.add_totals(tile, {sum_channels(errors), z[0][0] + z[1][0]});
-    note_slopes(tile.shared.noted[tile.table.number], tile.table, z, tile.points);
+    note_gradients(tile.shared.noted[tile.table.number], tile.table, z, tile.points);
     wgmma_wait<0>();
     finished_sums<LAST_WIDTH / 2>(sums);
     differentiate<LAST_WIDTH>(sums, operand, [&](int column, uint32_t (&four)[4]) {
@@ -236,7 +238,7 @@ __device__ __forceinline__ Shared& shared_of(char* memory) {
     return *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES + BLOCK_TILES * TABLES * TILE_BYTES);
 }
 
-// What all warpgroups of a block need, as far as no step changes it.
+// Sets up what all warpgroups of a block need and no step changes.
 __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
     Shared& shared = shared_of(memory);
     if (threadIdx.x == 0) {

@@ -15,9 +15,6 @@ __host__ __device__ constexpr int stream_bytes() {
     return bytes;
 }
 
-// Whether a derivative does not follow from the value.
-constexpr bool KEEPS_DERIVATIVES = KEEPS_SLOPES;
-
 // A tile's tables: values that go into each layer with a matrix, and into the last layer. Then
 // - where a warpgroup sums its own tiles: two more for gradients, which take the place of the last
 //   values too; derivatives, where they do not follow from values, for all layers but the last;
@@ -36,7 +33,7 @@ constexpr int TABLES = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
 // Where the gradients of a layer's z are. All warps of a warpgroup that sums its own tiles have
 // done with a table once all have come to the product after the next: three tables in turn need no
 // barrier of their own.
-__host__ __device__ constexpr int place_of_slopes(int layer) {
+__host__ __device__ constexpr int place_of_gradients(int layer) {
     return LAST_VALUES + (OTHERS_SUM ? 1 + layer : (HIDDEN - layer) % 3);
 }
 
@@ -56,7 +53,7 @@ struct Arguments {
     const float* parameters;
     const float* frequencies;
     const uint32_t* features;        // of a hash grid, in pairs of float16: [INPUT_WIDTH / 2][row]
-    uint32_t* feature_slopes;        // of the loss, likewise
+    uint32_t* feature_gradients;     // of the loss, likewise
     const char* weights;             // matrices one after another: see pack.cu
     float* weight_partials[HIDDEN];  // [block][fan_in][width], both padded
     float* bias_partials[HIDDEN];    // [block][width]
@@ -71,7 +68,7 @@ struct Shared {
     Arguments arguments;
     Constants constants;
     union {
-        uint4 noted[BLOCK_TILES][NOTES][64];          // 8 numbers of each point: see note_slopes
+        uint4 noted[BLOCK_TILES][NOTES][64];          // 8 numbers of each point: see note_gradients
         float vectors[BLOCK_TILES][VECTORS][WIDEST];  // in the end
     };
     uint4 ones[16];
@@ -104,15 +101,15 @@ struct Tile : PointsOf<true> {
     }
 
     template <int layer>
-    __device__ __forceinline__ Table slopes() const {
-        return table_at(place_of_slopes(layer));
+    __device__ __forceinline__ Table z_gradients() const {
+        return table_at(place_of_gradients(layer));
     }
 
     // This thread's derivatives that do not follow from values, of 16 columns: where its warp's
     // gradients will be.
     template <int columns>
     __device__ __forceinline__ uint4* kept(int layer, int column) const {
-        const int place = OTHERS_SUM ? place_of_slopes(layer) : LAST_VALUES + 3 + layer;
+        const int place = OTHERS_SUM ? place_of_gradients(layer) : LAST_VALUES + 3 + layer;
         return reinterpret_cast<uint4*>(tables + place * TILE_BYTES) +
                (table.warp * (columns / 16) + column / 16) * 32 + table.lane;
     }
@@ -132,11 +129,11 @@ struct Tile : PointsOf<true> {
 
 // ---- biases, and the first layer without a matrix --------------------------------------------
 
-// What is added to a layer's product is a product itself, of (1, 1, x, x', y, y', 0, 0), twice, and
-// a matrix of 16 rows. A number is the sum of two rounded ones, which is exact to 22 bits or, where
-// it is small, to 3e-8: here x' is what x lacks, and rows are bias, bias', wx, wx, wy, wy, 0, 0,
-// then 0, 0, wx', wx', wy', wy', 0, 0. A layer with a matrix has 8 rows, of which its operand takes
-// the first two.
+// The numbers that are added to a layer's product are a product themselves, of (1, 1, x, x', y, y',
+// 0, 0), twice, and a matrix of 16 rows. A number is the sum of two rounded ones, which is exact to
+// 22 bits or, where it is small, to 3e-8: here x' is x less the rounded x, and rows are bias, bias',
+// wx, wx, wy, wy, 0, 0, then 0, 0, wx', wx', wy', wy', 0, 0. A layer with a matrix has 8 rows, of
+// which its operand takes the first two.
 template <int layer = 0>
 __device__ __forceinline__ void put_affine(Shared& shared) {
     constexpr int columns = width_after[layer];
@@ -261,15 +258,15 @@ struct Gradients {
 // of 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
 template <int layer>
 __device__ __forceinline__ void start_gradient(float* gradient, const Table& values,
-                                               const Table& slopes) {
+                                               const Table& z_gradients) {
     constexpr int columns = width_after[layer];
-    constexpr int value_row = fan_in(layer) / 8 * 128, slope_row = columns / 8 * 128;
+    constexpr int value_row = fan_in(layer) / 8 * 128, gradient_row = columns / 8 * 128;
     const uint64_t left = block_matrix(shared_address(values.tile), value_row, 128);
-    const uint64_t right = block_matrix(shared_address(slopes.tile), slope_row, 128);
+    const uint64_t right = block_matrix(shared_address(z_gradients.tile), gradient_row, 128);
 #pragma unroll
     for (int k = 0; k < 4; ++k)
         Wgmma<columns>::template add<1>(gradient, part_of(left, 2 * k * value_row),
-                                        part_of(right, 2 * k * slope_row));
+                                        part_of(right, 2 * k * gradient_row));
 }
 
 // sums += (transpose of a tile) x (8 numbers of each point), likewise. The numbers of 16 points are

@@ -33,11 +33,10 @@ from neuralfield.engines.cuda.portable.grid_gradient import (
     make_table_gradient,
     table_partial,
 )
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.plan import (
     MIXED_GRADIENT_SCALE,
     BatchPlan,
-    LayerPlan,
     NetworkPlan,
 )
 from neuralfield.system.device import Array
@@ -70,25 +69,20 @@ class HopperNarrowPass(FusedPass):
         blocks = min(gpu_limits(given.device)[0], given.batch.tiles)
         super().__init__(given, shape, blocks, backward=False)
         none = [None] * (len(shape.hidden) - len(shape.matrices))
-        self._weights = [
-            self._zeros((blocks, shape.fan_in(i), shape.widths[i])) for i in shape.matrices
-        ]
-        self._biases = [self._zeros((blocks, shape.widths[i])) for i in shape.matrices]
+        weights = [self._zeros((blocks, shape.fan_in(i), shape.widths[i])) for i in shape.matrices]
+        biases = [self._zeros((blocks, shape.widths[i])) for i in shape.matrices]
+        self._parts_of = dict(zip(shape.matrices, zip(weights, biases, strict=True), strict=True))
         self._table: TableGradient | None = None
         features = gradients = None
         if given.network.encoding == "hashgrid":
             sides = shape.input_width // 2, given.batch.rows, 2
             features, gradients = (self._zeros(sides, "float16") for _ in range(2))
         self.arguments = self._arguments_of(
-            [features, gradients, self._stream.array, *none, *self._weights, *none, *self._biases]
+            [features, gradients, self._stream.array, *none, *weights, *none, *biases]
         )
-        module = compile_module(
-            Path(__file__).with_name("narrow_pass.cu"),
-            kernel_constants(shape, given.batch),
-            kernel_prelude(shape),
-        )
-        kernel, shared_bytes = module.get_function("hopper_narrow"), _block_bytes(shape)
-        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        path, shared_bytes = Path(__file__).with_name("narrow_pass.cu"), _block_bytes(shape)
+        constants, prelude = kernel_constants(shape, given.batch), kernel_prelude(shape)
+        kernel = compile_kernel(path, "hopper_narrow", constants, prelude, shared_bytes)
         threads = TILE_THREADS * block_tiles
         self._launches.append(Launch(kernel, (blocks,), (self.arguments,), threads, shared_bytes))
         if given.network.encoding == "hashgrid":
@@ -143,19 +137,6 @@ class HopperNarrowPass(FusedPass):
         self._table = make_table_gradient(self._device, network, self.batch, layout)
         self._parts.append(self._table)
         self._launches += self._table.launches(gradients, buffers.inputs, rows, is_last=True)
-
-    def _matrix_gradients(
-        self, index: int, layer: LayerPlan, scale: float
-    ) -> list[PartialGradient]:
-        """Return the gradients of weight and bias."""
-        shape, blocks = self._shape, self.blocks
-        place, rows, columns = shape.matrices.index(index), shape.fan_in(index), shape.widths[index]
-        copy = self._stream.copy_of(index, layer.frequency)
-        weight, bias = self._weights[place], self._biases[place]
-        return [
-            PartialGradient(weight, blocks, rows * columns, columns, 0, scale, copy),
-            PartialGradient(bias, blocks, columns, columns, 0, scale),
-        ]
 
 
 def _block_tiles(network: NetworkPlan) -> int | None:

@@ -5,8 +5,8 @@
 #pragma once
 #include "padded_network.cuh"
 
-// What a thread has of 16 columns of its warp's rows, as left operand of a product: the four pairs
-// that Table::put has.
+// Loads a thread's share of 16 columns of its warp's rows, as left operand of a product: the four
+// pairs that Table::put has.
 template <int columns>
 __device__ __forceinline__ void load_operand(uint32_t* operand, const Table& table, int column) {
     const int block_row = 2 * table.warp + table.lane / 8 % 2, block = table.lane / 16;

@@ -35,7 +35,7 @@ __device__ __forceinline__ float power_of_2(float x) {
     return power;
 }
 
-// Of each layer. A variable sine grows faster with z as it is without the frequency.
+// One for each layer. A variable sine grows faster with z as it is without the frequency.
 __constant__ float inverse_frequencies[HIDDEN] = INVERSE_FREQUENCIES;
 
 __device__ __forceinline__ float growth_of_sine(float z, float inverse_frequency) {
@@ -95,16 +95,16 @@ __device__ __forceinline__ float derivative(float z, float value, float inverse_
 
 // Gradients of two neighbours' values -> gradients of their z.
 template <int name>
-__device__ __forceinline__ float2 slopes_before(float2 slope, float2 z, float2 value,
-                                                float inverse_frequency) {
+__device__ __forceinline__ float2 gradients_before(float2 gradient, float2 z, float2 value,
+                                                   float inverse_frequency) {
     if constexpr (name == GABOR) {
-        const float along = slope.x * value.x + slope.y * value.y;
-        const float across = slope.y * value.x - slope.x * value.y;
+        const float along = gradient.x * value.x + gradient.y * value.y;
+        const float across = gradient.y * value.x - gradient.x * value.y;
         const float factor = -2.0f * decay_of_wavelet(inverse_frequency);
         return make_float2(fmaf(factor * z.x, along, across), fmaf(factor, z.y, -1.0f) * along);
     } else {
-        return make_float2(slope.x * derivative<name>(z.x, value.x, inverse_frequency),
-                           slope.y * derivative<name>(z.y, value.y, inverse_frequency));
+        return make_float2(gradient.x * derivative<name>(z.x, value.x, inverse_frequency),
+                           gradient.y * derivative<name>(z.y, value.y, inverse_frequency));
     }
 }
 
@@ -148,7 +148,8 @@ struct Table {
 
 // ---- the layers ----------------------------------------------------------------------------
 
-// What all threads of a block read again and again, in shared memory: see place_of_constant.
+// Numbers that all threads of a block read again and again, in shared memory: see
+// place_of_constant.
 struct __align__(16) Constants {
     float x_weight[WIDEST];  // first layer without a matrix: z = x wx + y wy + bias
     float y_weight[WIDEST];  // fourier: frequencies in radians
@@ -170,7 +171,7 @@ __device__ __forceinline__ int place_of_constant(int column) {
                     : column;
 }
 
-// By the first so many threads of a block.
+// Fills the constants; called by the first `threads` threads of a block.
 __device__ inline void load_constants(Constants& constants, const float* parameters,
                                       const float* frequencies, const Offsets& offsets,
                                       int threads) {
@@ -180,11 +181,11 @@ __device__ inline void load_constants(Constants& constants, const float* paramet
     for (int i = threadIdx.x; i < WIDEST; i += threads) {
         float x = 0.0f, y = 0.0f, phase = 0.0f, shift = 0.0f;
         if (ENCODING == FOURIER) {
-            int wave = i < FOURIER_COUNT ? i : i - FOURIER_COUNT;
-            if (wave < FOURIER_COUNT) {
+            int frequency = i < FOURIER_COUNT ? i : i - FOURIER_COUNT;
+            if (frequency < FOURIER_COUNT) {
                 const float turn = 6.283185307f;
-                x = turn * frequencies[wave];
-                y = turn * frequencies[FOURIER_COUNT + wave];
+                x = turn * frequencies[frequency];
+                y = turn * frequencies[FOURIER_COUNT + frequency];
                 phase = i < FOURIER_COUNT ? 0.0f : turn / 4;
             }
         } else if (!has_features && i < first) {
@@ -220,7 +221,7 @@ __device__ __forceinline__ float2 pair_at(const float* values, int column) {
 // First column of this thread in every 8.
 __device__ __forceinline__ int own_column() { return threadIdx.x % 4 * 2; }
 
-// Of 16 columns, a thread's pair of the first 8 and that of the others.
+// A thread's pair of the first 8 of 16 columns, and that of the others.
 struct ConstantPairs {
     float2 of[2];
 };
@@ -235,8 +236,9 @@ __device__ __forceinline__ ConstantPairs constants_at(const float* constants, in
 }
 
 // The Fourier features of the two points of this thread, 16 of them: pairs as Table::put has them.
-__device__ __forceinline__ void waves_of(uint32_t (&pairs)[4], int column,
-                                         const float2 (&points)[2], const Constants& constants) {
+__device__ __forceinline__ void fourier_features(uint32_t (&pairs)[4], int column,
+                                                 const float2 (&points)[2],
+                                                 const Constants& constants) {
     const ConstantPairs xs = constants_at(constants.x_weight, column),
                         ys = constants_at(constants.y_weight, column),
                         phases = constants_at(constants.phase, column);
@@ -259,7 +261,7 @@ __device__ __forceinline__ void encode(const Table& table, const float2 (&points
 #pragma unroll
     for (int column = 0; column < INPUT_WIDTH; column += 16) {
         uint32_t pairs[4];
-        waves_of(pairs, column, points, constants);
+        fourier_features(pairs, column, points, constants);
         table.put<INPUT_WIDTH>(column, pairs);
     }
     table.show();

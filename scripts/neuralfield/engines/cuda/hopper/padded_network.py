@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import WeightCopy
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
 
@@ -172,9 +172,7 @@ class WeightStream:
             "FORWARD_STARTS": listed(starts[:count]),
             "BACKWARD_STARTS": listed(backward_starts.get(i, -1) for i in self._matrices),
         }
-        self._pack = compile_module(Path(__file__).with_name("pack.cu"), constants).get_function(
-            "hopper_pack"
-        )
+        self._pack = compile_kernel(Path(__file__).with_name("pack.cu"), "hopper_pack", constants)
         self._starts = dict(zip(self._matrices, starts[:count], strict=True))
         self._backward_starts = backward_starts
 

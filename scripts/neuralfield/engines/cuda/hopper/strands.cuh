@@ -1,5 +1,5 @@
-// What a block of narrow_batch.cu goes through and shares: the tiles of strands, which of its
-// two summers has which layers, and what workers leave for them. After narrow_pass.cu.
+// The tiles of strands that a block of narrow_batch.cu goes through, the layers of each of its two
+// summers, and the memory in which workers leave gradients for them. Included after narrow_pass.cu.
 #pragma once
 
 constexpr int CHAIN_TILES = UNIT_CHAINS * UNITS;  // from one tile of a chain to the next
@@ -48,7 +48,7 @@ struct Place {
         }
     }
 
-    // By several tiles: mostly of one strand.
+    // Advances by several tiles, which are mostly of one strand.
     __device__ __forceinline__ void advance(int tiles) {
         if (CHAINS == 1 && tile + tiles * STRANDS < UNITS) {
             tile += tiles * STRANDS;
@@ -59,7 +59,7 @@ struct Place {
     }
 };
 
-// Of a chain: a place for each warp's loss, squared error and gradients of the outputs.
+// The totals of a chain: each warp's loss, squared error and gradients of the outputs.
 struct ChainTotals {
     double losses[4][2];
     float output_bias[4][CHANNELS];
@@ -75,13 +75,13 @@ struct WeightSums {
 template <>
 struct WeightSums<false> {};
 
-// What workers and summers have in shared memory beside `Shared`.
+// The shared memory of workers and summers beside `Shared`.
 struct Exchange : WeightSums<(CHAINS > 1)> {
     ChainTotals totals[STRAND_UNITS][CHAINS];
     ChainTotals tile_totals[BLOCK_TILES];  // of chains of a tile; of others what they are made of:
     // of a tile's points, two a thread: loss, squared error, gradients of the outputs
     float errors[LONG_CHAINS ? BLOCK_TILES : 1][32][2 + CHANNELS];
-    uint64_t slopes_here[BLOCK_TILES][HIDDEN];
+    uint64_t gradients_here[BLOCK_TILES][HIDDEN];
     uint64_t tables_free[BLOCK_TILES][2];
 
     // All threads set the sums to zero. The warps of a worker report gradients, the threads of a
@@ -93,7 +93,7 @@ struct Exchange : WeightSums<(CHAINS > 1)> {
         if (threadIdx.x != 0) return;
         for (int worker = 0; worker < BLOCK_TILES; ++worker) {
             for (int layer = 0; layer < HIDDEN; ++layer)
-                barrier_init(&slopes_here[worker][layer], 4);
+                barrier_init(&gradients_here[worker][layer], 4);
             for (int summer = 0; summer < 2; ++summer)
                 barrier_init(&tables_free[worker][summer], 128);
         }

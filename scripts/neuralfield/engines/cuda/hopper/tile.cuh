@@ -1,5 +1,4 @@
-// What a block of wide_pass.cu is given and has in shared memory, and what a warpgroup knows of
-// its tile.
+// The arguments and shared memory of a block of wide_pass.cu, and a warpgroup's tile.
 //
 // Constants: those of batch.cuh.
 #pragma once
@@ -22,7 +21,7 @@ struct Arguments {
     const float* frequencies;
     const char* weights;          // the stream: see pack.cu
     __half* values[HIDDEN];       // inputs of each layer with a matrix
-    __half* slopes[HIDDEN];       // of the loss, with respect to its outputs
+    __half* gradients[HIDDEN];    // of the loss, with respect to its outputs
     uint4* derivatives;           // of activations, kept from forward to backward
     float* vector_partials;       // [block], each [WIDEST][CHANNELS] of the output
                                   // and [COORDINATE_VECTORS][WIDEST] of the input

@@ -34,7 +34,7 @@ __host__ __device__ constexpr int largest_stage() {
 // A product of 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
 constexpr int STAGE_BYTES = largest_stage();
 
-// As in tile.cuh.
+// The same struct as in tile.cuh.
 struct Counters {
     unsigned full, last, read;
 };
@@ -46,7 +46,7 @@ struct Tiles {
 
 struct Job {
     const char* values;  // tiles of the layer's input, all its columns
-    const char* slopes;
+    const char* gradients;
     float* weight_partial;  // [rows][columns]; one for each warpgroup where these alternate
     float* bias_partial;    // [columns], likewise; null: not this job's work
     int shape, value_columns, first_column;
@@ -61,7 +61,7 @@ struct Shared {
 template <int rows, int columns>
 __device__ __forceinline__ void bring(const Job& job, const Tiles& tiles, char* buffer,
                                       Shared& shared, RingPlace& place) {
-    constexpr int row_bytes = rows / 8 * 128, slope_bytes = TILE_POINTS * columns * 2;
+    constexpr int row_bytes = rows / 8 * 128, gradient_bytes = TILE_POINTS * columns * 2;
     for (int i = 0; i < tiles.count; ++i, place.advance(WEIGHT_STAGES)) {
         const int tile = tiles.newest - i * tiles.step;
         barrier_wait(&shared.emptied[place.stage], place.parity ^ 1);
@@ -70,24 +70,24 @@ __device__ __forceinline__ void bring(const Job& job, const Tiles& tiles, char* 
         barrier_expect_bytes(filled, 2 * TILE_POINTS * (rows + columns));
         const char* values = job.values + size_t(tile) * TILE_POINTS * job.value_columns * 2;
         if (job.value_columns == rows) {
-            bulk_copy_once(stage + slope_bytes, values, 8 * row_bytes, filled);
+            bulk_copy_once(stage + gradient_bytes, values, 8 * row_bytes, filled);
         } else {
             for (int row = 0; row < 8; ++row)
-                bulk_copy_once(stage + slope_bytes + row * row_bytes,
+                bulk_copy_once(stage + gradient_bytes + row * row_bytes,
                                values + (row * job.value_columns + job.first_column) * 16,
                                row_bytes, filled);
         }
-        const char* slopes = job.slopes + size_t(tile) * slope_bytes;
+        const char* gradients = job.gradients + size_t(tile) * gradient_bytes;
         if (job.value_columns == rows)
-            bulk_copy_once(stage, slopes, slope_bytes, filled);
+            bulk_copy_once(stage, gradients, gradient_bytes, filled);
         else  // other blocks read them for their rows
-            bulk_copy(stage, slopes, slope_bytes, filled);
+            bulk_copy(stage, gradients, gradient_bytes, filled);
     }
 }
 
 template <int rows, int columns, bool alternate>
 __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Shared& shared) {
-    constexpr int value_row = rows / 8 * 128, slope_row = columns / 8 * 128;
+    constexpr int value_row = rows / 8 * 128, gradient_row = columns / 8 * 128;
     constexpr int own_blocks = (columns / 8 + 3) / 4;  // of 8 columns, whose bias a warp adds up
     int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     bool has_bias = job.bias_partial && (alternate || group == 0);
@@ -105,15 +105,15 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
         barrier_wait(&shared.filled[place.stage], place.parity);
         bool is_own = !alternate || i % 2 == group;
         if (is_own) {
-            uint32_t slopes = shared_address(buffer + place.stage * STAGE_BYTES);
-            uint32_t values = slopes + 8 * slope_row;
+            uint32_t gradients = shared_address(buffer + place.stage * STAGE_BYTES);
+            uint32_t values = gradients + 8 * gradient_row;
             if (!alternate) values += group * 1024;
             wgmma_fence();
 #pragma unroll
             for (int k = 0; k < TILE_POINTS / 16; ++k)
                 Wgmma<columns>::template add<1>(
                     sums, block_matrix(values + 2 * k * value_row, value_row, 128),
-                    block_matrix(slopes + 2 * k * slope_row, slope_row, 128));
+                    block_matrix(gradients + 2 * k * gradient_row, gradient_row, 128));
             wgmma_commit();
             if (has_bias) {
 #pragma unroll
@@ -124,7 +124,7 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
 #pragma unroll
                         for (int k = 0; k < TILE_POINTS / 16; k += 2) {
                             uint32_t blocks[4];
-                            load_transposed(blocks, slopes + (2 * k + lane / 8) * slope_row +
+                            load_transposed(blocks, gradients + (2 * k + lane / 8) * gradient_row +
                                                         place_in_row * 128 + lane % 8 * 16);
                             warp_product(rows_alike, ones, ones, blocks[0], blocks[1]);
                             warp_product(rows_alike, ones, ones, blocks[2], blocks[3]);

@@ -95,7 +95,7 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
     for (int layer = HIDDEN - 1; layer >= 1; --layer)
         for_shape_of(layer, [&](auto kind) {
             constexpr int rows = width_after[kind.value], columns = fan_in(kind.value);
-            tile.send<rows>(tile.shared.arguments.slopes[layer]);
+            tile.send<rows>(tile.shared.arguments.gradients[layer]);
             Derivatives<columns> derivatives;  // on their way while the product is worked on
             derivatives.load(tile.kept(layer - 1));
             multiply<rows, columns, RESIDENT, true>(sums, tile.table.tile, tile.stream, tile.place);
@@ -113,11 +113,11 @@ __device__ __forceinline__ void note_points(const Tile& tile) {
 
 // Gradients of the output numbers -> gradients of the last hidden layer's z on the table, where its
 // values have been.
-__device__ __forceinline__ void output_backward(const float (&slopes)[2][CHANNELS],
+__device__ __forceinline__ void output_backward(const float (&gradients)[2][CHANNELS],
                                                 const Tile& tile, const float* sums) {
     constexpr int columns = LAST_WIDTH;
     const int number = tile.table.number;
-    note_rows(tile.shared.left[number][0], tile.table, slopes);
+    note_rows(tile.shared.left[number][0], tile.table, gradients);
     tile.table.show();
     add_vectors<columns, 1>(tile.table, tile.shared.left[number], tile.shared.vectors[number],
                             CHANNELS);
@@ -125,7 +125,7 @@ __device__ __forceinline__ void output_backward(const float (&slopes)[2][CHANNEL
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
-        last_slopes(pairs, column, slopes, sums, tile.shared.constants);
+        last_gradients(pairs, column, gradients, sums, tile.shared.constants);
         tile.table.put<columns>(column, pairs);
     }
     tile.table.show();
@@ -159,7 +159,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& to
     output_backward(z, tile, sums);
     if constexpr (HIDDEN > 1) backward(tile, sums);
     if constexpr (first_product == 0)
-        tile.send<width_after[0]>(shared.arguments.slopes[0]);
+        tile.send<width_after[0]>(shared.arguments.gradients[0]);
     else
         add_vectors<width_after[0], 2>(tile.table, tile.shared.left[tile.table.number] + 1,
                                        tile.shared.vectors[tile.table.number] + CHANNELS,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralfield.engines.cuda.buffers import PartialGradient, PassArguments
+from neuralfield.engines.cuda.buffers import PassArguments
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.hopper.fused_pass import FusedPass, vector_count
 from neuralfield.engines.cuda.hopper.padded_network import (
@@ -29,15 +29,13 @@ from neuralfield.engines.cuda.hopper.rounds import (
 )
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
 from neuralfield.engines.cuda.launch import gpu_limits
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.plan import (
     MIXED_GRADIENT_SCALE,
     TILE_ROWS,
     BatchPlan,
-    LayerPlan,
     NetworkPlan,
 )
-from neuralfield.system.device import Array
 
 _MOST_BYTES = 24 << 30
 """The most bytes of all layers' values and gradients, which lie in memory at once. A fixed number,
@@ -112,11 +110,8 @@ class HopperPass(FusedPass):
         constants |= {"GRADIENT_SCALE": MIXED_GRADIENT_SCALE, "BY_FOURS": False}
         constants |= {"FULL_ROUNDS": self._rounds.full, "LAST_BLOCKS": self._rounds.last_blocks}
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
-        module = compile_module(
-            Path(__file__).with_name("wide_pass.cu"), constants, wgmma_source(products)
-        )
-        kernel = module.get_function("hopper_pass")
-        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        path, prelude = Path(__file__).with_name("wide_pass.cu"), wgmma_source(products)
+        kernel = compile_kernel(path, "hopper_pass", constants, prelude, shared_bytes)
 
         self._values = [self._zeros(1, "float16")] * len(shape.hidden)
         self._gradients = list(self._values)
@@ -134,7 +129,6 @@ class HopperPass(FusedPass):
 
     def _set_up_weight_gradients(self) -> None:
         """Share out the matrices over the processors, in proportion to their work."""
-        self._partials: dict[int, tuple[Array, Array, int]] = {}
         if not self._shape.matrices:
             return
         rounds, jobs = self._rounds, {index: self._jobs_of(index) for index in self._shape.matrices}
@@ -151,7 +145,7 @@ class HopperPass(FusedPass):
             rows, columns = sum(job.rows for job in layer), layer[0].columns
             weight = self._zeros((parts, rows, columns))
             bias = self._zeros((parts, columns))
-            self._partials[index] = weight, bias, parts
+            self._parts_of[index] = weight, bias
             head_start = SUMMED_IN_A_ROUND * rounds.block_tiles * self._processors / count
             ranges = share_out(rounds, count, early, head_start)
             for job in layer:
@@ -171,12 +165,9 @@ class HopperPass(FusedPass):
             "FULL_COUNT": rounds.blocks * rounds.block_tiles,
             "LAST_COUNT": rounds.last_blocks * rounds.block_tiles,
         }
-        columns = {shape[1] for shape in shapes}
-        module = compile_module(
-            Path(__file__).with_name("weight_gradients.cu"), constants, wgmma_source(columns)
-        )
-        kernel = module.get_function("hopper_weights")
-        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        path = Path(__file__).with_name("weight_gradients.cu")
+        prelude = wgmma_source({shape[1] for shape in shapes})
+        kernel = compile_kernel(path, "hopper_weights", constants, prelude, shared_bytes)
         arguments, threads = [self._upload(np.concatenate(table)), self._counters], 3 * TILE_THREADS
         self._launches.append(
             DependentLaunch(self._device, kernel, len(table), threads, arguments, shared_bytes)
@@ -197,7 +188,7 @@ class HopperPass(FusedPass):
         self, job: _WeightJob, shape: int, shares: list[tuple[TileRange, TileRange]]
     ) -> list[np.ndarray]:
         """The job, as a struct that the kernel reads for each of its shares."""
-        weight, bias, _ = self._partials[job.layer]
+        weight, bias = self._parts_of[job.layer]
         each = 2 if job.alternates else 1
         has_bias = job.first_row == 0 and self._shape.hidden[job.layer].has_bias
         structs = []
@@ -216,25 +207,6 @@ class HopperPass(FusedPass):
             structs.append(pointers.view(np.uint8))
             structs.append(np.array([*numbers, 0], np.int32).view(np.uint8))
         return list(np.concatenate(structs).reshape(len(shares), -1))
-
-    def _matrix_gradients(
-        self, index: int, layer: LayerPlan, scale: float
-    ) -> list[PartialGradient]:
-        """Return the gradients of weight and bias."""
-        weight, bias, parts = self._partials[index]
-        _, rows, columns = weight.shape
-        return [
-            PartialGradient(
-                weight,
-                parts,
-                rows * columns,
-                columns,
-                0,
-                scale,
-                self._stream.copy_of(index, layer.frequency),
-            ),
-            PartialGradient(bias, parts, columns, columns, 0, scale),
-        ]
 
 
 def _pass_fixed_bytes(shape: HopperNetwork) -> int:

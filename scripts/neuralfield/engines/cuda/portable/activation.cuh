@@ -1,14 +1,14 @@
-// Activations and their gradients. Reference implementation: nn/ops.py.
+// Activations and their derivatives. Reference implementation: nn/ops.py.
 //
 // Constants: ACTIVATION (of PRODUCT, see product.cuh), MIXED, for wavelets WAVELET_SCALE. A result
 // that is stored as fp16 is made by the GPU's fast functions, whose error is far below fp16's.
 #pragma once
 
-#define IS_WAVE (ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE || ACTIVATION == GABOR)
+#define HAS_SINE (ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE || ACTIVATION == GABOR)
 #define IS_BOUNDED (ACTIVATION != RELU && ACTIVATION != GABOR)
-#define HAS_BOUNDED_SLOPES (ACTIVATION != VARIABLE_SINE && ACTIVATION != GABOR)
+#define HAS_BOUNDED_DERIVATIVES (ACTIVATION != VARIABLE_SINE && ACTIVATION != GABOR)
 
-#if !MIXED && IS_WAVE
+#if !MIXED && HAS_SINE
 // Kept out of line: its slow path for huge arguments would be copied to every use.
 __device__ __noinline__ float2 sine_and_cosine_of_large(float x) {
     float2 result;
@@ -23,7 +23,7 @@ __device__ __forceinline__ float2 sine_and_cosine(float x) {
     const float turns = fmaf(x, 0.159154943f, 12582912.0f) - 12582912.0f;
     x = fmaf(turns, -6.283185482f, x);
     return make_float2(__sinf(x), __cosf(x));
-#elif IS_WAVE
+#elif HAS_SINE
     if (fabsf(x) > 30000.0f) return sine_and_cosine_of_large(x);
     // to [-pi / 4, pi / 4] by pi / 2 in three parts, then polynomials fitted to least largest error
     const float quarters = rintf(x * 0.636619772f);
@@ -56,21 +56,21 @@ __device__ __forceinline__ float exponential(float x) {
 #endif
 }
 
-// The activation of z, which has the layer's frequency in it already, and its gradient if that is
-// to be kept. A variable sine grows faster with z as it is without the frequency.
-__device__ __forceinline__ float activation(float z, float inverse_frequency, float& slope) {
+// The activation of z, which has the layer's frequency in it already, and its derivative if that
+// is to be kept. A variable sine grows faster with z as it is without the frequency.
+__device__ __forceinline__ float activation(float z, float inverse_frequency, float& derivative) {
 #if ACTIVATION == SINE
     const float2 both = sine_and_cosine(z);
-    slope = both.y;
+    derivative = both.y;
     return both.x;
 #elif ACTIVATION == VARIABLE_SINE
     const float growth = fmaf(fabsf(z), inverse_frequency, 1.0f);
     const float2 both = sine_and_cosine(z * growth);
-    slope = both.y * fmaf(2.0f, growth, -1.0f);
+    derivative = both.y * fmaf(2.0f, growth, -1.0f);
     return both.x;
 #elif ACTIVATION == GAUSSIAN
     const float value = exponential(-z * z);
-    slope = -2.0f * z * value;
+    derivative = -2.0f * z * value;
     return value;
 #elif ACTIVATION == TANH
 #if MIXED
@@ -90,8 +90,8 @@ __device__ __forceinline__ float activation(float z, float inverse_frequency, fl
 }
 
 // d activation / d z, from what was kept: itself, or the activation.
-__device__ __forceinline__ float activation_slope(float kept) {
-#if KEEPS_SLOPES
+__device__ __forceinline__ float activation_derivative(float kept) {
+#if KEEPS_DERIVATIVES
     return kept;
 #elif ACTIVATION == TANH
     return 1.0f - kept * kept;
@@ -102,11 +102,11 @@ __device__ __forceinline__ float activation_slope(float kept) {
 #endif
 }
 
-// The activations of neighbours in place of their z, and what is to be kept of their gradients. A
+// The activations of neighbours in place of their z, and what is to be kept of their derivatives. A
 // pair of them is a complex z for the wavelet exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
 template <int COUNT>
 __device__ __forceinline__ void activate(float (&z)[COUNT], float inverse_frequency,
-                                         float (&slope)[COUNT]) {
+                                         float (&derivative)[COUNT]) {
 #if ACTIVATION == GABOR
     const float narrowness = float(WAVELET_SCALE) * inverse_frequency;
     const float decay = narrowness * narrowness;
@@ -115,32 +115,32 @@ __device__ __forceinline__ void activate(float (&z)[COUNT], float inverse_freque
         const float real = z[i], imaginary = z[i + 1];
         const float square = fmaf(real, real, imaginary * imaginary);
         const float size = exponential(-fmaf(decay, square, imaginary));
-        const float2 wave = sine_and_cosine(real);
-        z[i] = size * wave.y;
-        z[i + 1] = size * wave.x;
-        slope[i] = -2.0f * decay * real;
-        slope[i + 1] = fmaf(-2.0f * decay, imaginary, -1.0f);
+        const float2 both = sine_and_cosine(real);
+        z[i] = size * both.y;
+        z[i + 1] = size * both.x;
+        derivative[i] = -2.0f * decay * real;
+        derivative[i + 1] = fmaf(-2.0f * decay, imaginary, -1.0f);
     }
 #else
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) z[i] = activation(z[i], inverse_frequency, slope[i]);
+    for (int i = 0; i < COUNT; ++i) z[i] = activation(z[i], inverse_frequency, derivative[i]);
 #endif
 }
 
 // Gradients of neighbours' activations -> gradients of their z, from what was kept, and the values.
 template <int COUNT>
-__device__ __forceinline__ void differentiate(float (&slope)[COUNT], const float (&kept)[COUNT],
+__device__ __forceinline__ void differentiate(float (&gradient)[COUNT], const float (&kept)[COUNT],
                                               const float (&value)[COUNT]) {
 #if ACTIVATION == GABOR
 #pragma unroll
     for (int i = 0; i < COUNT; i += 2) {
-        const float along = slope[i] * value[i] + slope[i + 1] * value[i + 1];
-        const float across = slope[i + 1] * value[i] - slope[i] * value[i + 1];
-        slope[i] = fmaf(kept[i], along, across);
-        slope[i + 1] = kept[i + 1] * along;
+        const float along = gradient[i] * value[i] + gradient[i + 1] * value[i + 1];
+        const float across = gradient[i + 1] * value[i] - gradient[i] * value[i + 1];
+        gradient[i] = fmaf(kept[i], along, across);
+        gradient[i + 1] = kept[i + 1] * along;
     }
 #else
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) slope[i] *= activation_slope(kept[i]);
+    for (int i = 0; i < COUNT; ++i) gradient[i] *= activation_derivative(kept[i]);
 #endif
 }

@@ -6,7 +6,7 @@
 #define WARPS 8
 #define THREADS (32 * WARPS)
 
-// What a block has to do, of a weight or a bias: the numbers from `first` on.
+// The work of a block: the numbers of a weight or a bias from `first` on.
 struct Work {
     float *real, *imaginary;     // of the parameters, or of their gradients; null: there is none
     float* tensor;               // of the real network, or a part of its gradient

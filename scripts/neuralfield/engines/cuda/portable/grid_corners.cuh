@@ -57,7 +57,7 @@ __device__ __forceinline__ size_t place_of(int row, int column) {
     return size_t(row) * ROW_STRIDE + size_t(column / 2) * PAIR_STRIDE + column % 2;
 }
 
-// What a row has of one level.
+// Loads the features of a row at one level.
 __device__ __forceinline__ Features load_features(const element* from, int row, int level) {
     Features loaded;
 #if FEATURES % 2

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.engines.cuda.launch import THREADS, Launch
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.plan import NetworkPlan
 from neuralfield.system.device import Array
 
@@ -73,8 +73,8 @@ class GridFeatures:
         levels_abreast = _levels_abreast(network, layout)
         self._levels = levels_abreast, -(-len(network.levels) // levels_abreast)
         constants = grid_constants(network, layout) | {"LEVELS_ABREAST": levels_abreast}
-        module = compile_module(Path(__file__).with_name("grid_features.cu"), constants)
-        self._kernel = module.get_function("grid_features")
+        path = Path(__file__).with_name("grid_features.cu")
+        self._kernel = compile_kernel(path, "grid_features", constants)
 
     def launch(self, inputs: Array, valid_rows: int, rows: int, features: Array) -> Launch:
         """Compute features of rows; rows beyond the valid ones get those of (0, 0).

@@ -1,7 +1,7 @@
 """The gradient of a hash grid's table, from gradients of points' features, on a GPU.
 
 Where each step sees all pixels of an image, sums go along its lines and then down; see
-`grid_picture.cu`. Any other points add their shares up in whole numbers; see
+`grid_image.cu`. Any other points add their shares up in whole numbers; see
 `grid_points.cu`. Both give the same bytes each time.
 """
 
@@ -96,9 +96,9 @@ class _ImageGradient:
         constants = grid_constants(network, layout) | {
             "WIDTH": image[0],
             "HEIGHT": image[1],
-            "PICTURE_LEVELS": struct_list(_image_levels(across, down, sums, ends)),
+            "IMAGE_LEVELS": struct_list(_image_levels(across, down, sums, ends)),
         }
-        module = compile_module(Path(__file__).with_name("grid_picture.cu"), constants)
+        module = compile_module(Path(__file__).with_name("grid_image.cu"), constants)
         self._kernels = [module.get_function(n) for n in ("grid_line_sums", "grid_row_sums")]
         asarray = device.xp.asarray
         self._across, self._down = (
@@ -134,7 +134,7 @@ def _image_levels(
     sums: list[int],
     ends: list[np.ndarray],
 ) -> list[tuple[int, ...]]:
-    """Make the structs ImageLevel of grid_picture.cu."""
+    """Make the structs ImageLevel of grid_image.cu."""
     columns, lines = ([len(level.corners) for level in axis] for axis in (across, down))
     firsts = [np.cumsum([0, *counts])[:-1] for counts in (columns, lines, sums)]
     return [tuple(map(int, struct)) for struct in zip(columns, *firsts, *ends, strict=True)]

@@ -7,8 +7,8 @@
 // and those of grid_corners.cuh.
 #include "grid_corners.cuh"
 
-// Of how many lanes of a warp, in groups of 2, 4, ... 32 side by side, points are in one cell, as
-// points that follow each other often are.
+// Counts the lanes, in groups of 2, 4, ... 32 side by side, whose points are in one cell: points
+// that follow each other often are.
 __device__ __forceinline__ int lanes_of_cell(Near x, Near y) {
     int lanes = 1;
 #pragma unroll
@@ -26,7 +26,7 @@ __device__ __forceinline__ int lanes_of_cell(Near x, Near y) {
 // Adds the points' shares. Grid: (rows / THREADS, LEVELS).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_add_points(const float2* inputs,
                                                                       int valid_rows,
-                                                                      const element* slopes,
+                                                                      const element* gradients,
                                                                       long long* sums) {
     const int row = int(blockIdx.x * blockDim.x + threadIdx.x);
     const float2 point = inputs[min(row, valid_rows - 1)];
@@ -34,14 +34,14 @@ extern "C" __global__ __launch_bounds__(THREADS) void grid_add_points(const floa
     const Near x = near_corner(point.x, level.resolution);
     const Near y = near_corner(point.y, level.resolution);
     const Corners corners(level, x, y);
-    Features slope = {};
-    if (row < valid_rows) slope = load_features(slopes, row, int(blockIdx.y));
+    Features gradient = {};
+    if (row < valid_rows) gradient = load_features(gradients, row, int(blockIdx.y));
     long long shares[4][FEATURES];
 #pragma unroll
     for (int i = 0; i < 4; ++i)
 #pragma unroll
         for (int j = 0; j < FEATURES; ++j) {
-            const float number = fminf(fmaxf(slope.numbers[j], -float(LARGEST)), float(LARGEST));
+            const float number = fminf(fmaxf(gradient.numbers[j], -float(LARGEST)), float(LARGEST));
             shares[i][j] = __float2ll_rn(corners.weights[i] * number * float(UNITS));
         }
     // lanes add their shares up before anything goes to memory

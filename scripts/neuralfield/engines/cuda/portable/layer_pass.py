@@ -19,7 +19,7 @@ from neuralfield.engines.cuda.portable.layer_forward import (
     unsupported_reason,
     whole_blocks,
 )
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.plan import (
     ACTIVATIONS,
     MIXED_GRADIENT_SCALE,
@@ -160,9 +160,8 @@ class LayerPass(Pass):
             "MIXED": self._forward.is_mixed,
             "GRADIENT_SCALE": self._gradient_scale,
         }
-        return compile_module(Path(__file__).with_name("output_layer.cu"), constants).get_function(
-            "output_layer"
-        )
+        path = Path(__file__).with_name("output_layer.cu")
+        return compile_kernel(path, "output_layer", constants)
 
     def _chunk(self, start: int) -> list[Launch]:
         inputs = self._buffers.inputs[start:]

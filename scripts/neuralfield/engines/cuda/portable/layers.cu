@@ -108,17 +108,18 @@ extern "C" __global__ void grid_inputs(const float* columns, const float* rows, 
     if (i < count) inputs[i] = make_float2(columns[(first + i) % width], rows[(first + i) / width]);
 }
 
-// Puts activations where they belong, and those gradients that are kept (null: none are).
+// Puts activations where they belong, and those derivatives that are kept (null: none are).
 struct KeepActivation {
     float inverse_frequency;
     element* values;
-    element* slopes;
+    element* derivatives;
 
     __device__ __forceinline__ void put(size_t index, float (&z)[GROUP]) const {
-        float slope[GROUP];
-        activate(z, inverse_frequency, slope);
+        float derivative[GROUP];
+        activate(z, inverse_frequency, derivative);
         store_group<IS_BOUNDED>(values + index, z);
-        if (KEEPS_SLOPES && slopes) store_group<HAS_BOUNDED_SLOPES>(slopes + index, slope);
+        if (KEEPS_DERIVATIVES && derivatives)
+            store_group<HAS_BOUNDED_DERIVATIVES>(derivatives + index, derivative);
     }
 };
 
@@ -126,7 +127,7 @@ struct KeepActivation {
 // Grid: (rows / 128,).
 extern "C" __global__ __launch_bounds__(THREADS) void first_forward(
     const float2* inputs, int valid_rows, const float* weight, const float* bias, int ones,
-    int fan_out, float frequency, element* values, element* slopes, int stride) {
+    int fan_out, float frequency, element* values, element* derivatives, int stride) {
     const ColumnGroup at(stride);
     if (!at.active) return;
     float offset[GROUP], x_weight[GROUP], y_weight[GROUP];
@@ -139,7 +140,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void first_forward(
         x_weight[i] = there ? frequency * weight[ones * fan_out + column] : 0.0f;
         y_weight[i] = there ? frequency * weight[(ones + 1) * fan_out + column] : 0.0f;
     }
-    const KeepActivation keep{1.0f / frequency, values, slopes};
+    const KeepActivation keep{1.0f / frequency, values, derivatives};
     for (int i = at.first_row; i < BLOCK_ROWS; i += at.row_step) {
         const int row = int(blockIdx.x) * BLOCK_ROWS + i;
         const float2 point = input_of(inputs, row, valid_rows);
@@ -186,10 +187,10 @@ extern "C" __global__ __launch_bounds__(THREADS) void first_gradient(const float
 template <int COLUMNS>
 __device__ __forceinline__ void forward(const element* activations, int depth,
                                         const element* weight, const float* bias, float frequency,
-                                        element* values, element* slopes, int stride) {
+                                        element* values, element* derivatives, int stride) {
     const size_t row0 = size_t(blockIdx.y) * BLOCK_ROWS;
     const int column0 = int(blockIdx.x) * COLUMNS;
-    const KeepActivation keep{1.0f / frequency, values, slopes};
+    const KeepActivation keep{1.0f / frequency, values, derivatives};
     auto finish = [&](int row, int column, float (&z)[GROUP]) {
 #pragma unroll
         for (int i = 0; i < GROUP; i += 4) {
@@ -256,8 +257,8 @@ __device__ __forceinline__ void prefetch_tile(const element* tile, int stride) {
     }
 }
 
-// before = (gradients weight^T) * gradient of the activation before, where there is one, from what
-// it kept and its values. Grid: (fan_in / COLUMNS, rows / 128).
+// before = (gradients weight^T) * derivative of the activation before, where there is one, from
+// what it kept and its values. Grid: (fan_in / COLUMNS, rows / 128).
 template <int COLUMNS, bool IS_ACTIVATED = true>
 __device__ __forceinline__ void backward(const element* gradients, int depth, const element* weight,
                                          const element* kept, const element* values,
@@ -271,11 +272,11 @@ __device__ __forceinline__ void backward(const element* gradients, int depth, co
                                    stride * FACTORS);
         if (NEEDS_VALUES) prefetch_tile<COLUMNS>(values + row0 * stride + column0, stride);
     }
-    auto finish = [&](int row, int column, float (&slope)[GROUP]) {
+    auto finish = [&](int row, int column, float (&gradient)[GROUP]) {
         const size_t index = (row0 + row) * stride * FACTORS + column0 + column;
 #if ACTIVATION == PRODUCT
         if (IS_ACTIVATED) {
-            put_slopes_of_factors(slope, kept + index, before + index, stride);
+            put_gradients_of_factors(gradient, kept + index, before + index, stride);
             return;
         }
 #endif
@@ -283,9 +284,9 @@ __device__ __forceinline__ void backward(const element* gradients, int depth, co
             float state[GROUP], value[GROUP] = {};
             load_group<true>(kept + index, state);
             if (NEEDS_VALUES) load_group<true>(values + index, value);
-            differentiate(slope, state, value);
+            differentiate(gradient, state, value);
         }
-        store_group(before + index, slope);
+        store_group(before + index, gradient);
     };
     matrix_product<BLOCK_ROWS, COLUMNS, false, true, false>(
         gradients + row0 * depth, depth, weight + column0, stride, depth, finish);
@@ -330,8 +331,8 @@ __device__ __forceinline__ void gradient(const element* activations, int fan_in,
 #define KERNELS(SIZE)                                                                             \
     KERNEL void forward_##SIZE(const element* activations, int depth, const element* weight,      \
                                const float* bias, float frequency, element* values,               \
-                               element* slopes, int stride) {                                     \
-        forward<SIZE>(activations, depth, weight, bias, frequency, values, slopes, stride);       \
+                               element* derivatives, int stride) {                                \
+        forward<SIZE>(activations, depth, weight, bias, frequency, values, derivatives, stride);  \
     }                                                                                             \
     KERNEL void backward_##SIZE(const element* gradients, int depth, const element* weight,       \
                                 const element* kept, const element* values, element* before,      \

@@ -18,12 +18,12 @@ __device__ __forceinline__ float mean_of_points(const float* values, int first, 
 }
 
 // From values (64, CHANNELS) of a tile to the gradients of the unnormalised loss with respect to z,
-// GRADIENT_SCALE times; adds this thread's loss and squared error. `mean_slopes` is for the
+// GRADIENT_SCALE times; adds this thread's loss and squared error. `mean_gradients` is for the
 // gradients with respect to the means of the two groups of points, of each pixel and channel.
-__device__ __forceinline__ void loss_and_slopes(const float* values, float* slopes,
-                                                float* mean_slopes, int tile, const float* targets,
-                                                const float* slot_weights, double& loss,
-                                                double& squared_error) {
+__device__ __forceinline__ void loss_and_gradients(const float* values, float* gradients,
+                                                   float* mean_gradients, int tile,
+                                                   const float* targets, const float* slot_weights,
+                                                   double& loss, double& squared_error) {
     const int thread = int(threadIdx.x), channel = thread % CHANNELS;
     const int pixel = thread / CHANNELS;
     const long long slot = (long long)tile * TILE_PIXELS + pixel;
@@ -39,7 +39,7 @@ __device__ __forceinline__ void loss_and_slopes(const float* values, float* slop
         const float value = values[thread];
         at.loss = loss_value(value, target);
         at.squared_error = (value - target) * (value - target);
-        at.slope0 = at.slope1 = loss_slope(value, target);
+        at.gradient0 = at.gradient1 = loss_derivative(value, target);
 #endif
         loss += double(at.loss);
 #if WEIGHTED
@@ -47,24 +47,24 @@ __device__ __forceinline__ void loss_and_slopes(const float* values, float* slop
 #else
         squared_error += double(at.squared_error);
 #endif
-        mean_slopes[2 * thread] = at.slope0;
-        mean_slopes[2 * thread + 1] = at.slope1;
+        mean_gradients[2 * thread] = at.gradient0;
+        mean_gradients[2 * thread + 1] = at.gradient1;
     }
     __syncthreads();
     if (thread < VALUES) {
         const int row = thread / CHANNELS, row_pixel = row / POINTS;
-        float slope = 0.0f;
+        float gradient = 0.0f;
         if (row_pixel < TILE_PIXELS && (long long)tile * TILE_PIXELS + row_pixel < PIXELS) {
-            const float* pair = mean_slopes + 2 * (row_pixel * CHANNELS + channel);
+            const float* pair = mean_gradients + 2 * (row_pixel * CHANNELS + channel);
 #if FOOTPRINT
-            slope = row % POINTS < GROUP_0_POINTS ? pair[0] / float(GROUP_0_POINTS)
-                                                  : pair[1] / float(POINTS - GROUP_0_POINTS);
+            gradient = row % POINTS < GROUP_0_POINTS ? pair[0] / float(GROUP_0_POINTS)
+                                                     : pair[1] / float(POINTS - GROUP_0_POINTS);
 #else
-            slope = pair[0];
+            gradient = pair[0];
 #endif
-            slope *= float(GRADIENT_SCALE) * output_slope(values[thread]);
+            gradient *= float(GRADIENT_SCALE) * output_derivative(values[thread]);
         }
-        slopes[thread] = slope;
+        gradients[thread] = gradient;
     }
 }
 
@@ -92,13 +92,13 @@ extern "C" __global__ __launch_bounds__(THREADS, 2) void output_layer(
     const float* bias, int fan_in, const float* targets, const float* slot_weights, int first_tile,
     int tiles, element* gradients, float* partials, double* loss_partials, int accumulate) {
     __shared__ OutputWeights layer;
-    __shared__ float values[VALUES], slopes[VALUES], mean_slopes[2 * VALUES];
+    __shared__ float values[VALUES], output_gradients[VALUES], mean_gradients[2 * VALUES];
     __shared__ double scratch[THREADS * GROUP / 2];
     layer.read(weight, bias, fan_in, width);
     __syncthreads();
 
     const ColumnGroup at(width);
-    float sums[CHANNELS][GROUP] = {}, slope_sum = 0.0f;
+    float sums[CHANNELS][GROUP] = {}, gradient_sum = 0.0f;
     double loss = 0.0, squared_error = 0.0;
     for (int tile = int(blockIdx.x); tile < tiles; tile += int(gridDim.x)) {
         const size_t first_row = size_t(tile) * TILE_ROWS;
@@ -106,12 +106,13 @@ extern "C" __global__ __launch_bounds__(THREADS, 2) void output_layer(
         __syncthreads();
         if (threadIdx.x < VALUES) values[threadIdx.x] = output_value(values[threadIdx.x]);
         __syncthreads();
-        loss_and_slopes(values, slopes, mean_slopes, first_tile + tile, targets, slot_weights, loss,
-                        squared_error);
+        loss_and_gradients(values, output_gradients, mean_gradients, first_tile + tile, targets,
+                           slot_weights, loss, squared_error);
         __syncthreads();
         if (threadIdx.x < 32 * CHANNELS) {  // a warp for each channel
             const int channel = int(threadIdx.x) / 32, row = int(threadIdx.x) % 32;
-            slope_sum += slopes[row * CHANNELS + channel] + slopes[(row + 32) * CHANNELS + channel];
+            gradient_sum += output_gradients[row * CHANNELS + channel] +
+                            output_gradients[(row + 32) * CHANNELS + channel];
         }
         if (at.active)
 #pragma unroll 2
@@ -121,17 +122,17 @@ extern "C" __global__ __launch_bounds__(THREADS, 2) void output_layer(
                 load_group(activations + index, group);
 #pragma unroll
                 for (int c = 0; c < CHANNELS; ++c) {
-                    const float slope = slopes[row * CHANNELS + c];
+                    const float gradient = output_gradients[row * CHANNELS + c];
 #pragma unroll
                     for (int i = 0; i < GROUP; ++i) {
-                        sums[c][i] = fmaf(group[i], slope, sums[c][i]);
-                        before[i] = fmaf(layer.weight[c][at.column + i], slope, before[i]);
+                        sums[c][i] = fmaf(group[i], gradient, sums[c][i]);
+                        before[i] = fmaf(layer.weight[c][at.column + i], gradient, before[i]);
                     }
                 }
                 if (gradients) {
 #if ACTIVATION == PRODUCT
                     const size_t first = (first_row + row) * width * FACTORS + at.column;
-                    put_slopes_of_factors(before, kept + first, gradients + first, width);
+                    put_gradients_of_factors(before, kept + first, gradients + first, width);
 #else
                     float state[GROUP];
                     load_group(kept + index, state);
@@ -149,10 +150,10 @@ extern "C" __global__ __launch_bounds__(THREADS, 2) void output_layer(
                           accumulate);
     if (threadIdx.x < 32 * CHANNELS) {
         for (int distance = 16; distance > 0; distance /= 2)
-            slope_sum += __shfl_xor_sync(0xffffffffu, slope_sum, distance);
+            gradient_sum += __shfl_xor_sync(0xffffffffu, gradient_sum, distance);
         if (threadIdx.x % 32 == 0) {
             float* target = part + width * CHANNELS + threadIdx.x / 32;
-            *target = accumulate ? *target + slope_sum : slope_sum;
+            *target = accumulate ? *target + gradient_sum : gradient_sum;
         }
     }
     const double count = double(PIXELS) * CHANNELS;

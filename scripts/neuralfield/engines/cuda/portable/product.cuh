@@ -25,9 +25,9 @@ __device__ __forceinline__ void put_product(const float (&z)[FACTORS][GROUP], el
 }
 
 // Gradients of a group of products -> gradients of their factors: times all other factors.
-__device__ __forceinline__ void put_slopes_of_factors(const float (&slope)[GROUP],
-                                                      const element* factors, element* slopes,
-                                                      int stride) {
+__device__ __forceinline__ void put_gradients_of_factors(const float (&gradient)[GROUP],
+                                                         const element* factors, element* gradients,
+                                                         int stride) {
     float factor[FACTORS][GROUP], before[FACTORS][GROUP], after[GROUP];
 #pragma unroll
     for (int part = 0; part < FACTORS; ++part) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ void put_slopes_of_factors(const float (&slope)[GROUP
             before[part][i] = part ? before[part - 1][i] * factor[part - 1][i] : 1.0f;
     }
 #pragma unroll
-    for (int i = 0; i < GROUP; ++i) after[i] = slope[i];
+    for (int i = 0; i < GROUP; ++i) after[i] = gradient[i];
 #pragma unroll
     for (int part = FACTORS - 1; part >= 0; --part) {
         float own[GROUP];
@@ -46,6 +46,6 @@ __device__ __forceinline__ void put_slopes_of_factors(const float (&slope)[GROUP
             own[i] = before[part][i] * after[i];
             after[i] *= factor[part][i];
         }
-        store_group(slopes + part * stride, own);
+        store_group(gradients + part * stride, own);
     }
 }

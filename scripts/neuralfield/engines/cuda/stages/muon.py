@@ -11,13 +11,13 @@ import numpy as np
 from neuralfield.engines.cuda.buffers import WeightCopy
 from neuralfield.engines.cuda.launch import THREADS
 from neuralfield.engines.cuda.source import compile_module
+from neuralfield.nn.optimizers import NEWTON_SCHULZ_STEPS
 from neuralfield.system.device import Array, Device
 
 _SIDE = 64
 """The side of the tiles that matrices are padded for."""
 
 _NORMALISING_BLOCKS = 32
-_NEWTON_SCHULZ_STEPS = 5
 _MATRIX = np.dtype(
     [
         *((name, "u8") for name in ("direction", "squares", "weight", "forward", "backward")),
@@ -90,11 +90,11 @@ class MuonStage:
         """Put the stage on the current stream, behind the kernel that leaves the directions."""
         matrices, threads = self._matrices, (THREADS,)
         self._normalise((_NORMALISING_BLOCKS, self._grid[2]), threads, (matrices,))
-        for number in range(_NEWTON_SCHULZ_STEPS):
+        for number in range(NEWTON_SCHULZ_STEPS):
             arguments = (matrices, np.int32(number))
             self._multiply_by_itself(self._square_grid, threads, arguments)
             self._make_polynomial(self._square_grid, threads, (matrices,))
-            if number < _NEWTON_SCHULZ_STEPS - 1:
+            if number < NEWTON_SCHULZ_STEPS - 1:
                 self._take_step(self._grid, threads, arguments)
             else:
                 arguments += (self._scalars, self._step)

@@ -13,9 +13,9 @@
 
 #define PIXEL_COUNT (WIDTH * HEIGHT)
 #define BLOCK_PIXELS (TILES_PER_BLOCK * TILE_PIXELS)
-#define DRAWS_0 ((GROUP_0_POINTS + 1) / 2)  // for a pixel's first group of points, and for both
-#define DRAWS (DRAWS_0 + (POINTS - GROUP_0_POINTS + 1) / 2)
-#define PIXELS_AT_ONCE (THREADS / DRAWS)
+#define PAIRS_0 ((GROUP_0_POINTS + 1) / 2)  // for a pixel's first group of points, and for both
+#define PAIRS (PAIRS_0 + (POINTS - GROUP_0_POINTS + 1) / 2)
+#define PIXELS_AT_ONCE (THREADS / PAIRS)
 
 // a / count; by a power of two a product gives the same bits sooner.
 template <int count>
@@ -72,18 +72,18 @@ struct Pixel {
     }
 };
 
-// A Draw holds the points of one thread: two neighbours of a group, or its last.
-struct Draw {
+// The points of a thread: two neighbours of a group, or its last.
+struct PointPair {
     int number, group;
-    int first, members;  // in the group
+    int first, group_points;  // the first point's number in the group, and how many the group has
 
-    __device__ __forceinline__ static Draw of(int number) {
-        const int group = number >= DRAWS_0;
-        return {number, group, 2 * (number - group * DRAWS_0),
+    __device__ __forceinline__ static PointPair of(int number) {
+        const int group = number >= PAIRS_0;
+        return {number, group, 2 * (number - group * PAIRS_0),
                 group ? POINTS - GROUP_0_POINTS : GROUP_0_POINTS};
     }
 
-    __device__ __forceinline__ int count() const { return min(members - first, 2); }
+    __device__ __forceinline__ int count() const { return min(group_points - first, 2); }
 };
 
 #if FOOTPRINT
@@ -92,32 +92,32 @@ __device__ __forceinline__ double share_of_group(double points, int group) {
     return group ? quotient<POINTS - GROUP_0_POINTS>(points) : quotient<GROUP_0_POINTS>(points);
 }
 
-// The rows of the points of `draw`, whose group begins at the number `group_first` of the points
+// The rows of the points of `pair`, whose group begins at the number `group_first` of the points
 // that a block works on: point k is in the row that the k-th smallest key belongs to.
 __device__ __forceinline__ void find_rows(int (&rows)[2], const unsigned int (&keys)[2],
-                                          const Draw& draw, int group_first, bool is_valid) {
+                                          const PointPair& pair, int group_first, bool is_valid) {
     if constexpr (GROUP_0_POINTS <= 2) {
-        rows[0] = draw.members > 1 && keys[1] < keys[0];
+        rows[0] = pair.group_points > 1 && keys[1] < keys[0];
         rows[1] = 1 - rows[0];
     } else {
         __shared__ unsigned short all_keys[2 * THREADS];
         __shared__ unsigned char row_of[2 * THREADS];
-        const int own = group_first + draw.first, count = is_valid ? draw.count() : 0;
+        const int own = group_first + pair.first, count = is_valid ? pair.count() : 0;
 #pragma unroll
         for (int i = 0; i < 2; ++i)
             if (i < count) all_keys[own + i] = keys[i];
         __syncthreads();
         int smaller[2] = {};
 #pragma unroll 1
-        for (int other = 0; other < draw.members && is_valid; ++other) {
+        for (int other = 0; other < pair.group_points && is_valid; ++other) {
             const unsigned int its = all_keys[group_first + other];
 #pragma unroll
             for (int i = 0; i < 2; ++i)
-                smaller[i] += its < keys[i] || (its == keys[i] && other < draw.first + i);
+                smaller[i] += its < keys[i] || (its == keys[i] && other < pair.first + i);
         }
 #pragma unroll
         for (int i = 0; i < 2; ++i)
-            if (i < count) row_of[group_first + smaller[i]] = draw.first + i;
+            if (i < count) row_of[group_first + smaller[i]] = pair.first + i;
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < 2; ++i)
@@ -127,24 +127,24 @@ __device__ __forceinline__ void find_rows(int (&rows)[2], const unsigned int (&k
 
 // Each group of points is a Latin hypercube: point k is in column k. All threads of a block come
 // here together.
-__device__ __forceinline__ void spread(float2 (&points)[2], const Pixel& pixel, const Draw& draw,
-                                       int group_first, bool is_valid, long long step,
-                                       unsigned long long seed) {
+__device__ __forceinline__ void spread(float2 (&points)[2], const Pixel& pixel,
+                                       const PointPair& pair, int group_first, bool is_valid,
+                                       long long step, unsigned long long seed) {
     const Words words = philox(
-        {(unsigned int)pixel.index, (unsigned int)draw.number, (unsigned int)step, STREAM_JITTER},
+        {(unsigned int)pixel.index, (unsigned int)pair.number, (unsigned int)step, STREAM_JITTER},
         seed);
     const unsigned int across[2] = {words.w0, words.w2}, down[2] = {words.w1, words.w3};
     unsigned int keys[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) keys[i] = (across[i] & 255u) << 8 | (down[i] & 255u);
     int rows[2] = {};
-    find_rows(rows, keys, draw, group_first, is_valid);
+    find_rows(rows, keys, pair, group_first, is_valid);
     const double side = 2.0 / (WIDTH > HEIGHT ? WIDTH : HEIGHT);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         double column_place =
-            share_of_group(double(draw.first + i) + uniform(across[i]), draw.group);
-        double row_place = share_of_group(double(rows[i]) + uniform(down[i]), draw.group);
+            share_of_group(double(pair.first + i) + uniform(across[i]), pair.group);
+        double row_place = share_of_group(double(rows[i]) + uniform(down[i]), pair.group);
         points[i].x =
             float(__dadd_rn(double(pixel.centre.x), __dmul_rn(__dsub_rn(column_place, 0.5), side)));
         points[i].y =
@@ -157,9 +157,9 @@ __device__ __forceinline__ void spread(float2 (&points)[2], const Pixel& pixel, 
 __device__ __forceinline__ void sample_points(const Pixel* pixels, int first_tile, long long step,
                                               float2* __restrict__ inputs,
                                               unsigned long long seed) {
-    const int local = threadIdx.x / DRAWS;
-    const Draw draw = Draw::of(threadIdx.x % DRAWS);
-    const int first_point = draw.group * GROUP_0_POINTS;
+    const int local = threadIdx.x / PAIRS;
+    const PointPair pair = PointPair::of(threadIdx.x % PAIRS);
+    const int first_point = pair.group * GROUP_0_POINTS;
 #pragma unroll 1
     for (int first = 0; first < BLOCK_PIXELS; first += PIXELS_AT_ONCE) {
         const int slot = first + local, tile = first_tile + slot / TILE_PIXELS;
@@ -168,16 +168,16 @@ __device__ __forceinline__ void sample_points(const Pixel* pixels, int first_til
         const Pixel pixel = is_valid ? pixels[slot] : Pixel();
         float2 points[2] = {pixel.centre, pixel.centre};
 #if FOOTPRINT
-        spread(points, pixel, draw, local * POINTS + first_point, is_valid, step, seed);
+        spread(points, pixel, pair, local * POINTS + first_point, is_valid, step, seed);
 #endif
         if (!has_rows) continue;
         float2* rows = inputs + (long long)tile * TILE_ROWS + slot % TILE_PIXELS * POINTS;
-        for (int i = 0; i < draw.count(); ++i) {
+        for (int i = 0; i < pair.count(); ++i) {
             float2 point = points[i];
 #if ENCODING == CORNERS
             point = make_float2(corner_input(point.x, WIDTH), corner_input(point.y, HEIGHT));
 #endif
-            rows[first_point + draw.first + i] = is_valid ? point : make_float2(0.0f, 0.0f);
+            rows[first_point + pair.first + i] = is_valid ? point : make_float2(0.0f, 0.0f);
         }
     }
     constexpr int used = TILE_PIXELS * POINTS;

@@ -6,9 +6,9 @@ from types import ModuleType
 
 import numpy as np
 
-from neuralfield.engines.cuda.buffers import Buffers, member_table
+from neuralfield.engines.cuda.buffers import Buffers, network_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.source import compile_module
+from neuralfield.engines.cuda.source import compile_kernel, compile_module
 from neuralfield.engines.plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.system.device import Array, Device
 from neuralfield.system.random_streams import half_bits_of
@@ -38,9 +38,8 @@ class SamplingStage:
         self.is_constant = not batch.footprint and objective.batches.is_everything
         """Whether every step's batch is the same: the stage then has to run only once."""
         self.constants = sampling_constants(objective, network, batch)
-        self._kernel = compile_module(
-            Path(__file__).with_name("sampling.cu"), self.constants
-        ).get_function("sample")
+        path = Path(__file__).with_name("sampling.cu")
+        self._kernel = compile_kernel(path, "sample", self.constants)
         self.tiles, self.blocks = batch.tiles, -(-batch.tiles // _TILES)
         cumulative = objective.batches.cumulative_density
         self.density: tuple[Array, ...] = ()
@@ -74,18 +73,18 @@ class SamplingBatch:
     It samples for a step beside the pass of the step before, into one of two batches in turn. The
     stages have the same constants, and are at the same step. `odd` has inputs, targets and weights
     of steps with odd numbers, of each stage; those of even ones are the stage's own. Where every
-    step's batch is the same, there are no others. `rendered_step` is the step of the samples that
+    step's batch is the same, there are no others. `sampled_step` is the step of the samples that
     are there.
     """
 
     def __init__(self, device: Device, stages: Sequence[SamplingStage]) -> None:
         first = stages[0]
-        self.rendered_step = device.xp.zeros((), dtype="int64")
+        self.sampled_step = device.xp.zeros((), dtype="int64")
         self.odd = [
             stage.batch if stage.is_constant else tuple(map(device.xp.zeros_like, stage.batch))
             for stage in stages
         ]
-        members = member_table(
+        networks = network_table(
             device,
             [
                 (*stage.source, *stage.batch, *odd, stage.seed)
@@ -95,7 +94,7 @@ class SamplingBatch:
         constants = first.constants | {"TILES_PER_BLOCK": _BATCH_TILES}
         module = compile_module(Path(__file__).with_name("sampling_batch.cu"), constants)
         grid = -(-first.tiles // _BATCH_TILES), len(stages)
-        self._arguments, self._grid = (members, self.rendered_step), grid
+        self._arguments, self._grid = (networks, self.sampled_step), grid
         self._first = module.get_function("sample_first")
         kernel = module.get_function("sample_next")
         self._next = DependentLaunch(device, kernel, grid, _THREADS, self._arguments)

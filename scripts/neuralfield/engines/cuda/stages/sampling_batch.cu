@@ -17,7 +17,7 @@ struct Batch {
 };
 
 // The arguments of `sample` for one network of the batch.
-struct Member {
+struct Network {
     const long long* step_taken;
     const double* cumulative;
     const int* part_starts;
@@ -27,29 +27,29 @@ struct Member {
 };
 
 // Samples for the step after `step` finished ones.
-__device__ __forceinline__ void draw(const Member& member, long long step) {
-    const Batch batch = step & 1 ? member.odd : member.even;
-    sample_rows(step, member.cumulative, member.part_starts, member.values, batch.inputs,
-                batch.targets, batch.weights, member.seed);
+__device__ __forceinline__ void sample_network(const Network& network, long long step) {
+    const Batch batch = step & 1 ? network.odd : network.even;
+    sample_rows(step, network.cumulative, network.part_starts, network.values, batch.inputs,
+                batch.targets, batch.weights, network.seed);
 }
 
 // Samples for the step after `step` finished ones, where none is under way.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    sample_first(long long step, const Member* members, long long* step_drawn) {
-    draw(members[blockIdx.y], step);
-    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *step_drawn = step;
+    sample_first(long long step, const Network* networks, long long* sampled_step) {
+    sample_network(networks[blockIdx.y], step);
+    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *sampled_step = step;
 }
 
 // Samples for the step after the one that is under way; many blocks at once, as they wait for
 // memory.
 extern "C" __global__ void __launch_bounds__(THREADS, 16)
-    sample_next(const Member* members, long long* step_drawn) {
+    sample_next(const Network* networks, long long* sampled_step) {
     let_later_kernels_start();
-    const Member member = members[blockIdx.y];
-    const long long next = __ldcg(member.step_taken) + 1;
-    draw(member, next);
+    const Network network = networks[blockIdx.y];
+    const long long next = __ldcg(network.step_taken) + 1;
+    sample_network(network, next);
     if (blockIdx.x == gridDim.x - 1 && blockIdx.y == gridDim.y - 1) {
         wait_for_earlier_kernels();
-        if (threadIdx.x == 0) *step_drawn = next;  // all blocks of the pass have read it
+        if (threadIdx.x == 0) *sampled_step = next;  // all blocks of the pass have read it
     }
 }

@@ -12,7 +12,7 @@
 #include "update.cu"
 
 // The arguments of `update` for one network of the batch.
-struct Member {
+struct Network {
     const Work* works;
     float *parameters, *moments1, *moments2;
     const double* loss_partials;
@@ -27,28 +27,28 @@ struct Member {
 
 // One thread of a block whose threads have read the step asks whether all other blocks have, too.
 // That thread counts the step, but not before the wait: sampling reads it as well.
-__device__ __forceinline__ bool is_last_reader(const Member& member) {
+__device__ __forceinline__ bool is_last_reader(const Network& network) {
     __threadfence();
-    const unsigned int before = atomicAdd(member.blocks_done, 1u);
+    const unsigned int before = atomicAdd(network.blocks_done, 1u);
     __threadfence();
     return before == gridDim.x;  // a network's blocks, and one of scalars
 }
 
-__device__ __forceinline__ void count_step(const Member& member, long long step) {
-    *member.step_taken = step + 1;
-    *member.blocks_done = 0;
+__device__ __forceinline__ void count_step(const Network& network, long long step) {
+    *network.step_taken = step + 1;
+    *network.blocks_done = 0;
 }
 
 // Prepares the scalars of the networks' next steps, a thread each.
-__device__ __forceinline__ void prepare_scalars(const Member* members) {
-    const int networks = gridDim.y - 1;
-    for (int i = blockIdx.x * THREADS + threadIdx.x; i < networks; i += gridDim.x * THREADS) {
-        const Member& member = members[i];
-        const long long step = __ldcg(member.step_taken);
-        const bool is_last = is_last_reader(member);
-        member.scalars[(step + 1) & 1] = scalars_of(step + 1, *member.schedule);
+__device__ __forceinline__ void prepare_scalars(const Network* networks) {
+    const int count = gridDim.y - 1;
+    for (int i = blockIdx.x * THREADS + threadIdx.x; i < count; i += gridDim.x * THREADS) {
+        const Network& network = networks[i];
+        const long long step = __ldcg(network.step_taken);
+        const bool is_last = is_last_reader(network);
+        network.scalars[(step + 1) & 1] = scalars_of(step + 1, *network.schedule);
         wait_for_earlier_kernels();
-        if (is_last) count_step(member, step);
+        if (is_last) count_step(network, step);
     }
 }
 
@@ -101,13 +101,13 @@ struct FourElements {
         copy = work.forward ? place_in_blocks(row, column, work.columns) : -1;
     }
 
-    __device__ __forceinline__ void start_loading(const Member& member) const {
-        start_copy(&kept[0][threadIdx.x], member.parameters + at);
-        if (ADAM || HAS_MOMENTUM) start_copy(&kept[1][threadIdx.x], member.moments1 + at);
-        if (ADAM) start_copy(&kept[2][threadIdx.x], member.moments2 + at);
+    __device__ __forceinline__ void start_loading(const Network& network) const {
+        start_copy(&kept[0][threadIdx.x], network.parameters + at);
+        if (ADAM || HAS_MOMENTUM) start_copy(&kept[1][threadIdx.x], network.moments1 + at);
+        if (ADAM) start_copy(&kept[2][threadIdx.x], network.moments2 + at);
     }
 
-    __device__ __forceinline__ void move_all(const Member& member, const Work& work,
+    __device__ __forceinline__ void move_all(const Network& network, const Work& work,
                                              Scalars now) const {
         const float4 sum = sum_of_few_parts<float4>(partials, parts, part_stride);
         kept[3][threadIdx.x] =
@@ -125,9 +125,9 @@ struct FourElements {
             mine[2][i] = element.moment2;
         }
         const float4 moved = kept[0][threadIdx.x];
-        *(float4*)(member.parameters + at) = moved;
-        if (ADAM || HAS_MOMENTUM) *(float4*)(member.moments1 + at) = kept[1][threadIdx.x];
-        if (ADAM) *(float4*)(member.moments2 + at) = kept[2][threadIdx.x];
+        *(float4*)(network.parameters + at) = moved;
+        if (ADAM || HAS_MOMENTUM) *(float4*)(network.moments1 + at) = kept[1][threadIdx.x];
+        if (ADAM) *(float4*)(network.moments2 + at) = kept[2][threadIdx.x];
         if (copy < 0) return;
         const __half2 pairs[2] = {__floats2half2_rn(copy_factor * moved.x, copy_factor * moved.y),
                                   __floats2half2_rn(copy_factor * moved.z, copy_factor * moved.w)};
@@ -156,18 +156,18 @@ __device__ __forceinline__ void move_singly(const Work& work, const Elements& el
 // Sets, before steps are taken, how many have been, and weights' copies for products, which the
 // update keeps up to date from then on. Grid: (a network's blocks, networks).
 extern "C" __global__ void __launch_bounds__(THREADS)
-    begin_steps(long long first_step, const Member* members) {
-    const Member& member = members[blockIdx.y];
+    begin_steps(long long first_step, const Network* networks) {
+    const Network& network = networks[blockIdx.y];
     const int index = (int(blockIdx.x) - 1) * WARPS + threadIdx.x / 32;
     if (index < 0) {
         if (threadIdx.x > 0) return;
-        *member.step_taken = first_step;
-        member.scalars[first_step & 1] = scalars_of(first_step, *member.schedule);
+        *network.step_taken = first_step;
+        network.scalars[first_step & 1] = scalars_of(first_step, *network.schedule);
     } else if (index < BLOCKS) {
-        const Work& work = member.works[index];
+        const Work& work = network.works[index];
         if (!work.forward) return;
         for (int own = work.first + threadIdx.x % 32; own < end_of(work); own += 32)
-            place_weight(work.copy_factor * member.parameters[work.parameter_offset + own],
+            place_weight(work.copy_factor * network.parameters[work.parameter_offset + own],
                          own / work.columns, own % work.columns, work.size / work.columns,
                          work.columns, work.forward, work.backward);
     }
@@ -175,31 +175,31 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // Grid: (a network's blocks, 1 + networks). Registers are few, so that many blocks have room at
 // once: one that has none begins when another ends.
-extern "C" __global__ void __launch_bounds__(THREADS, 5) update_batch(const Member* members) {
+extern "C" __global__ void __launch_bounds__(THREADS, 5) update_batch(const Network* networks) {
     __shared__ float4 kept[4][THREADS];
     if (blockIdx.y == 0) {
-        prepare_scalars(members);
+        prepare_scalars(networks);
         return;
     }
-    const Member& member = members[blockIdx.y - 1];
-    const long long step = __ldcg(member.step_taken);  // which only the update before has changed
+    const Network& network = networks[blockIdx.y - 1];
+    const long long step = __ldcg(network.step_taken);  // which only the update before has changed
     const int index = (int(blockIdx.x) - 1) * WARPS + threadIdx.x / 32;
-    const Work& work = member.works[min(max(index, 0), BLOCKS - 1)];
+    const Work& work = network.works[min(max(index, 0), BLOCKS - 1)];
     const bool goes_by_fours =
         work.is_vector && work.parameter_offset % 4 == 0 && work.size % 4 == 0;
     const int own = work.first + threadIdx.x % 32 * 4;
     const FourElements four(work, own, kept);
     const bool has_four = 0 <= index && index < BLOCKS && goes_by_fours && own < work.size;
-    if (has_four) four.start_loading(member);
-    const Scalars now = load_scalars(member.scalars + (step & 1));
+    if (has_four) four.start_loading(network);
+    const Scalars now = load_scalars(network.scalars + (step & 1));
     __syncthreads();
-    const bool is_last = threadIdx.x == 0 && is_last_reader(member);
+    const bool is_last = threadIdx.x == 0 && is_last_reader(network);
     wait_for_earlier_kernels();
-    if (is_last) count_step(member, step);
+    if (is_last) count_step(network, step);
     if (blockIdx.x == 0)
-        add_totals(member.loss_partials, member.totals);
+        add_totals(network.loss_partials, network.totals);
     else if (has_four)
-        four.move_all(member, work, now);
+        four.move_all(network, work, now);
     else if (index < BLOCKS && !goes_by_fours)
-        move_singly(work, {member.parameters, member.moments1, member.moments2}, now);
+        move_singly(work, {network.parameters, network.moments1, network.moments2}, now);
 }

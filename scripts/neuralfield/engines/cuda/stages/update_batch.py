@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralfield.engines.cuda.buffers import member_table
+from neuralfield.engines.cuda.buffers import network_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS
 from neuralfield.engines.cuda.source import compile_module
@@ -26,7 +26,7 @@ class UpdateBatch:
     def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:
         tables = [stage.strands() for stage in stages]
         self._works = [device.asarray(works.view(np.uint8)) for works, _ in tables]
-        self._members = member_table(
+        self._networks = network_table(
             device,
             [(works, *others) for works, (_, others) in zip(self._works, tables, strict=True)],
         )
@@ -39,12 +39,12 @@ class UpdateBatch:
         blocks = 1 + -(-works // STRANDS)  # a warp for each of the works
         self._grid = (blocks, len(stages))
         grid = (blocks, 1 + len(stages))
-        self._update = DependentLaunch(device, kernel, grid, THREADS, (self._members,))
+        self._update = DependentLaunch(device, kernel, grid, THREADS, (self._networks,))
 
     def begin(self, first_step: int) -> None:
         """Put on the current stream: the next step comes after `first_step` finished ones. Packs
         the weights, which the update does from then on."""
-        self._begin_steps(self._grid, (THREADS,), (np.int64(first_step), self._members))
+        self._begin_steps(self._grid, (THREADS,), (np.int64(first_step), self._networks))
 
     def launch(self) -> None:
         """Put the stage on the current stream."""

@@ -6,19 +6,19 @@
 // lines, for each corner; a row of the table adds up the corners that share it. Every sum is one
 // thread's, in one order.
 //
-// Constants: WIDTH, HEIGHT (of the image), PICTURE_LEVELS (structs PictureLevel), and those of
+// Constants: WIDTH, HEIGHT (of the image), IMAGE_LEVELS (structs ImageLevel), and those of
 // grid_corners.cuh.
 #include "grid_corners.cuh"
 
 // A level's corners that are next to any pixel, and which blocks work on it.
-struct PictureLevel {
+struct ImageLevel {
     int columns;                         // of corners
     int first_column, first_line;        // in the arrays of spans
     long long first_sum;                 // in the array of sums: (HEIGHT, columns)
     int sums_end_block, rows_end_block;  // the first block of the level after this
 };
 
-__constant__ PictureLevel picture_levels[LEVELS] = PICTURE_LEVELS;
+__constant__ ImageLevel image_levels[LEVELS] = IMAGE_LEVELS;
 
 // Pixels along an axis that a corner is next to: the first ones are behind it, with `part` as their
 // weight, and from the middle on they are before it, with 1 - part.
@@ -32,12 +32,12 @@ struct Span {
 
 // Sums along lines: one for each line of pixels and column of corners. Grid: (blocks,).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_line_sums(
-    const element* __restrict__ slopes, const Span* __restrict__ spans,
+    const element* __restrict__ gradients, const Span* __restrict__ spans,
     const float* __restrict__ parts, Features* __restrict__ sums) {
     int number = 0, first_block = 0;
-    while (int(blockIdx.x) >= picture_levels[number].sums_end_block)
-        first_block = picture_levels[number++].sums_end_block;
-    const PictureLevel level = picture_levels[number];
+    while (int(blockIdx.x) >= image_levels[number].sums_end_block)
+        first_block = image_levels[number++].sums_end_block;
+    const ImageLevel level = image_levels[number];
     const int place = (int(blockIdx.x) - first_block) * THREADS + int(threadIdx.x);
     const int line = place / level.columns;
     if (line >= HEIGHT) return;
@@ -46,7 +46,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void grid_line_sums(
 #pragma unroll 4
     for (int x = span.first; x < span.last; ++x)
         add_weighted(sum, span.weight(parts + number * WIDTH, x),
-                     load_features(slopes, line * WIDTH + x, number));
+                     load_features(gradients, line * WIDTH + x, number));
     sums[level.first_sum + place] = sum;
 }
 
@@ -57,9 +57,9 @@ extern "C" __global__ __launch_bounds__(THREADS) void grid_row_sums(
     const float* __restrict__ parts, const int* __restrict__ starts,
     const int* __restrict__ corners, Features* __restrict__ gradient) {
     int number = 0, first_block = 0;
-    while (int(blockIdx.x) >= picture_levels[number].rows_end_block)
-        first_block = picture_levels[number++].rows_end_block;
-    const PictureLevel level = picture_levels[number];
+    while (int(blockIdx.x) >= image_levels[number].rows_end_block)
+        first_block = image_levels[number++].rows_end_block;
+    const ImageLevel level = image_levels[number];
     const int own = (int(blockIdx.x) - first_block) * THREADS + int(threadIdx.x);
     if (own >= grid_levels[number].rows) return;
     const int row = grid_levels[number].start + own;

@@ -9,8 +9,8 @@
 
 // brightness: the input of the network for each of the 256 values of a byte.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    draw_pictures(const long long* __restrict__ step_taken,
-                  const unsigned char* __restrict__ pictures, const int* __restrict__ labels,
+    sample_images(const long long* __restrict__ step_taken,
+                  const unsigned char* __restrict__ images, const int* __restrict__ labels,
                   const float* __restrict__ brightness, float* __restrict__ inputs,
                   int* __restrict__ samples, int* __restrict__ batch_labels) {
     __shared__ unsigned int shared_sample;
@@ -27,8 +27,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         shared_sample = sample;
     }
     __syncthreads();
-    const unsigned char* const picture = pictures + (long long)shared_sample * PIXELS;
+    const unsigned char* const image = images + (long long)shared_sample * PIXELS;
     float* const its_inputs = inputs + (long long)slot * PIXELS;
     for (int pixel = threadIdx.x; pixel < PIXELS; pixel += THREADS)
-        its_inputs[pixel] = brightness[picture[pixel]];
+        its_inputs[pixel] = brightness[image[pixel]];
 }

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from make_objective import SIREN, make_objective
 
-from neuralfield.engines import batch as engine_batch
 from neuralfield.engines.batch import EngineBatch
+from neuralfield.engines.cuda import batch as cuda_batch
 from neuralfield.engines.cuda.batch import is_faster_together
-from neuralfield.engines.cuda.buffers import member_table
+from neuralfield.engines.cuda.buffers import network_table
 from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
 from neuralfield.engines.cuda.hopper import narrow_pass as narrow
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
@@ -25,7 +25,7 @@ FREQUENCIES = {"type": "fourier", "frequencies": 20, "width": 64}
 
 
 @pytest.mark.parametrize(
-    ("tiles", "members", "together"),
+    ("tiles", "networks", "together"),
     [
         (256, 64, True),
         (128, 64, True),
@@ -39,8 +39,8 @@ FREQUENCIES = {"type": "fourier", "frequencies": 20, "width": 64}
         (256, 1, False),
     ],
 )
-def test_together_go_those_that_are_many_and_small(tiles, members, together):
-    assert is_faster_together(tiles, members, H200_PROCESSORS) == together
+def test_together_go_those_that_are_many_and_small(tiles, networks, together):
+    assert is_faster_together(tiles, networks, H200_PROCESSORS) == together
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ class Pointer:
         self.data = SimpleNamespace(ptr=address)
 
 
-def test_kernels_find_each_member_in_a_table():
+def test_kernels_find_each_network_in_a_table():
     device = Device("cpu", "host", np)
-    members = [(Pointer(1 << 33), np.uint64(2**64 - 1)), (Pointer(8), np.uint64(5))]
-    table = member_table(device, members)
+    networks = [(Pointer(1 << 33), np.uint64(2**64 - 1)), (Pointer(8), np.uint64(5))]
+    table = network_table(device, networks)
     assert table.dtype == np.uint64
     assert table.tolist() == [[1 << 33, 2**64 - 1], [8, 5]]
 
@@ -126,7 +126,7 @@ def fake_engine(kind):
 def gpu(monkeypatch):
     """A device with an H200's limits, and batches that take no steps."""
     FakeBatch.made = []
-    monkeypatch.setattr(engine_batch, "CudaBatch", FakeBatch)
+    monkeypatch.setattr(cuda_batch, "CudaBatch", FakeBatch)
     limits = {"multiProcessorCount": H200_PROCESSORS, "sharedMemPerBlockOptin": 232_448}
     stream = SimpleNamespace(synchronize=lambda: None)
     cuda = SimpleNamespace(
@@ -135,7 +135,7 @@ def gpu(monkeypatch):
         get_current_stream=lambda: stream,
     )
     xp: Any = SimpleNamespace(cuda=cuda)
-    return Device("gpu", "a card", xp)
+    return Device("gpu", "a GPU", xp)
 
 
 def kind_of(**settings):

@@ -27,13 +27,13 @@ FIELDS = {
     "narrow siren": {"type": "siren", "width": 33, "hidden_layers": 0, "output": "sigmoid"},
     "original": {"type": "mlp", "preset": "original"},
     "three sizes": {"type": "mlp", "widths": (100, 17, 200), "activation": "tanh", "bias": False},
-    "waves": {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64},
+    "fourier": {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64},
     "grids": {"type": "hashgrid", "levels": 5, "log2_table_size": 8, "width": 40},
     "finer": {"type": "finer", "width": 100, "hidden_layers": 2, "first_omega_0": 10.0},
     "wire": {"type": "wire", "width": 50, "hidden_layers": 2},
     "gauss": {"type": "gauss", "width": 100, "hidden_layers": 2},
     "cafe": {"type": "cafe", "width": 100, "scale": 2.0},
-    "many waves": {"type": "fourier", "frequencies": 128, "hidden_layers": 2, "width": 128},
+    "many frequencies": {"type": "fourier", "frequencies": 128, "hidden_layers": 2, "width": 128},
 }
 WIDE = {"type": "mlp", "widths": (300, 64), "activation": "relu"}
 SIZES = [(1, 1), (63, 3), (1000, 7)]
@@ -95,7 +95,7 @@ def test_pixels(gpu, field, channels, precision):
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
 @pytest.mark.parametrize("samples", [1, 4, 16, 100])
-@pytest.mark.parametrize("field", ["siren", "original", "waves"])
+@pytest.mark.parametrize("field", ["siren", "original", "fourier"])
 def test_samples_in_a_box(gpu, field, samples, precision):
     model = make_model(FIELDS[field], 3, precision)
     # where the first samples are about as far apart as decides on more of them
@@ -104,7 +104,7 @@ def test_samples_in_a_box(gpu, field, samples, precision):
 
 
 @pytest.mark.parametrize("precision", ["mixed", "float32", "float64"])
-@pytest.mark.parametrize("field", ["siren", "waves"])
+@pytest.mark.parametrize("field", ["siren", "fourier"])
 def test_uneven_pixels_of_a_footprint_field(gpu, monkeypatch, field, precision):
     monkeypatch.setattr(rendering, "BAND_POINTS", {"cpu": 1 << 20, "gpu": 500})
     monkeypatch.setattr(rendering, "_FLAT_SPREAD", 0.01)
@@ -128,11 +128,11 @@ def test_listed_pixels_are_those_of_the_whole(gpu):
 
 
 def test_two_models_in_turn(gpu, monkeypatch):
-    models = [make_model(FIELDS["waves"], random_seed=seed) for seed in (1, 2)]
+    models = [make_model(FIELDS["fourier"], random_seed=seed) for seed in (1, 2)]
     alone = [render(model, 70, 50, device=gpu) for model in models]
     monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})
-    drawings = [render_bands(model, 70, 50, device=gpu) for model in models]
-    in_turn = [[band.copy() for band in bands] for bands in zip(*drawings, strict=True)]
+    renders = [render_bands(model, 70, 50, device=gpu) for model in models]
+    in_turn = [[band.copy() for band in bands] for bands in zip(*renders, strict=True)]
     for expected, bands in zip(alone, zip(*in_turn, strict=True), strict=True):
         np.testing.assert_array_equal(np.concatenate(bands), expected)
 
@@ -141,7 +141,7 @@ def test_two_models_in_turn(gpu, monkeypatch):
 @pytest.mark.parametrize("bit_depth", [8, 16])
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_levels_in_bands_are_the_image_rounded(gpu, monkeypatch, channels, bit_depth, precision):
-    model = make_model(FIELDS["waves"], channels, precision)
+    model = make_model(FIELDS["fourier"], channels, precision)
     whole = render(model, 90, 60, device=gpu)
     assert whole.min() < whole.max()
     monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})
@@ -153,7 +153,7 @@ def test_levels_in_bands_are_the_image_rounded(gpu, monkeypatch, channels, bit_d
 
 
 def test_png_is_the_image_rounded(gpu, tmp_path, monkeypatch):
-    model = make_model(FIELDS["waves"])
+    model = make_model(FIELDS["fourier"])
     whole = render(model, 90, 60, device=gpu)
     monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})
     render_to_png(model, tmp_path / "d.png", 90, 60, device=gpu)
@@ -161,7 +161,7 @@ def test_png_is_the_image_rounded(gpu, tmp_path, monkeypatch):
     np.testing.assert_allclose(rendered, np.rint(255 * whole) / 255, atol=1e-6)
 
 
-def test_a_image_left_unfinished_harms_no_other(gpu, monkeypatch):
+def test_an_image_left_unfinished_harms_no_other(gpu, monkeypatch):
     model = make_model(FIELDS["siren"])
     whole = render(model, 90, 60, device=gpu)
     monkeypatch.setattr(rendering, "BAND_POINTS", {"gpu": 700})
@@ -171,7 +171,7 @@ def test_a_image_left_unfinished_harms_no_other(gpu, monkeypatch):
 
 
 def test_memory_does_not_grow_with_the_image(gpu):
-    model, pool = make_model(FIELDS["waves"]), gpu.xp.get_default_memory_pool()
+    model, pool = make_model(FIELDS["fourier"]), gpu.xp.get_default_memory_pool()
     pool.free_all_blocks()
     held_bytes = []
     for height in (4096, 16384):

@@ -1,0 +1,133 @@
+"""Where the seconds of a run of the workflow go: a row for each job, and what lies between them.
+
+    python benchmarks/workflow_time.py --cores 2
+    python benchmarks/workflow_time.py --cores 16 --full-caches --config image=/home/me/photo.jpg
+
+runs the workflow in a new folder, with kernel caches that are empty, or that an earlier run has
+filled (`--full-caches`). All other options go to Snakemake. It prints when each job began and
+ended, on a clock that starts with Snakemake; then the sums of jobs by rule, the time in which
+cores had no job, and the whole. Seconds and processor time are those of the jobs' benchmarks in
+logs/. Files that options name have to be given by absolute paths.
+"""
+
+import argparse
+import csv
+import os
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from measuring.command_line import start
+from measuring.measure import print_header, print_row
+from measuring.workflow_runs import run_workflow
+
+from neuralfield.system.device import available_cores
+
+_SUFFIX = ".benchmark.tsv"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job's name and rule, and when it ran, in seconds since Snakemake was started."""
+
+    name: str
+    rule: str
+    started_s: float
+    ended_s: float
+    processor_s: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it ran."""
+        return self.ended_s - self.started_s
+
+
+def read_jobs(logs: Path, started_at_s: float) -> list[Job]:
+    """Read the jobs of a run, sorted by their starts; `started_at_s` is in seconds since 1970."""
+    jobs = []
+    for path in logs.rglob(f"*{_SUFFIX}"):
+        with path.open(encoding="utf-8", newline="") as file:
+            row = list(csv.DictReader(file, delimiter="\t"))[-1]
+        ended_s = path.stat().st_mtime - started_at_s
+        processor_s = float(row["cpu_time"]) if row["cpu_time"] not in ("NA", "-") else 0.0
+        name = os.fspath(path.relative_to(logs)).removesuffix(_SUFFIX)
+        rule = row.get("rule_name") or Path(name).name
+        jobs.append(Job(name, rule, ended_s - float(row["s"]), ended_s, processor_s))
+    return sorted(jobs, key=lambda job: (job.started_s, job.name))
+
+
+def idle_s(jobs: list[Job], cores: int, total_s: float) -> float:
+    """Return the core-seconds in which no job ran; a job counts as one core."""
+    return cores * total_s - sum(job.seconds for job in jobs)
+
+
+def caches_in(folder: Path) -> dict[str, str]:
+    """Return environment variables that put all caches of kernels into a folder."""
+    folder.mkdir(exist_ok=True)
+    names = ("XDG_CACHE_HOME", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", "TMPDIR")
+    return dict.fromkeys(names, os.fspath(folder))
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run the workflow, and print its timeline."""
+    with tempfile.TemporaryDirectory() as temporary:
+        os.environ |= caches_in(Path(temporary, "caches"))
+        arguments = ("--cores", str(options.cores), *options.snakemake)
+        folder = Path(temporary, "first")
+        folder.mkdir()
+        started_at_s = time.time()
+        total_s = run_workflow(folder, *arguments)
+        if options.full_caches:
+            folder = Path(temporary, "second")
+            folder.mkdir()
+            started_at_s = time.time()
+            total_s = run_workflow(folder, *arguments)
+        jobs = read_jobs(folder / "logs", started_at_s)
+    print_header("job", "start, s", "end, s", "seconds", "processor, s")
+    for job in jobs:
+        times = (job.started_s, job.ended_s, job.seconds, job.processor_s)
+        print_row(job.name, *(f"{seconds:.1f}" for seconds in times))
+    by_rule: dict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        by_rule[job.rule].append(job)
+    print()
+    print_header("rule", "jobs", "seconds", "processor, s")
+    for rule, of_rule in by_rule.items():
+        seconds, processor_s = (sum(job.seconds for job in of_rule), _processor_s(of_rule))
+        print_row(rule, str(len(of_rule)), f"{seconds:.1f}", f"{processor_s:.1f}")
+    before_s, after_s = jobs[0].started_s, total_s - max(job.ended_s for job in jobs)
+    print(f"\nwhole run: {total_s:.1f} s on {options.cores} cores")
+    print(
+        f"jobs: {len(jobs)}, {sum(job.seconds for job in jobs):.1f} s, of which the processor"
+        f" worked {_processor_s(jobs):.1f} s"
+    )
+    print(f"before the first job: {before_s:.1f} s; after the last one: {after_s:.1f} s")
+    print(f"cores without a job: {idle_s(jobs, options.cores, total_s):.1f} core-seconds")
+    return 0
+
+
+def _processor_s(jobs: list[Job]) -> float:
+    return sum(job.processor_s for job in jobs)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Leaves the options that it does not know to Snakemake."""
+
+    def parse_args(self, *given: object) -> argparse.Namespace:  # type: ignore[override]
+        """Parse the options of this program; the others become `snakemake`."""
+        options, options.snakemake = self.parse_known_args()
+        return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--cores", type=int, default=available_cores(), help="cores that Snakemake uses")
+    add("--full-caches", action="store_true", help="time a second run, with the kernels of a first")
+    return parser
+
+
+if __name__ == "__main__":
+    start(main, _parser())

@@ -1,0 +1,137 @@
+"""Muon's step of a matrix between hidden layers, as in `nn.optimizers`."""
+
+import math
+
+import numpy as np
+
+from neuralfield.engines.cpu.kernels import entry_point
+from neuralfield.engines.cpu.kernels.layers import pack_rows, padded
+from neuralfield.engines.cpu.kernels.layout import (
+    FAN_IN,
+    FAN_OUT,
+    GRADIENT,
+    OUT_LENGTH,
+    PARAMETERS,
+    aligned,
+    row_length,
+)
+from neuralfield.engines.cpu.kernels.parts import kernel_part
+from neuralfield.engines.cpu.kernels.tiles import product
+from neuralfield.nn.optimizers import NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS, Muon
+
+_A, _B, _C = (np.float32(factor) for factor in NEWTON_SCHULZ)
+_KEPT, _FRESH = np.float32(Muon.momentum), np.float32(1 - Muon.momentum)
+_PANEL = 48
+"""Rows of a product that are computed together: whole tiles and whole vectors."""
+
+
+def work_arrays(fan_in: int, fan_out: int) -> tuple[np.ndarray, ...]:
+    """Make the work memory of `move_matrix`: two arrays like the matrix, two small squares."""
+    shorter, longer = sorted((fan_in, fan_out))
+    row = row_length(shorter)
+    return tuple(aligned(n * row).reshape(n, row) for n in (longer, longer, shorter, shorter))
+
+
+@entry_point
+def move_matrix(
+    table, layer, frequency, scale, gradient, momentum, parameters, factors, rate, work
+):
+    """Move a layer's matrix along its orthogonalised momentum, by `rate`.
+
+    `gradient` is the sum of all shards, and `scale` is what it is multiplied by. `momentum` is that
+    of all layers' parameters. `factors` are brought up to date. For `work` see `work_arrays`, for
+    `table` see `layout`.
+    """
+    fan_in, fan_out = table[layer, FAN_IN], table[layer, FAN_OUT]
+    is_wide = fan_in < fan_out  # then x is the transpose, so that its squares are small
+    x = work[0]
+    squares = 0.0
+    for i in range(fan_in):
+        start = table[layer, GRADIENT] + i * table[layer, OUT_LENGTH]
+        place = table[layer, PARAMETERS] + i * fan_out
+        for j in range(fan_out):
+            fresh = _FRESH * (scale * gradient[start + j])
+            kept = _KEPT * momentum[place + j] + fresh
+            momentum[place + j] = kept
+            direction = _KEPT * kept + fresh
+            squares += float(direction) ** 2
+            if is_wide:
+                x[j, i] = direction
+            else:
+                x[i, j] = direction
+    shorter = min(fan_in, fan_out)
+    _divide(x, shorter, np.float32(math.sqrt(squares)) + np.float32(1e-20))
+    x = _orthogonalised(x, work[1], work[2], work[3], shorter)
+    for i in range(fan_in):
+        place = table[layer, PARAMETERS] + i * fan_out
+        for j in range(fan_out):
+            parameters[place + j] -= rate * (x[j, i] if is_wide else x[i, j])
+    pack_rows(table, layer, frequency, 0, fan_in, parameters, factors)
+
+
+@kernel_part
+def _divide(x, columns, norm):
+    for row in range(len(x)):
+        for column in range(columns):
+            x[row, column] /= norm
+
+
+@kernel_part
+def _orthogonalised(x, following, square, polynomial, side):
+    """Five times x (a + b x' x + c (x' x)^2), for x of `side` columns; one of the first two."""
+    to, row_bytes = square.ctypes.data, 4 * square.shape[1]
+    for _ in range(NEWTON_SCHULZ_STEPS):
+        address = x.ctypes.data
+        _symmetric_product(address, 4, row_bytes, address, to, row_bytes, side, len(x))
+        _mirror(square, side)
+        result = polynomial.ctypes.data
+        _symmetric_product(to, row_bytes, 4, to, result, row_bytes, side, side)
+        for row in range(side):
+            for column in range(row, side):
+                powers = _B * square[row, column] + _C * polynomial[row, column]
+                polynomial[row, column] = powers
+            polynomial[row, row] += _A
+        _mirror(polynomial, side)
+        for first in range(0, len(x), _PANEL):
+            product(
+                address + first * row_bytes,
+                row_bytes,
+                4,
+                result,
+                row_bytes,
+                following.ctypes.data + first * row_bytes,
+                row_bytes,
+                min(_PANEL, len(x) - first),
+                padded(side),
+                side,
+                0,
+            )
+        x, following = following, x
+    return x
+
+
+@kernel_part
+def _symmetric_product(a, a_row, a_step, b, c, row_bytes, side, depth):
+    """The upper half, at least, of a product that is symmetric; see `product`."""
+    for first in range(0, side, _PANEL):
+        product(
+            a + first * a_row,
+            a_row,
+            a_step,
+            b + 4 * first,
+            row_bytes,
+            c + first * (row_bytes + 4),
+            row_bytes,
+            min(_PANEL, side - first),
+            padded(side - first),
+            depth,
+            0,
+        )
+
+
+@kernel_part
+def _mirror(square, side):
+    """Copy the upper half of a matrix to the lower one."""
+    for row in range(side):
+        for column in range(row):
+            square[row, column] = square[column, row]

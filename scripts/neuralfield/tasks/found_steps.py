@@ -1,0 +1,62 @@
+"""The steps and the batch that the budget of a training came to, as a file has them."""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.system.input_files import read_json
+from neuralfield.system.settings import settings_of
+from neuralfield.tasks.training_settings import ImageTraining
+
+FILE_NAME = "budget.json"
+
+_FOUND = ("steps", "batch_pixels", "warmup_steps")
+
+
+@dataclass(frozen=True)
+class FoundSteps:
+    """The steps and the batch that a budget came to.
+
+    Attributes
+    ----------
+    training : dict
+        The settings that were found: with them, in place of a budget, the same network is trained.
+    step_s : float
+        Time of a step, measured.
+    device, device_kind : str
+        What it was measured on; see `neuralfield.system.device.Device`.
+    threads : int
+    budget_s : float
+    measured_for : str
+        Digest of the training that they were found for.
+    """
+
+    training: dict[str, int]
+    step_s: float
+    device: str
+    device_kind: str
+    threads: int
+    budget_s: float
+    measured_for: str
+
+    @property
+    def steps(self) -> int:
+        """The steps."""
+        return self.training["steps"]
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """Read a file; None where there is none, or it is damaged."""
+        with suppress(NeuralfieldError, TypeError, AttributeError):
+            found = cls(**read_json(path))
+            rules = settings_of(ImageTraining)
+            is_whole = {*_FOUND[:2]} <= {*found.training} <= {*_FOUND}
+            if is_whole and all(rules[key].allows(n) for key, n in found.training.items()):
+                return replace(found, step_s=float(found.step_s))
+        return None
+
+    def applied_to(self, task: Any) -> Any:
+        """Return the task with these steps."""
+        return replace(task, training=replace(task.training, **self.training))

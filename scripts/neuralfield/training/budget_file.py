@@ -1,0 +1,93 @@
+"""The file with the steps that a budget came to, from which trainings take them again.
+
+It is written before the training begins, so that one that is interrupted goes on with the same
+steps, on any machine, and one that is repeated ends with the same bytes.
+"""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from neuralfield.system.checkpoint import fingerprint
+from neuralfield.system.device import Device
+from neuralfield.system.files import storage_errors, write_atomically
+from neuralfield.tasks.found_steps import FoundSteps
+from neuralfield.tasks.image.image_task import FittedImage
+from neuralfield.training.budget import (
+    LEAST_STEPS,
+    BatchSizes,
+    Budget,
+    find_steps,
+    time_of_step_s,
+)
+from neuralfield.version import ENGINE_VERSION
+
+
+def steps_in_budget(
+    path: Path,
+    task: FittedImage[Any],
+    budget: Budget,
+    device: Device,
+    engine: str,
+    threads: int,
+    *,
+    segments: int = 1,
+    of_tiles: bool = False,
+) -> tuple[FoundSteps, bool]:
+    """Take the steps of a training from the file at `path`, or find them and write it.
+
+    Parameters
+    ----------
+    path : Path
+        Files of other settings, images or kinds of device are replaced.
+    segments : int
+        There are as many steps at the least.
+    of_tiles : bool
+        Whether all tiles of an image share the file: it is then for any image.
+
+    Returns
+    -------
+    FoundSteps
+    bool
+        Whether they were found now.
+    """
+    least_steps = max(LEAST_STEPS, segments)
+    training = task.training.described()
+    if not budget.is_limit:
+        del training["steps"]
+    data = task.identity()[: 2 if of_tiles else None]  # of a tile: its field and mode
+    digest = fingerprint(ENGINE_VERSION, data, training, asdict(budget), engine, least_steps)
+    with storage_errors(path, "cannot be written"), _locked(path):
+        known = FoundSteps.read(path)
+        if known and (known.measured_for, known.device_kind) == (digest, device.kind):
+            return known, False
+        measure = partial(time_of_step_s, task, budget, device, engine, threads)
+        sizes = BatchSizes.of(task, device.kind)
+        steps, batch, step_s = find_steps(budget, task.training.steps, sizes, measure, least_steps)
+        is_smaller = batch < sizes.configured
+        found = FoundSteps(
+            task.training.changes_for(steps, batch if is_smaller else task.training.batch_pixels),
+            step_s,
+            device.name,
+            device.kind,
+            threads,
+            budget.seconds,
+            digest,
+        )
+        write_atomically(path, (json.dumps(asdict(found), indent=2) + "\n").encode())
+        return found, True
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let tiles that begin at once wait for the first of them, which finds the steps of all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("w") as file:
+        with suppress(OSError):  # a file system without locks: each tile would find its own
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,51 @@
+"""Reading the history of a training, apart from all that trains: few of its readers need that."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+
+from neuralfield.system.errors import InputError
+from neuralfield.system.files import read_whole
+from neuralfield.system.provenance import remedy_for
+
+History = dict[str, np.ndarray]
+"""The columns of a history by their names: float64, one value for each stretch of a training."""
+
+_LARGEST_BYTES = 64 << 20
+
+
+def read_history(path: Path, measure: str = "psnr_db", *, steps: int | None = None) -> History:
+    """Read ``history.csv``: how a training went, one row for each stretch of it.
+
+    The columns ``step`` and `measure` (see `neuralfield.tasks.task.Measure`) are there. The last
+    row has to be of step `steps`, if that is given.
+    """
+    expected = "a history written by neuralfield"
+    remedy = remedy_for(path)
+    try:
+        text = read_whole(path, _LARGEST_BYTES).decode("utf-8-sig")
+        names, *rows = csv.reader(io.StringIO(text, newline=""))
+        table = np.array([[float(cell or "nan") for cell in row] for row in rows])
+        history = dict(zip(names, table.T, strict=True))
+        if missing := {"step", measure} - history.keys():
+            raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
+        if not np.isfinite(history["step"]).all():
+            raise ValueError("steps are missing")
+    except (OSError, ValueError, csv.Error) as error:
+        found = f"is damaged ({type(error).__name__}: {error})"
+        raise InputError(str(path), found, expected, remedy) from error
+    last_step = history["step"][-1]
+    if steps is not None and last_step != steps:
+        found, expected = f"ends with step {last_step:g}", f"step {steps}, the training's last"
+        raise InputError(str(path), found, expected, remedy)
+    return history
+
+
+def nearest_measured(history: History, step: int, measure: str = "psnr_db") -> float:
+    """Return what was measured nearest to a step; not a number where nothing was."""
+    measured = history[measure][kept := np.isfinite(history[measure])]
+    if not len(measured):
+        return float("nan")
+    return float(measured[np.abs(history["step"][kept] - step).argmin()])

@@ -1,0 +1,62 @@
+"""Jobs import only what they need: each is a process of its own, and pays for every module."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from paths import ROOT
+
+SCRIPTS = sorted(path.stem for path in (ROOT / "scripts").glob("*.py"))
+
+HEAVY = (
+    *("av", "cupy", "jinja2", "jsonschema", "matplotlib", "numba", "pandas", "requests", "scipy"),
+    *("skimage", "sklearn", "snakemake.cli", "torch", "tqdm", "neuralfield.engines.cuda"),
+)
+
+NEEDED = {
+    "evaluate_classifier": ["pandas"],
+    "evaluate_table": ["pandas"],
+    "plot_classifier": ["matplotlib"],
+    "plot_table": ["matplotlib"],
+    "report": ["jinja2", "matplotlib"],
+    "report_classifiers": ["jinja2", "matplotlib"],
+    "report_tables": ["jinja2", "matplotlib"],
+    "summarize": ["pandas"],
+    "timelapse": ["av"],
+    "view": ["jinja2"],
+}
+"""The heavy modules that each script needs when it starts."""
+
+# one process for all: each script is imported by a fork of it that has imported NumPy only
+FOUND = """
+import json, os, runpy, sys
+import numpy
+folder, heavy, scripts = sys.argv[1], *map(json.loads, sys.argv[2:])
+sys.path.insert(0, folder)
+for script in scripts:
+    if not os.fork():
+        runpy.run_path(f"{folder}/{script}.py", run_name="imported")
+        print(json.dumps([script, [name for name in heavy if name in sys.modules]]), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def imported():
+    """The heavy modules that each script imports."""
+    arguments = [os.fspath(ROOT / "scripts"), json.dumps(HEAVY), json.dumps(SCRIPTS)]
+    command = [sys.executable, "-c", FOUND, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(map(json.loads, done.stdout.splitlines()))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_imports_no_heavy_module_that_it_does_not_need(script, imported):
+    assert imported[script] == sorted(NEEDED.get(script, []))
+
+
+def test_the_list_names_scripts_that_exist():
+    assert set(NEEDED) <= set(SCRIPTS)

@@ -1,0 +1,109 @@
+"""What a training tells while it runs: its progress and a preview, and no other bytes."""
+
+import json
+from typing import Any
+
+import pytest
+from PIL import Image
+from test_fit import Stopped, make_task, sha256, train
+
+from entry import progress
+from entry.preview import Preview
+from entry.progress import Progress, ProgressFile, progress_path
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test sets."""
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_progress_is_written_twice_a_second_and_at_the_end(tmp_path, clock):
+    path = progress_path(tmp_path / "train.log")
+    file = ProgressFile(path, steps=300, until_step=200)
+    file.update(10, 3.0)
+    assert Progress.read(path) == Progress(10, 300, 200, seconds=3.0)
+    file.measure("21.50 dB")
+    clock[0] += 0.4
+    file.update(50, 3.3)
+    assert Progress.read(path) == Progress(10, 300, 200, seconds=3.0), "too early to write again"
+    clock[0] += 0.6
+    file.update(110, 3.9)
+    read = Progress.read(path)
+    assert read == Progress(110, 300, 200, "21.50 dB", 3.9, 100.0)
+    assert read and read.seconds_left == pytest.approx(0.9)
+    file.update(200, 4.0)
+    assert Progress.read(path) == Progress(200, 300, 200, "21.50 dB", 4.0, 190.0)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.progress.json"]
+
+
+def test_a_training_that_goes_back_has_no_wrong_rate(tmp_path, clock):
+    file = ProgressFile(tmp_path / "p", steps=300, until_step=300)
+    for step in (100, 200, 40):
+        clock[0] += 1
+        file.update(step, 1.0)
+    read = Progress.read(tmp_path / "p")
+    assert read and read.seconds_left is None
+
+
+def test_a_progress_that_cannot_be_written_or_read_stops_nothing(tmp_path):
+    ProgressFile(tmp_path / "missing" / "p", 10, 10).update(3, 1.0)
+    ProgressFile(None, 10, 10).update(3, 1.0)
+    (tmp_path / "damaged").write_text('{"step": 3}')
+    assert Progress.read(tmp_path / "damaged") is Progress.read(tmp_path / "missing") is None
+
+
+@pytest.mark.parametrize("engine", ["cpu", "tape"])
+def test_previews_change_no_byte_of_a_training(tmp_path, engine):
+    task, path, seen = make_task(), tmp_path / "train.preview.png", []
+
+    def look(trainers):
+        with Image.open(path) as image:
+            seen.append((image.size, trainers[0].steps_taken))
+
+    with Preview(path, 1, seconds_between=0) as preview:
+        train(task, tmp_path / "shown", engine=engine, stepped=[preview.update, look])
+    train(task, tmp_path / "unseen", engine=engine)
+    assert len(seen) > 5 and {size for size, _ in seen} == {(task.shape.width, task.shape.height)}
+    for name in ("model.safetensors", f"checkpoints/step_{task.training.steps:08}.safetensors"):
+        assert sha256(tmp_path / "shown" / name) == sha256(tmp_path / "unseen" / name)
+    assert not path.exists(), "renders follow"
+
+
+def test_a_preview_stays_where_a_training_is_stopped(tmp_path):
+    def stop(trainers):
+        raise Stopped
+
+    path = tmp_path / "train.preview.png"
+    with pytest.raises(Stopped), Preview(path, 1, seconds_between=0) as preview:
+        train(make_task(), tmp_path / "stopped", stepped=[preview.update, stop])
+    assert path.exists()
+
+
+def test_previews_take_a_fiftieth_of_the_time_at_the_most(tmp_path, monkeypatch):
+    now, written = [0.0], []
+    monkeypatch.setattr("entry.preview.time.monotonic", lambda: now[0])
+    preview: Any = Preview(tmp_path / "train.preview.png", 1)
+
+    def write(trainer):
+        written.append(now[0])
+        now[0] += 2.0
+
+    monkeypatch.setattr(preview, "_write", write)
+    monkeypatch.setattr(preview, "_expected_s", lambda trainer: 0.2)
+    while now[0] < 500:
+        now[0] += 0.2
+        preview.update([None])
+    assert written[0] == pytest.approx(10, abs=0.3)
+    assert 4 <= len(written) <= 5, "two seconds each"
+
+
+def test_a_preview_that_fails_is_not_tried_again(tmp_path, caplog):
+    path = tmp_path / "file" / "train.preview.png"
+    path.parent.write_text("no folder")
+    with caplog.at_level("INFO"), Preview(path, 1, seconds_between=0) as preview:
+        train(make_task(), tmp_path / "run", stepped=[preview.update])
+    assert sum("no preview" in line for line in caplog.messages) == 1
+    assert json.loads((tmp_path / "run/training.json").read_text())["notes"] == []

@@ -1,0 +1,394 @@
+"""The terminal: what a run's events become, which a real run has here recorded."""
+
+import io
+import json
+import logging
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+from snakemake.logging import ColorizingTextHandler, DefaultFormatter
+from snakemake_interface_logger_plugins.common import LogEvent
+
+import terminal.screen
+from config.configuration import Run as Network
+from entry.progress import Progress, progress_path
+from jobs import failures
+from terminal import results
+from terminal.bars import Bars
+from terminal.dry_run import summary
+from terminal.planned import PlannedJob, Work, work_of
+from terminal.run import Run
+from terminal.screen import Screen, take_over
+from terminal.sentences import in_words
+from terminal.time_left import Durations, run_s
+from terminal.words import about, clock, duration, listed, name_of
+
+SNAKEMAKES = str(Path(logging.__file__).parents[1] / "nowhere")
+SIREN = {"image": "cub", "field": "siren"}
+
+
+def job(number, rule, outputs=(), needs=(), wildcards=SIREN, threads=1, gpus=0, work=None):
+    return PlannedJob(
+        number,
+        rule,
+        name_of(wildcards),
+        dict(wildcards),
+        tuple(f"results/cub/siren/{name}" for name in outputs),
+        f"logs/cub/siren/{rule}.log",
+        threads,
+        gpus,
+        bool(gpus),
+        frozenset(needs),
+        work or Work(rule),
+        "it is missing" if rule == "train" else "it is asked for anew",
+    )
+
+
+def jobs_of_a_network():
+    return [
+        job(1, "encode", ["../pixels.csv"], wildcards={"image": "cub"}),
+        job(
+            2, "train", ["model.safetensors"], [1], work=Work("siren on processors", 100, 1000, 0.1)
+        ),
+        job(3, "evaluate", ["metrics.json", "comparison"], [2]),
+        job(4, "render", ["render_50.png", "render_1024.png", "crop_eye.png"], [2]),
+        job(5, "timelapse", ["timelapse.mp4"], [3]),
+        job(6, "view", ["view.html"], [2]),
+        job(7, "report", ["../../report.html"], [3, 5, 6], wildcards={}),
+    ]
+
+
+METRICS = {
+    "psnr_db": 38.41,
+    "wrong_pixels": 0,
+    "upscale_psnr_db": 21.3,
+    "upscale_lanczos_psnr_db": 18.85,
+    "train_seconds": 6.12,
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working directory with an evaluation and a progress."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("results/cub/siren", "logs/cub/siren"):
+        Path(name).mkdir(parents=True)
+    Path("results/cub/siren/metrics.json").write_text(json.dumps(METRICS))
+    return tmp_path
+
+
+def write_progress(step, seconds=6.0, steps_per_s=100.0):
+    numbers = {"step": step, "steps": 1000, "until_step": 1000, "measured": "38.40 dB"}
+    text = json.dumps(numbers | {"seconds": seconds, "steps_per_s": steps_per_s})
+    progress_path("logs/cub/siren/train.log").write_text(text)
+
+
+class Terminal(io.StringIO):
+    """Keeps what is written, as a terminal or as a pipe."""
+
+    is_a_terminal = False
+
+    def isatty(self):
+        return self.is_a_terminal
+
+
+def record(message: Any, event: LogEvent | None = None, path: str = "", **extra: Any):
+    level = extra.pop("level", logging.INFO)
+    values = {"msg": message, "levelno": level, "levelname": logging.getLevelName(level)}
+    if event is not None:
+        values["event"] = event
+    path = path or str(Path(terminal.screen.snakemake.__file__).with_name("workflow.py"))
+    return logging.makeLogRecord({**values, "pathname": path, **extra})
+
+
+@pytest.fixture
+def screen(folder, monkeypatch):
+    """A screen on a pipe, with the jobs of one network; the times are those of a new machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    monkeypatch.setattr("terminal.planned.planned_jobs", lambda *_: jobs_of_a_network())
+    monkeypatch.setattr("terminal.run.limits_of", lambda _: {"cores": 2.0})
+    monkeypatch.setattr(terminal.screen, "_SECONDS_BETWEEN_LOOKS", 1000)
+    usual = ColorizingTextHandler(stream=Terminal())
+    usual.setFormatter(failures.ShortFailures(DefaultFormatter()))
+    screen = Screen(usual, types.SimpleNamespace(dryrun=False))
+    screen.plan = object()  # type: ignore[assignment]
+    yield screen
+    screen.close()
+
+
+def shown(screen) -> str:
+    return screen.usual.stream.getvalue()
+
+
+def begin(screen):
+    screen.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED))
+    for noise in ("Building DAG of jobs...", "Using shell: /usr/bin/bash"):
+        screen.emit(record(noise))
+    screen.emit(record("Provided cores: 2", LogEvent.RESOURCES_INFO))
+    screen.emit(record("Job stats:\njob count", LogEvent.RUN_INFO, stats={}))
+
+
+def run_all(screen):
+    for number in range(1, 8):
+        screen.emit(record("Select jobs to execute..."))
+        screen.emit(record("Execute 1 jobs...", LogEvent.JOB_STARTED, jobs=[number]))
+        screen.emit(record("Rule", LogEvent.JOB_INFO, jobid=number, rule_name="x", rule_msg="y"))
+        if number == 2:
+            write_progress(1000)
+        screen.emit(record("Finished jobid", LogEvent.JOB_FINISHED, job_id=number))
+        screen.emit(record(None, LogEvent.PROGRESS, done=number, total=7))
+
+
+def test_each_finished_thing_has_one_line_with_its_number(screen):
+    begin(screen)
+    run_all(screen)
+    start, *lines = shown(screen).splitlines()
+    assert start.startswith("7 jobs on 2 cores; about ")
+    assert lines == [
+        "cub / siren: trained in 6.0 s, 38.40 dB",
+        "cub / siren: 38.4 dB, 0 wrong pixels, enlarged 21.3 dB (Lanczos: 18.9)",
+        "cub / siren: rendered at 50 and 1,024 pixels, crop eye rendered,"
+        " time-lapse and viewer made",
+    ]
+    assert not progress_path("logs/cub/siren/train.log").exists()
+
+
+def test_our_own_lines_warnings_and_errors_are_shown(screen, folder):
+    begin(screen)
+    screen.emit(record("Sweep widths: 4 runs.", path=str(folder / "common.smk")))
+    screen.emit(record("Trying to restart job 2."))
+    screen.emit(record("Complete log(s): /w/.snakemake/log/1.log"))
+    screen.emit(record("a warning", level=logging.WARNING))
+    failed = {"rule_name": "train", "jobid": 2, "log": ["logs/cub/siren/train.log"]}
+    screen.emit(record("Error", LogEvent.JOB_ERROR, level=logging.ERROR, **failed))
+    screen.emit(record("Complete log(s): /w/.snakemake/log/1.log"))
+    assert shown(screen).splitlines()[1:] == [
+        "Sweep widths: 4 runs.",
+        "Trying to restart job 2.",
+        "a warning",
+        "Error in rule train, job 2; its log is logs/cub/siren/train.log",
+        "Complete log(s): /w/.snakemake/log/1.log",
+    ]
+
+
+def test_what_is_said_before_jobs_are_run_is_left_alone(screen):
+    screen.emit(record("Unlocked working directory."))
+    assert shown(screen) == "Unlocked working directory.\n"
+
+
+def test_nothing_to_do_is_one_line(screen):
+    screen.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED))
+    screen.emit(record("Building DAG of jobs..."))
+    screen.emit(record(terminal.screen.NOTHING_TO_BE_DONE_MSG))
+    (line,) = shown(screen).splitlines()
+    assert line.startswith("Nothing to be done")
+
+
+def test_a_pipe_has_a_heartbeat(screen, monkeypatch):
+    begin(screen)
+    screen.run.start(2)
+    write_progress(310)
+    screen._show_progress()
+    assert len(shown(screen).splitlines()) == 1, "30 seconds have not passed"
+    screen._last_line_s -= 31
+    screen._show_progress()
+    beat = shown(screen).splitlines()[1]
+    assert beat[2] == beat[5] == ":"
+    assert beat[10:].startswith("cub / siren: step 310 of 1,000, 38.40 dB; about ")
+    assert beat.endswith(" left for all")
+    screen._show_progress()
+    assert len(shown(screen).splitlines()) == 2
+
+
+def test_a_dry_run_says_what_would_be_made_and_how_long_it_takes(screen):
+    screen.workflow.dryrun = True
+    begin(screen)
+    run_all(screen)
+    first, *lines = shown(screen).splitlines()
+    assert first.startswith("Would run 7 jobs on 2 cores; about ") and first.endswith(":")
+    assert lines[:3] == [
+        "  cub: write as a table (it is asked for anew)",
+        "  cub / siren: train, evaluate, render at 50 and 1,024 pixels, crop eye,"
+        " time-lapse and viewer",
+        "  write the report",
+    ]
+
+
+def test_a_dry_run_of_many_networks_is_short(folder):
+    each = [job(n, "train", wildcards={"image": f"i{n}", "field": "f"}) for n in range(1000)]
+    lines = summary(Run(each, Durations())).splitlines()
+    assert len(lines) == 22 and lines[-2] == "  and 981 more"
+
+
+@pytest.mark.parametrize("asked", ["verbose", "quiet", "printshellcmds", "debug_dag"])
+def test_snakemakes_own_messages_come_back_on_request(asked):
+    logger = logging.Logger("s")
+    usual = ColorizingTextHandler(stream=Terminal())
+    usual.name = "DefaultStreamHandler"
+    usual.setFormatter(DefaultFormatter())
+    logger.addHandler(usual)
+    names = ("verbose", "quiet", "printshellcmds", "debug_dag")
+    output = types.SimpleNamespace(**{name: name == asked for name in names})
+    workflow = types.SimpleNamespace(output_settings=output, touch=False)
+    assert take_over(logger, workflow) is None and logger.handlers == [usual]
+    setattr(output, asked, False)
+    assert logger.handlers != [usual] if take_over(logger, workflow) else False
+
+
+def test_bars_are_stacked_and_go_away():
+    stream = Terminal()
+    stream.is_a_terminal = True
+    bars = Bars(stream)
+    progress = Progress(310, 1000, 1000, "38.40 dB", 5.0, 10.0)
+    bars.draw([("cub / siren", progress), ("cub / mlp", progress)], "2 of 6 jobs done")
+    drawn = stream.getvalue()
+    assert "cub / siren  31%|" in drawn and "cub / mlp    31%|" in drawn, "one below the other"
+    assert "| 310 of 1,000, 38.40 dB, 1:09 left" in drawn and "2 of 6 jobs done" in drawn
+    assert drawn.count("\n") == drawn.count("\x1b[A") and "\x1b[?25l" not in drawn
+    with bars.aside():
+        stream.write("a line\n")
+    bars.draw([(f"cub / {n}", progress) for n in range(40)], "2 of 60 jobs done")
+    last = stream.getvalue().split("cub / 0 ")[-1]
+    assert "cub / 15 " in last and "cub / 16 " not in last
+    assert "24 more trainings; 2 of 60 jobs done" in last
+    stream.truncate(0)
+    bars.clear()
+    assert "siren" not in stream.getvalue()
+    bars.clear()
+
+
+def test_jobs_run_side_by_side_as_far_as_there_is_room():
+    four = [job(n, "train") for n in range(4)]
+    last = job(9, "report", needs=[0, 1, 2, 3])
+    seconds = dict.fromkeys([0, 1, 2, 3], 10.0) | {9: 5.0}
+    assert run_s([*four, last], seconds, (), cores=2) == 25
+    assert run_s([*four, last], seconds, ()) == 15
+    assert run_s([*four, last], seconds, (), slots=1) == 45
+    assert run_s([*four, last], seconds | {0: 2.0}, [0, 1], cores=1) == 35
+    wide = [job(0, "train", threads=8), job(1, "train", gpus=1), job(2, "train", gpus=1)]
+    assert run_s(wide, seconds, (), cores=2, gpus=1) == 30
+    assert run_s([], {}, ()) == 0
+
+
+def test_times_are_learned_and_kept(folder):
+    durations = Durations(folder / "cache" / "seconds.json")
+    train, small = jobs_of_a_network()[1], job(2, "evaluate", work=Work("evaluate on processors"))
+    first_s = durations.expected_s(train)
+    durations.learn_rate(train.work, 1000, steps_per_s=1000 / 200)
+    assert durations.expected_s(train) == pytest.approx(first_s - 35 + 200)
+    wire = job(3, "train", work=Work("wire on processors", 100, 1000, 0.1))
+    assert durations.work_s(wire.work) == pytest.approx(200), "the machine is as slow for others"
+    for _ in range(10):
+        durations.learn(small, 1.2)
+    assert durations.expected_s(small) == pytest.approx(1.2, abs=0.01)
+    durations.keep()
+    assert Durations(durations.path).expected_s(train) == durations.expected_s(train)
+    again = Durations(durations.path)
+    again.learn_rate(train.work, 1000, steps_per_s=1000 / 50)
+    again.keep()
+    assert Durations(durations.path).work_s(train.work) == pytest.approx(100), "between the two"
+    (folder / "cache" / "seconds.json").write_text("damaged")
+    assert Durations(durations.path).expected_s(train) == first_s
+
+
+def test_a_budget_bounds_what_a_training_takes():
+    image, siren = {"size": 200}, {"type": "siren", "width": 96, "hidden_layers": 3}
+    usual = {"steps": 1000, "segments": 1, "batch_pixels": 2048, "supervision": "footprint"}
+    usual |= {"footprint_points": 4, "optimizer": "adam", "precision": "auto", "engine": "auto"}
+
+    def expected_s(durations=None, gpus=0, **training):
+        network = siren | {"training": usual | training}
+        plan: Any = types.SimpleNamespace(
+            network_of=lambda _: network, image_of=lambda _: image, config={}
+        )
+        work = work_of(job(2, "train", gpus=gpus), types.SimpleNamespace(**SIREN), plan)
+        return (durations or Durations()).work_s(work), work
+
+    alone_s, alone = expected_s()
+    assert expected_s(budget=60.0)[0] == 60 and expected_s(budget=60.0, segments=3)[0] == 20
+    limited_s, limited = expected_s(cpu_budget=alone_s / 4)
+    assert limited_s == pytest.approx(alone_s / 4)
+    assert expected_s(cpu_budget=alone_s * 4)[0] == alone_s
+    assert expected_s(cpu_budget=1e-3, gpus=1)[0] == expected_s(gpus=1)[0]
+    durations = Durations()
+    durations.learn_rate(limited, limited.steps // 4, 1e-3)
+    assert durations.work_s(alone) == alone_s, "other steps tell nothing"
+
+
+def test_one_measurement_does_not_spoil_all_estimates():
+    durations = Durations()
+    durations.learn(job(4, "render", work=Work("render on processors", 1e-4)), 9.0)
+    large = job(4, "render", work=Work("render on processors", 60.0))
+    assert durations.expected_s(large) < 20
+    durations.learn_rate(Work("siren on processors", 1e-6, 1000, 1e-9), 1000, 1.0)
+    assert durations.work_s(Work("siren on processors", 10.0, 1000)) < 100
+
+
+def test_a_training_that_runs_tells_how_long_the_others_take(folder):
+    twice = [
+        *jobs_of_a_network(),
+        job(8, "train", wildcards={"image": "b", "field": "s"}, work=jobs_of_a_network()[1].work),
+    ]
+    run = Run(twice, Durations(), cores=1.0)
+    before_s = run.seconds_left()
+    run.start(2)
+    write_progress(500, steps_per_s=2.0)
+    run.look()
+    run._estimate = (-1e9, 0.0)
+    assert run.seconds_left() > 250 + 500 > before_s
+    run.fail(2)
+    assert not run.running and 2 in run.left
+
+
+def test_the_table_of_results(folder):
+    other = {**METRICS, "wrong_pixels": None, "psnr_db": 9.5, "train_seconds": None}
+    Path("results/cub/old").mkdir()
+    Path("results/cub/old/metrics.json").write_text(json.dumps(other))
+    networks = [Network("cub", name) for name in ("siren", "old", "missing")]
+    assert results.table(Path("results"), networks) == [
+        "image  network     dB  wrong pixels  enlarged dB  Lanczos dB  trained in",
+        "cub    siren    38.41             0        21.30       18.85       6.1 s",
+        "cub    old       9.50                      21.30       18.85",
+    ]
+    many = results.table(Path("results"), networks[:1] * 25)
+    assert len(many) == 22 and many[-1] == "... and 5 more in results/summary.csv"
+    assert results.table(Path("results"), []) == []
+
+
+def test_a_rule_that_is_not_known_names_what_it_has_made():
+    cub = {"image": "cub"}
+    jobs = [
+        job(1, "find_edges", ["edges.png", "edges.npy"], wildcards=cub),
+        job(2, "report", ["r"]),
+    ]
+    run = Run(jobs, Durations())
+    assert run.finish(1) == (
+        "cub: made results/cub/siren/edges.png and results/cub/siren/edges.npy"
+    )
+    assert run.finish(2) is None and run.finish(2) is None and run.ended_count == 2
+
+
+def test_numbers_of_tables_and_classifiers():
+    assert in_words({"accuracy": 0.9712, "held_out_accuracy": 0.95}) == (
+        "97.1% right, 95.0% right of held-out data"
+    )
+    assert in_words({"measure": "rmse", "rmse": 0.01234, "accuracy": None}) == "error 0.0123"
+    assert in_words({}) == "evaluated"
+
+
+def test_words():
+    estimates = {3: "a few seconds", 12: "about 10 seconds", 100: "about 2 minutes"}
+    estimates |= {4000: "about 67 minutes", 7200: "about 2 hours", 4e5: "about 5 days"}
+    assert {seconds: about(seconds) for seconds in estimates} == estimates
+    assert [duration(s) for s in (0.21, 59.4, 125, 3790)] == [
+        "0.2 s",
+        "59 s",
+        "2 min 5 s",
+        "1 h 3 min",
+    ]
+    assert [clock(s) for s in (9, 65, 3661)] == ["0:09", "1:05", "1:01:01"]
+    assert listed(["a", "b", "c"]) == "a, b and c" and listed(["a"]) == "a"
+    assert name_of({"image": "a", "field": "b", "tile": "0_1"}) == "a / b / tile 0_1"
+    assert name_of({"network": "xor"}) == "table xor" and name_of({}) == ""

@@ -1,0 +1,70 @@
+"""Whole runs with a budget: they end with a render, and with the same bytes when repeated."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from workspace import Workspace, clean_environment
+
+MODEL = "results/tiny/siren/model.safetensors"
+
+
+def test_a_budget_ends_with_a_render(workspace: Workspace):
+    render = "results/tiny/siren/render_8.png"
+    messages = workspace.succeed(render, "--config", "budget=1")
+    assert re.search(r"tiny\W+siren: about 1 s: [\d,]+ steps of 176 pixels", messages)
+    found = json.loads(workspace.path("results/tiny/siren/budget.json").read_text())
+    record = json.loads(workspace.path("results/tiny/siren/training.json").read_text())
+    assert record["steps"] == found["training"]["steps"] >= 32
+    assert workspace.path(render).exists()
+
+
+@pytest.mark.slow
+def test_a_kill_and_explicit_settings_end_with_the_same_bytes(workspace: Workspace):
+    images, budget = workspace.settings["images"], ("--config", "budget=6")
+    images["twin"] = images["tiny"]
+    process = subprocess.Popen(
+        workspace.command(MODEL, *budget),
+        cwd=workspace.folder,
+        env=clean_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    written, deadline_s = workspace.path("results/tiny/siren/budget.json"), time.monotonic() + 60
+    while not written.exists():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = written.read_text()
+    workspace.succeed(MODEL, *budget)
+    assert written.read_text() == before
+    killed = workspace.path(MODEL).read_bytes()
+    forced = workspace.succeed(MODEL, *budget, "--forcerun", "train")
+    assert "budget.json has" in forced
+    assert workspace.path(MODEL).read_bytes() == killed
+    settings = json.dumps(json.loads(before)["training"]).replace('"', "")
+    twin = MODEL.replace("tiny", "twin")
+    workspace.succeed(twin, "--config", f"training={settings}")
+    assert workspace.path(twin).read_bytes() == killed
+
+
+@pytest.mark.slow
+def test_tiles_share_the_steps_and_segments_go_on_with_them(workspace: Workspace):
+    workspace.settings["images"]["tiny"] = {"path": "tiny.png", "tiles": {"size": 16}}
+    del workspace.settings["fields"]["plain"]
+    workspace.settings["training"]["segments"] = 2
+    files = ("metrics.json", "timelapse.gif", "render_8.png")
+    targets = [f"results/tiny/siren/{name}" for name in files]
+    workspace.succeed(*targets, "--config", "budget=3")
+    steps = json.loads(workspace.path("results/tiny/siren/budget.json").read_text())["training"]
+    tiles = list(workspace.folder.glob("results/tiny/siren/tiles/*/training.json"))
+    assert len(tiles) > 1 and not list(workspace.folder.glob("results/tiny/siren/tiles/*/budget*"))
+    for path in (*tiles, workspace.path("results/tiny/siren/training.json")):
+        assert json.loads(path.read_text())["found_for_budget"] == steps
+    assert workspace.planned(*targets, "--config", "budget=3") == {}

@@ -1,0 +1,88 @@
+"""Live bars at the bottom of a terminal: one for each training, and a line for the whole run."""
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from tqdm import tqdm
+
+from entry.progress import Progress
+from terminal.words import clock
+
+_OTHER_ROWS = 4
+"""Rows of the terminal that are left to other lines."""
+
+_USUAL_SIZE = (80, 20)
+"""Columns and rows of a terminal that does not say: tqdm's own assumption."""
+
+
+class Bars:
+    """Stacked bars; other lines are written above them. The cursor is never hidden.
+
+    Parameters
+    ----------
+    stream : file
+        A terminal.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self._bars: list[tqdm] = []
+        tqdm.monitor_interval = 0  # its thread would draw on its own
+        tqdm.set_lock(threading.RLock())  # by default one for many processes
+
+    def draw(self, trainings: Sequence[tuple[str, Progress]], line: str) -> None:
+        """Draw a bar for each training that there is room for, by its name, and a line below."""
+        columns, rows = self._size()
+        room = max(1, rows - _OTHER_ROWS)
+        if len(trainings) > room:
+            line = f"{len(trainings) - room} more trainings; {line}"
+            trainings = trainings[:room]
+        if len(self._bars) != len(trainings) + 1:
+            self.clear()
+            self._bars = [self._bar(place) for place in range(len(trainings) + 1)]
+        widest = max((len(name) for name, _ in trainings), default=0)
+        for bar, (name, progress) in zip(self._bars, trainings, strict=False):
+            bar.total, bar.n = progress.steps, progress.step
+            numbers = _in_short(progress)
+            bar.bar_format = f"{name.ljust(widest)} {{percentage:3.0f}}%|{{bar}}| {numbers}"
+        self._bars[-1].bar_format = line[: columns - 1]
+        for bar in self._bars:
+            bar.refresh()
+
+    def clear(self) -> None:
+        """Take all bars away."""
+        while self._bars:
+            self._bars.pop().close()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take the bars away while other lines are written."""
+        with tqdm.external_write_mode(self.stream):
+            yield
+
+    def _size(self) -> tuple[int, int]:
+        try:
+            columns, rows = os.get_terminal_size(self.stream.fileno())
+        except OSError:
+            return _USUAL_SIZE
+        return columns or _USUAL_SIZE[0], rows or _USUAL_SIZE[1]
+
+    def _bar(self, place: int) -> tqdm:
+        return tqdm(
+            total=1,
+            position=place,
+            file=self.stream,
+            leave=False,
+            dynamic_ncols=True,
+            bar_format="{desc}",  # nothing, until it has something to show
+        )
+
+
+def _in_short(progress: Progress) -> str:
+    parts = [f"{progress.step:,} of {progress.steps:,}", progress.measured]
+    if progress.seconds_left is not None:
+        parts.append(f"{clock(progress.seconds_left)} left")
+    return ", ".join(filter(None, parts))

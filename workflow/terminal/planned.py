@@ -1,0 +1,234 @@
+"""The jobs of a run as people see them: what they work on, and how much work they are."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
+
+from config.configuration import Run
+from jobs import estimates
+from jobs.plan import Plan
+from terminal.words import name_of
+
+_TIMELAPSE_SHARE = 1 / 8
+"""The samples of a frame's pixel, of those that a render's estimate has."""
+
+_BUDGETS = ("budget", "cpu_budget")
+
+_STEP_S = 1e-3
+"""The time of a step on processors, however small it is, assumed."""
+
+MISSING = "it is missing"
+"""The reason that needs no words."""
+
+_REASONS = (
+    ("forced", "it is asked for anew"),
+    ("_missing_output", MISSING),
+    ("_incomplete_output", "it is incomplete"),
+    ("params_changed", "its settings or the version have changed"),
+    ("code_changed", "its code has changed"),
+    ("input_changed", "it is made of other files"),
+    ("_updated_input", "what it is made of has changed"),
+    ("_updated_input_run", "what it is made of is made again"),
+)
+"""Attributes of Snakemake's reasons, the most telling first."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """How much a job has to do.
+
+    Attributes
+    ----------
+    kind : str
+        Works of one kind take times in proportion to their estimates.
+    seconds : float
+        The estimate of `jobs.estimates`, which is pessimistic; 0 where a job takes what it takes to
+        start.
+    steps : int
+        The steps of the whole training, of which this job may be a segment.
+    step_s : float
+        The estimate of a step.
+    bounds_s : (float, float)
+        What a budget allows: the least and the most seconds.
+    """
+
+    kind: str
+    seconds: float = 0.0
+    steps: int = 0
+    step_s: float = 0.0
+    bounds_s: tuple[float, float] = (0.0, math.inf)
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """A job that is to be run.
+
+    Attributes
+    ----------
+    number : int
+        Snakemake's number of it.
+    rule : str
+    name : str
+        What it works on; see `terminal.words.name_of`.
+    wildcards : dict
+    outputs : tuple of str
+    log : str
+        Empty where it has none.
+    threads : int
+    gpus : int
+        Those that it has for itself.
+    is_on_gpu : bool
+        Whether it computes on one, which it may share.
+    needs : frozenset of int
+        The numbers of the jobs that have to end before it.
+    reason : str
+        Why it is run.
+    """
+
+    number: int
+    rule: str
+    name: str
+    wildcards: dict[str, str]
+    outputs: tuple[str, ...]
+    log: str
+    threads: int
+    gpus: int
+    is_on_gpu: bool
+    needs: frozenset[int]
+    work: Work
+    reason: str = ""
+
+    @property
+    def is_training(self) -> bool:
+        """Whether it trains networks."""
+        return self.rule.startswith("train")
+
+    @property
+    def network(self) -> Run | None:
+        """The image and the field that it works on, if it works on one network as a whole."""
+        if {"image", "field"} <= self.wildcards.keys():
+            return Run(self.wildcards["image"], self.wildcards["field"])
+        return None
+
+    @property
+    def trained(self) -> list[Run]:
+        """The networks of images that it trains: several, if it is a batch."""
+        if not self.is_training or self.wildcards.keys() & {"network", "classifier"}:
+            return []
+        if self.network:
+            return [self.network]
+        models = (PurePath(output) for output in self.outputs)
+        folders = [path.parent for path in models if path.name == "model.safetensors"]
+        return [Run(folder.parent.name, folder.name) for folder in folders]
+
+
+def planned_jobs(workflow: Any, plan: Plan) -> list[PlannedJob]:
+    """Return the jobs that Snakemake is going to run, without those that only name targets."""
+    return list(_planned(workflow.dag, workflow.resource_settings.cores, plan))
+
+
+def _planned(dag: Any, cores: int | None, plan: Plan) -> Iterator[PlannedJob]:
+    needed = {job: dag.jobid(job) for job in dag.needrun_jobs() if job.output}
+    for job, number in needed.items():
+        threads = _whole(job.threads, 1)
+        gpus = _whole(job.resources.get("gpu"), 0)
+        planned = PlannedJob(
+            number,
+            job.rule.name,
+            name_of(job.wildcards_dict) or _name_of_batch(job.rule.name),
+            dict(job.wildcards_dict),
+            tuple(map(str, job.output)),
+            str(job.log[0]) if job.log else "",
+            min(threads, cores or threads),
+            gpus,
+            bool(gpus or _whole(job.resources.get("gpu_memory_mb"), 0)),
+            frozenset(needed[other] for other in dag.dependencies[job] if other in needed),
+            Work(job.rule.name),
+            _reason_in_words(dag.reason(job)),
+        )
+        yield replace(planned, work=work_of(planned, job.wildcards, plan))
+
+
+def _name_of_batch(rule: str) -> str:
+    return f"batch {rule.removeprefix('train_batch_')}" if rule.startswith("train_batch_") else ""
+
+
+def _whole(resource: Any, otherwise: int) -> int:
+    try:
+        return int(resource)
+    except (TypeError, ValueError):  # none, or to be decided when the job's inputs are there
+        return otherwise
+
+
+def _reason_in_words(reason: Any) -> str:
+    for attribute, words in _REASONS:
+        if getattr(reason, attribute, False):
+            return words
+    return ""
+
+
+def work_of(job: PlannedJob, wildcards: Any, plan: Plan) -> Work:
+    """Return how much a job has to do."""
+    share = job.threads, int(job.is_on_gpu)
+    place = "on a GPU" if job.is_on_gpu else "on processors"
+    if job.rule == "train_table":
+        table = plan.network_of(wildcards)
+        seconds, steps = estimates.table_training_s(table), table["training"]["steps"]
+        return Work(f"table {place}", seconds, steps, seconds / steps)
+    if job.rule == "train_classifier":
+        classifier = plan.network_of(wildcards)
+        seconds = estimates.classifier_training_s(classifier, *share)
+        steps = classifier["training"]["steps"]
+        return Work(f"classifier {place}", seconds, steps, seconds / steps)
+    if job.is_training:
+        runs = [wildcards] if job.network else job.trained
+        networks = [plan.network_of(run) for run in runs]
+        seconds = sum(
+            estimates.training_s(plan.image_of(run), _without_budget(network), *share)
+            for run, network in zip(runs, networks, strict=True)
+        )
+        training = networks[0]["training"]
+        steps, segments = training["steps"], training["segments"]
+        if not job.is_on_gpu:
+            seconds += _STEP_S * steps / segments * len(runs)
+        step_s = seconds * segments / steps
+        bounds_s = _bounds_s(training, job.is_on_gpu)
+        return Work(f"{networks[0]['type']} {place}", seconds, steps, step_s, bounds_s)
+    if job.network is None or job.rule == "gather_tiles":
+        return Work(job.rule)
+    points, network = _rendered_points(job, plan), plan.network_of(wildcards)
+    return Work(f"{job.rule} {place}", estimates.rendering_s(points, network, *share))
+
+
+def _without_budget(network: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a network whose training takes all of its steps."""
+    training = {k: v for k, v in network["training"].items() if k not in _BUDGETS}
+    return {**network, "training": training}
+
+
+def _bounds_s(training: Mapping[str, Any], is_on_gpu: bool) -> tuple[float, float]:
+    """Return the least and the most seconds that the budget of a training allows."""
+    least_s = training.get("budget", 0.0)
+    most_s = training.get("budget", math.inf if is_on_gpu else training.get("cpu_budget", math.inf))
+    return least_s / training["segments"], most_s / training["segments"]
+
+
+def _rendered_points(job: PlannedJob, plan: Plan) -> float:
+    """Return the pixels that a job renders, each with all samples."""
+    config, points = plan.config, 0.0
+    for name in (PurePath(output) for output in job.outputs):
+        kind, _, part = name.stem.partition("_")
+        if kind == "render" and part.isdecimal():
+            points += int(part) ** 2
+        elif kind == "crop" and part in config["render"]["crops"]:
+            points += config["render"]["crops"][part]["size"] ** 2
+        elif kind == "timelapse":
+            timelapse = config["timelapse"]
+            return _TIMELAPSE_SHARE * timelapse["frames"] * timelapse["size"] ** 2
+        elif name.name == "metrics.json":
+            source = plan.config["images"][job.wildcards["image"]]["path"]
+            most = 1e6 * config["evaluate"]["max_megapixels"]
+            points += min(estimates.source_points(source), most)
+    return points

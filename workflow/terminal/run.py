@@ -1,0 +1,148 @@
+"""A run while it goes on: which jobs run and have ended, how far they are, and the time left."""
+
+import contextlib
+import math
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from entry.progress import Progress, progress_path
+from terminal.planned import PlannedJob
+from terminal.sentences import Sentences
+from terminal.time_left import Durations, run_s
+from terminal.words import about, count
+
+_TELLING_S = 2.0
+"""A training that has run for so long tells how long others of its kind take."""
+
+_SECONDS_BETWEEN_ESTIMATES = 5.0
+"""Between two estimates of the whole run, which take some time where it has many jobs."""
+
+
+class Run:
+    """The jobs of a run.
+
+    Parameters
+    ----------
+    jobs : iterable of PlannedJob
+        All that are to be run.
+    durations : Durations
+    limits : float
+        Those of `terminal.time_left.run_s`.
+    """
+
+    def __init__(self, jobs: Iterable[PlannedJob], durations: Durations, **limits: float) -> None:
+        self.jobs = {job.number: job for job in jobs}
+        self.left = dict(self.jobs)
+        self.durations, self.limits = durations, limits
+        self.started_s = time.monotonic()
+        self.progress: dict[int, Progress] = {}
+        self._began_s: dict[int, float] = {}
+        self._sentences = Sentences(self.jobs.values())
+        self._estimate = (-math.inf, 0.0)
+
+    @property
+    def ended_count(self) -> int:
+        """How many jobs have ended well."""
+        return len(self.jobs) - len(self.left)
+
+    @property
+    def running(self) -> list[PlannedJob]:
+        """The jobs that have begun and not ended, the earliest first."""
+        return [self.jobs[number] for number in self._began_s]
+
+    @property
+    def trainings(self) -> list[tuple[PlannedJob, Progress]]:
+        """The trainings that take steps, with their progress."""
+        return [(job, self.progress[n]) for n, job in self.jobs.items() if n in self.progress]
+
+    def start(self, number: int) -> None:
+        """Take note of a job that begins, or begins again."""
+        if job := self.jobs.get(number):
+            self._began_s[number] = time.monotonic()
+            self.progress.pop(number, None)
+            self._forget_progress(job)
+
+    def finish(self, number: int) -> str | None:
+        """Take note of a job that has ended well, and return the line about it, if it has one."""
+        job = self.left.pop(number, None)
+        if job is None:
+            return None
+        self._read_progress(job)
+        progress = self.progress.pop(number, None)
+        self._forget_progress(job)
+        began_s = self._began_s.pop(number, None)
+        if began_s is not None and math.isinf(self.limits.get("slots", math.inf)):
+            self.durations.learn(job, time.monotonic() - began_s)
+        return self._sentences.finished(job, progress)
+
+    def fail(self, number: int) -> None:
+        """Take note of a job that has failed; it may begin again."""
+        self._began_s.pop(number, None)
+        self.progress.pop(number, None)
+        if job := self.jobs.get(number):
+            self._forget_progress(job)
+
+    def look(self) -> None:
+        """Read how far the trainings are."""
+        for job in self.running:
+            if job.is_training:
+                self._read_progress(job)
+
+    def seconds_left(self) -> float:
+        """Return the seconds until all jobs have ended."""
+        now_s = time.monotonic()
+        made_s, estimate_s = self._estimate
+        if now_s - made_s >= _SECONDS_BETWEEN_ESTIMATES:
+            estimate_s = self._estimated_s(now_s)
+            self._estimate = (now_s, estimate_s)
+            return estimate_s
+        return max(0.0, estimate_s - (now_s - made_s))
+
+    def in_short(self) -> str:
+        """Return how many jobs there are, and how long they take."""
+        cores = self.limits.get("cores", math.inf)
+        on_cores = f" on {count(int(cores), 'core')}" if cores < math.inf else ""
+        return f"{count(len(self.jobs), 'job')}{on_cores}; {about(self.seconds_left())}"
+
+    def _estimated_s(self, now_s: float) -> float:
+        seconds = {number: self._job_left_s(job, now_s) for number, job in self.left.items()}
+        return run_s(self.left.values(), seconds, self._began_s.keys(), **self.limits)
+
+    def _job_left_s(self, job: PlannedJob, now_s: float) -> float:
+        progress = self.progress.get(job.number)
+        if progress and progress.seconds_left is not None:
+            return progress.seconds_left
+        expected_s = self.durations.expected_s(job)
+        if job.number not in self._began_s:
+            return expected_s
+        # one that takes longer than expected will be done soon, but not at once
+        return max(expected_s - (now_s - self._began_s[job.number]), 0.1 * expected_s)
+
+    def _read_progress(self, job: PlannedJob) -> None:
+        progress = Progress.read(progress_path(job.log)) if job.log else None
+        if progress is None:
+            return
+        self.progress[job.number] = progress
+        if progress.seconds >= _TELLING_S:
+            self.durations.learn_rate(job.work, progress.steps, progress.steps_per_s)
+
+    def _forget_progress(self, job: PlannedJob) -> None:
+        """Remove the progress of an earlier attempt, or of one that is over."""
+        if job.is_training and job.log:
+            with contextlib.suppress(OSError):
+                progress_path(job.log).unlink(missing_ok=True)
+
+
+def limits_of(workflow: Any) -> dict[str, float]:
+    """Return how many cores, GPUs and jobs there are; see `terminal.time_left.run_s`."""
+    resources = workflow.global_resources
+    gpus = float(_number(resources.get("gpu")))
+    if not workflow.local_exec and not workflow.dryrun:
+        return {"slots": float(_number(workflow.nodes)), "gpus": gpus}
+    return {"cores": float(workflow.resource_settings.cores or math.inf), "gpus": gpus}
+
+
+def _number(resource: Any) -> float:
+    value = getattr(resource, "value", resource)
+    return value if isinstance(value, int | float) else math.inf

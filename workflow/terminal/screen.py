@@ -1,0 +1,241 @@
+"""The terminal while Snakemake runs: its events become lines for people, bars and heartbeats.
+
+Snakemake's log file in ``.snakemake/log`` keeps all that it says itself.
+"""
+
+import logging
+import os
+import re
+import threading
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import snakemake
+from snakemake.common import NOTHING_TO_BE_DONE_MSG
+
+from jobs import failures
+from terminal.words import about, count, duration
+
+if TYPE_CHECKING:
+    from jobs.plan import Plan
+    from terminal.bars import Bars
+    from terminal.run import Run
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+_FIRST_HEARTBEATS = 20
+_HEARTBEATS_S = (30.0, 58.0)
+"""Seconds of silence before a heartbeat: of the first ones, and of later ones."""
+
+_MOST_NAMED = 2
+"""Trainings that a heartbeat names."""
+
+_OF_SNAKEMAKE_FOR_PEOPLE = re.compile(
+    r"Trying to restart job|Terminating processes on user request|Will exit after finishing"
+    r"|Removing output files of failed job|Job failed, going on"
+)
+"""Messages of Snakemake itself that people need, beside its warnings and errors."""
+
+
+def take_over(logger: logging.Logger, workflow: Any) -> "Screen | None":
+    """Let Snakemake's messages to the terminal be told in people's words.
+
+    Nothing is done where its own messages are asked for, more of them or fewer, and where they are
+    the result: where no job is run. Failures are short unless ``--verbose`` is given. Handlers of
+    logger plugins, and the log file, are left as they are.
+    """
+    output = workflow.output_settings
+    failures.shorten(logger, output.verbose)
+    if (
+        output.verbose
+        or output.quiet
+        or output.printshellcmds
+        or output.debug_dag
+        or workflow.touch
+    ):
+        return None
+    for handler in logger.handlers:
+        if handler.name == "DefaultStreamHandler" and isinstance(handler, logging.StreamHandler):
+            screen = Screen(handler, workflow)
+            logger.removeHandler(handler)
+            logger.addHandler(screen)
+            return screen
+    return None
+
+
+class Screen(logging.Handler):
+    """Tells in people's words what Snakemake does.
+
+    Parameters
+    ----------
+    usual : logging.StreamHandler
+        Snakemake's own handler, for errors and for what is not known here.
+    workflow : snakemake.workflow.Workflow
+    plan : Plan, optional
+        Set as soon as it is known.
+    """
+
+    def __init__(self, usual: logging.StreamHandler, workflow: Any) -> None:
+        super().__init__()
+        self.name = usual.name
+        self.usual, self.workflow = usual, workflow
+        self.plan: Plan | None = None
+        self.run: Run | None = None
+        self.bars: Bars | None = None
+        self._is_executing = False
+        self._has_failed = False
+        self._last_line_s = time.monotonic()
+        self._heartbeats = 0
+        self._ended = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show what a record has for people."""
+        if not self.usual.filter(record):
+            return
+        event = getattr(getattr(record, "event", None), "name", None)
+        try:
+            if event == "WORKFLOW_STARTED":
+                self._is_executing = True
+            elif not self._is_executing or record.levelno >= logging.WARNING:
+                self._pass_on(record, event)
+            elif event is not None:
+                self._take_event(event, vars(record))
+            elif record.msg == NOTHING_TO_BE_DONE_MSG:
+                self.tell("Nothing to be done: all that is asked for is there, and up to date.")
+            elif not _is_snakemakes(record.pathname) or self._is_for_people(str(record.msg)):
+                self.tell(record.getMessage())
+        except BrokenPipeError:
+            raise
+        except Exception:
+            self.handleError(record)
+
+    def tell(self, line: str) -> None:
+        """Show lines of our own."""
+        with self._aside():
+            self.usual.stream.write(f"{line}\n")
+            self.usual.flush()
+        self._last_line_s = time.monotonic()
+
+    def close(self) -> None:
+        """End it, and Snakemake's own handler."""
+        self.end()
+        self.usual.close()
+        super().close()
+
+    def end(self) -> None:
+        """Take away the bars for good; what has been measured is kept for the next run."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        with self.lock or nullcontext():
+            if self.bars:
+                self.bars.clear()
+                self.bars = None
+            if self.run and not self.workflow.dryrun:
+                self.run.durations.keep()
+
+    def _pass_on(self, record: logging.LogRecord, event: str | None) -> None:
+        if event == "JOB_ERROR" and self.run:
+            self.run.fail(vars(record).get("jobid", -1))
+        self._has_failed |= record.levelno >= logging.ERROR
+        with self._aside():
+            self.usual.emit(record)
+        self._last_line_s = time.monotonic()
+
+    def _take_event(self, event: str, values: dict[str, Any]) -> None:
+        if event == "RUN_INFO" and self.run is None and self.plan is not None:
+            self._begin(self.plan)
+        elif self.run is None or self.workflow.dryrun:
+            return
+        elif event == "JOB_INFO":
+            self.run.start(values["jobid"])
+        elif event == "JOB_FINISHED":
+            line = self.run.finish(values["job_id"])
+            if line:
+                self.tell(line)
+
+    def _begin(self, plan: "Plan") -> None:
+        # imported here: most starts of this process, those of its jobs, need none of it
+        from terminal.dry_run import summary
+        from terminal.planned import planned_jobs
+        from terminal.run import Run, limits_of
+        from terminal.time_left import Durations, kept_path
+
+        limits = limits_of(self.workflow)
+        is_here = "slots" not in limits
+        durations = Durations(kept_path() if is_here else None)
+        self.run = Run(planned_jobs(self.workflow, plan), durations, **limits)
+        if self.workflow.dryrun:
+            self.tell(summary(self.run))
+            return
+        self.tell(self.run.in_short())
+        if self.usual.stream.isatty() and os.environ.get("TERM") != "dumb":
+            from terminal.bars import Bars
+
+            self.bars = Bars(self.usual.stream)
+        threading.Thread(target=self._watch, name="terminal", daemon=True).start()
+
+    def _is_for_people(self, message: str) -> bool:
+        if message.startswith("Complete log(s)"):
+            return self._has_failed
+        return bool(_OF_SNAKEMAKE_FOR_PEOPLE.match(message))
+
+    def _aside(self) -> Any:
+        return self.bars.aside() if self.bars else nullcontext()
+
+    def _watch(self) -> None:
+        """Draw bars, or tell that all goes on, until the run has ended."""
+        while not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
+            with self.lock or nullcontext():
+                if self._ended.is_set():
+                    return
+                try:
+                    self._show_progress()
+                except (OSError, ValueError):  # the terminal is gone; the run goes on
+                    return
+
+    def _show_progress(self) -> None:
+        assert self.run is not None
+        if self.bars:
+            self.run.look()
+            named = [(job.name, progress) for job, progress in self.run.trainings]
+            self.bars.draw(named, self._whole_run())
+            return
+        interval_s = _HEARTBEATS_S[self._heartbeats >= _FIRST_HEARTBEATS]
+        if self.run.running and time.monotonic() - self._last_line_s >= interval_s:
+            self._heartbeats += 1
+            self.run.look()
+            self.tell(f"{time.strftime('%H:%M:%S')}  {self._heartbeat()}")
+
+    def _whole_run(self) -> str:
+        assert self.run is not None
+        ended, total = self.run.ended_count, len(self.run.jobs)
+        passed = duration(time.monotonic() - self.run.started_s)
+        return f"{ended} of {total} jobs done in {passed}; {about(self.run.seconds_left())} left"
+
+    def _heartbeat(self) -> str:
+        assert self.run is not None
+        left = f"{about(self.run.seconds_left())} left for all"
+        trainings = self.run.trainings
+        if not trainings:
+            running = self.run.running[:_MOST_NAMED]
+            names = " and ".join(f"{job.rule} {job.name}".strip() for job in running)
+            ended = f"{self.run.ended_count} of {count(len(self.run.jobs), 'job')} done"
+            return f"{ended}, now {names}; {left}"
+        told = [
+            f"{job.name}: step {p.step:,} of {p.steps:,}"
+            + (f", {p.measured}" if p.measured else "")
+            for job, p in trainings[:_MOST_NAMED]
+        ]
+        if len(trainings) > _MOST_NAMED:
+            told.append(f"{len(trainings) - _MOST_NAMED} more trainings")
+        return "; ".join([*told, left])
+
+
+_INSTALLED = Path(snakemake.__file__).parents[1]
+
+
+def _is_snakemakes(path: str) -> bool:
+    """Return whether a file is of Snakemake or of a plugin, and not of this workflow."""
+    return Path(path).is_relative_to(_INSTALLED)

@@ -1,0 +1,127 @@
+"""One line for each finished thing, with its number."""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+from config.configuration import Run
+from entry.progress import Progress
+from terminal.planned import PlannedJob
+from terminal.words import count, duration, listed
+
+MANY_TRAININGS = 20
+"""From here on each network has one line, with its final numbers."""
+
+_PREPARING = (
+    "resize",
+    "encode",
+    "unpack",
+    "overview",
+    "cut_tile",
+    "gather_tiles",
+    "import_weights",
+)
+_GATHERING = ("summarize", "compare", "report", "plot")
+"""Rules that have no line of their own, by the beginnings of their names."""
+
+_DONE = ("rendered", " rendered", " made")
+
+_SHOWN = re.compile(r"results/[^/]+/[^/]+/(render_|crop_|timelapse\.|view\.)[^/]*")
+"""Outputs that show a network: one line names all of them."""
+
+
+class Sentences:
+    """Tells what is finished.
+
+    Parameters
+    ----------
+    jobs : collection of PlannedJob
+        All jobs of the run.
+    """
+
+    def __init__(self, jobs: Collection[PlannedJob]) -> None:
+        self._are_many = sum(len(job.trained) for job in jobs) >= MANY_TRAININGS
+        self._left_to_show: dict[Run, set[int]] = {}
+        self._shown: dict[Run, list[PurePath]] = {}
+        for job in filter(_shows, jobs):
+            if job.network:
+                self._left_to_show.setdefault(job.network, set()).add(job.number)
+
+    def finished(self, job: PlannedJob, progress: Progress | None) -> str | None:
+        """Return the line about a finished job, if it has one; `progress` is a training's last."""
+        if job.is_training:
+            return None if self._are_many or progress is None else _trained(job, progress)
+        if job.rule.startswith("evaluate"):
+            metrics = next(path for path in job.outputs if path.endswith("metrics.json"))
+            return f"{job.name}: {in_words(read_metrics(Path(metrics)))}"
+        if _shows(job) and job.network:
+            return self._have_shown(job, job.network)
+        if job.rule.startswith((*_PREPARING, *_GATHERING)):
+            return None
+        return f"{job.name}: made {listed(job.outputs)}" if job.name else None
+
+    def _have_shown(self, job: PlannedJob, network: Run) -> str | None:
+        self._left_to_show[network].discard(job.number)
+        self._shown.setdefault(network, []).extend(map(PurePath, job.outputs))
+        if self._are_many or self._left_to_show[network]:
+            return None
+        return f"{job.name}: {shown_in_words(self._shown[network])}"
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Read the numbers of an evaluation; none where it is missing or damaged."""
+    try:
+        numbers = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return numbers if isinstance(numbers, dict) else {}
+
+
+def in_words(numbers: Mapping[str, Any]) -> str:
+    """Return the numbers of an evaluation: of a network of an image, a table, or a classifier."""
+    if "psnr_db" in numbers:
+        parts = [f"{numbers['psnr_db']:.1f} dB"]
+        if (wrong := numbers.get("wrong_pixels")) is not None:
+            parts.append(count(wrong, "wrong pixel"))
+        if (enlarged_db := numbers.get("upscale_psnr_db")) is not None:
+            lanczos_db = numbers["upscale_lanczos_psnr_db"]
+            parts.append(f"enlarged {enlarged_db:.1f} dB (Lanczos: {lanczos_db:.1f})")
+        return ", ".join(parts)
+    for measure, form in (("accuracy", "{:.1%} right"), ("rmse", "error {:.3g}")):
+        if (value := numbers.get(measure)) is not None and numbers.get("measure") in (
+            None,
+            measure,
+        ):
+            text = form.format(value)
+            held_out = numbers.get(f"held_out_{measure}")
+            return text if held_out is None else f"{text}, {form.format(held_out)} of held-out data"
+    return "evaluated"
+
+
+def shown_in_words(outputs: Collection[PurePath], verbs: tuple[str, str, str] = _DONE) -> str:
+    """Return what shows a network: ``rendered at 50 pixels, time-lapse and viewer made``."""
+    rendered, crop_rendered, made = verbs
+    names = [path.stem.partition("_") for path in outputs]
+    sizes = sorted(int(size) for kind, _, size in names if kind == "render" and size.isdecimal())
+    crops = sorted(crop for kind, _, crop in names if kind == "crop")
+    parts = []
+    if sizes:
+        parts.append(f"{rendered} at {listed([f'{size:,}' for size in sizes])} pixels")
+    if crops:
+        parts.append(f"{'crop' if len(crops) == 1 else 'crops'} {listed(crops)}{crop_rendered}")
+    pages = {"timelapse": "time-lapse", "view": "viewer"}
+    if others := [words for kind, words in pages.items() if any(kind == k for k, _, _ in names)]:
+        parts.append(f"{listed(others)}{made}")
+    return ", ".join(parts)
+
+
+def _shows(job: PlannedJob) -> bool:
+    return any(_SHOWN.fullmatch(output) for output in job.outputs)
+
+
+def _trained(job: PlannedJob, progress: Progress) -> str:
+    several = f" of {len(job.trained)} networks" if len(job.trained) > 1 else ""
+    measured = f", {progress.measured}" if progress.measured else ""
+    return f"{job.name}{several}: trained in {duration(progress.seconds)}{measured}"

@@ -1,0 +1,216 @@
+"""How long a run will take: seconds of jobs, learned from earlier ones, and their order."""
+
+import contextlib
+import heapq
+import json
+import math
+import operator
+import os
+import platform
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from terminal.planned import PlannedJob, Work
+
+START_S = {
+    "train": 4.0,
+    "report": 4.0,
+    "timelapse": 3.0,
+    "evaluate": 3.0,
+    "render": 2.5,
+}
+"""Assumed seconds of a job beside its work, by the beginning of its rule's name."""
+
+_OTHER_START_S = 2.0
+
+SHARES_OF_ESTIMATE = {
+    "render on processors": 0.1,
+    "render_other_size on processors": 0.1,
+    "timelapse on processors": 0.1,
+    "evaluate on processors": 0.1,
+    "on processors": 0.35,
+    "on a GPU": 0.05,
+}
+"""Assumed seconds of a work for each second of its pessimistic estimate, by its kind's end."""
+
+_MEMORY = 0.5
+"""The weight of the latest measurement; earlier ones have the rest."""
+
+_LEAST_TELLING_SHARE = 0.3
+"""Of a job's time: where its work is expected to be less of it, it tells how long a start takes."""
+
+_MOST_FACTOR = 20.0
+"""Between a share that is learned and the one that is assumed: other times were waited for."""
+
+
+class Durations:
+    """The seconds that jobs take, learned from those that have been measured on this machine.
+
+    A job takes a time to start, which its rule decides, and a share of its pessimistic estimate,
+    which its kind of work decides. The first run on a machine assumes both.
+
+    Parameters
+    ----------
+    path : Path, optional
+        Where they are kept from run to run.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self.start_s: dict[str, float] = {}
+        self.shares: dict[str, float] = {}
+        if path is not None:
+            with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+                kept = json.loads(path.read_text())
+                self.start_s = {str(k): float(v) for k, v in kept["start_s"].items()}
+                self.shares = {str(k): float(v) for k, v in kept["shares"].items()}
+        self._kept = dict(self.start_s), dict(self.shares)
+
+    def expected_s(self, job: PlannedJob) -> float:
+        """Return the seconds that a job is going to take."""
+        return self._start_s(job.rule) + self.work_s(job.work)
+
+    def work_s(self, work: Work) -> float:
+        """Return the seconds of a work, without its start."""
+        if not work.seconds:
+            return 0.0
+        least_s, most_s = work.bounds_s
+        return min(max(work.seconds * self._share(work.kind), least_s), most_s)
+
+    def learn(self, job: PlannedJob, seconds: float) -> None:
+        """Take note of the measured seconds of a whole job."""
+        work_s = self.work_s(job.work)
+        if work_s < _LEAST_TELLING_SHARE * seconds:
+            start_s = max(0.2, seconds - work_s)
+            before_s = self.start_s.get(_rule_family(job.rule), start_s)
+            mixed_s = _MEMORY * start_s + (1 - _MEMORY) * before_s
+            self.start_s[_rule_family(job.rule)] = round(mixed_s, 3)
+        elif not job.is_training:  # those have told already how fast they are
+            work_s = max(0.0, seconds - self._start_s(job.rule))
+            before = self._share(job.work.kind)
+            share = _MEMORY * work_s / job.work.seconds + (1 - _MEMORY) * before
+            self._set_share(job.work.kind, share)
+
+    def learn_rate(self, work: Work, steps: int, steps_per_s: float) -> None:
+        """Take note of the rate of a training of so many steps that is running.
+
+        One whose budget has found other steps, and perhaps smaller ones, tells nothing.
+        """
+        if work.step_s and steps_per_s and steps == work.steps:
+            self._set_share(work.kind, 1 / steps_per_s / work.step_s)
+
+    def keep(self) -> None:
+        """Write them for the next run; where that fails it assumes what this one did.
+
+        They lie between those of earlier runs and of this one, which something may have slowed.
+        """
+        if self.path is None or not (self.start_s or self.shares):
+            return
+        start_s, shares = (
+            _between(self._kept[0], self.start_s),
+            _between(self._kept[1], self.shares),
+        )
+        content = json.dumps({"start_s": start_s, "shares": shares}, indent=1)
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(content)
+            temporary.replace(self.path)
+
+    def _start_s(self, rule: str) -> float:
+        family = _rule_family(rule)
+        if family in self.start_s:
+            return self.start_s[family]
+        return next((s for name, s in START_S.items() if rule.startswith(name)), _OTHER_START_S)
+
+    def _share(self, kind: str) -> float:
+        if kind in self.shares:
+            return self.shares[kind]
+        speeds = [
+            math.log(share / _assumed_share(other))
+            for other, share in self.shares.items()
+            if other.endswith("GPU") == kind.endswith("GPU") and share > 0
+        ]
+        machine = math.exp(sum(speeds) / len(speeds)) if speeds else 1.0
+        return machine * _assumed_share(kind)
+
+    def _set_share(self, kind: str, share: float) -> None:
+        assumed = _assumed_share(kind)
+        bounded = min(max(share, assumed / _MOST_FACTOR), assumed * _MOST_FACTOR)
+        self.shares[kind] = round(bounded, 6)
+
+
+def _rule_family(rule: str) -> str:
+    """Return the name of a rule; that of all batches, which are named one by one."""
+    return "train_batch" if rule.startswith("train_batch_") else rule
+
+
+def _between(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
+    """Return the geometric means of two measurements."""
+    return {key: round(math.sqrt(before.get(key, value) * value), 6) for key, value in now.items()}
+
+
+def _assumed_share(kind: str) -> float:
+    return next(share for end, share in SHARES_OF_ESTIMATE.items() if kind.endswith(end))
+
+
+def kept_path() -> Path:
+    """Return where durations on this machine are kept."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return cache / "neuralfield" / f"seconds_{platform.node() or 'here'}.json"
+
+
+def run_s(
+    jobs: Collection[PlannedJob],
+    seconds: Mapping[int, float],
+    running: Collection[int],
+    *,
+    cores: float = math.inf,
+    gpus: float = math.inf,
+    slots: float = math.inf,
+) -> float:
+    """Return how long jobs take together, each as soon as there is room for it.
+
+    Parameters
+    ----------
+    jobs : collection of PlannedJob
+        Those that have not ended; a job that they need and that is not among them has.
+    seconds : mapping of int to float
+        What each of them takes from now on.
+    running : collection of int
+        The numbers of those that have begun.
+    cores, gpus, slots : float
+        How many cores, jobs on GPUs, and jobs there may be at once.
+    """
+    by_number = {job.number: job for job in jobs}
+    waits = {n: len(job.needs & by_number.keys()) for n, job in by_number.items()}
+    followers: dict[int, list[int]] = {}
+    for number, job in by_number.items():
+        for other in job.needs & by_number.keys():
+            followers.setdefault(other, []).append(number)
+    ready = [n for n in by_number if n in running]
+    ready += [n for n, waiting in waits.items() if not waiting and n not in running]
+    busy: list[tuple[float, int]] = []
+    free = [cores, gpus, slots]
+    now_s = 0.0
+    while ready or busy:
+        left = []
+        for place, number in enumerate(ready):
+            if number not in running and busy and (free[0] < 1 or free[2] < 1):
+                left += ready[place:]
+                break
+            need = (by_number[number].threads, by_number[number].gpus, 1)
+            if number in running or not busy or all(map(operator.le, need, free)):
+                free = [room - n for n, room in zip(need, free, strict=True)]
+                heapq.heappush(busy, (now_s + max(0.0, seconds[number]), number))
+            else:
+                left.append(number)
+        ready = left
+        now_s, number = heapq.heappop(busy)
+        need = (by_number[number].threads, by_number[number].gpus, 1)
+        free = [room + n for n, room in zip(need, free, strict=True)]
+        for follower in followers.get(number, ()):
+            waits[follower] -= 1
+            if not waits[follower] and follower not in running:
+                ready.append(follower)
+    return now_s

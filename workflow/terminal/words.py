@@ -1,0 +1,61 @@
+"""Names, durations and lists in people's words."""
+
+from collections.abc import Mapping, Sequence
+
+_MINUTE_S, _HOUR_S = 60, 3600
+
+
+def name_of(wildcards: Mapping[str, str]) -> str:
+    """Return the name of what a job works on: ``lion_cub / siren``; empty if on everything."""
+    if "network" in wildcards:
+        return f"table {wildcards['network']}"
+    if "classifier" in wildcards:
+        return f"classifier {wildcards['classifier']}"
+    parts = [wildcards[key] for key in ("image", "field") if key in wildcards]
+    if "tile" in wildcards:
+        parts.append(f"tile {wildcards['tile']}")
+    if "segment" in wildcards:
+        parts.append(f"segment {wildcards['segment']}")
+    return " / ".join(parts)
+
+
+def about(seconds: float) -> str:
+    """Return an estimate of a duration, with no more digits than it deserves."""
+    if seconds < 8:
+        return "a few seconds"
+    if seconds < 55:
+        return f"about {max(10, round(seconds / 10) * 10)} seconds"
+    if seconds < 1.5 * _HOUR_S:
+        return f"about {count(max(1, round(seconds / _MINUTE_S)), 'minute')}"
+    if seconds < 36 * _HOUR_S:
+        return f"about {count(round(seconds / _HOUR_S), 'hour')}"
+    return f"about {count(round(seconds / _HOUR_S / 24), 'day')}"
+
+
+def duration(seconds: float) -> str:
+    """Return a measured duration: ``6 s``, ``2 min 5 s``, ``1 h 3 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < _MINUTE_S:
+        return f"{whole} s"
+    if whole < _HOUR_S:
+        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S} s"
+    return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S} min"
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 job``, ``1,000 jobs``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Join parts: ``50, 200 and 512``."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as clocks show it: ``0:42``, ``1:02:05``."""
+    minutes, whole = divmod(round(seconds), _MINUTE_S)
+    hours, minutes = divmod(minutes, _MINUTE_S)
+    return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"
