@@ -59,7 +59,7 @@ def write_page(folder: Path, description: dict[str, Any]) -> Path:
     model, image = folder / "model.safetensors", folder / "resized.png"
     save_model(model, network, settings, shape, "rgb", {"step": 0})
     Image.fromarray(np.zeros((SIDE_PX, SIDE_PX, 3), np.uint8)).save(image)
-    view.main(model, image, TEMPLATE, folder / "view.html", image="image", field="network")
+    view.main(model, image, image, TEMPLATE, folder / "view.html", image="image", field="network")
     return folder / "view.html"
 
 

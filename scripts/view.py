@@ -13,9 +13,7 @@ from entry.job import run_job
 from neuralfield.images import read_made_image
 from neuralfield.images.image import ImageData
 from neuralfield.images.tiling import Tile
-from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
 from neuralfield.system.checkpoint import list_snapshots
-from neuralfield.system.device import Device, select_device
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained, load_trained_snapshot
 from neuralfield.training.history import nearest_measured, read_history
 from viewing.description import NotEvaluatedError, describe, first_model
@@ -24,8 +22,7 @@ from viewing.view_page import as_png, as_webp, write_view
 
 PREVIEW_PX = 640
 PREVIEW_QUALITY = 80
-MOST_SAMPLES = 4
-"""Of a pixel of the preview, which is shown for a moment."""
+"""Of the preview, which is shown until the network is."""
 
 MOST_IMAGE_PX = 2048
 MOST_PNG_BYTES = 250_000
@@ -39,6 +36,7 @@ FIXED_BYTES = 80_000
 def main(
     model: Path,
     resized: Path,
+    redraw: Path,
     template: Path,
     view: Path,
     *,
@@ -47,8 +45,6 @@ def main(
     checkpoints: Path | None = None,
     history: Path | None = None,
     expected: ExpectedNetwork | None = None,
-    device: str = "auto",
-    threads: int = 1,
 ) -> None:
     """Write one HTML file that needs nothing beside it and no internet.
 
@@ -58,6 +54,8 @@ def main(
         A model, or a mosaic.
     resized : Path
         The training image, to compare with; a reduced one for a mosaic.
+    redraw : Path
+        A render, shown until the network is, or instead of it.
     template : Path
         ``view.html.j2``; what it includes lies beside it.
     image, field : str
@@ -68,11 +66,7 @@ def main(
         The network that the settings describe: another one is refused.
     """
     trained = expected.load(model) if expected else load_trained(model)
-    size = size_for_longer_side(trained, PREVIEW_PX)
-    place = select_device(device)
-    samples = min(choose_samples(trained, *size), MOST_SAMPLES)
-    rendered = render(trained, *size, device=place, samples=samples, threads=threads)
-    preview = as_webp(_as_image(rendered), PREVIEW_PX, PREVIEW_QUALITY)
+    preview = as_webp(_as_image(read_made_image(redraw)), PREVIEW_PX, PREVIEW_QUALITY)
     training_image = _embedded(read_made_image(resized))
     network, weights, refusal = None, None, None
     labels: list[dict[str, Any]] = [{"label": ""}]
@@ -80,7 +74,7 @@ def main(
         network = describe(trained)
         budget_bytes = (PAGE_BYTES - FIXED_BYTES) * 3 // 4 - len(preview) - len(training_image)
         snapshots = _snapshots(checkpoints, trained, budget_bytes)
-        weights = _stored(trained, snapshots, budget_bytes, place)
+        weights = _stored(trained, snapshots, budget_bytes)
         steps = [*(step for step, _ in snapshots), trained.metadata.get("step")]
         labels = _labels(steps, history)
     except NotEvaluatedError as error:
@@ -101,14 +95,14 @@ def main(
     )
 
 
-def _as_image(values: np.ndarray) -> Image.Image:
-    levels = np.rint(values * 255).astype(np.uint8)
+def _as_image(image: ImageData) -> Image.Image:
+    levels = np.rint(image.values() * 255).astype(np.uint8)
     return Image.fromarray(levels[..., 0] if levels.shape[2] == 1 else levels)
 
 
 def _embedded(image: ImageData) -> bytes:
     """Encode the training image: pixel by pixel, if that is not large."""
-    whole = _as_image(image.values())
+    whole = _as_image(image)
     if max(whole.size) <= MOST_IMAGE_PX:
         exact = as_png(whole)
         if len(exact) <= MOST_PNG_BYTES:
@@ -131,7 +125,7 @@ def _snapshots(
 
 
 def _stored(
-    trained: Trained, snapshots: Sequence[tuple[int, Path]], budget_bytes: int, device: Device
+    trained: Trained, snapshots: Sequence[tuple[int, Path]], budget_bytes: int
 ) -> StoredWeights:
     @cache
     def arrays(tile: Tile | None, step: int, path: Path) -> Arrays:
@@ -150,7 +144,7 @@ def _stored(
         tiles = list(trained.tiling)
         models = [trained.load(tile) for tile in trained.tiling]
     own = [learning(tile) for tile in tiles]
-    return store(models, own, len(snapshots), budget_bytes, device)
+    return store(models, own, len(snapshots), budget_bytes)
 
 
 def _labels(steps: Sequence[int | None], history: Path | None) -> list[dict[str, Any]]:
@@ -166,7 +160,11 @@ def _labels(steps: Sequence[int | None], history: Path | None) -> list[dict[str,
 
 def _of_the_job(job: Any) -> dict[str, Any]:
     """The network's name, which is a wildcard and no param, and its snapshots, if it has any."""
-    others = {"field": job.wildcards.field, "expected": ExpectedNetwork.of_job(job)}
+    others = {
+        "field": job.wildcards.field,
+        "expected": ExpectedNetwork.of_job(job),
+        "redraw": Path(job.input.comparison, "redraw.png"),
+    }
     for name in ("checkpoints", "history"):
         others[name] = next(map(Path, job.input[name]), None)
     return others

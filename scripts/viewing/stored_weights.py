@@ -1,8 +1,8 @@
 """Weights of a network and of the snapshots of its training, in few bytes.
 
 The finished network has 16 bits for each number of a large array, and 32 for others; if that
-changes a render by half a level, all have 32. Snapshots are rounded to steps, of which there are as
-many as a budget of bytes allows, and stored as differences from the snapshot before.
+changes its values by half a level, all have 32. Snapshots are rounded to steps, of which there are
+as many as a budget of bytes allows, and stored as differences from the snapshot before.
 """
 
 import zlib
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.rendering.render import render, size_for_longer_side
-from neuralfield.system.device import HOST, Device
+from neuralfield.images.coordinates import axis_centres, extent, grid
+from neuralfield.system.device import HOST
 from neuralfield.tasks.image.image_model import Model
 
 LARGE_SHARE = 0.05
@@ -22,8 +22,8 @@ LARGE_SHARE = 0.05
 MOST_DIFFERENCE = 0.5 / 255
 """What 16 bits may change of a render."""
 
-CHECKED_PX = 160
-"""Longer side of the render that is compared."""
+CHECKED_ACROSS = 64
+"""Points along each side of the image that are compared."""
 
 LEAST_BITS = 2.5
 """Of a number of a snapshot: with fewer, the snapshots would not look like the network."""
@@ -65,7 +65,6 @@ def store(
     learning: Sequence[Learning],
     snapshots: int,
     budget_bytes: int,
-    device: Device = HOST,
 ) -> StoredWeights:
     """Store networks of one shape, each with as many snapshots.
 
@@ -79,13 +78,11 @@ def store(
         How many of them there are.
     budget_bytes : int
         What the compressed content should take; finished networks are stored in any case.
-    device : Device
-        Where renders are compared.
     """
     names = sorted(networks[0].arrays)
     total = sum(array.size for array in networks[0].arrays.values())
     has_16_bits = [networks[0].arrays[name].size >= LARGE_SHARE * total for name in names]
-    if not all(_is_same(model, names, has_16_bits, device) for model in networks):
+    if not all(_is_same(model, names, has_16_bits) for model in networks):
         has_16_bits = [False] * len(names)
     finished = [_finished(model, names, has_16_bits) for model in networks]
     moving = [_moves(name, networks[0], learning[0]) for name in names] if snapshots else []
@@ -112,20 +109,22 @@ def store(
     return StoredWeights(layout, _compressed(content))
 
 
-def _is_same(
-    model: Model, names: Sequence[str], has_16_bits: Sequence[bool], device: Device
-) -> bool:
-    """Whether 16 bits change a render by less than half a level."""
+def _is_same(model: Model, names: Sequence[str], has_16_bits: Sequence[bool]) -> bool:
+    """Whether 16 bits change the network's values by less than half a level."""
     arrays = {
         name: _rounded(model.arrays[name])[0] * np.float32(_rounded(model.arrays[name])[1])
         if rounded
         else model.arrays[name]
         for name, rounded in zip(names, has_16_bits, strict=True)
     }
-    size = size_for_longer_side(model, min(CHECKED_PX, max(model.width, model.height)))
-    exact = render(model, *size, device=device, samples=1)
-    changed = render(replace(model, arrays=arrays), *size, device=device, samples=1)
-    return float(np.abs(exact - changed).max()) <= MOST_DIFFERENCE
+    half_sides = extent(model.width, model.height)
+    points = grid(*(axis_centres(np, CHECKED_ACROSS, half) for half in half_sides))
+    both = [
+        m.network(HOST, "float32")(points.astype(np.float32)).data
+        for m in (model, replace(model, arrays=arrays))
+    ]
+    exact, changed = (np.clip(values, 0, 1) for values in both)
+    return bool(np.abs(exact - changed).max() <= MOST_DIFFERENCE)
 
 
 def _rounded(array: np.ndarray) -> tuple[np.ndarray, float]:
@@ -216,9 +215,6 @@ def _differences(
 
 
 def _compressed(content: bytes) -> bytes:
-    """Compress by zlib: of two ways the smaller, and for noise that is letters alone."""
-    found = []
-    for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY):
-        compressor = zlib.compressobj(6, zlib.DEFLATED, 15, 9, strategy)
-        found.append(compressor.compress(content) + compressor.flush())
-    return min(found, key=len)
+    """Compress by zlib, without a search for repetitions: noise has none but runs of zeros."""
+    compressor = zlib.compressobj(6, zlib.DEFLATED, 15, 9, zlib.Z_RLE)
+    return compressor.compress(content) + compressor.flush()

@@ -8,6 +8,7 @@ rule view:
         weights=imported_weights,
         facts="results/{image}/picture.json",
         resized=lambda wildcards: products.training_image(PLAN, wildcards.image),
+        comparison="results/{image}/{field}/comparison",
         history=learning("history.csv"),
         checkpoints=learning("checkpoints"),
         tile_checkpoints=lambda wildcards: (
@@ -36,16 +37,12 @@ rule view:
         "logs/{image}/{field}/view.log",
     benchmark:
         "logs/{image}/{field}/view.benchmark.tsv"
-    threads: rendering_threads
     resources:
-        gpu=rendering_gpus,
-        gpu_memory_mb=rendering_gpu_memory_mb,
-        mem_mb=estimates.RENDERING_MEMORY_MB,
-        runtime=lambda wildcards, threads: rendering_minutes(wildcards, 1000, threads),
+        mem_mb=estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
+        runtime=20,
     params:
         field=PLAN.field_settings,
         training=PLAN.training_settings,
-        device=PLAN.device_of,
         version=VERSION,
     message:
         "Writing the viewer of {wildcards.image} by {wildcards.field}"

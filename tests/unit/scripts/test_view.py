@@ -88,8 +88,8 @@ def make_page(folder: Path, model: Path, **others: Any) -> Path:
     noise = np.random.default_rng(1).integers(0, 256, (trained.height, trained.width, 3))
     Image.fromarray(noise.astype(np.uint8)).save(folder / "resized.png")
     path = folder / "view.html"
-    arguments = {"image": "tiny", "field": "small", "device": "cpu", **others}
-    view.main(model, folder / "resized.png", TEMPLATE, path, **arguments)
+    arguments = {"image": "tiny", "field": "small", **others}
+    view.main(model, *[folder / "resized.png"] * 2, TEMPLATE, path, **arguments)
     return path
 
 
@@ -293,7 +293,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path):
     shape, field = ImageShape(WIDTH, HEIGHT, 3), {"type": "siren", "width": 4}
     save(tmp_path / "model.safetensors", field, shape, {"mode": "rgb", "spread": np.inf})
     with pytest.raises(CheckpointError, match="not finite"):
-        view.main(tmp_path / "model.safetensors", *[tmp_path] * 3, image="a", field="b")
+        view.main(tmp_path / "model.safetensors", *[tmp_path] * 4, image="a", field="b")
 
 
 def test_no_request_leaves_the_page(trained: Path):
