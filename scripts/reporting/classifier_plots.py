@@ -16,7 +16,8 @@ from neuralfield.tasks.table.samples import read_columns
 from neuralfield.tasks.task import ACCURACY
 from neuralfield.training.history import read_history
 from reporting.colours import Colours
-from reporting.plots import percent, style_axes
+from reporting.plots import style_axes
+from reporting.ticks import percent
 
 MOST_MISTAKES = 12
 """The most that are shown."""

@@ -118,6 +118,21 @@ def views(runs: Iterable[Run]) -> list[str]:
     return for_runs("results/{image}/{field}/view.html", runs)
 
 
+def linked_files(plan: Plan) -> dict[str, list[str]]:
+    """Return the names of each network's files that people may open, by ``{image}/{field}``."""
+    runs = plan.single_runs
+    models = [
+        f"results/{run.image}/{run.field}/model.safetensors"
+        for run in runs
+        if run.image not in plan.tiled
+    ]
+    found: dict[str, list[str]] = {f"{run.image}/{run.field}": [] for run in runs}
+    for path in (*views(runs), *renders(plan, runs), *timelapses(plan, runs), *models):
+        _, image, field, name = path.split("/")
+        found[f"{image}/{field}"].append(name)
+    return found
+
+
 def table_products(plan: Plan) -> list[str]:
     """Return the files of all networks of tables, and the plot of each table."""
     folders = [f"results/tables/{network}" for network in plan.table_networks]

@@ -11,7 +11,6 @@ rule report:
             runs=PLAN.trained_runs(PLAN.single_runs),
         ),
         timelapses=products.timelapses(PLAN, PLAN.single_runs),
-        views=products.views(PLAN.single_runs),
         summary="results/summary.csv",
         sweep_tables=(
             [f"results/{table}.csv" for table in ("summary", "comparison", "comparison_by_image")]
@@ -40,6 +39,7 @@ rule report:
         settings={
             key: value for key, value in SETTINGS.items() if key not in ("tables", "classifiers")
         },
+        files=products.linked_files(PLAN),
         version=VERSION,
     message:
         "Writing {output}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measuring.chromium import Page, chromium, missing_reason
+from measuring.chromium import Page
 from PIL import Image
 from small_fields import SMALL_FIELDS
 
@@ -47,14 +47,6 @@ QUICK = {"siren", "wire", "hashgrid"}
 """Those that are compared by default: sines, complex numbers with footprints, and a grid."""
 
 WIDE = {"siren": {"width": 70}, "fourier": {"frequencies": 21}, "mlp": {"widths": [33, 6]}}
-
-
-@pytest.fixture(scope="module")
-def page():
-    if reason := missing_reason():
-        pytest.skip(reason)
-    with chromium() as page:
-        yield page
 
 
 @pytest.fixture(autouse=True)
