@@ -1,5 +1,6 @@
 """A headless Chromium with a software renderer, to test and measure pages in."""
 
+import importlib
 import importlib.util
 import shutil
 import time
@@ -73,8 +74,7 @@ def _program() -> str | None:
 @contextmanager
 def chromium() -> Iterator[Page]:
     """Start a browser, where there is no `missing_reason`."""
-    from selenium import webdriver
-
+    webdriver: Any = importlib.import_module("selenium.webdriver")
     options = webdriver.ChromeOptions()
     options.binary_location = str(_program())
     for argument in ARGUMENTS:

@@ -75,8 +75,8 @@ class _Axis:
         if high - low < 1e-9:
             low, high = low - 0.5, high + 0.5
         room = margin * (high - low)
-        ends = (low - room, high + room)
-        return cls(*(10**value if log else value for value in ends), start, end, log)
+        low, high = low - room, high + room
+        return cls(10**low if log else low, 10**high if log else high, start, end, log)
 
     def at(self, value: float) -> float:
         low, high = self.low, self.high

@@ -2,6 +2,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -133,7 +134,7 @@ def add_field(
         write_timelapse(folder / f"timelapse{timelapse}", [np.zeros((8, 8, 3), np.uint8)] * 2, 10)
 
 
-def inputs(results):
+def inputs(results) -> dict[str, Any]:
     metrics = sorted(results.glob("*/*/metrics.json"))
     return {
         "metrics": metrics,
@@ -194,7 +195,7 @@ def add_earlier(results, image, field, **others):
     digest = image_digest(about.values())
     write_facts(results / image / "picture.json", about, about)
     record = {"picture": others.pop("digest", digest)}
-    numbers = {"width": about.width, "height": about.height} | others
+    numbers: dict[str, Any] = {"width": about.width, "height": about.height} | others
     add_field(results, image, field, noise(64, 48), **numbers)
     settings, shape = field_settings({"type": "siren", "width": 4}), ImageShape(16, 12, 3)
     model = folder / "model.safetensors"

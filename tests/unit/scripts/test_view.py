@@ -84,7 +84,8 @@ def make_page(folder: Path, model: Path, **others: Any) -> Path:
     Image.fromarray(noise.astype(np.uint8)).save(folder / "resized.png")
     path = folder / "view.html"
     arguments = {"image": "tiny", "field": "small", **others}
-    view.main(model, *[folder / "resized.png"] * 2, TEMPLATE, path, **arguments)
+    resized = folder / "resized.png"
+    view.main(model, resized, resized, TEMPLATE, path, **arguments)
     return path
 
 
