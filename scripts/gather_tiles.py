@@ -55,10 +55,9 @@ def main(
     tables = [read_history(path, steps=records[0]["steps"]) for path in histories]
     together = joint_history(tables, weights / weights.sum())
     rows = zip(*together.values(), strict=True)
-    cells = [["" if math.isnan(number) else f"{number:.9g}" for number in row] for row in rows]
-    write_atomically(
-        history, "".join(",".join(row) + "\n" for row in [[*together], *cells]).encode()
-    )
+    cells = [["" if math.isnan(value) else f"{value:.9g}" for value in row] for row in rows]
+    lines = [",".join(line) for line in ([*together], *cells)]
+    write_atomically(history, "".join(f"{line}\n" for line in lines).encode())
     written = joint_record(records)
     written["sha256"] = {path.name: sha256_of(path) for path in (mosaic, history)}
     write_json(record, written)
@@ -74,23 +73,23 @@ def read_tile(path: Path, expected: ExpectedNetwork) -> dict[str, Any]:
     return record
 
 
-def joint_history(histories: Sequence[History], weights: np.ndarray) -> History:
+def joint_history(tables: Sequence[History], weights: np.ndarray) -> History:
     """Combine histories with the same steps into one; the weights add up to 1."""
 
     def all_of(column: str) -> np.ndarray:
-        return np.stack([history[column] for history in histories])
+        return np.stack([table[column] for table in tables])
 
     # where there is nearly nothing to estimate, an estimate of the error may be none
     errors = np.nan_to_num(10 ** (-all_of("psnr_db") / 10), nan=0.0)
     error = weights @ errors
+    together = dict(tables[0])
+    together["seconds"] = all_of("seconds").sum(axis=0)
+    together["loss"] = weights @ all_of("loss")
     psnr_db = np.full(len(error), math.nan)
     np.log10(error, out=psnr_db, where=error > 0)
-    return histories[0] | {
-        "seconds": all_of("seconds").sum(axis=0),
-        "loss": weights @ all_of("loss"),
-        "psnr_db": -10 * psnr_db,
-        "rollbacks": all_of("rollbacks").max(axis=0),
-    }
+    together["psnr_db"] = -10 * psnr_db
+    together["rollbacks"] = all_of("rollbacks").max(axis=0)
+    return together
 
 
 def joint_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:

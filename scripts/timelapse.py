@@ -18,7 +18,7 @@ from neuralfield.system.provenance import remedy_for, require_recorded
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Trained, load_trained, load_trained_snapshot
 from neuralfield.tasks.training_settings import log_spaced_steps
-from neuralfield.training.history import History, read_history
+from neuralfield.training.history import History, nearest_measured, read_history
 
 MOST_SAMPLES = 2
 """Samples in a pixel of a frame: more would take minutes and not be seen."""
@@ -147,9 +147,7 @@ def choose_steps(available: list[int], count: int) -> list[int]:
 def label_of(step: int, learning: History, measured_db: float | None = None) -> str:
     """Return a label of the step and its PSNR, by default the estimate of the nearest row."""
     if measured_db is None:
-        distance = np.abs(learning["step"] - step)
-        distance[np.isnan(learning["psnr_db"])] = np.inf
-        measured_db = learning["psnr_db"][distance.argmin()]
+        measured_db = nearest_measured(learning, step)
     return f"step {step:,}  {measured_db:.1f} dB"
 
 

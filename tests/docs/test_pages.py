@@ -24,6 +24,7 @@ NAMES = (
     "docs/terminal.md",
     "docs/time.md",
     "docs/upscaler.md",
+    "docs/viewer.md",
     "benchmarks/README.md",
 )
 PAGES = [ROOT / name for name in NAMES]

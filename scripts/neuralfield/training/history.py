@@ -37,3 +37,11 @@ def read_history(path: Path, measure: str = "psnr_db", *, steps: int | None = No
         found, expected = f"ends with step {last_step:g}", f"step {steps}, the training's last"
         raise InputError(str(path), found, expected, remedy)
     return history
+
+
+def nearest_measured(history: History, step: int, measure: str = "psnr_db") -> float:
+    """Return what was measured nearest to a step; not a number where nothing was."""
+    measured = history[measure][kept := np.isfinite(history[measure])]
+    if not len(measured):
+        return float("nan")
+    return float(measured[np.abs(history["step"][kept] - step).argmin()])
