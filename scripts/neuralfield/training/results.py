@@ -31,6 +31,16 @@ def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Pa
     save_arrays(segment_folder / "state.safetensors", arrays, metadata)
 
 
+def outputs_in(folder: Path) -> dict[str, Path]:
+    """Return the outputs of a training, by the names that `publish_results` has for them."""
+    return {
+        "model": folder / "model.safetensors",
+        "history": folder / "history.csv",
+        "checkpoints": folder / "checkpoints",
+        "record": folder / "training.json",
+    }
+
+
 def publish_results(
     trainer: Trainer,
     folder: StateFolder,
