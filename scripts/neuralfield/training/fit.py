@@ -1,6 +1,7 @@
 """Training from beginning to end: resumable at any step, and published at the end."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from neuralfield.tasks.task import Task
 from neuralfield.training.loop import ActiveTraining, Execution, Publish, Training, train_all
 from neuralfield.training.state import StateFolder, link_snapshots
 from neuralfield.training.trainer import Trainer, training_fingerprint
+
+_WRITERS = 8
+"""Networks of a batch that are written at a time: writing waits for the disk."""
 
 
 def fit(
@@ -93,7 +97,8 @@ def fit_batch(trainings: Sequence[Training], side_by_side: int = 1) -> None:
         stack.callback(engines.close)
         train_all(active, execution, engines, stop)
         _raise_failures(active)
-        engines.each(lambda place: _publish(active[place]), len(active))
+        with ThreadPoolExecutor(_WRITERS) as writers:
+            list(writers.map(_publish, active))
 
 
 def _make_active(training: Training, stack: ExitStack) -> ActiveTraining:
