@@ -1,7 +1,7 @@
 // Tiles of the image at any scale: what is rendered, in which order, in slices of a frame's time.
 
 const MOST_TILES = 1200;
-const SMALLEST_SLICE = 4096;
+const SMALLEST_SLICE = 2048;
 const LARGEST_SLICE = 1 << 22;
 
 // Runs of columns, or rows, of pixels that the same networks of a mosaic cover.
@@ -240,14 +240,15 @@ class Tiles {
     const fitting = (px) => Math.max(1, Math.min(TILE_PX, Math.ceil(px * scale - 1e-6)));
     const [columns, rows] = [fitting(width - x), fitting(height - y)];
     const grid = { x, y, dx: 1 / scale, dy: 1 / scale, columns, rows };
-    const samples = samplesOf(this.network, 1 / scale);
+    const exact = samplesOf(this.network, 1 / scale);
+    const samples = isCoarse ? Math.min(scale < 1 ? 4 : 1, exact) : exact;
     const key = Tiles.key(kind, snapshot, scale, column, row);
     const tiles = this;
     const job = { key, tile: null };
     function* steps() {
       job.tile = tiles.newTile();
       Object.assign(job.tile, { kind, snapshot, scale, column, row, used: tiles.clock });
-      yield* tiles.fill(job.tile, kind, snapshot, grid, isCoarse ? Math.min(4, samples) : samples);
+      yield* tiles.fill(job.tile, kind, snapshot, grid, samples);
     }
     job.steps = steps();
     job.end = () => this.cache.set(key, job.tile);
