@@ -91,6 +91,8 @@ class Tiles {
     this.slice = Math.max(SMALLEST_SLICE, Math.min(1 << 16, Math.round(1e8 / this.gpu.cost)));
     this.pointsPerMs = this.slice / 16;
     this.clock = 0;
+    this.finished = 0;
+    this.isMoving = false;
   }
 
   newTile() {
@@ -175,7 +177,8 @@ class Tiles {
     return Math.max(1, Math.round((TILE_PX * TILE_PX * 400) / gpu.cost));
   }
 
-  // Do as much of the jobs as fits into a slice. A slice is as large as the GPU does in a frame.
+  // Do as much of the jobs as fits into a slice. A slice is as large as the GPU does in a frame; a
+  // slow one may take longer for it while the view is still.
   work() {
     const { gl } = this;
     if (this.fence) {
@@ -186,7 +189,8 @@ class Tiles {
       this.fence = null;
       if (points > this.slice / 2) {
         this.pointsPerMs = 0.7 * this.pointsPerMs + (0.3 * points) / took;
-        const factor = took < 30 ? 1.5 : took > 120 ? 0.6 : 1;
+        const [fast, slow] = this.isMoving ? [30, 120] : [120, 400];
+        const factor = took < fast ? 1.5 : took > slow ? 0.6 : 1;
         this.slice = Math.min(LARGEST_SLICE, Math.max(SMALLEST_SLICE, this.slice * factor));
       }
     }
@@ -251,7 +255,10 @@ class Tiles {
       yield* tiles.fill(job.tile, kind, snapshot, grid, samples);
     }
     job.steps = steps();
-    job.end = () => this.cache.set(key, job.tile);
+    job.end = () => {
+      this.cache.set(key, job.tile);
+      this.finished += 1;
+    };
     return job;
   }
 

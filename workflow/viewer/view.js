@@ -11,6 +11,7 @@ let isFitted = true;
 let isStale = true;
 let isPlaying = false;
 let playedAt = 0;
+let movedAt = 0;
 let planned = [];
 let store = null;
 let image = null;
@@ -192,9 +193,11 @@ function frame(now) {
   try {
     if (isPlaying) play(now);
     if (isStale) plan();
-    const wasBusy = tiles.isBusy;
+    if (isStale) movedAt = now;
+    tiles.isMoving = now - movedAt < 300;
+    const { finished } = tiles;
     tiles.work();
-    if (isStale || wasBusy) draw();
+    if (isStale || tiles.finished !== finished) draw();
     isStale = false;
     document.body.dataset.ready = tiles.isBusy ? "" : "1";
     if (!part("preview").hidden && isReady()) part("preview").hidden = true;
