@@ -4,8 +4,8 @@
 
 prints the tables of docs/viewer.md: operations by counting, in the passes that a GPU gets; the
 time to the first image, the frames of a moving view and the points that refine a still one, in a
-headless Chromium that renders on the processor. `--results results` adds the bytes of
-the pages there.
+headless Chromium that renders on the processor. `--results results` adds those of
+its pages: their bytes, and how near their rounded snapshots are to the exact ones.
 """
 
 import argparse
@@ -21,11 +21,15 @@ from PIL import Image
 
 import view
 from neuralfield.fields import ImageShape, build_field, field_settings
+from neuralfield.images.metrics import psnr_db
+from neuralfield.rendering.render import render, size_for_longer_side
+from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.device import HOST
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.image_model import load_model, save_model
 
 SIDE_PX = 200
+COMPARED_SNAPSHOTS, COMPARED_PX = 6, 64
 TEMPLATE = Path(__file__).parents[1] / "workflow/viewer/view.html.j2"
 
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -86,6 +90,24 @@ def measure(page: Page, path: Path, seconds: float) -> list[Any]:
     return [*counts, f"{first_s:.1f}", f"{frames:.0f}", f"{longest_ms:.0f}", f"{still / 1e3:.0f}"]
 
 
+def fidelity(page: Page, path: Path) -> tuple[int, str]:
+    """Return how many networks a page has, and how near some are to the snapshots kept."""
+    page.open(path, wait=False)
+    page.wait("window.viewer && viewer.tiles")
+    labels = page.run("JSON.parse(document.getElementById('page').textContent).snapshots")
+    steps = [int(found["label"].split()[1].replace(",", "")) for found in labels]
+    nearness_db = []
+    for number in np.linspace(0, len(steps) - 2, COMPARED_SNAPSHOTS).astype(int):
+        model = load_model(snapshot_path(path.parent / "checkpoints", steps[number]))
+        width, height = size_for_longer_side(model, COMPARED_PX)
+        exact = render(model, width, height, device=HOST)
+        about = {"width": width, "height": height, "snapshot": int(number)}
+        shown = np.array(page.run("[...(await viewer.pixels(a[0]))]", about)) / 255
+        shown = shown.reshape(height, width, 4)[..., : model.channels]
+        nearness_db.append(psnr_db(shown, exact))
+    return len(steps), f"{min(nearness_db):.0f} to {max(nearness_db):.0f}"
+
+
 def main(arguments: argparse.Namespace) -> None:
     """Print the tables."""
     if reason := missing_reason():
@@ -100,8 +122,11 @@ def main(arguments: argparse.Namespace) -> None:
             path = write_page(Path(folder), description)
             passes, products, reads, *times = measure(page, path, arguments.seconds)
             print_row(name, passes, f"{products:,}", f"{reads:,}", *times)
-    for path in sorted(arguments.results.glob("*/*/view.html")) if arguments.results else ():
-        print(f"{path}: {path.stat().st_size:,} bytes")
+        if arguments.results:
+            print_header("page", "bytes", "networks on the slider", "snapshots, dB to exact")
+        for path in sorted(arguments.results.glob("*/*/view.html")) if arguments.results else ():
+            name = "/".join(path.parts[-3:-1])
+            print_row(name, f"{path.stat().st_size:,}", *fidelity(page, path))
 
 
 if __name__ == "__main__":
