@@ -28,7 +28,7 @@ _KEEP_NOTHING = "PYTHONDONTWRITEBYTECODE"
 
 
 def main() -> None:
-    """Install the dependencies, and those of the extras that are named."""
+    """Install what the workflow needs, and what the extras need that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("extras", nargs="*", help="names of extras in pyproject.toml")
     extras = parser.parse_args().extras
@@ -42,10 +42,11 @@ def main() -> None:
 
 
 def requirements(extras: list[str]) -> list[str]:
-    """What pyproject.toml asks for."""
+    """What pyproject.toml asks for: the package, the workflow, and the extras that are named."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     optional = project["optional-dependencies"]
-    return project["dependencies"] + [line for extra in extras for line in optional[extra]]
+    wanted = [line for extra in ("workflow", *extras) for line in optional[extra]]
+    return project["dependencies"] + wanted
 
 
 def driver_cuda_version() -> int:

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from entry.image_network import read_task
 from entry.job import run_job
 from entry.training import train_task, training_arguments
+from neuralfield.tasks.image_fit import read_task
 
 
 def main(

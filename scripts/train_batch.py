@@ -5,22 +5,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from entry.image_network import read_task
 from entry.job import run_job
 from entry.progress import progress_path
 from entry.training import (
     ProgressLog,
     logging_kept_results,
-    outputs_in,
     usable_cores,
     when_to_leave_s,
 )
 from neuralfield.system.device import select_device
 from neuralfield.system.heat import guard_gpu
 from neuralfield.system.kept import FOLDER_NAME
+from neuralfield.tasks.image_fit import read_task
 from neuralfield.training.fit import fit_batch
 from neuralfield.training.loop import Execution, Training
-from neuralfield.training.results import publish_results
+from neuralfield.training.results import outputs_in, publish_results
 
 
 class BatchProgress(ProgressLog):

@@ -9,11 +9,11 @@ from typing import Any
 import yaml
 
 from config.configuration import read_settings
-from config.presets import PRESETS
-from entry.image_network import with_detail_share, with_output
 from measuring.images import PHOTO
 from neuralfield.images import ImageData
 from neuralfield.images.facts import is_line_art
+from neuralfield.tasks.image.presets import PRESETS
+from neuralfield.tasks.image_fit import with_detail_share, with_output
 from neuralfield.tasks.training_settings import of_the_training
 
 

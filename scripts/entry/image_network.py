@@ -1,4 +1,4 @@
-"""The network of an image that the settings describe: its task, and reading no other network."""
+"""The network of an image that the settings describe: no other is read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,31 +8,28 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.fields import FieldSettings, ImageShape, Upscaler, network_settings
+from neuralfield.fields import FieldSettings, ImageShape, Upscaler
 from neuralfield.images import (
     ImageData,
     image_digest,
     read_facts,
     read_made_image,
-    read_pixel_csv,
     require_image,
 )
 from neuralfield.images.image import CHANNELS
 from neuralfield.system.device import to_host
 from neuralfield.system.errors import CheckpointError
 from neuralfield.system.provenance import (
-    made_by_the_workflow,
     remedy_for,
     require_finished,
     require_same_training,
 )
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.image.model_json import import_model_json
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained
-from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, of_the_training
-from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, image_task
+from neuralfield.tasks.image_fit import settings_for_facts
+from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
 
 _EXPECTED = "the network that the settings describe"
 
@@ -65,8 +62,8 @@ class ExpectedNetwork:
 
     @cached_property
     def settings(self) -> tuple[FieldSettings | Upscaler, ImageTraining]:
-        """Return the settings of a network that is trained here; see `settings_for`."""
-        return settings_for(self.facts, self.field, self.training)
+        """Return the settings of a network that is trained here; see `settings_for_facts`."""
+        return settings_for_facts(self.facts, self.field, self.training)
 
     @property
     def steps(self) -> int | None:
@@ -138,49 +135,3 @@ def read_training_image(path: Path, network: Model, expected: ExpectedNetwork | 
     if expected:
         require_image(path, image_digest(image.values()), expected.facts, expected.facts_path)
     return image
-
-
-def settings_for(
-    facts: Mapping[str, Mapping[str, Any]], field: Mapping[str, Any], training: Mapping[str, Any]
-) -> tuple[FieldSettings | Upscaler, ImageTraining]:
-    """Return the settings of a network and of its training, with all that depends on the image."""
-    mode, is_line_art = facts["source"]["mode"], facts["resized"].get("is_line_art", False)
-    own = network_settings(with_output(field, is_line_art, mode, training["loss"]))
-    chosen = with_detail_share(of_the_training(training), is_line_art)
-    return own, ImageTraining.from_mapping(chosen)
-
-
-def read_task(
-    pixels: Path, facts: Path, field: Mapping[str, Any], training: Mapping[str, Any]
-) -> ImageTask | UpscalingTask:
-    """Read an image's table of pixels as a task to train on; see `settings_for`."""
-    about = read_facts(facts)
-    own, settings = settings_for(about, field, training)
-    with made_by_the_workflow(pixels):
-        values = read_pixel_csv(pixels)
-    task = image_task(values, about["source"]["mode"], own, settings)
-    require_image(pixels, task.image, about, facts)
-    return task
-
-
-def with_output(
-    field: Mapping[str, Any], is_line_art: bool, mode: str, loss: str
-) -> dict[str, Any]:
-    """Return the settings of a field with its output chosen.
-
-    Line art wants steep edges, and binary cross-entropy wants probabilities.
-    """
-    if field.get("output") != "auto":
-        return dict(field)
-    is_steep = mode == "bilevel" or loss == "binary_cross_entropy" or is_line_art
-    return {**field, "output": "sigmoid" if is_steep else "linear"}
-
-
-def with_detail_share(training: Mapping[str, Any], is_line_art: bool) -> dict[str, Any]:
-    """Return the settings of a training with a `detail_share` that is a number.
-
-    In line art all that counts is at the edges; a photograph has detail everywhere.
-    """
-    if training.get("detail_share") != "auto":
-        return dict(training)
-    return {**training, "detail_share": 0.5 if is_line_art else 0.0}

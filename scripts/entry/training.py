@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from entry.budget import naming_budgets, within_budget
+from entry.budget import naming_budgets
 from entry.job import paths_of, show_line
 from entry.preview import Preview, preview_path
 from entry.progress import ProgressFile, progress_path
@@ -19,6 +19,7 @@ from neuralfield.system.heat import guard_gpu
 from neuralfield.system.interruption import leaving_time_s
 from neuralfield.system.kept import FOLDER_NAME, has_kept_results
 from neuralfield.tasks.task import Measure, Task
+from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution, Publish
 from neuralfield.training.results import publish_results, publish_segment
@@ -99,16 +100,6 @@ def usable_cores(training: Mapping[str, Any], threads: int) -> int:
     return min(threads, available_cores())  # the command line may ask for more
 
 
-def outputs_in(folder: Path) -> dict[str, Path]:
-    """Return the outputs of a training, by the names that `publish_results` has for them."""
-    return {
-        "model": folder / "model.safetensors",
-        "history": folder / "history.csv",
-        "checkpoints": folder / "checkpoints",
-        "record": folder / "training.json",
-    }
-
-
 @contextlib.contextmanager
 def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
     """Log, where a training fails, which results of earlier trainings are not lost."""
@@ -179,7 +170,8 @@ def train_task(
     segment : int
         The number of the segment, from 1.
     segment_folder : Path, optional
-        Folder to write; the last segment writes `outputs` instead, see `outputs_in`.
+        Folder to write; the last segment writes `outputs` instead, see
+        `neuralfield.training.results.outputs_in`.
     """
     leave_at_s = when_to_leave_s(training)
     cores = usable_cores(training, threads)

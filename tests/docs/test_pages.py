@@ -14,9 +14,11 @@ NAMES = (
     "docs/cpu.md",
     "docs/edges.md",
     "docs/fields.md",
+    "docs/format.md",
     "docs/gpu.md",
     "docs/kernels.md",
     "docs/large_images.md",
+    "docs/library.md",
     "docs/presets.md",
     "docs/promises.md",
     "docs/sweeps.md",
@@ -67,7 +69,7 @@ def test_other_files_are_where_the_page_says(name):
     sorted(
         set(
             re.findall(
-                r"`((?:system|nn|images|fields|tasks|engines|training|rendering)/[\w/.]*)`",
+                r"`((?:system|nn|images|fields|tasks|engines|training|rendering|api)/[\w/.]*)`",
                 PAGE_TEXTS,
             )
         )

@@ -8,7 +8,10 @@ import pytest
 import neuralfield
 
 PACKAGE = Path(neuralfield.__file__).parent
-LAYERS = ["system", "nn", "images", "fields", "tasks", "engines", "training", "rendering"]
+LAYERS = [
+    *("system", "nn", "images", "fields", "tasks", "engines"),
+    *("training", "rendering", "api", "command"),
+]
 
 
 def imported_modules(source: str) -> set[str]:

@@ -10,9 +10,9 @@ from PIL import Image
 from workspace import ROOT
 
 from config.configuration import Problems, Run, read_schema, runs, source_namer
-from config.presets import PRESETS
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
+from neuralfield.tasks.image.presets import PRESETS
 from neuralfield.tasks.training_settings import HOW_AND_WHERE, ImageTraining
 
 

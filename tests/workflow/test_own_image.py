@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw
 
 import resize
 from config.own_image import require_same_source, slug
-from entry.image_network import with_detail_share
 from neuralfield.system.errors import ConfigError
+from neuralfield.tasks.image_fit import with_detail_share
 
 
 def test_a_folder_is_not_taken_from_another_file(tmp_path, monkeypatch):
@@ -128,7 +128,7 @@ def test_own_image_has_a_size_and_a_name(written):
 
 
 def test_own_image_is_trained_as_what_it_is_unless_somebody_chose(written):
-    """The resized image shows what it is, when it is trained: see train.with_detail_share."""
+    """The resized image shows what it is, when it is trained: see `with_detail_share`."""
     written["image"] = "tiny.png"
     written["fields"]["plain"]["training"] = {"detail_share": 0.3}
     found = read(written)

@@ -13,7 +13,7 @@ from workspace import ROOT
 
 from config.configuration import Problems, read_settings, source_namer
 from config.precedence import Layer, read_layers, training_is_for_images
-from config.presets import PRESETS
+from neuralfield.tasks.image.presets import PRESETS
 
 SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text())
 

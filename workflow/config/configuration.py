@@ -1,7 +1,6 @@
 """From config.yaml and the command line to settings that the rules can rely on."""
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -35,7 +34,8 @@ from config.wording import (
     name_place,
     without_repetition,
 )
-from neuralfield.fields import network_settings
+from neuralfield.fields import suggested_learning_rate
+from neuralfield.system.durations import seconds_of
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import AUTO
 from neuralfield.tasks.training_settings import BUDGETS
@@ -49,9 +49,6 @@ TEXT_KEYS = (
 
 NAMING_KEYS = ("images", "fields", "crops", "sweeps", "tables", "classifiers")
 """Keys whose own keys are names: one without settings lacks something, and is not left out."""
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smh])")
-_UNIT_S = {"s": 1, "m": 60, "h": 3600}
 
 
 class Run(NamedTuple):
@@ -139,12 +136,6 @@ def _resolve(settings: dict[str, Any]) -> None:
             settings["automatic_learning_rates"].append(name)
 
 
-def suggested_learning_rate(field: Mapping[str, Any]) -> float:
-    """Return the learning rate that suits a network; it may depend on all of its settings."""
-    description = {key: value for key, value in field.items() if key not in ("training", "output")}
-    return network_settings(description).suggested_learning_rate
-
-
 def runs(settings: Mapping[str, Any]) -> list[Run]:
     """Return every network of every image, in the order of the config's names, without sweeps."""
     return [
@@ -207,10 +198,9 @@ def _tidied(value: Any, key: str = "") -> Any:
     if isinstance(value, str) and key not in TEXT_KEYS:
         if value in ("true", "True", "false", "False"):
             return value.lower() == "true"
-        duration = _DURATION.fullmatch(value)
-        if duration and key.removeprefix("training.") in BUDGETS:
-            seconds = float(duration[1]) * _UNIT_S[duration[2]]
-            return int(seconds) if seconds.is_integer() else seconds
+        seconds = seconds_of(value) if key.removeprefix("training.") in BUDGETS else None
+        if seconds is not None:
+            return seconds
         for number in (int, float):
             try:
                 return number(value)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from config.image_sizes import size_in_training, usual_size_px
+from config.image_sizes import size_in_training
 from config.named_files import require_file
 from config.precedence import Layer
 from config.wording import Place, as_written, name_place
+from neuralfield.images.usual_size import usual_size_px
 from neuralfield.system.errors import ConfigError, InputError
 from neuralfield.system.settings import AUTO, settings_of
 from neuralfield.tasks.training_settings import ImageTraining

@@ -1,14 +1,9 @@
-"""Networks for a purpose, whose settings were measured: the files in presets/, a network each."""
+"""A preset in place of the networks of config.yaml."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-_FOLDER = Path(__file__).parents[1] / "presets"
-
-PRESETS = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
+from neuralfield.tasks.image.presets import PRESETS, read_preset
 
 
 def adopt_preset(written: dict[str, Any]) -> bool:
@@ -20,7 +15,7 @@ def adopt_preset(written: dict[str, Any]) -> bool:
     name = written.get("preset")
     if name not in PRESETS:
         return False
-    written["fields"] = {name: yaml.safe_load((_FOLDER / f"{name}.yaml").read_text("utf-8"))}
+    written["fields"] = {name: read_preset(name)}
     images = written.get("images")
     for image in images.values() if isinstance(images, Mapping) else ():
         if isinstance(image, dict):

@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from config.presets import PRESETS
 from neuralfield.fields import NETWORKS
 from neuralfield.system.settings import AUTO, Setting, settings_of
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.image.presets import PRESETS
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.training_settings import (
     ClassifierTraining,

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from config.configuration import Run, suggested_learning_rate, trained_fields
+from config.configuration import Run, trained_fields
 from config.schema import read_schema
 from config.training_limits import outside_their_limits
 from config.wording import (
@@ -20,6 +20,7 @@ from config.wording import (
     name_place,
     without_repetition,
 )
+from neuralfield.fields import suggested_learning_rate
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import AUTO
 

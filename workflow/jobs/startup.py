@@ -48,7 +48,7 @@ def missing_packages_message() -> str:
     return (
         f"{sys.executable}: no {', '.join(missing_packages())}; expected all packages of"
         " pyproject.toml; run `make run`, or install them into this environment with"
-        " `pip install -c constraints.txt -e .` in the project's folder"
+        " `pip install -c constraints.txt -e '.[workflow]'` in the project's folder"
     )
 
 

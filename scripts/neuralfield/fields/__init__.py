@@ -71,6 +71,12 @@ def network_settings(description: Mapping[str, Any]) -> FieldSettings | Upscaler
     return network.from_mapping(given)
 
 
+def suggested_learning_rate(field: Mapping[str, Any]) -> float:
+    """Return the learning rate that suits a network; it may depend on all of its settings."""
+    description = {key: value for key, value in field.items() if key not in ("training", "output")}
+    return network_settings(description).suggested_learning_rate
+
+
 def describe_field(settings: FieldSettings | Upscaler) -> dict[str, Any]:
     """The settings as plain values, all defaults written out: the inverse of `network_settings`."""
     kind = next(name for name, cls in NETWORKS.items() if type(settings) is cls)

@@ -93,7 +93,15 @@ def read_image(
     """
     require_mode(mode, "auto")
     with open_input(path, EXPECTED) as file:
-        pixels = _simplest(_decoded(str(path), file, max_megapixels, report))
+        pixels = simplest_pixels(_decoded(str(path), file, max_megapixels, report))
+    return image_of_pixels(pixels, mode, threshold)
+
+
+def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0.5) -> ImageData:
+    """Make an image of levels, uint8 or uint16, of shape (height, width, 1, 3 or 4).
+
+    `mode` and `threshold` are those of `read_image`, but for ``auto``, which keeps all channels.
+    """
     own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[pixels.shape[2]]
     image = ImageData(pixels, own_mode, 8 * pixels.itemsize)
     if mode != "auto":
@@ -155,7 +163,7 @@ def _decoded_levels(
     if space == "CMYK":
         pixels = convert(np.asarray(image))
     else:
-        pixels = convert(_decoded_by_pillow(where, image))
+        pixels = convert(pixels_of_pillow(where, image))
     # on loading, Pillow turns TIFFs upright, but no other format
     return pixels if image.format == "TIFF" else _upright(pixels, orientation)
 
@@ -254,7 +262,11 @@ def _decoded_by_ffmpeg(
     where: str, file: BinaryIO, demuxer: str, size: tuple[int, int]
 ) -> np.ndarray:
     """Decode a file of 16 bits to uint16 (height, width, 1, 3 or 4), not yet upright."""
-    import av
+    try:
+        import av
+    except ImportError as error:
+        found, remedy = "has colours of 16 bits", "pip install av, or save it with 8 bits"
+        raise InputError(where, found, "the package av, which decodes it", remedy) from error
 
     file.seek(0)
     # FFmpeg may use another one of repeated tags, and so find other sides than Pillow
@@ -289,7 +301,7 @@ def _uncommon(where: str) -> InputError:
     return InputError(where, found, "a PNG, or a TIFF of plain strips", EXPORT)
 
 
-def _decoded_by_pillow(where: str, image: Image.Image) -> np.ndarray:
+def pixels_of_pillow(where: str, image: Image.Image) -> np.ndarray:
     """Return pixels as uint8 or, for deep grey, uint16 (height, width, 1, 3 or 4)."""
     if image.mode == "F":  # floating-point TIFFs are read elsewhere
         raise InputError(where, "holds floating-point values", "levels of 8 or 16 bits", EXPORT)
@@ -330,7 +342,7 @@ def _upright(pixels: np.ndarray, orientation: int) -> np.ndarray:
     return np.ascontiguousarray(pixels)
 
 
-def _simplest(pixels: np.ndarray) -> np.ndarray:
+def simplest_pixels(pixels: np.ndarray) -> np.ndarray:
     """Drop an alpha that is opaque everywhere, then two channels where all three are equal."""
     white = np.iinfo(pixels.dtype).max
     if pixels.shape[2] == 4 and _everywhere(pixels, lambda band: band[..., 3] == white):

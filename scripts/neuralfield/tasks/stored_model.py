@@ -92,9 +92,18 @@ class StoredModel(ABC, Generic[AnyNetwork]):
             Its weights are written; all else, but for the metadata, is this model's.
         metadata : mapping
         """
+        self._write(path, {name: to_host(a) for name, a in network.arrays.items()}, metadata)
+
+    def write(self, path: Path) -> None:
+        """Write this model; one that was read gives the bytes of its file."""
+        self._write(path, self.arrays, self.metadata)
+
+    def _write(
+        self, path: Path, arrays: dict[str, np.ndarray], metadata: Mapping[str, Any]
+    ) -> None:
         kind = {} if self.kind is None else {"kind": self.kind}
         description = {"format": _FORMAT, **kind, **self.described(), "record": dict(metadata)}
-        save_arrays(path, {name: to_host(a) for name, a in network.arrays.items()}, description)
+        save_arrays(path, arrays, description)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:

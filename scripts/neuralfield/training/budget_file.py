@@ -6,18 +6,19 @@ steps, on any machine, and one that is repeated ends with the same bytes.
 
 import fcntl
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from neuralfield.system.checkpoint import fingerprint
 from neuralfield.system.device import Device
 from neuralfield.system.files import storage_errors, write_atomically
-from neuralfield.tasks.found_steps import FoundSteps
+from neuralfield.tasks.found_steps import FILE_NAME, FoundSteps
 from neuralfield.tasks.image.image_task import FittedImage
+from neuralfield.tasks.task import Task
 from neuralfield.training.budget import (
     LEAST_STEPS,
     BatchSizes,
@@ -26,6 +27,53 @@ from neuralfield.training.budget import (
     time_of_step_s,
 )
 from neuralfield.version import ENGINE_VERSION
+
+
+class Announced(NamedTuple):
+    """The steps that a budget came to, and a line that announces them."""
+
+    steps: FoundSteps
+    line: str
+
+
+def within_budget(
+    task: Task,
+    training: Mapping[str, Any],
+    device: Device,
+    threads: int,
+    folder: Path,
+    shared_folder: Path | None = None,
+) -> tuple[Task, Announced | None]:
+    """Return a task with the steps that its budget came to, and these.
+
+    They are taken from a file in the folder of the training, or in `shared_folder` for the tiles of
+    an image, or found and written there. Without a budget the task stays as it is, and so it does
+    on a GPU where the budget is a limit for processors.
+    """
+    budget = Budget.of(training)
+    if budget is None or not isinstance(task, FittedImage):
+        return task, None
+    path = (shared_folder or folder) / FILE_NAME
+    if budget.is_limit and device.kind == "gpu":
+        path.unlink(missing_ok=True)
+        return task, None
+    found, is_new = steps_in_budget(
+        path,
+        task,
+        budget,
+        device,
+        training.get("engine", "auto"),
+        threads,
+        segments=training.get("segments", 1),
+        of_tiles=shared_folder is not None,
+    )
+    task = found.applied_to(task)
+    assert isinstance(task, FittedImage)
+    steps = f"{found.steps:,} steps of {task.batch_pixels:,} pixels"
+    duration = f"about {_in_words(found.steps * found.step_s)}"
+    if is_new:
+        return task, Announced(found, f"{duration}: {steps}")
+    return task, Announced(found, f"{steps}, which {path} has ({duration} on {found.device})")
 
 
 def steps_in_budget(
@@ -91,3 +139,7 @@ def _locked(path: Path) -> Iterator[None]:
         with suppress(OSError):  # a file system without locks: each tile would find its own
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _in_words(seconds: float) -> str:
+    return f"{max(seconds, 1):.0f} s" if seconds < 600 else f"{seconds / 60:,.0f} min"

@@ -1,19 +1,15 @@
 """Reading the history of a training, apart from all that trains: few of its readers need that."""
 
-import csv
-import io
 from pathlib import Path
 
 import numpy as np
 
 from neuralfield.system.errors import InputError
-from neuralfield.system.files import read_whole
+from neuralfield.system.input_files import read_own_csv
 from neuralfield.system.provenance import remedy_for
 
 History = dict[str, np.ndarray]
-"""The columns of a history by their names: float64, one value for each stretch of a training."""
-
-_LARGEST_BYTES = 64 << 20
+"""The columns of a ``history.csv`` by name; float64, NaN where a cell is empty."""
 
 
 def read_history(path: Path, measure: str = "psnr_db", *, steps: int | None = None) -> History:
@@ -24,16 +20,16 @@ def read_history(path: Path, measure: str = "psnr_db", *, steps: int | None = No
     """
     expected = "a history written by neuralfield"
     remedy = remedy_for(path)
+    columns = read_own_csv(path, expected, remedy)
     try:
-        text = read_whole(path, _LARGEST_BYTES).decode("utf-8-sig")
-        names, *rows = csv.reader(io.StringIO(text, newline=""))
-        table = np.array([[float(cell or "nan") for cell in row] for row in rows])
-        history = dict(zip(names, table.T, strict=True))
-        if missing := {"step", measure} - history.keys():
-            raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
-        if not np.isfinite(history["step"]).all():
+        history = {
+            name: np.array([float(cell or "nan") for cell in cells])
+            for name, cells in columns.items()
+        }
+        if not history["step"].size or not np.isfinite(history["step"]).all():
             raise ValueError("steps are missing")
-    except (OSError, ValueError, csv.Error) as error:
+        history[measure]
+    except (ValueError, KeyError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
         raise InputError(str(path), found, expected, remedy) from error
     last_step = history["step"][-1]

@@ -19,7 +19,7 @@ from neuralfield.system.device import to_host
 from neuralfield.system.files import write_atomically
 from neuralfield.system.provenance import sha256_of
 from neuralfield.training.loop import Execution
-from neuralfield.training.state import StateFolder, copy_snapshots
+from neuralfield.training.state import StateFolder, link_snapshots
 from neuralfield.training.trainer import Trainer
 
 
@@ -29,6 +29,16 @@ def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Pa
     _publish_snapshots(trainer, folder, segment_folder / "snapshots")
     metadata |= {"run": folder.fingerprint}
     save_arrays(segment_folder / "state.safetensors", arrays, metadata)
+
+
+def outputs_in(folder: Path) -> dict[str, Path]:
+    """Return the outputs of a training, by the names that `publish_results` has for them."""
+    return {
+        "model": folder / "model.safetensors",
+        "history": folder / "history.csv",
+        "checkpoints": folder / "checkpoints",
+        "record": folder / "training.json",
+    }
 
 
 def publish_results(
@@ -78,7 +88,7 @@ def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> N
     target.mkdir(parents=True, exist_ok=True)
     for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
         path.unlink(missing_ok=True)
-    copy_snapshots(folder.snapshots, target, steps, trainer.snapshot_reader())
+    link_snapshots(folder.snapshots, target, steps, trainer.snapshot_reader())
 
 
 def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:

@@ -12,13 +12,14 @@ from PIL import Image
 import encode
 import render
 import resize
-from entry.budget import within_budget
-from entry.image_network import ExpectedNetwork, read_task
-from entry.training import outputs_in, train_task
+from entry.image_network import ExpectedNetwork
+from entry.training import train_task
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.interruption import Interrupted
+from neuralfield.tasks.image_fit import read_task
 from neuralfield.training import budget_file
+from neuralfield.training.results import outputs_in
 
 FIELD = {"type": "siren", "width": 6, "hidden_layers": 1, "output": "auto"}
 TRAINING = {
@@ -150,7 +151,7 @@ def test_tiles_share_their_steps_whatever_is_on_them(image, tmp_path, measured):
     first = read_task(image / "pixels.csv", image / "picture.json", FIELD, BUDGET)
     for task in (first, replace(first, values=values), replace(first, values=values[:6])):
         for folder in (tmp_path / "tiles/a", tmp_path / "tiles/b"):
-            found, announced = within_budget(task, BUDGET, device, 1, folder, tmp_path)
+            found, announced = budget_file.within_budget(task, BUDGET, device, 1, folder, tmp_path)
             assert found.training.steps == 460
             assert announced and "460 steps" in announced.line
     assert len(measured) == 1 and written(tmp_path)["training"]["steps"] == 460

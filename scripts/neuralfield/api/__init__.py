@@ -1,0 +1,1 @@
+"""The package as programs and notebooks use it: `import neuralfield as nf`."""

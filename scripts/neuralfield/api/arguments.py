@@ -1,0 +1,63 @@
+"""Checks of arguments that are no settings of a network or a training."""
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from neuralfield.api.errors import InvalidSettingError, WrongTypeError
+from neuralfield.images.coordinates import Box
+from neuralfield.system.settings import AUTO, settings_of
+from neuralfield.tasks.training_settings import ImageExecution
+
+
+def require_path(where: str, value: Any) -> Path:
+    """Return a path; what is none is refused."""
+    if not isinstance(value, str | os.PathLike):
+        raise WrongTypeError(where, repr(value), "a path")
+    return Path(value)
+
+
+def require_function(where: str, value: Any) -> None:
+    """Refuse what cannot be called."""
+    if value is not None and not callable(value):
+        raise WrongTypeError(where, repr(value), "a function that takes a dict")
+
+
+def require_mapping(where: str, value: Any) -> None:
+    """Refuse what has no keys."""
+    if not isinstance(value, Mapping):
+        raise WrongTypeError(where, repr(value), "a mapping of settings to values")
+
+
+def require_execution_setting(name: str, value: Any, place: str | None = None) -> None:
+    """Refuse a value that the settings of how a training is run do not allow."""
+    declared = settings_of(ImageExecution)[name]
+    if not declared.allows(value):
+        raise InvalidSettingError(place or name, repr(value), declared.expectation)
+
+
+def require_positive(where: str, value: Any) -> None:
+    """Refuse what is no positive number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise InvalidSettingError(where, repr(value), "a number > 0")
+
+
+def require_box(box: Any) -> Box:
+    """Return the part of an image that a render shows; what is none is refused."""
+    try:
+        left, top, right, bottom = (float(side) for side in box)
+    except (TypeError, ValueError):
+        left = top = right = bottom = math.nan
+    if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
+        expected = "(left, top, right, bottom) in [0, 1] with left < right and top < bottom"
+        raise InvalidSettingError("box", repr(box), expected)
+    return left, top, right, bottom
+
+
+def require_samples(samples: Any) -> None:
+    """Refuse what is neither a number of samples nor "auto"."""
+    is_count = isinstance(samples, int) and samples >= 1
+    if not (is_count or (isinstance(samples, str) and samples == AUTO)):
+        raise InvalidSettingError("samples", repr(samples), "a whole number >= 1, or 'auto'")

@@ -1,0 +1,219 @@
+"""Classifiers of images, with the interface of scikit-learn's classifiers."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
+from neuralfield.api.estimators import Estimator, classes_of, plain_settings, seed_of
+from neuralfield.api.run_training import Conditions, run_training
+from neuralfield.system.device import select_device
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel
+from neuralfield.tasks.classifier.classifier_task import ClassifierTask
+from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.classifier.labelled import LabelledImages
+from neuralfield.tasks.training_settings import ClassifierTraining
+
+
+class ImageClassifier(Estimator):
+    """A small convolutional network from grey images of one size to the probability of each class.
+
+    It has the interface of scikit-learn's classifiers, and the results of the workflow's
+    classifiers.
+
+    Parameters
+    ----------
+    channels : sequence of int
+        Values after each convolution.
+    kernel, padding, pool : int
+        Side of the kernels, zeros around the images, and side of the windows of max pooling, in
+        pixels. The defaults are for images of 28 x 28; for 8 x 8 take ``kernel=3, padding=1``.
+    hidden : sequence of int
+        Values after each linear layer but the last.
+    dropout : float
+        Share of these values that is dropped in training.
+    steps : int
+        Updates of the weights.
+    learning_rate : float
+    batch_samples : int
+        Images of each step; 0: all.
+    optimizer : {"adam", "muon", "sgd"}
+    random_state : int, RandomState or None
+        The seed; None is 0.
+    device : {"auto", "cpu", "gpu"}
+    folder : path, optional
+        For model, history and state; there `fit` goes on where it was interrupted.
+    settings : mapping, optional
+        Further settings of the training (``schedule``, ``keep_best`` ...).
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    model_ : neuralfield.tasks.classifier.classifier_model.ClassifierModel
+    history_ : dict of str to ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neuralfield import ImageClassifier
+    >>> images = np.zeros((40, 8, 8), np.uint8)
+    >>> images[:20, 2:4] = images[20:, :, 4:6] = 255
+    >>> labels = ["lying"] * 20 + ["standing"] * 20
+    >>> network = dict(channels=(4,), kernel=3, padding=1, hidden=(8,))
+    >>> classifier = ImageClassifier(**network, steps=60, device="cpu").fit(images, labels)
+    >>> classifier.predict(images[[0, -1]]).tolist()
+    ['lying', 'standing']
+    """
+
+    classes_: np.ndarray
+    model_: ClassifierModel
+
+    def __init__(
+        self,
+        *,
+        channels: Sequence[int] = (10, 20),
+        kernel: int = 5,
+        padding: int = 0,
+        pool: int = 2,
+        hidden: Sequence[int] = (64,),
+        dropout: float = 0.0,
+        steps: int = 2000,
+        learning_rate: float = 1e-3,
+        batch_samples: int = 256,
+        optimizer: str = "adam",
+        random_state: int | np.random.RandomState | None = 0,
+        device: str = "auto",
+        folder: str | os.PathLike | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.channels = channels
+        self.kernel = kernel
+        self.padding = padding
+        self.pool = pool
+        self.hidden = hidden
+        self.dropout = dropout
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.batch_samples = batch_samples
+        self.optimizer = optimizer
+        self.random_state = random_state
+        self.device = device
+        self.folder = folder
+        self.settings = settings
+
+    @classmethod
+    def of_model(cls, model: ClassifierModel) -> Self:
+        """Return a classifier with a network that was trained before, here or by the workflow.
+
+        Its labels are 0, 1 ..., as a file holds no others.
+        """
+        own = model.settings
+        found = cls(
+            channels=own.channels,
+            kernel=own.kernel,
+            padding=own.padding,
+            pool=own.pool,
+            hidden=own.hidden,
+            dropout=own.dropout,
+        )
+        found.model_, found.history_ = model, {}
+        found.classes_ = np.arange(model.classes)
+        return found
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Train the network with images and their labels.
+
+        Parameters
+        ----------
+        X : array of uint8, bool, or floats in [0, 1], shape (n, height, width)
+            Floats are rounded to 256 levels.
+        y : array, shape (n,)
+            Labels of any kind that can be sorted; at least two different ones.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A setting is out of range, the shapes do not go together, the images are too small for
+            the network, or there is one class only.
+        TypeError
+            The images are of another type.
+        """
+        with built_in_kinds():
+            images = _levels_of(X)
+            self.classes_, labels = classes_of(y)
+            if len(labels) != len(images):
+                found = f"{len(images)} images and {len(labels)} labels"
+                raise InvalidInputError("X and y", found, "one label for each image")
+            names = ("channels", "kernel", "padding", "pool", "hidden", "dropout")
+            network = plain_settings({name: getattr(self, name) for name in names})
+            for name in ("channels", "hidden"):
+                network[name] = tuple(int(count) for count in network[name])
+            names = ("steps", "learning_rate", "batch_samples", "optimizer")
+            training = {name: getattr(self, name) for name in names}
+            training |= {"random_seed": seed_of(self.random_state), **(self.settings or {})}
+            task = ClassifierTask(
+                LabelledImages("y", images, labels.astype(np.int64)),
+                ConvolutionalClassifier.from_mapping(network),
+                ClassifierTraining.from_mapping(plain_settings(training)),
+            )
+            conditions = Conditions(self.folder, self.device)
+            self.model_, self.history_ = run_training(task, conditions)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Return the probability of each class; float64, shape (n, classes).
+
+        Raises
+        ------
+        ValueError
+            The images are of another size than those of `fit`.
+        """
+        self._require_fitted()
+        with built_in_kinds():
+            images, shape = _levels_of(X), self.model_.shape
+            if images.shape[1:] != (shape.height, shape.width):
+                found = f"images of {images.shape[2]} x {images.shape[1]} pixels"
+                expected = f"{shape.width} x {shape.height}, as the network was trained with"
+                raise InvalidInputError("X", found, expected)
+            return self.model_.probabilities(images, select_device(self.device))
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Return the label of each image, shape (n,)."""
+        places = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[places]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Return the share of images whose label is right."""
+        return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags
+
+        images = InputTags(two_d_array=False, three_d_array=True)
+        return self._tags("classifier", classifier_tags=ClassifierTags(), input_tags=images)
+
+
+def _levels_of(images: Any) -> np.ndarray:
+    """Return images as uint8, shape (n, height, width)."""
+    array = np.asarray(images)
+    if array.ndim != 3 or array.size == 0:
+        found = f"an array of shape {array.shape}"
+        raise InvalidInputError("X", found, "(images, height, width), none of them 0")
+    if array.dtype == bool:
+        return array * np.uint8(255)
+    if array.dtype == np.uint8:
+        return np.ascontiguousarray(array)
+    if array.dtype.kind != "f":
+        expected = "uint8, bool, or floats from 0 to 1"
+        raise WrongTypeError("X", f"an array of {array.dtype}", expected)
+    if not ((array >= 0) & (array <= 1)).all():
+        found = f"values from {array.min():g} to {array.max():g}"
+        raise InvalidInputError("X", found, "values from 0 to 1", "divide by the value of white")
+    return np.rint(array * 255).astype(np.uint8)

@@ -1,0 +1,80 @@
+"""The errors of the package as programs expect them: each is of a built-in kind, too."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from neuralfield.system.errors import (
+    CheckpointError,
+    ConfigError,
+    DivergenceError,
+    InputError,
+    NeuralfieldError,
+    ResourceError,
+    StorageError,
+)
+
+
+class InvalidSettingError(ConfigError, ValueError):
+    """A setting is out of range, or its name is unknown."""
+
+
+class UnknownSettingError(ConfigError, TypeError):
+    """An argument has a name that no setting has."""
+
+
+class InvalidInputError(InputError, ValueError):
+    """An image, a table or an array holds what cannot be used."""
+
+
+class WrongTypeError(InputError, TypeError):
+    """An argument is of a type that cannot be used."""
+
+
+class MissingFileError(InputError, FileNotFoundError):
+    """A file is not there."""
+
+
+class InvalidFileError(CheckpointError, ValueError):
+    """A saved network is damaged, or is another kind of file."""
+
+
+class UnavailableError(ResourceError, RuntimeError):
+    """There are too few cores, too little memory, or no GPU."""
+
+
+class UnwritableError(StorageError, OSError):
+    """A file cannot be written."""
+
+
+class DivergedError(DivergenceError, ArithmeticError):
+    """The loss of a training stopped being a finite number."""
+
+
+_BUILT_IN: dict[type[NeuralfieldError], Any] = {
+    ConfigError: InvalidSettingError,
+    InputError: InvalidInputError,
+    CheckpointError: InvalidFileError,
+    ResourceError: UnavailableError,
+    StorageError: UnwritableError,
+    DivergenceError: DivergedError,
+}
+
+_SECTION = re.compile(r"^(training\.|fields: |network: |classifier: )(?=.)")
+"""Where a setting stands in config.yaml; a program has arguments instead."""
+
+
+@contextmanager
+def built_in_kinds() -> Iterator[None]:
+    """Raise the package's errors as those of this module."""
+    try:
+        yield
+    except NeuralfieldError as error:
+        kind = _BUILT_IN.get(type(error))
+        if kind is None:
+            raise
+        if isinstance(error.__cause__, FileNotFoundError):
+            kind = MissingFileError
+        where = _SECTION.sub("", error.where)
+        raise kind(where, error.found, error.expected, error.remedy) from error

@@ -1,0 +1,243 @@
+"""Fitting a network to an image, with arguments in place of a config file."""
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from neuralfield.api.arguments import (
+    require_execution_setting,
+    require_function,
+    require_mapping,
+    require_positive,
+)
+from neuralfield.api.errors import InvalidSettingError, UnknownSettingError, built_in_kinds
+from neuralfield.api.image_field import ImageField
+from neuralfield.api.run_training import EXECUTION_SETTINGS, Callback, Conditions, run_training
+from neuralfield.api.training_image import training_image
+from neuralfield.fields import NETWORKS, suggested_learning_rate
+from neuralfield.system.settings import AUTO, settings_of
+from neuralfield.tasks.image.presets import PRESETS, read_preset
+from neuralfield.tasks.image_fit import settings_for
+from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
+from neuralfield.tasks.upscaler.upscaler_task import image_task
+
+_USUAL_FIELD = "siren"
+
+
+def fit(
+    image: Any,
+    field: str | Mapping[str, Any] | None = None,
+    *,
+    steps: int | None = None,
+    seconds: float | None = None,
+    preset: str | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    callback: Callback | None = None,
+    progress: bool = False,
+    folder: str | os.PathLike | None = None,
+    size: int | Sequence[int] | None = None,
+    mode: str = "auto",
+    max_megapixels: float = 100.0,
+    **settings: Any,
+) -> ImageField:
+    """Fit a network to an image.
+
+    The same settings give the same bytes as in the workflow.
+
+    Parameters
+    ----------
+    image : array, PIL image or path
+        An array of shape (height, width) or (height, width, 1, 3 or 4), of bool, uint8, uint16 or
+        floats in [0, 1], of NumPy or CuPy.
+    field : str or mapping
+        The type of the network: siren, finer, wire, gauss, fourier, hashgrid, cafe, mlp or
+        upscaler; or a network as ``config.yaml`` has it, with ``type``, settings and ``training``.
+        By default that of the preset, or siren.
+    steps : int, optional
+        Updates of the weights; by default the preset's, or 2000.
+    seconds : float, optional
+        The time that the training takes, in place of `steps`: as many as fit are found by timing
+        some of them. By default the preset's limit for processors, if it has one.
+    preset : {"fast", "line_art", "quality", "original"}, optional
+        Ready-made settings: for speed, for drawings and for photographs; "original" is for mlp.
+    device : {"auto", "cpu", "gpu"}
+    seed : int
+        Another number gives another network; the same one gives the same, bit for bit.
+    callback : callable, optional
+        Called about 200 times with a dict: step, seconds, loss, psnr_db and learning_rate.
+    progress : bool
+        Whether a bar is shown.
+    folder : path, optional
+        For model.safetensors, history.csv, training.json and checkpoints. There a training that
+        was interrupted goes on when `fit` is called again, and ends with the same bytes.
+    size : int or (int, int), optional
+        The longer side in pixels, or both, to which the image is reduced before.
+    mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
+        What the image is converted to; "auto" converts nothing.
+    max_megapixels : float
+        A larger image is refused.
+    **settings
+        Settings of the network (``width``, ``first_omega_0`` ...), of its training
+        (``learning_rate``, ``batch_pixels`` ...) and of the machine (``engine``, ``threads``,
+        ``checkpoint_interval_s``, ``max_temperature_celsius``), with the names and meanings of
+        ``docs/fields.md`` and ``config.yaml``. ``detail_share`` is "auto" by default, which suits
+        it to the image.
+
+    Returns
+    -------
+    ImageField
+
+    Raises
+    ------
+    ValueError
+        A setting is out of range, a field or preset unknown, or the image not usable: empty, with
+        NaN, with values outside [0, 1], of a wrong shape or too large.
+    TypeError
+        The image is of a type that no image has, or an argument has an unknown name.
+    FileNotFoundError
+        There is no such image.
+    ArithmeticError
+        The training diverged twice.
+    RuntimeError
+        There is no GPU, or too little memory.
+    KeyboardInterrupt
+        Ctrl-C was pressed; in a folder, the state is saved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import neuralfield as nf
+    >>> image = np.linspace(0, 1, 12 * 16).reshape(12, 16)
+    >>> field = nf.fit(image, "siren", steps=20, width=8, hidden_layers=1, device="cpu")
+    >>> field.render(64).shape
+    (48, 64)
+    """
+    with built_in_kinds():
+        require_function("callback", callback)
+        require_positive("max_megapixels", max_megapixels)
+        if steps is not None:
+            settings = {"steps": steps, **settings}
+        chosen = _chosen(field, preset, seed, settings)
+        budget = _budget(steps, seconds, chosen)
+        source = training_image(image, mode=mode, size=size, max_megapixels=max_megapixels)
+        kind = source.mode, source.is_line_art
+        task = image_task(
+            source.values, source.mode, *settings_for(*kind, chosen.network, chosen.training)
+        )
+        conditions = Conditions(
+            folder, device, callback, progress, budget=budget, **chosen.execution
+        )
+        model, history = run_training(task, conditions)
+    return ImageField(model, device=device, history=history, image=task.values)
+
+
+@dataclass
+class _Chosen:
+    """Settings by what they belong to, as the sections of ``config.yaml`` have them."""
+
+    network: dict[str, Any]
+    training: dict[str, Any] = field(default_factory=dict)
+    execution: dict[str, Any] = field(default_factory=dict)
+
+
+def _chosen(
+    field: str | Mapping[str, Any] | None,
+    preset: str | None,
+    seed: int,
+    settings: Mapping[str, Any],
+) -> _Chosen:
+    """Sort all settings, and fill in those that config files have by default."""
+    given = _network(field, preset)
+    own_training = given.pop("training", {})
+    chosen = _Chosen({**given}, {**own_training, "random_seed": _plain(seed)})
+    _sort(settings, chosen)
+    usual = ImageTraining().described() | _config_defaults(ImageTraining)
+    chosen.training = usual | {"detail_share": AUTO} | chosen.training
+    if "preset" not in chosen.network:
+        kind = NETWORKS[chosen.network["type"]]
+        chosen.network = _config_defaults(kind) | chosen.network
+    if chosen.training["learning_rate"] == AUTO:
+        chosen.training["learning_rate"] = suggested_learning_rate(chosen.network)
+    return chosen
+
+
+def _budget(steps: int | None, seconds: float | None, chosen: _Chosen) -> dict[str, float]:
+    """Take the budget out of the settings of a training; steps that are given win over it."""
+    budget = {key: chosen.training.pop(key) for key in BUDGETS if key in chosen.training}
+    if seconds is None:
+        return budget if steps is None else {}
+    if steps is not None:
+        found, expected = f"{seconds!r} with steps={steps!r}", "one of the two"
+        raise InvalidSettingError("seconds", found, expected, "remove one")
+    require_execution_setting("budget", _plain(seconds), "seconds")
+    return {"budget": _plain(seconds)}
+
+
+def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[str, Any]:
+    """Return a network as it would stand under ``fields``: of a preset, or as it is given."""
+    if field is not None and not isinstance(field, str):
+        require_mapping("field", field)
+        require_mapping("field: training", field.get("training", {}))
+    given = {"type": field} if isinstance(field, str) else dict(field or {})
+    if preset is not None and preset in PRESETS:
+        network = read_preset(preset)
+        if given and given != {"type": network["type"]}:
+            found = f"{preset!r} with the field {field!r}"
+            raise InvalidSettingError("preset", found, f"the field {network['type']!r}, or none")
+        return network
+    given.setdefault("type", _USUAL_FIELD)
+    if given["type"] not in NETWORKS:
+        guess = _guess(given["type"], NETWORKS)
+        expected = f"one of {', '.join(NETWORKS)}"
+        raise InvalidSettingError("field", repr(given["type"]), expected, guess)
+    if preset is not None:
+        if preset not in NETWORKS[given["type"]].presets:
+            known = [*PRESETS, *NETWORKS[given["type"]].presets]
+            expected = f"one of {', '.join(known)}"
+            raise InvalidSettingError("preset", repr(preset), expected, _guess(preset, known))
+        given["preset"] = preset
+    return given
+
+
+def _sort(settings: Mapping[str, Any], chosen: _Chosen) -> None:
+    """Add each setting to the part that it belongs to, by its name."""
+    names = {
+        "network": {*settings_of(NETWORKS[chosen.network["type"]])},
+        "training": {*settings_of(ImageTraining)} - {"random_seed"},
+        "execution": {*EXECUTION_SETTINGS},
+    }
+    for name, value in settings.items():
+        part = next((part for part, known in names.items() if name in known), None)
+        if part is None:
+            known = sorted(set().union(*names.values()))
+            remedy = "use seed" if name == "random_seed" else _guess(name, known)
+            found = f"no setting of {chosen.network['type']} or of its training has this name"
+            raise UnknownSettingError(name, found, f"one of {', '.join(known)}", remedy)
+        value = _plain(value)
+        if part == "execution":
+            require_execution_setting(name, value)
+        getattr(chosen, part)[name] = value
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python, which files can hold."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _guess(name: Any, known: Any) -> str:
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else ""
+
+
+def _config_defaults(cls: type) -> dict[str, Any]:
+    """Return the defaults that config files have and the class itself has not."""
+    return {
+        name: declared.config_default
+        for name, declared in settings_of(cls).items()
+        if declared.config_default is not None
+    }

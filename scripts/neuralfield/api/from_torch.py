@@ -1,0 +1,141 @@
+"""Networks of sines that were trained with PyTorch, as fields."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from neuralfield.api.errors import InvalidInputError, built_in_kinds
+from neuralfield.api.image_field import ImageField
+from neuralfield.fields import ImageShape, Siren
+from neuralfield.tasks.image.image_model import Model
+
+_WHERE = "state_dict"
+_EXPECTED = "a SIREN: linear layers from 2 inputs to 1, 3 or 4 outputs, hidden ones of one width"
+_MODES = {1: "grey", 3: "rgb", 4: "rgba"}
+
+
+def from_torch_siren(
+    state_dict: Mapping[str, Any],
+    size: tuple[int, int],
+    *,
+    omega_0: float = 30.0,
+    first_omega_0: float | None = None,
+    coordinates: str = "xy",
+    pixels: str = "centres",
+    values: tuple[float, float] = (0.0, 1.0),
+) -> ImageField:
+    """Take over a SIREN of PyTorch: sin(omega_0 (W x + b)) in each layer but the last.
+
+    Differences of its coordinates and values from those here go into the first and the last layer.
+
+    Parameters
+    ----------
+    state_dict : mapping of str to tensor
+        In the order of the layers, each with a ``...weight`` of shape (outputs, inputs) and a
+        ``...bias``, whatever their names begin with.
+    size : (int, int)
+        Width and height of its training image in pixels, which the network does not know.
+    omega_0, first_omega_0 : float
+        The frequency of the sines, and that of the first layer; by default the same.
+    coordinates : {"xy", "yx"}
+        Its first input: the position along x, or that along y, as ``meshgrid`` with ``"ij"`` gives.
+    pixels : {"centres", "corners", "longer"}
+        Where its coordinates are -1 and 1. "centres": at the outer edges of the image, each side of
+        its own, so that pixels are at their centres. "corners": at the centres of the outermost
+        pixels, as ``linspace(-1, 1, side)`` gives. "longer": as here, by the longer side.
+    values : (float, float)
+        Its outputs for black and for white, as (-1, 1).
+
+    Returns
+    -------
+    ImageField
+
+    Raises
+    ------
+    ValueError
+        The layers are not those of a SIREN, or an argument is none of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import neuralfield as nf
+    >>> sizes = [(16, 2), (16, 16), (1, 16)]
+    >>> state = {}
+    >>> for index, (outputs, inputs) in enumerate(sizes):
+    ...     state[f"net.{index}.linear.weight"] = np.full((outputs, inputs), 0.01)
+    ...     state[f"net.{index}.linear.bias"] = np.zeros(outputs)
+    >>> nf.from_torch_siren(state, (64, 48), omega_0=30, values=(-1, 1))
+    <ImageField: siren of 337 parameters, fitted to 64 x 48 pixels (grey)>
+    """
+    with built_in_kinds():
+        weights, biases = _layers(state_dict)
+        width, height = size
+        longer = max(width, height)
+        places = {
+            "centres": (longer / width, longer / height),
+            "corners": (longer / max(width - 1, 1), longer / max(height - 1, 1)),
+            "longer": (1.0, 1.0),
+        }
+        for name, given, known in (
+            ("pixels", pixels, places),
+            ("coordinates", coordinates, ("xy", "yx")),
+        ):
+            if given not in known:
+                raise InvalidInputError(name, repr(given), f"one of {', '.join(known)}")
+        if coordinates == "yx":
+            weights[0] = weights[0][::-1]
+        weights[0] = weights[0] * np.array(places[pixels])[:, None]
+        black, white = values
+        if not black != white:
+            raise InvalidInputError("values", repr(values), "two different numbers")
+        # here z is -1 for black and 1 for white
+        weights[-1] = weights[-1] * (2 / (white - black))
+        biases[-1] = (biases[-1] - black) * (2 / (white - black)) - 1
+        settings = Siren(
+            width=weights[0].shape[1],
+            hidden_layers=len(weights) - 2,
+            first_omega_0=omega_0 if first_omega_0 is None else first_omega_0,
+            omega_0=omega_0,
+        )
+        shape = ImageShape(width, height, weights[-1].shape[1])
+        named = {"weight": weights, "bias": biases}
+        arrays = {
+            f"layers.{index}.{name}": np.ascontiguousarray(array, np.float32)
+            for name, kind in named.items()
+            for index, array in enumerate(kind)
+        }
+        record = {"imported_from": "a state_dict of PyTorch", "precision": "float32"}
+        model = Model(settings, shape, _MODES[shape.channels], arrays, record)
+        model.network()  # raises where arrays and settings do not go together
+    return ImageField(model)
+
+
+def _layers(state_dict: Mapping[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return float64 weights of shape (inputs, outputs), and biases."""
+    arrays = {name: _array(tensor) for name, tensor in state_dict.items()}
+    weights = [array.T for name, array in arrays.items() if name.endswith("weight")]
+    biases = [array for name, array in arrays.items() if name.endswith("bias")]
+    shapes = [array.shape for array in arrays.values()]
+    fits = (
+        len(weights) + len(biases) == len(arrays)
+        and len(weights) == len(biases) >= 2
+        and all(weight.ndim == 2 for weight in weights)
+        and all(a.shape[1] == b.shape[0] for a, b in pairwise(weights))
+        and all(w.shape[1:] == b.shape for w, b in zip(weights, biases, strict=True))
+        and weights[0].shape[0] == 2
+        and weights[-1].shape[1] in _MODES
+        and len({weight.shape[1] for weight in weights[:-1]}) == 1
+    )
+    if not fits:
+        raise InvalidInputError(_WHERE, f"arrays of shapes {shapes}", _EXPECTED)
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise InvalidInputError(_WHERE, "weights that are not finite", "finite numbers")
+    return weights, biases
+
+
+def _array(tensor: Any) -> np.ndarray:
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().cpu().numpy()
+    return np.asarray(tensor, np.float64)

@@ -1,0 +1,418 @@
+"""An image as a function, ready to be evaluated, rendered, differentiated, saved and exported."""
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neuralfield.api.arguments import (
+    require_box,
+    require_path,
+    require_positive,
+    require_samples,
+)
+from neuralfield.api.derivatives import derivatives
+from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
+from neuralfield.api.rendered import RenderedImage
+from neuralfield.api.run_training import History
+from neuralfield.api.training_image import training_image
+from neuralfield.fields import CoordinateNetwork, Upscaler, describe_field
+from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent, grid
+from neuralfield.images.metrics import as_seen, psnr_db
+from neuralfield.rendering.render import render, render_to_png, size_for_longer_side
+from neuralfield.system.device import HOST, Array, Device, available_cores, select_device
+from neuralfield.tasks.image.image_model import Model
+
+if TYPE_CHECKING:
+    import torch
+
+_BLOCK_POINTS = {"cpu": 1 << 12, "gpu": 1 << 18}
+_SHOWN_PX = 512
+"""The longer side of what notebooks show."""
+
+
+class ImageField:
+    """An image as a function of position, from `neuralfield.fit` or `neuralfield.load`.
+
+    Positions are (x, y), x to the right and y down, from the centre of the image at (0, 0). The
+    longer side of the image goes from -1 to 1, the other one as far as its share of it.
+
+    Parameters
+    ----------
+    model : neuralfield.tasks.image.image_model.Model
+        The network with its settings.
+    device : {"auto", "cpu", "gpu"}
+        Where renders are made.
+    history : dict of str to ndarray, optional
+    image : ndarray of float32, shape (height, width, channels), optional
+        The training image, for `psnr`.
+
+    Attributes
+    ----------
+    model, device, history
+        As above; `history` has the columns step, seconds, loss, psnr_db, learning_rate and
+        rollbacks, and is empty for a network that was loaded from a file alone.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        device: str = "auto",
+        history: History | None = None,
+        image: np.ndarray | None = None,
+    ) -> None:
+        self.model = model
+        self.device = device
+        self.history = history or {}
+        self._image = image
+        self._networks: dict[tuple[str, str], Any] = {}
+
+    @property
+    def width(self) -> int:
+        """Width of the training image in pixels."""
+        return self.model.width
+
+    @property
+    def height(self) -> int:
+        """Height of the training image in pixels."""
+        return self.model.height
+
+    @property
+    def channels(self) -> int:
+        """Values at each position: 1 for grey, 3 for RGB, 4 for RGB and alpha."""
+        return self.model.channels
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings of the network, with its ``type``."""
+        return describe_field(self.model.settings)
+
+    @property
+    def parameter_count(self) -> int:
+        """The number of trained numbers."""
+        return self.model.parameter_count
+
+    @cached_property
+    def psnr(self) -> float | None:
+        """Decibels between a render and the training image; None where that is not known."""
+        return None if self._image is None else self._psnr(self._image)
+
+    def psnr_to(self, image: Any) -> float:
+        """Return the decibels between an image, as `neuralfield.fit` takes it, and a render of its
+        size.
+
+        Raises
+        ------
+        ValueError
+            The image has another number of channels.
+        """
+        with built_in_kinds():
+            return self._psnr(training_image(image).values)
+
+    def _psnr(self, values: np.ndarray) -> float:
+        height, width, channels = values.shape
+        if channels != self.channels:
+            found = f"an image of {channels} channels"
+            raise InvalidInputError("image", found, f"{self.channels}, as the field has")
+        return psnr_db(as_seen(self._rendered(width, height)), as_seen(values))
+
+    def coordinates(
+        self, size: int | Sequence[int] | None = None, *, box: Box = WHOLE
+    ) -> np.ndarray:
+        """Return the positions of the centres of a render's pixels.
+
+        Parameters
+        ----------
+        size, box
+            As in `render`.
+
+        Returns
+        -------
+        ndarray of float64, shape (height, width, 2)
+        """
+        width, height = self._size(size, box)
+        half_width, half_height = extent(self.width, self.height)
+        columns = axis_centres(np, width, half_width, box[0], box[2])
+        rows = axis_centres(np, height, half_height, box[1], box[3])
+        return grid(columns, rows).reshape(height, width, 2)
+
+    def __call__(self, xy: Any) -> Array:
+        """Return the values at positions.
+
+        Parameters
+        ----------
+        xy : array, shape (..., 2)
+            Of NumPy, of CuPy, or what NumPy makes an array of.
+
+        Returns
+        -------
+        array, shape (..., channels)
+            Of the same library, in the precision of the training. Values are not clipped: they may
+            lie somewhat outside [0, 1].
+
+        Raises
+        ------
+        ValueError
+            The last axis has not two numbers.
+        TypeError
+            The network is an upscaler, which has no values at positions; or `xy` are no numbers.
+        """
+        points, device = self._points(xy)
+        dtype = "float64" if self.model.metadata.get("precision") == "float64" else "float32"
+        network = self._network(device, dtype)
+        flat = points.reshape(-1, 2).astype(dtype)
+        values = device.xp.empty((len(flat), self.channels), dtype)
+        for rows in _blocks(len(flat), device):
+            values[rows] = network(flat[rows]).data
+        return values.reshape(*points.shape[:-1], self.channels)
+
+    def gradient(self, xy: Any) -> Array:
+        """Return the derivatives of the values by x and by y, in float64.
+
+        They are those of the network's formula. Units are those of `xy`: half the longer side.
+
+        Parameters
+        ----------
+        xy : array, shape (..., 2)
+
+        Returns
+        -------
+        array, shape (..., channels, 2)
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for a call.
+        """
+        first, _ = self._derivatives(xy)
+        return first
+
+    def laplacian(self, xy: Any) -> Array:
+        """Return the sum of the second derivatives of the values by x and by y, in float64.
+
+        Parameters
+        ----------
+        xy : array, shape (..., 2)
+
+        Returns
+        -------
+        array, shape (..., channels)
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for a call.
+        """
+        _, second = self._derivatives(xy)
+        return second.sum(axis=-1)
+
+    def _derivatives(self, xy: Any) -> tuple[Array, Array]:
+        points, device = self._points(xy)
+        network = self._network(device, "float64")
+        flat = points.reshape(-1, 2).astype("float64")
+        found = device.xp.empty((2, len(flat), self.channels, 2))
+        for rows in _blocks(len(flat), device):
+            found[:, rows] = derivatives(network, flat[rows])
+        shape = (*points.shape[:-1], self.channels, 2)
+        return found[0].reshape(shape), found[1].reshape(shape)
+
+    def render(
+        self,
+        size: int | Sequence[int] | None = None,
+        *,
+        box: Box = WHOLE,
+        samples: int | str = "auto",
+        max_megapixels: float = 400.0,
+    ) -> RenderedImage:
+        """Render the image, or a part of it, at any size.
+
+        Parameters
+        ----------
+        size : int or (int, int), optional
+            The longer side in pixels, or width and height; by default those of the training image.
+        box : (left, top, right, bottom)
+            The part to render, in fractions of the image's sides.
+        samples : int or "auto"
+            Samples of each pixel, of which the mean is taken.
+        max_megapixels : float
+            A larger render is refused.
+
+        Returns
+        -------
+        RenderedImage
+            An array of float32 in [0, 1], of shape (height, width) for grey and (height, width, 3
+            or 4) for colour.
+
+        Raises
+        ------
+        ValueError
+            The size is below 1 or too large, or the box is empty or outside the image.
+        """
+        with built_in_kinds():
+            require_samples(samples)
+            sides = self._size(size, box, max_megapixels)
+            values = self._rendered(*sides, box=box, samples=samples)
+        return (values[..., 0] if self.channels == 1 else values).view(RenderedImage)
+
+    def render_to(
+        self,
+        path: str | os.PathLike,
+        size: int | Sequence[int] | None = None,
+        *,
+        box: Box = WHOLE,
+        samples: int | str = "auto",
+        bit_depth: int = 8,
+        max_megapixels: float = 400.0,
+    ) -> tuple[int, int]:
+        """Render into a PNG of any size, never holding more than a band of it in memory.
+
+        Parameters
+        ----------
+        path : path
+        size, box, samples
+            As in `render`.
+        bit_depth : {8, 16}
+        max_megapixels : float
+            A larger render is refused.
+
+        Returns
+        -------
+        width, height : int
+            In pixels.
+        """
+        with built_in_kinds():
+            require_samples(samples)
+            sides = self._size(size, box, max_megapixels)
+            render_to_png(
+                self.model,
+                require_path("path", path),
+                *sides,
+                device=select_device(self.device),
+                box=box,
+                samples=samples,
+                threads=available_cores(),
+                bit_depth=bit_depth,
+            )
+        return sides
+
+    def _rendered(self, width: int, height: int, **options: Any) -> np.ndarray:
+        device, threads = select_device(self.device), available_cores()
+        return render(self.model, width, height, device=device, threads=threads, **options)
+
+    def _size(
+        self, size: int | Sequence[int] | None, box: Box, max_megapixels: float = 400.0
+    ) -> tuple[int, int]:
+        """Return width and height in pixels."""
+        require_positive("max_megapixels", max_megapixels)
+        width, height = self._sides(size, require_box(box))
+        if width * height > 1e6 * max_megapixels:
+            found = f"{width:,} x {height:,} pixels"
+            expected = f"at most {max_megapixels:g} megapixels"
+            raise InvalidInputError("size", found, expected, "render less, or raise max_megapixels")
+        return width, height
+
+    def _sides(self, size: int | Sequence[int] | None, box: Box) -> tuple[int, int]:
+        if size is None:
+            size = max(
+                round(self.width * (box[2] - box[0])), round(self.height * (box[3] - box[1])), 1
+            )
+        if isinstance(size, int | np.integer):
+            if size < 1:
+                raise InvalidInputError("size", size, "a whole number of pixels >= 1")
+            return size_for_longer_side(self.model, int(size), box)
+        sides = tuple(size) if isinstance(size, Sequence | np.ndarray) else ()
+        is_whole = all(isinstance(side, int | np.integer) and side >= 1 for side in sides)
+        if len(sides) != 2 or not is_whole:
+            expected = "the longer side in pixels, or (width, height)"
+            raise InvalidInputError("size", repr(size), expected)
+        return int(sides[0]), int(sides[1])
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the network to a file, as ``model.safetensors`` of the workflow.
+
+        ``docs/format.md`` describes the format; `neuralfield.load` reads it.
+        """
+        with built_in_kinds():
+            self.model.write(require_path("path", path))
+
+    def to_onnx(self, path: str | os.PathLike) -> None:
+        """Write the network as ONNX: input "xy" (n, 2), output "values" (n, channels), in float32.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        ImportError
+            The package onnx is not installed (``pip install neuralfield[onnx]``).
+        TypeError
+            The network is an upscaler.
+        """
+        network = self._network(HOST, "float32")
+        from neuralfield.api.to_onnx import write_onnx  # imported here, as it needs onnx
+
+        with built_in_kinds():
+            write_onnx(Path(path), network, self.model)
+
+    def to_torch(self) -> "torch.nn.Module":
+        """Return the network as a module of PyTorch, from (n, 2) to (n, channels), in float32.
+
+        Its parameters have the names and shapes of the file; they can be trained on.
+
+        Raises
+        ------
+        ImportError
+            PyTorch is not installed.
+        TypeError
+            The network is an upscaler.
+        """
+        network = self._network(HOST, "float32")
+        from neuralfield.api.to_torch import TorchField  # imported here, as it needs PyTorch
+
+        return TorchField(network)
+
+    def _network(self, device: Device, dtype: str) -> CoordinateNetwork:
+        """Return the network on a device, made once for each precision."""
+        if isinstance(self.model.settings, Upscaler):
+            found, expected = "an upscaler, which has no values at positions", "another field"
+            raise WrongTypeError("field", found, expected, "use render")
+        key = device.kind, dtype
+        if key not in self._networks:
+            self._networks[key] = self.model.network(device, dtype)
+        return self._networks[key]
+
+    def _points(self, xy: Any) -> tuple[Array, Device]:
+        """Return positions as an array, and the device that it is on."""
+        if hasattr(xy, "__cuda_array_interface__"):
+            device = select_device("gpu")
+            points = device.asarray(xy)
+        else:
+            device, points = HOST, np.asarray(xy)
+        if points.dtype.kind not in "fiu":
+            raise WrongTypeError("xy", f"an array of {points.dtype}", "an array of numbers")
+        if points.ndim == 0 or points.shape[-1] != 2:
+            found, expected = f"an array of shape {points.shape}", "(..., 2), each row x and y"
+            raise InvalidInputError("xy", found, expected)
+        return points, device
+
+    def _repr_png_(self) -> bytes | None:
+        """Return a PNG of at most 512 pixels, which notebooks show."""
+        return self.render(min(_SHOWN_PX, max(self.width, self.height)))._repr_png_()
+
+    def __repr__(self) -> str:
+        step = self.model.metadata.get("step")
+        trained = "" if step is None else f" in {step:,} steps"
+        return (
+            f"<ImageField: {self.settings['type']} of {self.parameter_count:,} parameters, fitted"
+            f" to {self.width} x {self.height} pixels ({self.model.mode}){trained}>"
+        )
+
+
+def _blocks(count: int, device: Device) -> list[slice]:
+    size = _BLOCK_POINTS[device.kind]
+    return [slice(start, start + size) for start in range(0, count, size)]

@@ -1,0 +1,67 @@
+"""Reading what was fitted: the file says what it is."""
+
+import os
+from typing import Any
+
+from neuralfield.api.arguments import require_path
+from neuralfield.api.classifiers import ImageClassifier
+from neuralfield.api.errors import MissingFileError, built_in_kinds
+from neuralfield.api.image_field import ImageField
+from neuralfield.api.run_training import read_history
+from neuralfield.api.tables import TableRegressor
+from neuralfield.api.training_image import training_image
+from neuralfield.system.checkpoint import load_arrays
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel, load_classifier
+from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.table.table_model import TableModel, load_table_model
+
+
+def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") -> Any:
+    """Read a network that was fitted here or by the workflow.
+
+    Parameters
+    ----------
+    path : path
+        A ``model.safetensors``, or a file of ``checkpoints``.
+    image : array, PIL image or path, optional
+        The training image, for `ImageField.psnr`; as `neuralfield.fit` takes it.
+    device : {"auto", "cpu", "gpu"}
+        Where renders are made.
+
+    Returns
+    -------
+    ImageField, TableRegressor or ImageClassifier
+        By what the network was fitted to; a field with the history, if ``history.csv`` lies beside
+        the file.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    ValueError
+        The file is damaged, or is another kind of file.
+
+    Examples
+    --------
+    >>> import neuralfield as nf
+    >>> nf.load("nowhere.safetensors")
+    Traceback (most recent call last):
+      ...
+    neuralfield.api.errors.MissingFileError: nowhere.safetensors: ...
+    """
+    path = require_path("path", path)
+    if not path.exists():
+        raise MissingFileError(str(path), "there is no such file", "a network that was saved")
+    with built_in_kinds():
+        kind = load_arrays(path)[1].get("kind")
+        if kind == TableModel.kind:
+            return TableRegressor.of_model(load_table_model(path))
+        if kind == ClassifierModel.kind:
+            return ImageClassifier.of_model(load_classifier(path))
+        model = load_model(path)
+        values = None if image is None else training_image(image).values
+    history = path.with_name("history.csv")
+    is_final = path.name == "model.safetensors" and history.exists()
+    return ImageField(
+        model, device=device, history=read_history(history) if is_final else None, image=values
+    )

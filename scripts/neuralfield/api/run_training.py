@@ -1,0 +1,138 @@
+"""A training from beginning to end, in a folder that it resumes from or in a temporary one."""
+
+import contextlib
+import csv
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from neuralfield.api.arguments import require_path
+from neuralfield.system.device import available_cores, select_device
+from neuralfield.system.files import storage_errors
+from neuralfield.system.heat import guard_gpu
+from neuralfield.system.interruption import Interrupted
+from neuralfield.system.kept import FOLDER_NAME
+from neuralfield.tasks.task import Task
+from neuralfield.training.budget_file import within_budget
+from neuralfield.training.fit import fit
+from neuralfield.training.loop import Execution
+from neuralfield.training.results import outputs_in, publish_results
+
+log = logging.getLogger("neuralfield")
+
+History = dict[str, np.ndarray]
+Callback = Callable[[dict[str, float]], object]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How and where a training is run; none of it is a part of the training itself.
+
+    Attributes
+    ----------
+    folder : path, optional
+        For the results, and for the state to resume from; None: a temporary one.
+    callback : callable, optional
+        Called with each row of the history.
+    progress : bool
+        Whether a bar is shown.
+    budget : mapping
+        ``budget`` or ``cpu_budget`` in seconds, from which the steps are found; empty: the task's.
+    """
+
+    folder: str | os.PathLike | None = None
+    device: str = "auto"
+    callback: Callback | None = None
+    progress: bool = False
+    engine: str = "auto"
+    threads: int | None = None
+    checkpoint_interval_s: float = 30.0
+    max_temperature_celsius: float | None = None
+    budget: Mapping[str, float] = field(default_factory=dict)
+
+
+EXECUTION_SETTINGS = ("engine", "threads", "checkpoint_interval_s", "max_temperature_celsius")
+
+
+def run_training(task: Task, conditions: Conditions) -> tuple[Any, History]:
+    """Train to the end, and return the model and the history.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C was pressed; in a folder, the state is saved.
+    """
+    device = select_device(conditions.device)
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(_folder(conditions.folder))
+        threads = conditions.threads or available_cores()
+        how = {**conditions.budget, "engine": conditions.engine}
+        task, found = within_budget(task, how, device, threads, folder)
+        report = stack.enter_context(_reporting(task, conditions))
+        run = Execution(
+            device,
+            folder / ".state",
+            conditions.engine,
+            threads,
+            conditions.checkpoint_interval_s,
+            report,
+            log.info,
+            heat=guard_gpu(conditions.max_temperature_celsius, device, log.info),
+            kept_folder=None if conditions.folder is None else folder / FOLDER_NAME,
+        )
+        if found:
+            run.note(found.line)
+            run.found_settings = found.steps.training
+        outputs = outputs_in(folder)
+        try:
+            fit(task, run, partial(publish_results, **outputs, execution=run), outputs=outputs)
+        except Interrupted as error:
+            if not str(error).startswith("SIGINT"):
+                raise
+            raise KeyboardInterrupt(str(error) if conditions.folder else "") from error
+        return type(task.model).load(outputs["model"]), read_history(outputs["history"])
+
+
+def read_history(path: Path) -> History:
+    """Read ``history.csv`` as an array of float64 for each column."""
+    with path.open(newline="", encoding="utf-8") as file:
+        names, *rows = csv.reader(file)
+    columns = np.array(rows, dtype=np.float64).reshape(-1, len(names)).T
+    return dict(zip(names, columns, strict=True))
+
+
+@contextlib.contextmanager
+def _folder(folder: str | os.PathLike | None) -> Iterator[Path]:
+    if folder is not None:
+        path = require_path("folder", folder)
+        with storage_errors(path, "cannot be made"):
+            path.mkdir(parents=True, exist_ok=True)
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="neuralfield_") as temporary:
+        yield Path(temporary)
+
+
+@contextlib.contextmanager
+def _reporting(task: Task, conditions: Conditions) -> Iterator[Callable[[dict[str, float]], None]]:
+    """Give a function that takes the rows of the history."""
+    measure, callback = task.measure, conditions.callback
+    with tqdm(
+        total=task.training.steps, unit="step", disable=not conditions.progress, leave=False
+    ) as bar:
+
+        def report(row: dict[str, float]) -> None:
+            bar.set_postfix_str(measure.format.format(row[measure.name]), refresh=False)
+            bar.update(int(row["step"]) - bar.n)
+            if callback is not None:
+                callback(row)
+
+        yield report

@@ -1,0 +1,331 @@
+"""Networks fitted to tables, as scikit-learn's regressors and classifiers are."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from neuralfield.api.errors import InvalidInputError, built_in_kinds
+from neuralfield.api.estimators import (
+    Estimator,
+    classes_of,
+    column_names,
+    numbers,
+    plain_settings,
+    seed_of,
+)
+from neuralfield.api.run_training import Conditions, run_training
+from neuralfield.tasks.table.dense_network import Dense
+from neuralfield.tasks.table.samples import Samples
+from neuralfield.tasks.table.table_model import TableModel
+from neuralfield.tasks.table.table_task import TableTask
+from neuralfield.tasks.training_settings import SampleTraining
+
+
+class TableNetwork(Estimator):
+    """What regressors and classifiers of tables share; see `TableRegressor`."""
+
+    model_: TableModel
+    n_features_in_: int
+
+    def __init__(
+        self,
+        *,
+        widths: Sequence[int] = (32, 32),
+        activation: str = "tanh",
+        steps: int = 2000,
+        learning_rate: float = 1e-2,
+        batch_samples: int = 256,
+        optimizer: str = "adam",
+        scale_inputs: str = "standard",
+        random_state: int | np.random.RandomState | None = 0,
+        device: str = "cpu",
+        folder: str | os.PathLike | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.widths = widths
+        self.activation = activation
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.batch_samples = batch_samples
+        self.optimizer = optimizer
+        self.scale_inputs = scale_inputs
+        self.random_state = random_state
+        self.device = device
+        self.folder = folder
+        self.settings = settings
+
+    def _train(self, samples: Samples, output: str, loss: str, scale_targets: str) -> None:
+        """Fit the network to the rows of a table."""
+        training = {
+            "steps": self.steps,
+            "learning_rate": self.learning_rate,
+            "batch_samples": self.batch_samples,
+            "optimizer": self.optimizer,
+            "random_seed": seed_of(self.random_state),
+            "loss": loss,
+        }
+        training = plain_settings(training | dict(self.settings or {}))
+        network = Dense(
+            widths=tuple(int(width) for width in self.widths),
+            activation=self.activation,
+            output=output,
+            bias=training.pop("bias", True),
+        )
+        task = TableTask(
+            samples,
+            network,
+            SampleTraining.from_mapping(training),
+            self.scale_inputs,
+            scale_targets,
+        )
+        conditions = Conditions(self.folder, self.device, threads=1)
+        self.model_, self.history_ = run_training(task, conditions)
+
+    def _samples(self, inputs: Any, targets: np.ndarray, names: tuple[str, ...]) -> Samples:
+        """Check the inputs, and note what `predict` has to be given."""
+        values = numbers(inputs, "X", dimensions=(2,))
+        if len(values) != len(targets):
+            found = f"inconsistent numbers of samples: {len(values)} of X and {len(targets)} of y"
+            raise InvalidInputError("X and y", found, "one row of each for each sample")
+        columns = column_names(inputs)
+        self.n_features_in_ = values.shape[1]
+        if columns is not None:
+            self.feature_names_in_ = np.array(columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        generic = tuple(f"x{index}" for index in range(values.shape[1]))
+        return Samples("X", columns or generic, names, values, targets)
+
+    def _outputs(self, inputs: Any) -> np.ndarray:
+        """Evaluate the network in the precision of its training; shape (n, targets)."""
+        self._require_fitted()
+        with built_in_kinds():
+            values = numbers(inputs, "X", dimensions=(2,))
+            if values.shape[1] != self.n_features_in_:
+                found = f"X has {values.shape[1]} features, but {type(self).__name__}"
+                expected = f"is expecting {self.n_features_in_} features as input"
+                raise ValueError(f"{found} {expected}")
+            columns = column_names(inputs)
+            own = getattr(self, "feature_names_in_", None)
+            if own is not None and columns is not None and tuple(own) != columns:
+                found = f"The feature names should match those that were passed: {columns}"
+                raise InvalidInputError("X", found, f"{tuple(own)}, in this order")
+            is_double = self.model_.metadata.get("precision") == "float64"
+            return self.model_.predict(values, dtype="float64" if is_double else "float32")
+
+
+class TableRegressor(TableNetwork):
+    """A fully connected network from the columns of a table to one or several targets.
+
+    It has the interface of scikit-learn's regressors, and the results of the workflow's tables.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Values after each hidden layer; (): none, a linear regression.
+    activation : {"tanh", "relu", "sigmoid", "sine"}
+    steps : int
+        Updates of the weights.
+    learning_rate : float
+    batch_samples : int
+        Rows of each step; 0: all.
+    optimizer : {"adam", "muon", "sgd"}
+    scale_inputs, scale_targets : {"standard", "range", "none"}
+        How columns are scaled before they reach the network; see ``docs/tables.md``.
+    loss : {"mse", "huber"}
+    random_state : int, RandomState or None
+        The seed; None is 0.
+    device : {"cpu", "gpu", "auto"}
+        Networks of tables are small: a GPU is seldom faster.
+    folder : path, optional
+        For model, history and state; there `fit` goes on where it was interrupted.
+    settings : mapping, optional
+        Further settings of the training (``schedule``, ``keep_best`` ...), and ``bias``.
+
+    Attributes
+    ----------
+    model_ : neuralfield.tasks.table.table_model.TableModel
+    history_ : dict of str to ndarray
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where `fit` was given a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neuralfield import TableRegressor
+    >>> X = np.linspace(-1, 1, 60)[:, None]
+    >>> regressor = TableRegressor(widths=(), steps=300).fit(X, 3 * X[:, 0] + 1)
+    >>> regressor.predict([[0.5]]).round(2)
+    array([2.5])
+    """
+
+    def __init__(
+        self,
+        *,
+        widths: Sequence[int] = (32, 32),
+        activation: str = "tanh",
+        steps: int = 2000,
+        learning_rate: float = 1e-2,
+        batch_samples: int = 256,
+        optimizer: str = "adam",
+        scale_inputs: str = "standard",
+        scale_targets: str = "standard",
+        loss: str = "mse",
+        random_state: int | np.random.RandomState | None = 0,
+        device: str = "cpu",
+        folder: str | os.PathLike | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            widths=widths,
+            activation=activation,
+            steps=steps,
+            learning_rate=learning_rate,
+            batch_samples=batch_samples,
+            optimizer=optimizer,
+            scale_inputs=scale_inputs,
+            random_state=random_state,
+            device=device,
+            folder=folder,
+            settings=settings,
+        )
+        self.scale_targets = scale_targets
+        self.loss = loss
+
+    @classmethod
+    def of_model(cls, model: TableModel) -> Self:
+        """Return a regressor with a network that was fitted before, here or by the workflow.
+
+        Of a network with sigmoids, `predict` gives probabilities.
+        """
+        found = cls(widths=model.settings.widths, activation=model.settings.activation)
+        found.model_, found.history_ = model, {}
+        found.n_features_in_ = len(model.inputs)
+        found.feature_names_in_ = np.array(model.inputs, dtype=object)
+        found._has_one_target = len(model.targets) == 1
+        return found
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Fit the network to rows and their targets.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, inputs)
+        y : array or data frame, shape (n,) or (n, targets)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A setting is out of range, the shapes do not go together, or there are NaN or infinity.
+        """
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        with built_in_kinds():
+            targets = numbers(y, "y", dimensions=(1, 2))
+            self._has_one_target = targets.ndim == 1
+            targets = targets.reshape(len(targets), -1)
+            names = column_names(y) or tuple(f"y{index}" for index in range(targets.shape[1]))
+            samples = self._samples(X, targets, names)
+            self._train(samples, "linear", self.loss, self.scale_targets)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Return the targets of rows; float64, shape (n,) or (n, targets) as in `fit`."""
+        found = self._outputs(X)
+        return found[:, 0] if self._has_one_target else found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Return R squared: 1 for perfect predictions, 0 for those of the mean."""
+        found, truth = self.predict(X), np.asarray(y, np.float64)
+        weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
+        shape = (len(truth), -1)
+        found, truth, weights = found.reshape(shape), truth.reshape(shape), weights.reshape(shape)
+        mean = (weights * truth).sum(axis=0) / weights.sum()
+        errors = (weights * (truth - found) ** 2).sum(axis=0)
+        spread = (weights * (truth - mean) ** 2).sum(axis=0)
+        shares = np.divide(errors, spread, out=(errors > 0) * 1.0, where=spread > 0)
+        return float(1 - shares.mean())
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import RegressorTags
+
+        tags = self._tags("regressor", regressor_tags=RegressorTags())
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class TableClassifier(TableNetwork):
+    """A fully connected network from the columns of a table to the probability of each class.
+
+    With two classes one sigmoid gives the probability of the second; with more, each class has one,
+    and they are divided by their sum. Parameters and attributes are those of `TableRegressor`,
+    without `scale_targets` and `loss`, which is binary cross-entropy; and ``classes_``, sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neuralfield import TableClassifier
+    >>> X = np.linspace(-1, 1, 60)[:, None]
+    >>> classifier = TableClassifier(widths=(), steps=300).fit(X, np.where(X[:, 0] > 0, "b", "a"))
+    >>> classifier.predict([[-0.8], [0.8]]).tolist()
+    ['a', 'b']
+    """
+
+    classes_: np.ndarray
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Fit the network to rows and their classes.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, inputs)
+        y : array, shape (n,)
+            Labels of any kind that can be sorted; at least two different ones.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `TableRegressor.fit`; or there is one class only.
+        """
+        with built_in_kinds():
+            self.classes_, numbers_of_classes = classes_of(y)
+            targets = np.eye(len(self.classes_))[numbers_of_classes]
+            names = tuple(map(str, self.classes_))
+            if len(names) == 2:
+                targets, names = targets[:, 1:], names[1:]
+            samples = self._samples(X, targets, names)
+            self._train(samples, "sigmoid", "binary_cross_entropy", "none")
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Return the probability of each class; float64, shape (n, classes)."""
+        found = self._outputs(X)
+        if len(self.classes_) == 2:
+            return np.concatenate([1 - found, found], axis=1)
+        found = found + np.finfo(np.float32).tiny
+        return found / found.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Return the class of each row, shape (n,)."""
+        places = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[places]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Return the share of rows whose class is right."""
+        return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags
+
+        return self._tags("classifier", classifier_tags=ClassifierTags())

@@ -1,0 +1,150 @@
+"""Networks as ONNX graphs."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from neuralfield import __version__
+from neuralfield.api.forward import network_values
+from neuralfield.fields import CoordinateNetwork
+from neuralfield.system.files import write_atomically
+from neuralfield.tasks.image.image_model import Model
+
+_OPSET = 18
+"""The first with operations on the bits of whole numbers, which hash grids need."""
+
+_IR_VERSION = 8
+"""The format of the file; older than the newest, so that older runtimes read it."""
+
+_ABOUT = (
+    "An image as a function. xy: x to the right, y down, from the centre of the image, in units of"
+    " half its longer side. values: in [0, 1], not clipped."
+)
+
+
+class Node:
+    """A value of the graph, whose operators add nodes to it."""
+
+    __array_ufunc__ = None  # an array on the left leaves the operation to this class
+
+    def __init__(self, graph: "Graph", name: str, *, is_whole: bool = False) -> None:
+        self.graph, self.name, self.is_whole = graph, name, is_whole
+
+    def _with(self, operation: str, other: Any, *, is_first: bool = True) -> "Node":
+        if not isinstance(other, Node):
+            dtype = np.int64 if self.is_whole else np.float32
+            other = self.graph.constant(np.asarray(other, dtype), is_whole=self.is_whole)
+        operands = (self, other) if is_first else (other, self)
+        return self.graph.add(operation, *operands, is_whole=self.is_whole)
+
+    def __add__(self, other: Any) -> "Node":
+        return self._with("Add", other)
+
+    def __sub__(self, other: Any) -> "Node":
+        return self._with("Sub", other)
+
+    def __rsub__(self, other: Any) -> "Node":
+        return self._with("Sub", other, is_first=False)
+
+    def __mul__(self, other: Any) -> "Node":
+        return self._with("Mul", other)
+
+    def __matmul__(self, other: Any) -> "Node":
+        return self._with("MatMul", other)
+
+    def __and__(self, other: Any) -> "Node":
+        return self._with("BitwiseAnd", other)
+
+    def __xor__(self, other: Any) -> "Node":
+        return self._with("BitwiseXor", other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+class Graph:
+    """A graph in the making; see `neuralfield.api.forward.Arithmetic`."""
+
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: dict[str, onnx.TensorProto] = {}
+        self._arrays = arrays
+
+    def add(self, operation: str, *inputs: Node, is_whole: bool = False, **how: Any) -> Node:
+        name = f"{operation.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operation, [x.name for x in inputs], [name], **how))
+        return Node(self, name, is_whole=is_whole)
+
+    def constant(self, array: np.ndarray, name: str = "", *, is_whole: bool = False) -> Node:
+        name = name or f"constant_{len(self.initializers)}"
+        self.initializers[name] = numpy_helper.from_array(np.ascontiguousarray(array), name)
+        return Node(self, name, is_whole=is_whole)
+
+    def parameter(self, name: str) -> Node:
+        return self.constant(self._arrays[name], name)
+
+    def sin(self, x: Node) -> Node:
+        return self.add("Sin", x)
+
+    def cos(self, x: Node) -> Node:
+        return self.add("Cos", x)
+
+    def exp(self, x: Node) -> Node:
+        return self.add("Exp", x)
+
+    def tanh(self, x: Node) -> Node:
+        return self.add("Tanh", x)
+
+    def relu(self, x: Node) -> Node:
+        return self.add("Relu", x)
+
+    def absolute(self, x: Node) -> Node:
+        return self.add("Abs", x)
+
+    def cell(self, x: Node, count: int) -> Node:
+        bounds = [self.constant(np.array(bound, np.float32)) for bound in (0, count - 1)]
+        return self.add("Clip", self.add("Floor", x), *bounds)
+
+    def whole(self, x: Node) -> Node:
+        return self.add("Cast", x, is_whole=True, to=TensorProto.INT64)
+
+    def rows(self, table: Node, index: Node) -> Node:
+        flat = self.add("Squeeze", index, self._whole(1), is_whole=True)
+        return self.add("Gather", table, flat, axis=0)
+
+    def columns(self, x: Node, start: int, stop: int) -> Node:
+        place = [self._whole(number) for number in (start, stop, 1)]
+        return self.add("Slice", x, *place, is_whole=x.is_whole)
+
+    def concatenate(self, parts: Sequence[Node], axis: int = 1) -> Node:
+        return self.add("Concat", *parts, axis=axis)
+
+    def _whole(self, number: int) -> Node:
+        return self.constant(np.array([number], np.int64), is_whole=True)
+
+
+def write_onnx(path: Path, network: CoordinateNetwork, model: Model) -> None:
+    """Write a network in float32, with the settings of its model as metadata."""
+    graph = Graph(network.arrays)
+    values = network_values(network, Node(graph, "xy"), graph)
+    graph.nodes.append(helper.make_node("Identity", [values.name], ["values"]))
+    sides = {"xy": ["n", 2], "values": ["n", model.channels]}
+    ends = [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in sides.items()]
+    made = helper.make_model(
+        helper.make_graph(
+            graph.nodes, "neuralfield", ends[:1], ends[1:], [*graph.initializers.values()]
+        ),
+        opset_imports=[helper.make_opsetid("", _OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="neuralfield",
+        producer_version=__version__,
+        doc_string=_ABOUT,
+    )
+    described = json.dumps(model.described(), sort_keys=True)
+    helper.set_model_props(made, {"neuralfield": described})
+    onnx.checker.check_model(made)
+    write_atomically(path, made.SerializeToString(deterministic=True))

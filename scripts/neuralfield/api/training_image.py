@@ -1,0 +1,123 @@
+"""Images as programs have them: arrays, Pillow's images and files."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from neuralfield.api.errors import InvalidInputError, WrongTypeError
+from neuralfield.images import convert_values, read_image, resize_image
+from neuralfield.images.facts import is_line_art
+from neuralfield.images.image import CHANNELS, ImageData, require_mode
+from neuralfield.images.reading import image_of_pixels, pixels_of_pillow, simplest_pixels
+
+WHERE = "image"
+_EXPECTED = "an array of shape (height, width) or (height, width, 1, 3 or 4)"
+_TYPES = "bool, uint8, uint16, or floats from 0 to 1"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingImage:
+    """The values that a network is fitted to.
+
+    Attributes
+    ----------
+    values : ndarray of float32, shape (height, width, channels)
+        In [0, 1].
+    mode : {"bilevel", "grey", "rgb", "rgba"}
+        That of the image before it was reduced.
+    is_line_art : bool
+    """
+
+    values: np.ndarray
+    mode: str
+    is_line_art: bool
+
+
+def training_image(
+    image: Any,
+    *,
+    mode: str = "auto",
+    size: int | Sequence[int] | None = None,
+    threshold: float = 0.5,
+    max_megapixels: float = 100.0,
+) -> TrainingImage:
+    """Read an image as `neuralfield.fit` describes it, and reduce it."""
+    require_mode(mode, "auto")
+    if isinstance(image, str | os.PathLike):
+        source = read_image(image, mode=mode, threshold=threshold, max_megapixels=max_megapixels)
+    elif isinstance(image, Image.Image):
+        _require_size((image.height, image.width), max_megapixels)
+        pixels = simplest_pixels(pixels_of_pillow(WHERE, image))
+        source = image_of_pixels(pixels, mode, threshold)
+    else:
+        array = _array_of(image, max_megapixels)
+        if array.dtype.kind == "f":
+            values = _float_values(array)
+            if size is None:
+                return _of_floats(values, mode, threshold)
+            array = _levels_of(values)
+        source = image_of_pixels(array, mode, threshold)
+    reduced = resize_image(source, size, threshold=threshold, mode=mode)
+    return TrainingImage(reduced.values(), source.mode, is_line_art(reduced))
+
+
+def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
+    """Return an array of a shape and type that an image may have, with an axis of channels."""
+    if not hasattr(image, "__array__") and not hasattr(image, "__cuda_array_interface__"):
+        found = f"a {type(image).__name__}"
+        raise WrongTypeError(WHERE, found, "a NumPy or CuPy array, a PIL image, or a path")
+    array = image.get() if hasattr(image, "__cuda_array_interface__") else np.asarray(image)
+    if array.dtype.kind not in "fb" and array.dtype not in (np.uint8, np.uint16):
+        remedy = "divide levels by the largest one" if array.dtype.kind in "iu" else ""
+        raise WrongTypeError(WHERE, f"an array of {array.dtype}", _TYPES, remedy)
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in CHANNELS.values()):
+        is_first = array.ndim == 3 and array.shape[0] in CHANNELS.values()
+        remedy = "channels come last: use image.transpose(1, 2, 0)" if is_first else ""
+        raise InvalidInputError(WHERE, f"an array of shape {array.shape}", _EXPECTED, remedy)
+    if array.size == 0:
+        raise InvalidInputError(WHERE, f"no pixels, as its shape is {array.shape}", _EXPECTED)
+    _require_size(array.shape, max_megapixels)
+    array = array.reshape(*array.shape[:2], -1)
+    return array * np.uint8(255) if array.dtype == bool else np.ascontiguousarray(array)
+
+
+def _require_size(shape: Sequence[int], max_megapixels: float) -> None:
+    if shape[0] * shape[1] > max_megapixels * 1e6:
+        raise InvalidInputError(
+            WHERE,
+            f"{shape[1]:,} x {shape[0]:,} pixels",
+            f"at most {max_megapixels:g} megapixels",
+            "reduce it first, or raise max_megapixels",
+        )
+
+
+def _float_values(array: np.ndarray) -> np.ndarray:
+    if not np.isfinite(array).all():
+        count = int(array.size - np.isfinite(array).sum())
+        raise InvalidInputError(WHERE, f"NaN or infinity in {count:,} values", "finite values")
+    lowest, highest = float(array.min()), float(array.max())
+    if lowest < 0 or highest > 1:
+        found, remedy = f"values from {lowest:g} to {highest:g}", "divide by the value of white"
+        raise InvalidInputError(WHERE, found, "values from 0 to 1", remedy)
+    return array.astype(np.float32)
+
+
+def _of_floats(values: np.ndarray, mode: str, threshold: float) -> TrainingImage:
+    """Take floating-point values as they are; levels would round them."""
+    own = {1: "grey", 3: "rgb", 4: "rgba"}[values.shape[2]]
+    if mode == "auto":
+        is_bilevel = own == "grey" and bool(((values == 0) | (values == 1)).all())
+        mode = "bilevel" if is_bilevel else own
+    values = convert_values(values, CHANNELS[mode])
+    if mode == "bilevel":
+        values = (values >= threshold).astype(np.float32)
+    return TrainingImage(values, mode, is_line_art(image_of_pixels(_levels_of(values))))
+
+
+def _levels_of(values: np.ndarray) -> np.ndarray:
+    mode = {1: "grey", 3: "rgb", 4: "rgba"}[values.shape[2]]
+    return ImageData.from_values(values, mode, 16).pixels

@@ -1,0 +1,1 @@
+"""The command `neuralfield`: a thin layer over `neuralfield.api`."""

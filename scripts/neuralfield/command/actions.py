@@ -1,0 +1,139 @@
+"""The commands: each a call of the API, and a line on what came of it."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neuralfield.api.arguments import require_box
+from neuralfield.system.errors import InputError
+
+if TYPE_CHECKING:
+    from neuralfield.api.image_field import ImageField
+
+_MODEL_NAME = "model.safetensors"
+
+
+def enlarge(chosen: Namespace) -> None:
+    """Fit a network to an image, and render it."""
+    output = Path(chosen.output or f"{Path(chosen.image).stem}_{chosen.size}.png")
+    _require_png(output)
+    if output.exists() and output.samefile(chosen.image):
+        raise InputError("--output", f"{output}, the image itself", "another file", "")
+    require_box(chosen.crop)  # before the training, not after it
+    _render(_fitted(chosen), output, chosen)
+
+
+def fit(chosen: Namespace) -> None:
+    """Fit a network to an image."""
+    _fitted(chosen)
+
+
+def render(chosen: Namespace) -> None:
+    """Render a network."""
+    path = _model_path(chosen.model)
+    stem = (path.resolve().parent if path.name == _MODEL_NAME else path).stem
+    output = Path(chosen.output or f"{stem}_{chosen.size}.png")
+    _require_png(output)
+    _render(_image_field(path, chosen.device), output, chosen)
+
+
+def info(chosen: Namespace) -> None:
+    """Print what a file holds."""
+    from neuralfield.api.loading import load  # imported here, because it takes a while
+
+    path = _model_path(chosen.model)
+    found: Any = load(path, device="cpu")
+    print(f"{path}: {found!r}")
+    if not hasattr(found, "settings"):
+        return
+    if found.history:
+        level_db, seconds = found.history["psnr_db"][-1], found.history["seconds"][-1]
+        print(f"fit: {level_db:.2f} dB after {seconds:.1f} s")
+    print("network:", _in_words(found.settings))
+    training = found.model.metadata.get("training")
+    if isinstance(training, dict):
+        print("training:", _in_words(training))
+
+
+def _fitted(chosen: Namespace) -> "ImageField":
+    """Fit a network as the options say, or read the one that they have made before."""
+    import neuralfield as nf
+    from neuralfield.images.usual_size import usual_size_px
+
+    image = Path(chosen.image)
+    size = chosen.train_size
+    if size is None:
+        size = usual_size_px(*_sides(image))
+    folder = Path(chosen.folder or f"{image.stem}.field")
+    preset = _preset(chosen, size)
+    field = nf.fit(
+        image,
+        chosen.field,
+        preset=preset,
+        steps=chosen.steps,
+        seconds=chosen.seconds,
+        size=size,
+        seed=chosen.seed,
+        device=chosen.device,
+        folder=folder,
+        progress=sys.stderr.isatty(),
+        **dict(chosen.set),
+    )
+    steps, seconds = field.history["step"][-1], field.history["seconds"][-1]
+    print(
+        f"{folder / _MODEL_NAME}: {preset or field.settings['type']},"
+        f" {field.parameter_count:,} parameters, fitted to {field.width} x {field.height} pixels"
+        f" in {steps:,.0f} steps and {seconds:.1f} s: {field.history['psnr_db'][-1]:.2f} dB",
+        flush=True,
+    )
+    return field
+
+
+def _preset(chosen: Namespace, size: int | None) -> str | None:
+    """Return the preset that was asked for; without any, that for the kind of the image."""
+    if chosen.preset not in (None, "auto") or (chosen.field and not chosen.preset):
+        return chosen.preset
+    from neuralfield.api.training_image import training_image
+
+    return "line_art" if training_image(chosen.image, size=size).is_line_art else "quality"
+
+
+def _sides(image: Path) -> tuple[int, int]:
+    """Return the sides of an image from its first bytes."""
+    from neuralfield.images.reading import image_size
+
+    return image_size(image)
+
+
+def _render(field: "ImageField", output: Path, chosen: Namespace) -> None:
+    left, top, right, bottom = chosen.crop
+    box = (left, top, right, bottom)
+    width, height = field.render_to(output, chosen.size, box=box, bit_depth=chosen.bits)
+    print(f"{output}: {width} x {height} pixels")
+
+
+def _model_path(text: str) -> Path:
+    """Return the file of a network; a folder stands for the network in it."""
+    path = Path(text)
+    return path / _MODEL_NAME if path.is_dir() else path
+
+
+def _image_field(path: Path, device: str) -> "ImageField":
+    from neuralfield.api.image_field import ImageField
+    from neuralfield.api.loading import load
+
+    found = load(path, device=device)
+    if not isinstance(found, ImageField):
+        raise InputError(str(path), f"a {type(found).__name__}", "the network of an image", "")
+    return found
+
+
+def _require_png(path: Path) -> None:
+    """Refuse what is no PNG before anything is trained for it."""
+    if path.suffix.lower() != ".png":
+        raise InputError("--output", str(path), "a name that ends in .png", "")
+
+
+def _in_words(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())

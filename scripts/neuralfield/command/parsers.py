@@ -1,0 +1,164 @@
+"""The arguments of the command, and its help."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from neuralfield import __version__
+from neuralfield.command.actions import enlarge, fit, info, render
+from neuralfield.system.durations import seconds_of
+from neuralfield.tasks.image.presets import PRESETS
+
+_DESCRIPTION = """\
+Fit a small neural network to an image, and render it at any size.
+
+  neuralfield photo.jpg --size 4096        writes photo_4096.png, and photo.field/
+  neuralfield fit photo.jpg                writes photo.field/ only
+  neuralfield render photo.field --size N  renders what was fitted, or any model.safetensors
+  neuralfield info photo.field             says what is in it
+
+`neuralfield COMMAND --help` lists the options of a command. A fit that is interrupted goes on when
+the same command is given again. `--crop 0.2 0.2 0.6 0.6` renders a part, in fractions of the sides.
+"""
+_FIT_EXAMPLES = """\
+examples:
+  neuralfield fit photo.jpg --seconds 5m --train-size 512
+  neuralfield fit drawing.png --preset line_art
+  neuralfield fit photo.jpg --field siren --steps 2000 --set width=64 --set optimizer=muon
+"""
+_RENDER_EXAMPLES = """\
+examples:
+  neuralfield render photo.field --size 4096
+  neuralfield render photo.field --size 800 --crop 0.2 0.2 0.6 0.6 -o eye.png
+"""
+_ENLARGE_EXAMPLES = """\
+examples:
+  neuralfield photo.jpg --size 4096
+  neuralfield drawing.png --size 4096 --preset line_art --seconds 60
+"""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the arguments; without a command they are those of an image to fit and to render."""
+    parsers = {
+        "fit": (_fit_parser, "fit a network to an image", _FIT_EXAMPLES),
+        "render": (_render_parser, "render a network", _RENDER_EXAMPLES),
+        "info": (_info_parser, "say what a file holds", ""),
+    }
+    if arguments and arguments[0] in parsers:
+        add, description, examples = parsers[arguments[0]]
+        parser = _parser(f"neuralfield {arguments[0]}", f"{description.capitalize()}.", examples)
+        add(parser)
+        return parser.parse_args(arguments[1:])
+    parser = _parser("neuralfield", _DESCRIPTION, _ENLARGE_EXAMPLES)
+    parser.usage = "neuralfield IMAGE [options]\n       neuralfield {fit,render,info} ..."
+    parser.add_argument("--version", action="version", version=__version__)
+    _fit_parser(parser)
+    _add_size_and_crop(parser)
+    parser.add_argument("-o", "--output", metavar="PNG", help="default: IMAGE_SIZE.png, here")
+    parser.set_defaults(action=enlarge)
+    if not arguments:
+        parser.print_help()
+        parser.exit(2)
+    return parser.parse_args(arguments)
+
+
+def _parser(name: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        name,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _fit_parser(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("image", metavar="IMAGE", help="a PNG, JPEG, TIFF, WebP ...")
+    add(
+        "--preset",
+        choices=[*PRESETS, "auto"],
+        help="settings that were measured: line_art for drawings in black on white, quality for"
+        " photographs, fast for a close fit in a moment; default: auto, one of the first two",
+    )
+    add("--field", metavar="TYPE", help="instead: siren, finer, wire, gauss, fourier, hashgrid ...")
+    add("--seconds", type=_seconds, metavar="S", help="to train for: 60, 90s, 5m")
+    add("--steps", type=int, metavar="N", help="to train for, instead of a time")
+    add(
+        "--train-size",
+        type=int,
+        metavar="N",
+        help="longer side in pixels that the image is reduced to before; default: 256",
+    )
+    add("--seed", type=int, default=0, metavar="N", help="another one gives another network")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="another setting, of docs/fields.md or of the section training of config.yaml",
+    )
+    add("--folder", metavar="FOLDER", help="for the network; default: IMAGE.field, here")
+    _add_device(parser)
+    parser.set_defaults(action=fit)
+
+
+def _render_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a folder of a fit, or a model.safetensors")
+    _add_size_and_crop(parser)
+    parser.add_argument("-o", "--output", metavar="PNG", help="default: MODEL_SIZE.png, here")
+    _add_device(parser)
+    parser.set_defaults(action=render)
+
+
+def _info_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a folder of a fit, or a model.safetensors")
+    parser.set_defaults(action=info)
+
+
+def _add_size_and_crop(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--size",
+        type=_pixels,
+        default=1024,
+        metavar="N",
+        help="longer side in pixels; default: 1024",
+    )
+    parser.add_argument(
+        "--crop",
+        type=float,
+        nargs=4,
+        default=(0.0, 0.0, 1.0, 1.0),
+        metavar=("LEFT", "TOP", "RIGHT", "BOTTOM"),
+        help="the part to render, in fractions of the sides",
+    )
+    parser.add_argument("--bits", type=int, choices=(8, 16), default=8, help="of each channel")
+
+
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
+
+
+def _seconds(text: str) -> float:
+    seconds = seconds_of(text)
+    return float(text) if seconds is None else seconds
+
+
+def _pixels(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of pixels >= 1")
+    return int(text)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE; the value is a number, true, false, a list like [64, 64], or text."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

@@ -1,0 +1,68 @@
+"""The fit of a network to an image: settings that depend on the image, and the task of both."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from neuralfield.fields import FieldSettings, Upscaler, network_settings
+from neuralfield.images import read_facts, read_pixel_csv, require_image
+from neuralfield.system.provenance import made_by_the_workflow
+from neuralfield.tasks.image.image_task import ImageTask
+from neuralfield.tasks.training_settings import ImageTraining, of_the_training
+from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, image_task
+
+
+def settings_for(
+    mode: str, is_line_art: bool, field: Mapping[str, Any], training: Mapping[str, Any]
+) -> tuple[FieldSettings | Upscaler, ImageTraining]:
+    """Return the settings of a network and of its training, with all that depends on the image.
+
+    `mode` is that of the source, before it was reduced.
+    """
+    own = network_settings(with_output(field, is_line_art, mode, training["loss"]))
+    chosen = with_detail_share(of_the_training(training), is_line_art)
+    return own, ImageTraining.from_mapping(chosen)
+
+
+def settings_for_facts(
+    facts: Mapping[str, Mapping[str, Any]], field: Mapping[str, Any], training: Mapping[str, Any]
+) -> tuple[FieldSettings | Upscaler, ImageTraining]:
+    """Do `settings_for` for the image of a ``picture.json``."""
+    mode, is_line_art = facts["source"]["mode"], facts["resized"].get("is_line_art", False)
+    return settings_for(mode, is_line_art, field, training)
+
+
+def read_task(
+    pixels: Path, facts: Path, field: Mapping[str, Any], training: Mapping[str, Any]
+) -> ImageTask | UpscalingTask:
+    """Read an image's table of pixels as a task to train on; see `settings_for`."""
+    about = read_facts(facts)
+    own, settings = settings_for_facts(about, field, training)
+    with made_by_the_workflow(pixels):
+        values = read_pixel_csv(pixels)
+    task = image_task(values, about["source"]["mode"], own, settings)
+    require_image(pixels, task.image, about, facts)
+    return task
+
+
+def with_output(
+    field: Mapping[str, Any], is_line_art: bool, mode: str, loss: str
+) -> dict[str, Any]:
+    """Return the settings of a field with its output chosen.
+
+    Line art wants steep edges, and binary cross-entropy wants probabilities.
+    """
+    if field.get("output") != "auto":
+        return dict(field)
+    is_steep = mode == "bilevel" or loss == "binary_cross_entropy" or is_line_art
+    return {**field, "output": "sigmoid" if is_steep else "linear"}
+
+
+def with_detail_share(training: Mapping[str, Any], is_line_art: bool) -> dict[str, Any]:
+    """Return the settings of a training with a `detail_share` that is a number.
+
+    In line art all that counts is at the edges; a photograph has detail everywhere.
+    """
+    if training.get("detail_share") != "auto":
+        return dict(training)
+    return {**training, "detail_share": 0.5 if is_line_art else 0.0}

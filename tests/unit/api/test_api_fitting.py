@@ -1,0 +1,320 @@
+"""`neuralfield.fit` and what it gives: the bytes of the workflow, and errors of built-in kinds."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from complaints import read
+from paths import IMPORT_PATHS
+from PIL import Image
+from small_fields import SMALL_FIELDS
+
+import encode
+import neuralfield as nf
+import resize
+import train
+from neuralfield.api.fitting import _chosen
+from neuralfield.fields import FIELDS, NETWORKS
+from neuralfield.system.settings import settings_of
+from neuralfield.tasks.image.presets import PRESETS
+from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, of_the_training
+from neuralfield.training import budget_file
+from neuralfield.training.budget import LEAST_STEPS
+
+fit: Any = nf.fit  # the arguments of some tests are of other types than those that it names
+TINY = {
+    "steps": 30,
+    "width": 8,
+    "hidden_layers": 1,
+    "snapshots": 4,
+    "device": "cpu",
+}
+
+
+def picture(*channels):
+    y, x = np.mgrid[0:1:12j, 0:1:16j]
+    disc = (x - 0.5) ** 2 + (y - 0.4) ** 2 < 0.1
+    if not channels:
+        return 0.7 * disc + 0.3 * x
+    return np.stack([disc, x, y, 0.5 + 0.5 * x][: channels[0]], axis=2) * 1.0
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("field", "training"),
+    [
+        ({"type": "siren", "width": 8}, {"detail_share": 0.25, "keep_best": True}),
+        ({"type": "hashgrid", "levels": 2, "output": "auto"}, {"supervision": "point"}),
+        ({"type": "upscaler", "channels": 3, "hidden_layers": 1}, {"batch_pixels": 64}),
+    ],
+    ids=["siren", "hashgrid", "upscaler"],
+)
+def test_a_fit_has_the_bytes_of_the_workflow(tmp_path, field, training):
+    file = tmp_path / "image.png"
+    Image.fromarray((255 * picture(3)).astype(np.uint8)).save(file)
+    made = [tmp_path / name for name in ("resized.png", "picture.json", "pixels.csv")]
+    resize.main(file, *made[:2], size=10)
+    encode.main(*made)
+    training = {
+        "steps": 8,
+        "snapshots": 3,
+        "loss": "mse",
+        "learning_rate": 1e-3,
+        "detail_share": 0.5,
+    } | training
+    outputs = {name: tmp_path / name for name in ("model", "history", "record", "checkpoints")}
+    how = {"device": "cpu", "checkpoint_interval_s": 30, "time_margin_s": 60}
+    train.main(
+        *(made[2], made[1]),
+        field=field,
+        training=training | how,
+        state=tmp_path / ".state",
+        threads=1,
+        name="image",
+        **outputs,
+    )
+    given: Any = training | {"threads": 1, "size": 10, "folder": tmp_path / "own"}
+    found = fit(file, field, device="cpu", **given)
+    assert sha256(tmp_path / "own/model.safetensors") == sha256(outputs["model"])
+    found.save(tmp_path / "saved.safetensors")
+    assert sha256(tmp_path / "saved.safetensors") == sha256(outputs["model"])
+
+
+@pytest.mark.parametrize("name", [*PRESETS, *NETWORKS])
+def test_settings_are_those_of_the_config(tmp_path, name):
+    shipped = {"images": {"one": {"path": str(tmp_path / "one.png")}}}
+    Image.new("L", (8, 8), 100).save(tmp_path / "one.png")
+    if name in PRESETS:
+        chosen, expected = _chosen(None, name, 0, {}), read(shipped | {"preset": name})
+    else:
+        chosen = _chosen(name, None, 0, {"detail_share": 0.5})
+        expected = read(shipped | {"fields": {name: {"type": name}}})
+    network = dict(expected["fields"][name])
+    training = ImageTraining.from_mapping(
+        {k: v for k, v in network.pop("training").items() if k in settings_of(ImageTraining)}
+    )
+    assert ImageTraining.from_mapping(of_the_training(chosen.training)) == training
+    for budget in BUDGETS:
+        assert chosen.training.get(budget) == expected["fields"][name]["training"].get(budget)
+    assert NETWORKS[chosen.network.pop("type")] is NETWORKS[network.pop("type")]
+    assert {**network, **chosen.network} == network
+
+
+def test_no_setting_belongs_to_two_parts():
+    training = {*settings_of(ImageTraining)}
+    for network in NETWORKS.values():
+        assert not training & {*settings_of(network)}
+
+
+def as_pillow(array):
+    return Image.fromarray((255 * array).round().astype(np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("image", "mode"),
+    [
+        (picture() > 0.5, "bilevel"),
+        ((picture() > 0.5) * 1.0, "bilevel"),
+        ((255 * picture()).astype(np.uint8), "grey"),
+        ((65535 * picture(2)[..., 1:]).astype(np.uint16), "grey"),
+        (picture().astype(np.float16), "grey"),
+        (picture(3), "rgb"),
+        (picture(4).astype(np.float32), "rgba"),
+        (as_pillow(picture()), "grey"),
+        (as_pillow(picture(3)), "rgb"),
+        (as_pillow(picture(3)).convert("P"), "rgb"),
+        (as_pillow(picture(4)), "rgba"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_images_of_every_kind(image, mode):
+    field = fit(image, **TINY | {"steps": 2})
+    assert (field.model.mode, field.width, field.height) == (mode, 16, 12)
+    rendered = field.render()
+    channels = {"rgb": (3,), "rgba": (4,)}.get(mode, ())
+    assert rendered.shape == (12, 16, *channels) and rendered.dtype == np.float32
+    values = field([[0.0, 0.0], [1.0, -0.75]])
+    assert values.shape == (2, *(channels or (1,)))
+
+
+def test_floats_are_fitted_as_they_are():
+    from neuralfield.api.training_image import training_image
+
+    values = np.random.default_rng(0).uniform(0, 1, (5, 7, 3))
+    np.testing.assert_array_equal(training_image(values).values, values.astype(np.float32))
+    assert training_image(values, size=3).values.shape == (2, 3, 3)
+    assert training_image(values, mode="grey").values.shape == (5, 7, 1)
+
+
+BAD_IMAGES: dict[str, Any] = {
+    "channels first": (np.zeros((3, 16, 16)), ValueError, "channels come last"),
+    "two channels": (np.zeros((16, 16, 2)), ValueError, "shape"),
+    "one axis": (np.zeros(16), ValueError, "shape"),
+    "empty": (np.zeros((0, 16)), ValueError, "no pixels"),
+    "NaN": (np.full((4, 4), np.nan), ValueError, "NaN or infinity in 16 values"),
+    "levels as floats": (np.full((4, 4), 255.0), ValueError, "from 255 to 255"),
+    "huge": (np.zeros((20_000, 10_000), bool), ValueError, "max_megapixels"),
+    "whole numbers": (np.zeros((4, 4), np.int64), TypeError, "int64"),
+    "complex": (np.zeros((4, 4), complex), TypeError, "complex128"),
+    "objects": (np.array([["a"]], object), TypeError, "object"),
+    "a list": ([[0.5]], TypeError, "a list"),
+    "a number": (42, TypeError, "a int"),
+    "no file": ("nowhere.png", FileNotFoundError, "no such file"),
+    "no image": (__file__, ValueError, "is not an image"),
+}
+
+
+@pytest.mark.parametrize(("image", "kind", "message"), BAD_IMAGES.values(), ids=BAD_IMAGES)
+def test_images_that_are_none(image, kind, message):
+    with pytest.raises(kind, match=message) as caught:
+        fit(image, **TINY)
+    assert isinstance(caught.value, nf.NeuralfieldError) and "\n" not in str(caught.value)
+
+
+BAD_SETTINGS: dict[str, Any] = {
+    "a field's name": ({"field": "sirne"}, ValueError, "did you mean 'siren'"),
+    "a preset's name": ({"preset": "fsat"}, ValueError, "did you mean 'fast'"),
+    "a preset of another field": ({"field": "mlp", "preset": "fast"}, ValueError, "hashgrid"),
+    "a setting's name": ({"widht": 8}, TypeError, "did you mean 'width'"),
+    "a setting of another field": ({"field": "siren", "levels": 8}, TypeError, "levels"),
+    "random_seed": ({"random_seed": 1}, TypeError, "use seed"),
+    "out of range": ({"steps": 0}, ValueError, "^steps: 0; expected"),
+    "a width": ({"width": -1}, ValueError, "^width: -1; expected"),
+    "text": ({"learning_rate": "high"}, ValueError, "a number > 0"),
+    "a seed": ({"seed": -1}, ValueError, "random_seed"),
+    "a device": ({"device": "tpu"}, ValueError, "auto, cpu or gpu"),
+    "an engine": ({"engine": "jax"}, ValueError, "engine"),
+    "a mode": ({"mode": "cmyk"}, ValueError, "one of auto"),
+    "a size": ({"size": 0}, ValueError, "size: 0"),
+    "too many threads": ({"threads": 10_000}, RuntimeError, "threads"),
+    "no thread": ({"threads": 0}, ValueError, "^threads: 0; expected"),
+    "text for threads": ({"threads": "all"}, ValueError, "^threads: 'all'"),
+    "an interval": ({"checkpoint_interval_s": -1}, ValueError, "^checkpoint_interval_s: -1"),
+    "half a step": ({"steps": 2.5}, ValueError, "^steps: 2.5"),
+    "infinite": ({"learning_rate": float("inf")}, ValueError, "^learning_rate: inf"),
+    "NaN": ({"learning_rate": float("nan")}, ValueError, "^learning_rate: nan"),
+    "no time": ({"steps": None, "seconds": 0}, ValueError, "^seconds: 0; expected"),
+    "text for a time": ({"steps": None, "seconds": "1m"}, ValueError, "^seconds: '1m'"),
+    "steps and seconds": ({"seconds": 2}, ValueError, "remove one"),
+    "text for a size": ({"size": "large"}, ValueError, "size: 'large'"),
+    "three sides": ({"size": (4, 4, 4)}, ValueError, "size"),
+    "megapixels": ({"max_megapixels": "many"}, ValueError, "max_megapixels: 'many'"),
+    "a field of numbers": ({"field": 3}, TypeError, "field: 3"),
+    "a network without a type": ({"field": {"type": None}}, ValueError, "field: None"),
+    "a network's setting": ({"field": {"type": "siren", "size": 3}}, ValueError, "size"),
+    "its training": ({"field": {"type": "siren", "training": 3}}, TypeError, "field: training"),
+    "a list for a number": ({"width": [8]}, ValueError, "^width: .8"),
+    "a number for a list": ({"field": "mlp", "widths": 8}, ValueError, "^widths: 8"),
+    "a list of text": ({"field": "mlp", "widths": ["a"]}, ValueError, "^widths: "),
+    "no function": ({"callback": "print"}, TypeError, "callback: 'print'"),
+    "a file for a folder": ({"folder": __file__}, OSError, "cannot be made"),
+    "a list for a folder": ({"folder": ["here"]}, TypeError, "folder"),
+    "more steps than numbers": ({"steps": 10**20}, ValueError, "^steps"),
+    "a network too large": ({"width": 2**19}, (ValueError, RuntimeError), "width|memory"),
+}
+
+
+@pytest.mark.parametrize(("given", "kind", "message"), BAD_SETTINGS.values(), ids=BAD_SETTINGS)
+def test_settings_that_are_none(given, kind, message):
+    given = {"device": "cpu", "steps": 2} | given
+    with pytest.raises(kind, match=message) as caught:
+        fit(picture(), **given)
+    assert isinstance(caught.value, nf.NeuralfieldError)
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing of the training runs after it."""
+
+
+def test_a_fit_that_was_killed_goes_on_to_the_same_bytes(tmp_path):
+    def kill(row):
+        if row["step"] >= 20:
+            raise Killed
+
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    settings = TINY | {"checkpoint_interval_s": 1e-9}
+    fit(picture(), folder=whole, **settings)
+    with pytest.raises(Killed):
+        fit(picture(), folder=cut, callback=kill, **settings)
+    assert not (cut / "model.safetensors").exists()
+    rows = []
+    fit(picture(), folder=cut, callback=rows.append, **settings)
+    assert rows[0]["step"] > 10, "it began anew"
+    assert sha256(cut / "model.safetensors") == sha256(whole / "model.safetensors")
+    fit(picture(), folder=cut, callback=rows.clear, **settings)
+    assert rows, "it is there already, and nothing is trained"
+
+
+def test_a_fit_ends_after_its_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(budget_file, "time_of_step_s", lambda *arguments: 0.002)
+    settings = {key: value for key, value in TINY.items() if key != "steps"}
+    found = fit(picture(), seconds=0.1, folder=tmp_path / "own", **settings)
+    assert found.model.metadata["step"] == 46  # 0.92 of the time
+    fit(picture(), steps=46, folder=tmp_path / "again", **settings)
+    assert sha256(tmp_path / "again/model.safetensors") == sha256(
+        tmp_path / "own/model.safetensors"
+    )
+    monkeypatch.setattr(budget_file, "time_of_step_s", lambda *arguments: 0.001)
+    rows = []
+    fit(picture(), seconds=0.1, folder=tmp_path / "own", callback=rows.append, **settings)
+    assert not rows, "the folder has it, with the steps that were found before"
+
+
+def test_the_limit_of_a_preset_counts_on_processors(monkeypatch):
+    monkeypatch.setattr(budget_file, "time_of_step_s", lambda *arguments: 10.0)
+    given = {"width": 8, "hidden_layers": 1, "snapshots": 2, "device": "cpu"}
+    assert fit(picture(), preset="quality", **given).model.metadata["step"] == LEAST_STEPS
+    assert fit(picture(), preset="quality", steps=3, **given).model.metadata["step"] == 3
+
+
+def test_callback_history_and_progress(capsys):
+    rows = []
+    field = fit(picture(), callback=rows.append, progress=True, **TINY)
+    assert [row["step"] for row in rows] == field.history["step"].tolist()
+    assert rows[-1]["step"] == 30 and {"loss", "psnr_db", "learning_rate"} <= {*rows[-1]}
+    assert "30" in capsys.readouterr().err
+
+
+def test_seeds_and_devices():
+    one, same, other = (fit(picture(), seed=seed, **TINY) for seed in (1, 1, 2))
+    xy = one.coordinates()
+    np.testing.assert_array_equal(one(xy), same(xy))
+    assert np.abs(one(xy) - other(xy)).max() > 0.01
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_numpy_numbers_are_settings(kind):
+    given: Any = {"steps": np.int64(1), "seed": np.int64(3)} | SMALL_FIELDS[kind]
+    fit(picture(), kind, device="cpu", **given)
+
+
+def test_importing_the_package_is_quick():
+    code = """if True:
+        import sys, time
+        before_s = time.process_time()
+        import neuralfield
+        assert time.process_time() - before_s < 0.4
+        assert not {"cupy", "numba", "pandas", "PIL", "numpy"} & {*sys.modules}
+        neuralfield.fit, neuralfield.load
+        assert not {"cupy", "numba", "pandas", "snakemake", "matplotlib", "yaml"} & {*sys.modules}
+        assert {"fit", "load", "ImageField"} <= {*dir(neuralfield)}"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": os.pathsep.join(IMPORT_PATHS)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="has no attribute 'fitt'"):
+        nf.fitt  # noqa: B018

@@ -1,0 +1,157 @@
+"""Tables and classifiers with the interface of scikit-learn."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_classifiers import SMALL, bars
+
+import neuralfield as nf
+import train_table
+
+X = np.random.default_rng(0).uniform(-1, 1, (80, 2))
+Y = X[:, 0] - 2 * X[:, 1]
+QUICK: dict[str, Any] = {"steps": 60, "learning_rate": 0.05, "settings": {"snapshots": 2}}
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_regressor_has_the_bytes_of_the_workflow(tmp_path):
+    frame = pd.DataFrame({"width": X[:, 0], "height": X[:, 1], "area": Y})
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    outputs = {name: tmp_path / name for name in ("model", "history", "record", "checkpoints")}
+    network = {"widths": [4], "activation": "tanh", "bias": True, "output": "linear"}
+    train_table.main(
+        tmp_path / "table.csv",
+        settings={
+            "inputs": ["width", "height"],
+            "targets": ["area"],
+            "network": network,
+            "scale_inputs": "standard",
+            "scale_targets": "auto",
+            "held_out_share": 0.0,
+        },
+        training={"steps": 9, "learning_rate": 0.01, "random_seed": 7, "time_margin_s": 60}
+        | {"device": "cpu", "checkpoint_interval_s": 30},
+        state=tmp_path / ".state",
+        threads=1,
+        name="table",
+        **outputs,
+    )
+    regressor = nf.TableRegressor(widths=(4,), steps=9, random_state=7)
+    regressor.fit(frame[["width", "height"]], frame[["area"]]).save(tmp_path / "own")
+    assert sha256(tmp_path / "own") == sha256(outputs["model"])
+    assert regressor.feature_names_in_.tolist() == ["width", "height"]
+
+
+def test_a_regressor_learns_and_is_loaded_again(tmp_path):
+    regressor = nf.TableRegressor(widths=(8,), **QUICK).fit(X, Y)
+    assert regressor.score(X, Y) > 0.95 and regressor.predict(X).shape == (80,)
+    assert regressor.history_["step"][-1] == 60
+    regressor.save(tmp_path / "model.safetensors")
+    found = nf.load(tmp_path / "model.safetensors")
+    assert isinstance(found, nf.TableRegressor) and "widths=(8,)" in repr(found)
+    np.testing.assert_array_equal(found.predict(X), regressor.predict(X))
+    both = nf.TableRegressor(widths=(8,), **QUICK).fit(X, np.stack([Y, -Y], axis=1))
+    assert both.predict(X[:3]).shape == (3, 2)
+
+
+@pytest.mark.parametrize("classes", [["no", "yes"], ["a", "b", "c"]])
+def test_a_classifier_of_tables_gives_probabilities(classes):
+    labels = np.array(classes)[np.digitize(Y, [-0.5, 0.5][: len(classes) - 1])]
+    classifier = nf.TableClassifier(widths=(8,), **QUICK).fit(X, labels)
+    assert classifier.score(X, labels) > 0.9
+    probabilities = classifier.predict_proba(X)
+    assert probabilities.shape == (80, len(classes)) and (probabilities >= 0).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert classifier.classes_.tolist() == classes
+
+
+def test_a_classifier_of_images(tmp_path):
+    labelled, names = bars(), np.array(["lying", "standing", "crossing"])
+    given: dict[str, Any] = {**SMALL, "dropout": 0.0, **QUICK, "learning_rate": 1e-2}
+    classifier = nf.ImageClassifier(**given, device="cpu")
+    classifier.fit(labelled.images, names[labelled.labels])
+    assert classifier.score(labelled.images, names[labelled.labels]) > 0.9
+    assert classifier.classes_.tolist() == sorted(names)
+    probabilities = classifier.predict_proba(labelled.images)
+    np.testing.assert_allclose(classifier.predict_proba(labelled.images / 255), probabilities)
+    classifier.save(tmp_path / "model.safetensors")
+    found = nf.load(tmp_path / "model.safetensors")
+    assert isinstance(found, nf.ImageClassifier)
+    np.testing.assert_array_equal(found.predict_proba(labelled.images), probabilities)
+
+
+def test_parameters_are_kept_as_they_are_given():
+    widths = [4]
+    regressor = nf.TableRegressor(widths=widths)
+    assert regressor.get_params()["widths"] is widths
+    assert regressor.set_params(steps=7) is regressor and regressor.steps == 7
+    assert repr(regressor) == "TableRegressor(steps=7, widths=[4])"
+    with pytest.raises(ValueError, match="Invalid parameter 'step'"):
+        regressor.set_params(step=7)
+
+
+BARS = bars().images
+MISTAKES = {
+    "NaN": (nf.TableRegressor, np.full((3, 2), np.nan), Y[:3], ValueError, "NaN"),
+    "infinity": (nf.TableRegressor, X, Y * np.inf, ValueError, "NaN, infinity"),
+    "empty": (nf.TableRegressor, X[:0], Y[:0], ValueError, "0 sample"),
+    "no columns": (nf.TableRegressor, X[:, :0], Y, ValueError, "0 feature"),
+    "one axis": (nf.TableRegressor, Y, Y, ValueError, "Reshape your data"),
+    "lengths": (nf.TableRegressor, X, Y[:-1], ValueError, "80 of X and 79 of y"),
+    "complex": (nf.TableRegressor, X * 1j, Y, ValueError, "Complex"),
+    "text": (nf.TableRegressor, np.full((80, 2), "a"), Y, ValueError, "could not convert"),
+    "one class": (nf.TableClassifier, X, Y * 0, ValueError, "one class only"),
+    "fractions": (nf.TableClassifier, X, Y, ValueError, "Unknown label type"),
+    "no labels": (nf.TableClassifier, X, None, ValueError, "y is None"),
+    "flat images": (nf.ImageClassifier, X, Y > 0, ValueError, "height, width"),
+    "wide levels": (nf.ImageClassifier, BARS.astype(int), Y[:60] > 0, TypeError, "int64"),
+    "large floats": (nf.ImageClassifier, BARS * 1.0, Y[:60] > 0, ValueError, "divide"),
+    "small images": (nf.ImageClassifier, BARS, Y[:60] > 0, ValueError, "of a window"),
+    "labels": (nf.ImageClassifier, BARS, Y > 0, ValueError, "60 images and 80 labels"),
+}
+
+
+@pytest.mark.parametrize(("kind", "x", "y", "error", "match"), MISTAKES.values(), ids=MISTAKES)
+def test_data_that_cannot_be_fitted(kind, x, y, error, match):
+    with pytest.raises(error, match=match):
+        kind(steps=2).fit(x, y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "match"),
+    [
+        (nf.TableRegressor, {"steps": 0}, "^steps: 0"),
+        (nf.TableRegressor, {"widths": (0,)}, "^widths: "),
+        (nf.TableRegressor, {"loss": "mae"}, "^loss: 'mae'; expected"),
+        (nf.TableRegressor, {"scale_targets": "log"}, "scale_targets"),
+        (nf.TableRegressor, {"random_state": "x"}, "random_state"),
+        (nf.TableClassifier, {"activation": "gelu"}, "^activation: "),
+        (nf.TableClassifier, {"settings": {"momentun": 1}}, "momentun"),
+    ],
+)
+def test_settings_that_cannot_be(kind, given, match):
+    with pytest.raises(ValueError, match=match):
+        kind(**given).fit(X, Y > 0)
+
+
+def test_what_is_not_fitted_and_other_columns():
+    with pytest.raises(ValueError, match="not fitted yet"):
+        nf.TableClassifier().predict(X)
+    regressor = nf.TableRegressor(widths=(), steps=2).fit(pd.DataFrame(X, columns=["a", "b"]), Y)
+    with pytest.raises(ValueError, match="X has 1 features, but TableRegressor"):
+        regressor.predict(X[:, :1])
+    with pytest.raises(ValueError, match="feature names"):
+        regressor.predict(pd.DataFrame(X, columns=["b", "a"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [nf.TableRegressor, nf.TableClassifier])
+def test_scikit_learn_finds_nothing_to_mend(kind):
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    checks.check_estimator(kind(widths=(8,), **QUICK | {"steps": 150}), on_skip=None)

@@ -1,0 +1,154 @@
+"""Fields elsewhere: ONNX, PyTorch, and networks that come from there."""
+
+import numpy as np
+import pytest
+from test_image_field import VARIANTS, make_field, positions
+
+import neuralfield as nf
+from neuralfield.system.device import HOST
+
+NEAR = 1e-5
+"""Largest difference between the values of a field and of its export, which are in [0, 1]."""
+
+
+def field_of(description, seed=3):
+    return make_field(description, seed=seed)
+
+
+@pytest.fixture(params=VARIANTS, ids=lambda settings: " ".join(map(str, settings.values())))
+def field(request):
+    return field_of(request.param)
+
+
+def edges():
+    """The corners of the image and points of hash grids' lattices."""
+    return np.array([[-1, -0.8], [1, 0.8], [1, -0.8], [0, 0], [0.5, 0.25], [-0.5, 0.1]])
+
+
+POINTS = np.concatenate([positions(), edges()]).astype(np.float32)
+
+
+def run_onnx(path, xy):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(["values"], {"xy": xy})[0]
+
+
+def test_onnx_has_the_values_of_the_field(tmp_path, field):
+    pytest.importorskip("onnx", reason="onnx is not installed: pip install neuralfield[onnx]")
+    field.to_onnx(tmp_path / "field.onnx")
+    for xy in (POINTS, POINTS[:1], POINTS[:0]):
+        values = run_onnx(tmp_path / "field.onnx", xy)
+        assert values.shape == (len(xy), 3)
+        np.testing.assert_allclose(values, field(xy), rtol=0, atol=NEAR)
+    before = (tmp_path / "field.onnx").read_bytes()
+    field.to_onnx(tmp_path / "field.onnx")
+    assert (tmp_path / "field.onnx").read_bytes() == before
+
+
+def test_torch_has_the_values_of_the_field(field):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    module = field.to_torch()
+    with torch.no_grad():
+        values = module(torch.from_numpy(POINTS)).numpy()
+    np.testing.assert_allclose(values, field(POINTS), rtol=0, atol=NEAR)
+    state = {name: tensor.numpy() for name, tensor in module.state_dict().items()}
+    assert {*state} == {*field.model.arrays}
+    for name, array in field.model.arrays.items():
+        np.testing.assert_array_equal(state[name], array)
+    trained = {name for name, _ in module.named_parameters()}
+    assert trained == {*field.model.network(HOST, "float32").parameters}
+
+
+def test_torch_differentiates_to_the_same_gradient(field):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    module = field.to_torch().double()
+    xy = torch.from_numpy(positions()).requires_grad_()
+    (found,) = torch.autograd.grad(module(xy)[:, 1].sum(), xy)
+    expected = field.gradient(positions())[:, 1]
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-9 * np.abs(expected).max())
+
+
+def siren_state(channels=3, seed=0, width=8):
+    """Weights of a SIREN as PyTorch has them, (outputs, inputs)."""
+    random = np.random.default_rng(seed)
+    state = {}
+    for index, (inputs, outputs) in enumerate([(2, width), (width, width), (width, channels)]):
+        bound = 0.5 if index == 0 else np.sqrt(6 / inputs) / 20
+        state[f"net.{index}.linear.weight"] = random.uniform(-bound, bound, (outputs, inputs))
+        state[f"net.{index}.linear.bias"] = random.uniform(-0.1, 0.1, outputs)
+    return state
+
+
+def siren_values(state, inputs):
+    """The formula of the paper, with omega_0 20 and 25 in the first layer."""
+    *hidden, (weight, bias) = zip(
+        *([v for k, v in state.items() if k.endswith(end)] for end in ("weight", "bias")),
+        strict=True,
+    )
+    for index, (w, b) in enumerate(hidden):
+        inputs = np.sin((20 if index else 25) * (inputs @ w.T + b))
+    return inputs @ weight.T + bias
+
+
+WIDTH, HEIGHT = 12, 9
+
+
+def centres(count):
+    return (2 * np.arange(count) + 1) / count - 1
+
+
+@pytest.mark.parametrize("first", ["xy", "yx"])
+@pytest.mark.parametrize(
+    ("pixels", "along_x", "along_y"),
+    [
+        ("corners", np.linspace(-1, 1, WIDTH), np.linspace(-1, 1, HEIGHT)),
+        (
+            "centres",
+            (2 * np.arange(WIDTH) + 1) / WIDTH - 1,
+            (2 * np.arange(HEIGHT) + 1) / HEIGHT - 1,
+        ),
+        (
+            "longer",
+            (2 * np.arange(WIDTH) + 1) / WIDTH - 1,
+            (2 * np.arange(HEIGHT) + 1 - HEIGHT) / 12,
+        ),
+    ],
+)
+def test_a_siren_of_pytorch_draws_the_same_image(first, pixels, along_x, along_y):
+    x, y = np.meshgrid(along_x, along_y)
+    inputs = np.stack([x, y] if first == "xy" else [y, x], axis=-1)
+    expected = (siren_values(siren_state(), inputs) + 1) / 2
+    given = {"omega_0": 20, "first_omega_0": 25, "coordinates": first, "pixels": pixels}
+    field = nf.from_torch_siren(siren_state(), (WIDTH, HEIGHT), values=(-1, 1), **given)
+    np.testing.assert_allclose(field(field.coordinates()), expected, atol=2e-5)
+    assert field.render().shape == (HEIGHT, WIDTH, 3)
+
+
+def test_tensors_of_pytorch_are_taken():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    state = {name: torch.nn.Parameter(torch.tensor(a)) for name, a in siren_state(1).items()}
+    field = nf.from_torch_siren(state, (12, 9))
+    assert field.channels == 1 and np.isfinite(field(POINTS)).all()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"net.2.linear.weight": np.zeros((2, 8))},
+        {"net.0.linear.weight": np.zeros((8, 3))},
+        {"net.1.linear.weight": np.zeros((8, 9))},
+        {"net.1.linear.bias": np.full(8, np.nan)},
+        {"net.1.norm": np.zeros(8)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_other_networks_of_pytorch_are_refused(change):
+    with pytest.raises(ValueError, match=r"^state_dict: "):
+        nf.from_torch_siren(siren_state() | change, (12, 9))
+
+
+@pytest.mark.parametrize("given", [{"pixels": "edges"}, {"coordinates": "uv"}, {"values": (1, 1)}])
+def test_arguments_of_the_import(given):
+    with pytest.raises(ValueError, match=f"^{next(iter(given))}: "):
+        nf.from_torch_siren(siren_state(), (12, 9), **given)

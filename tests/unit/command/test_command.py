@@ -1,0 +1,149 @@
+"""The command `neuralfield`: what it writes and prints, its exit codes, and Ctrl-C."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from paths import IMPORT_PATHS
+from PIL import Image
+
+import neuralfield as nf
+from neuralfield.command.main import main
+
+TINY = ["--set", "width=8", "--set", "hidden_layers=1", "--set", "snapshots=2", "--device", "cpu"]
+
+
+@pytest.fixture
+def photo(tmp_path, monkeypatch):
+    """A folder with a small photograph, which is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    Image.effect_noise((300, 200), 60).convert("RGB").save("photo.jpg")
+    return tmp_path
+
+
+def test_an_image_is_fitted_and_rendered(photo, capsys):
+    arguments = ["photo.jpg", "--size", "90", "--steps", "3", *TINY]
+    main(arguments)
+    fitted, rendered = capsys.readouterr().out.splitlines()
+    assert fitted.startswith("photo.field/model.safetensors: quality, ")
+    assert "256 x 171 pixels in 3 steps" in fitted and fitted.endswith(" dB")
+    assert rendered == "photo_90.png: 90 x 60 pixels"
+    assert Image.open("photo_90.png").size == (90, 60)
+    main(
+        ["render", "photo.field", "--size", "40", "--crop", ".25", "0", ".75", "1", "--bits", "16"]
+    )
+    assert capsys.readouterr().out == "photo_40.png: 30 x 40 pixels\n"
+    field = nf.load("photo.field/model.safetensors", device="cpu")
+    field.render(40, box=(0.25, 0, 0.75, 1)).save("same.png", bit_depth=16)
+    assert (photo / "photo_40.png").read_bytes() == (photo / "same.png").read_bytes()
+    main(["info", "photo.field"])
+    shown = capsys.readouterr().out
+    assert "siren of " in shown and "256 x 171" in shown and "width 8" in shown and " dB" in shown
+
+
+def test_options_are_arguments_of_fit(photo):
+    Image.fromarray(np.eye(24, dtype=np.uint8) * 255).save("drawing.png")
+    main(["fit", "drawing.png", "--steps", "2", "--folder", "own", *TINY])
+    assert nf.load("own/model.safetensors").settings["steepness"] == 8  # of line_art
+    given = ["--field", "mlp", "--set", "widths=[4, 3]", "--set", "optimizer=muon", "--seed", "7"]
+    given += ["--set", "learning_rate=1e-3", "--set", "keep_best=true", "--train-size", "12"]
+    main(["fit", "photo.jpg", "--steps", "2", *given, "--folder", "own", "--device", "cpu"])
+    settings = {"widths": (4, 3), "optimizer": "muon", "learning_rate": 1e-3, "keep_best": True}
+    expected = nf.fit("photo.jpg", "mlp", steps=2, size=12, seed=7, device="cpu", **settings)
+    expected.save("expected.safetensors")
+    assert sha256(photo / "own/model.safetensors") == sha256(photo / "expected.safetensors")
+
+
+def test_a_time_may_have_a_unit(photo, monkeypatch):
+    given = {}
+    monkeypatch.setattr(nf, "fit", lambda *arguments, **options: given.update(options) or 1 / 0)
+    for text, seconds in (("60", 60), ("90s", 90), ("1.5m", 90)):
+        with pytest.raises(ZeroDivisionError):
+            main(["photo.jpg", "--seconds", text])
+        assert given["seconds"] == seconds
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+MISTAKES = {
+    "no image": (["nowhere.png"], "nowhere.png: there is no such file; expected an image"),
+    "no model": (["render", "nowhere"], "nowhere: there is no such file"),
+    "no network": (["info", "photo.jpg"], "photo.jpg: cannot be read"),
+    "a setting": (["photo.jpg", "--set", "widht=8"], "did you mean 'width'?"),
+    "a field": (["photo.jpg", "--field", "sirne"], "did you mean 'siren'?"),
+    "a crop": (["photo.jpg", "--seconds", "99", "--crop", *"1001"], "left < right"),
+    "a size to train at": (["photo.jpg", "--train-size", "0"], "size: 0; expected"),
+    "a time": (["photo.jpg", "--seconds", "-3"], "seconds: -3"),
+    "both": (["photo.jpg", "--seconds", "3", "--steps", "4"], "remove one"),
+    "a name": (["photo.jpg", "-o", "large.jpg"], "a name that ends in .png"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_line(photo, capsys, arguments, message):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    shown = capsys.readouterr()
+    assert caught.value.code == 1 and message in shown.err
+    assert shown.err.startswith("neuralfield: ") and shown.err.count("\n") == 1
+
+
+def test_the_image_itself_is_not_written_over(photo, capsys):
+    Image.new("L", (8, 8)).save("image.png")
+    with pytest.raises(SystemExit):
+        main(["image.png", "-o", "image.png"])
+    assert "the image itself" in capsys.readouterr().err and Image.open("image.png").size == (8, 8)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["photo.jpg", "--sise", "9"],
+        ["photo.jpg", "--set", "8"],
+        ["fit"],
+        ["a.jpg", "--size", "0"],
+    ],
+)
+def test_arguments_that_are_none(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    shown = capsys.readouterr()
+    assert caught.value.code == 2 and "usage: neuralfield" in shown.out + shown.err
+
+
+@pytest.mark.parametrize("command", [[], ["fit"], ["render"], ["info"]])
+def test_help(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([*command, "--help"])
+    shown = capsys.readouterr().out
+    assert caught.value.code == 0 and f"usage: {' '.join(['neuralfield', *command])}" in shown
+    assert all(len(line) <= 100 for line in shown.splitlines())
+
+
+def test_ctrl_c_saves_the_state_and_the_same_command_goes_on(photo):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(IMPORT_PATHS)}
+    steps = ["--steps", "400", "--train-size", "32", "--set", "checkpoint_interval_s=0.001"]
+    command = [sys.executable, "-m", "neuralfield", "fit", "photo.jpg", *steps, *TINY]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    state = photo / "photo.field/.state"
+    deadline = time.monotonic() + 60
+    while not list(state.glob("**/state_*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, shown = process.communicate(timeout=60)
+    assert process.returncode == 130, shown
+    assert shown.count("\n") == 1 and "the same command goes on from there" in shown
+    main(command[3:])
+    expected = ["fit", "photo.jpg", *steps, "--folder", "whole", *TINY]
+    main(expected)
+    assert sha256(photo / "photo.field/model.safetensors") == sha256(
+        photo / "whole/model.safetensors"
+    )

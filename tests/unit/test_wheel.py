@@ -1,0 +1,92 @@
+"""The package as it is installed from its wheel, in an environment that has nothing else."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+
+import neuralfield
+
+UV = [sys.executable, "-m", "uv"]
+LEFT_OUT = (".git", ".venv", ".snakemake", "results", "logs", "__pycache__", "build", "dist")
+NOT_NEEDED = ("av", "matplotlib", "pandas", "snakemake", "cupy", "onnx", "torch", "scipy")
+
+FIVE_LINES = """
+import neuralfield as nf
+field = nf.fit("photo.png", "siren", steps=50)
+field.render(300, box=(0.2, 0.2, 0.6, 0.6)).save("part.png")
+field.save("photo.safetensors")
+print(nf.load("photo.safetensors").gradient([[0.0, 0.0]]).shape, field.psnr > 10)
+"""
+
+
+def run(command, **options):
+    options = {"capture_output": True, "text": True, "check": False, "timeout": 300} | options
+    done = subprocess.run([os.fspath(part) for part in command], **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The wheel and the source distribution, built from a copy of the project."""
+    folder = tmp_path_factory.mktemp("built")
+    probe = [*UV, "pip", "install", "--dry-run", "--quiet", "--target", folder / "none"]
+    if subprocess.run([*probe, "setuptools>=77"], capture_output=True, check=False).returncode:
+        pytest.skip("uv finds no package index: there is no network, or no uv")
+    shutil.copytree(ROOT, folder / "project", ignore=shutil.ignore_patterns(*LEFT_OUT))
+    (folder / "project/results").mkdir()
+    run([*UV, "build", "--quiet", "--out-dir", folder / "dist", folder / "project"])
+    return next(folder.glob("dist/*.whl")), next(folder.glob("dist/*.tar.gz"))
+
+
+@pytest.mark.slow
+def test_the_wheel_has_all_files_of_the_package_and_no_others(built):
+    wheel, source = built
+    assert wheel.name.startswith(f"neuralfield-{neuralfield.__version__}-py3-none-any")
+    package = Path(neuralfield.__file__).parent
+    own = {
+        f"neuralfield/{path.relative_to(package).as_posix()}"
+        for path in package.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    assert sum(name.endswith((".cu", ".cuh")) for name in own) > 20
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == own
+    with tarfile.open(source) as archive:
+        files = {name.partition("/")[2] for name in archive.getnames()}
+    assert {f"scripts/{name}" for name in own} <= files
+    assert {"Snakefile", "config.yaml", "workflow/report/report.css", "LICENSE"} <= files
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_in_a_clean_environment(built, tmp_path):
+    python = tmp_path / "clean/bin/python"
+    run([*UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "clean"])
+    pins = ["--constraint", ROOT / "constraints.txt"]
+    run([*UV, "pip", "install", "--quiet", "--python", python, *pins, built[0]])
+    listed = run([*UV, "pip", "list", "--python", python])
+    assert not {*NOT_NEEDED} & {line.split()[0] for line in listed.splitlines()}
+    shutil.copy(ROOT / "workflow/resources/savannah.png", tmp_path / "photo.png")
+    in_folder = {"cwd": tmp_path, "env": {"PATH": os.defpath, "HOME": os.fspath(tmp_path)}}
+    assert run([python, "-c", FIVE_LINES], **in_folder) == "(1, 3, 2) True\n"
+    command = tmp_path / "clean/bin/neuralfield"
+    assert run([command, "--version"], **in_folder) == f"{neuralfield.__version__}\n"
+    given = ["photo.png", "--size", "64", "--preset", "fast", "--steps", "3", "--train-size", "32"]
+    assert "photo_64.png: 64 x 42 pixels" in run([command, *given], **in_folder)
+
+
+def test_extras_are_those_that_pages_name():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"workflow", "cuda12", "cuda13", "onnx"} <= {*project["optional-dependencies"]}
+    bare = {re.split(r"[<>=;\[ ]", line)[0] for line in project["dependencies"]}
+    assert not bare & {*NOT_NEEDED}
