@@ -3,12 +3,12 @@
     python benchmarks/viewer.py
 
 prints the tables of docs/viewer.md: operations by counting, in the passes that a GPU gets; the
-frames of a moving view, and the time until the view is refined, in a headless Chromium that renders
-on the processor. `--results results` adds the size of each page there.
+time to the first image, the frames of a moving view and the points that refine a still one, in a
+headless Chromium that renders on the processor. `--results results` adds those of
+its pages: their bytes, and how near their rounded snapshots are to the exact ones.
 """
 
 import argparse
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,11 +21,15 @@ from PIL import Image
 
 import view
 from neuralfield.fields import ImageShape, build_field, field_settings
+from neuralfield.images.metrics import psnr_db
+from neuralfield.rendering.render import render, size_for_longer_side
+from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.device import HOST
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.image_model import load_model, save_model
 
 SIDE_PX = 200
+COMPARED_SNAPSHOTS, COMPARED_PX = 6, 64
 TEMPLATE = Path(__file__).parents[1] / "workflow/viewer/view.html.j2"
 
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -41,15 +45,24 @@ NETWORKS: dict[str, dict[str, Any]] = {
 }
 
 MOVING = """(async () => {
-  const frames = [], end = performance.now() + a[0];
-  let points = viewer.tiles.gpu.points;
+  const end = performance.now() + a[0];
+  let [frames, longest, last] = [0, 0, performance.now()];
   while (performance.now() < end) {
     viewer.look({ x: viewer.state.x + 0.31, zoom: viewer.state.zoom * 1.01 });
     await new Promise(requestAnimationFrame);
-    frames.push(performance.now());
+    const now = performance.now();
+    [frames, longest, last] = [frames + 1, Math.max(longest, now - last), now];
   }
-  return [frames.length / a[0] * 1000, (viewer.tiles.gpu.points - points) / a[0] * 1000];
+  return [(1000 * frames) / a[0], longest];
 })()"""
+"""Frames a second while the view moves and zooms, and milliseconds of the longest one."""
+
+STILL = """(async () => {
+  const points = viewer.tiles.gpu.points;
+  await new Promise((end) => setTimeout(end, a[0]));
+  return (1000 * (viewer.tiles.gpu.points - points)) / a[0];
+})()"""
+"""Points a second that refine a view which is still."""
 
 
 def write_page(folder: Path, description: dict[str, Any]) -> Path:
@@ -66,15 +79,33 @@ def write_page(folder: Path, description: dict[str, Any]) -> Path:
 def measure(page: Page, path: Path, seconds: float) -> list[Any]:
     """Count what a GPU does for a point, and time the software renderer."""
     page.open(path, "#gpu", wait=False)
-    page.wait("viewer.tiles")
+    page.wait("window.viewer && viewer.tiles")
     gpu = "viewer.tiles.gpu"
     counts = page.run(f"[{gpu}.passes.length, {gpu}.cost, {gpu}.texelReads]")
-    page.open(path)
-    frames, points = page.run(MOVING, 1000 * seconds)
-    page.run("viewer.look({ x: 100, y: 100, zoom: 7.3 })")
-    began_s = time.monotonic()
-    page.wait("document.body.dataset.ready === '1'", 300)
-    return [*counts, f"{frames:.0f}", f"{points / 1e3:.0f}", f"{time.monotonic() - began_s:.1f}"]
+    page.open(path, wait=False)
+    page.wait("window.viewer && viewer.tiles && document.getElementById('preview').hidden")
+    first_s = page.run("performance.now() / 1000")
+    frames, longest_ms = page.run(MOVING, 1000 * seconds)
+    still = page.run(STILL, 1000 * seconds)
+    return [*counts, f"{first_s:.1f}", f"{frames:.0f}", f"{longest_ms:.0f}", f"{still / 1e3:.0f}"]
+
+
+def fidelity(page: Page, path: Path) -> tuple[int, str]:
+    """Return how many networks a page has, and how near some are to the snapshots kept."""
+    page.open(path, wait=False)
+    page.wait("window.viewer && viewer.tiles")
+    labels = page.run("JSON.parse(document.getElementById('page').textContent).snapshots")
+    steps = [int(found["label"].split()[1].replace(",", "")) for found in labels]
+    nearness_db = []
+    for number in np.linspace(0, len(steps) - 2, COMPARED_SNAPSHOTS).astype(int):
+        model = load_model(snapshot_path(path.parent / "checkpoints", steps[number]))
+        width, height = size_for_longer_side(model, COMPARED_PX)
+        exact = render(model, width, height, device=HOST)
+        about = {"width": width, "height": height, "snapshot": int(number)}
+        shown = np.array(page.run("[...(await viewer.pixels(a[0]))]", about)) / 255
+        shown = shown.reshape(height, width, 4)[..., : model.channels]
+        nearness_db.append(psnr_db(shown, exact))
+    return len(steps), f"{min(nearness_db):.0f} to {max(nearness_db):.0f}"
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -82,8 +113,8 @@ def main(arguments: argparse.Namespace) -> None:
     if reason := missing_reason():
         raise ConfigError("viewer", reason, "a browser to measure in")
     print_header(
-        *("network", "passes", "products", "texels read", "frames/s", "1,000 points/s"),
-        "refined, s",
+        *("network", "passes", "products", "texels read", "first image, s", "frames/s"),
+        *("longest frame, ms", "1,000 points/s when still"),
     )
     with chromium() as page, TemporaryDirectory() as folder:
         page.look(*arguments.screen)
@@ -91,13 +122,16 @@ def main(arguments: argparse.Namespace) -> None:
             path = write_page(Path(folder), description)
             passes, products, reads, *times = measure(page, path, arguments.seconds)
             print_row(name, passes, f"{products:,}", f"{reads:,}", *times)
-    for path in sorted(arguments.results.glob("*/*/view.html")) if arguments.results else ():
-        print(f"{path}: {path.stat().st_size:,} bytes")
+        if arguments.results:
+            print_header("page", "bytes", "networks on the slider", "snapshots, dB to exact")
+        for path in sorted(arguments.results.glob("*/*/view.html")) if arguments.results else ():
+            name = "/".join(path.parts[-3:-1])
+            print_row(name, f"{path.stat().st_size:,}", *fidelity(page, path))
 
 
 if __name__ == "__main__":
     parser = new_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=4.0, help="of moving, for each network")
-    parser.add_argument("--screen", type=int, nargs=2, default=(640, 480), help="of the page, px")
+    parser.add_argument("--screen", type=int, nargs=2, default=(1920, 1080), help="of the page, px")
     parser.add_argument("--results", type=Path, help="folder of results whose pages are listed")
     start(main, parser)

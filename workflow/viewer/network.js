@@ -122,7 +122,7 @@ class NetworkOnGpu {
       const size = Math.ceil(network.layers[0].fanIn / 4);
       for (let first = 0; first < size; first += most) {
         const texels = Math.min(most, size - first);
-        const shader = (isGrid ? hashShader : fourierShader)(network, first, texels);
+        const shader = isGrid ? hashShader(network, first, texels) : fourierShader(network, texels);
         const block = isGrid ? null : Math.ceil(network.frequencies / 2);
         if (block && 16 * block > this.blockBytes) throw new Refusal("it has too many frequencies");
         const texelReads = isGrid ? Math.ceil((16 * texels) / network.features) : 0;
@@ -297,6 +297,7 @@ class NetworkOnGpu {
         if (pass.block) {
           gl.bindBufferRange(gl.UNIFORM_BUFFER, 0, weights.buffer, pass.offset, 16 * pass.block);
         }
+        if (at("firstTexel")) gl.uniform1i(at("firstTexel"), pass.first);
         if (at("place")) {
           this.setPixels(pass.program, region, first, samples, isListed);
           gl.uniform4f(at("place"), ...part.place);

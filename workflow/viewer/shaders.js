@@ -197,33 +197,35 @@ void main() {
 }`;
 }
 
-// Random Fourier features, and Chebyshev polynomials after them.
-function fourierShader(network, first, texels) {
-  const count = network.frequencies;
-  const feature = (index) => {
-    if (index >= 2 * count) {
-      const polynomial = index - 2 * count;
-      const degree = Math.floor(polynomial / 2);
-      return degree > network.degree ? "0.0" : `t[${degree}].${"xy"[polynomial % 2]}`;
-    }
-    const isCosine = index >= count;
-    const row = isCosine ? index - count : index;
-    return `turn(dot(p, w[${row >> 1}].${row % 2 ? "zw" : "xy"})${isCosine ? " + 0.25" : ""})`;
-  };
-  const needed = Math.min(network.degree, Math.ceil((4 * (first + texels) - 2 * count) / 2));
-  const polynomials =
-    network.degree >= 0 && needed >= 0
-      ? `vec2 t[${needed + 2}];
-  t[0] = vec2(1.0);
-  t[1] = p;
-  for (int i = 2; i <= ${needed}; ++i) t[i] = 2.0 * p * t[i - 1] - t[i - 2];`
-      : "";
+// Random Fourier features, and Chebyshev polynomials after them. All passes have one shader, because
+// drivers take long to compile one.
+function fourierShader(network, texels) {
+  const { frequencies: count, degree } = network;
+  const polynomials = `int number = index - ${2 * count};
+  if (number / 2 > ${degree}) return 0.0;
+  float x = p[number & 1], value = 1.0, next = x;
+  for (int i = 0; i < number / 2; ++i) {
+    float last = value;
+    value = next;
+    next = 2.0 * x * next - last;
+  }
+  return value;`;
+  const declarations = `layout(std140) uniform Weights { vec4 w[${Math.ceil(count / 2)}]; };
+uniform int firstTexel;
+float turn(float turns);
+float feature(int index, vec2 p) {
+  if (index < ${2 * count}) {
+    int row = index % ${count};
+    vec4 two = w[row >> 1];
+    return turn(dot(p, (row & 1) == 1 ? two.zw : two.xy) + (index < ${count} ? 0.0 : 0.25));
+  }
+  ${degree < 0 ? "return 0.0;" : polynomials}
+}`;
   const lines = range(texels).map((i) => {
-    const parts = range(4).map((c) => feature(4 * (first + i) + c));
+    const parts = range(4).map((c) => `feature(at + ${4 * i + c}, p)`);
     return `e${i} = vec4(${parts.join(", ")});`;
   });
-  const block = `layout(std140) uniform Weights { vec4 w[${Math.ceil(count / 2)}]; };`;
-  return encodingShader(block, texels, [polynomials, ...lines].join("\n  "));
+  return encodingShader(declarations, texels, ["int at = 4 * firstTexel;", ...lines].join("\n  "));
 }
 
 // Features of grids: the corners around a point, weighted; rows of the table take whole texels.

@@ -1,7 +1,7 @@
 // Tiles of the image at any scale: what is rendered, in which order, in slices of a frame's time.
 
 const MOST_TILES = 1200;
-const SMALLEST_SLICE = 4096;
+const SMALLEST_SLICE = 2048;
 const LARGEST_SLICE = 1 << 22;
 
 // Runs of columns, or rows, of pixels that the same networks of a mosaic cover.
@@ -91,6 +91,8 @@ class Tiles {
     this.slice = Math.max(SMALLEST_SLICE, Math.min(1 << 16, Math.round(1e8 / this.gpu.cost)));
     this.pointsPerMs = this.slice / 16;
     this.clock = 0;
+    this.finished = 0;
+    this.isMoving = false;
   }
 
   newTile() {
@@ -175,7 +177,8 @@ class Tiles {
     return Math.max(1, Math.round((TILE_PX * TILE_PX * 400) / gpu.cost));
   }
 
-  // Do as much of the jobs as fits into a slice. A slice is as large as the GPU does in a frame.
+  // Do as much of the jobs as fits into a slice. A slice is as large as the GPU does in a frame; a
+  // slow one may take longer for it while the view is still.
   work() {
     const { gl } = this;
     if (this.fence) {
@@ -186,7 +189,8 @@ class Tiles {
       this.fence = null;
       if (points > this.slice / 2) {
         this.pointsPerMs = 0.7 * this.pointsPerMs + (0.3 * points) / took;
-        const factor = took < 30 ? 1.5 : took > 120 ? 0.6 : 1;
+        const [fast, slow] = this.isMoving ? [30, 120] : [120, 400];
+        const factor = took < fast ? 1.5 : took > slow ? 0.6 : 1;
         this.slice = Math.min(LARGEST_SLICE, Math.max(SMALLEST_SLICE, this.slice * factor));
       }
     }
@@ -240,17 +244,21 @@ class Tiles {
     const fitting = (px) => Math.max(1, Math.min(TILE_PX, Math.ceil(px * scale - 1e-6)));
     const [columns, rows] = [fitting(width - x), fitting(height - y)];
     const grid = { x, y, dx: 1 / scale, dy: 1 / scale, columns, rows };
-    const samples = samplesOf(this.network, 1 / scale);
+    const exact = samplesOf(this.network, 1 / scale);
+    const samples = isCoarse ? Math.min(scale < 1 ? 4 : 1, exact) : exact;
     const key = Tiles.key(kind, snapshot, scale, column, row);
     const tiles = this;
     const job = { key, tile: null };
     function* steps() {
       job.tile = tiles.newTile();
       Object.assign(job.tile, { kind, snapshot, scale, column, row, used: tiles.clock });
-      yield* tiles.fill(job.tile, kind, snapshot, grid, isCoarse ? Math.min(4, samples) : samples);
+      yield* tiles.fill(job.tile, kind, snapshot, grid, samples);
     }
     job.steps = steps();
-    job.end = () => this.cache.set(key, job.tile);
+    job.end = () => {
+      this.cache.set(key, job.tile);
+      this.finished += 1;
+    };
     return job;
   }
 

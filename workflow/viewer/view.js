@@ -11,6 +11,7 @@ let isFitted = true;
 let isStale = true;
 let isPlaying = false;
 let playedAt = 0;
+let movedAt = 0;
 let planned = [];
 let store = null;
 let image = null;
@@ -72,14 +73,15 @@ const snapshotOf = (kind, snapshot) => (kind === "network" ? snapshot : LAST);
 const has = (kind, snapshot, scale, { column, row }) =>
   tiles.cache.has(Tiles.key(kind, snapshot, scale, column, row));
 
-// Scales from coarse to exact: the first one takes about two frames.
+// Scales from coarse to exact: the first one takes about two frames. Coarse ones are powers of two, so
+// that their tiles are finished and stay while the zoom moves.
 function scales() {
   const pixels = canvas.width * canvas.height;
   const factor = Math.min(24, Math.sqrt(pixels / Math.max(1, tiles.pointsPerMs * 30)));
   const found = [];
-  for (let coarse = Math.ceil(factor); coarse > 1.5; coarse /= 3) found.push(state.zoom / Math.ceil(coarse));
+  for (let coarse = Math.ceil(factor); coarse > 1.5; coarse /= 3) found.push(2 ** Math.floor(Math.log2(state.zoom / coarse)));
   found.push(state.zoom);
-  return isPlaying ? found.slice(0, 1) : found;
+  return isPlaying ? found.slice(0, 1) : [...new Set(found)];
 }
 
 function boxOf({ from, to }) {
@@ -191,9 +193,11 @@ function frame(now) {
   try {
     if (isPlaying) play(now);
     if (isStale) plan();
-    const wasBusy = tiles.isBusy;
+    if (isStale) movedAt = now;
+    tiles.isMoving = now - movedAt < 300;
+    const { finished } = tiles;
     tiles.work();
-    if (isStale || wasBusy) draw();
+    if (isStale || tiles.finished !== finished) draw();
     isStale = false;
     document.body.dataset.ready = tiles.isBusy ? "" : "1";
     if (!part("preview").hidden && isReady()) part("preview").hidden = true;

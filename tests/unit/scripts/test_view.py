@@ -1,6 +1,7 @@
 """Pages that evaluate a network: the same pixels as a render, in a real browser."""
 
 import base64
+import io
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,30 @@ def test_controls(page: Page, trained: Path):
     page.wait("viewer.tiles !== old && viewer.tiles.cache.size > 0")
     page.wait("document.body.dataset.ready === '1'")
     require_same(page, trained.parent / "model.safetensors")
+
+
+def test_saves_what_is_seen(page: Page, trained: Path):
+    """The network on the left, what it is compared with on the right, at the size asked for."""
+    page.open(trained)
+    page.run(
+        "(document.getElementById('compare').value = 'nearest',"
+        " document.getElementById('compare').dispatchEvent(new Event('change')))"
+    )
+    page.run("(URL.createObjectURL = (blob) => { window.saved = blob; return '#'; })")
+    page.run("(HTMLAnchorElement.prototype.click = function () { window.file = this.download; })")
+    page.run("document.getElementById('save').click()")
+    page.run("(document.getElementById('longer').value = 52)")
+    page.run("document.getElementById('start').click()")
+    page.wait("window.file")
+    assert page.run("file") == "tiny_small_52x36.png"
+    text = page.run("saved.arrayBuffer().then((b) => [...new Uint8Array(b)])")
+    with Image.open(io.BytesIO(bytes(text))) as image:
+        found = np.array(image)[..., :3].astype(int)
+    for kind, part in (("network", np.s_[:, :25]), ("nearest", np.s_[:, 27:])):
+        expected = pixels(page, 3, width=52, height=36, kind=kind)
+        assert np.abs(found - expected)[part].max() <= 1, kind
+    page.run("document.getElementById('close').click()")
+    assert page.errors() == []
 
 
 def test_screen_shows_the_render(page: Page, trained: Path):
