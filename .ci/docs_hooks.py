@@ -21,7 +21,8 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the pages of the top."""
     for name, page in TOP.items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        files.append(File.generated(config, page, content=_with_links(text, ROOT)))
+        text = _with_links(text, ROOT).replace('src="docs/', 'src="')
+        files.append(File.generated(config, page, content=text))
     return files
 
 

@@ -4,10 +4,10 @@
     python benchmarks/workflow_time.py --cores 16 --full-caches --config image=/home/me/photo.jpg
 
 runs the workflow in a new folder, with kernel caches that are empty, or that an earlier run has
-filled (`--full-caches`). All other options go to Snakemake. It prints when each job began and
-ended, on a clock that starts with Snakemake; then the sums of jobs by rule, the time in which
-cores had no job, and the whole. Seconds and processor time are those of the jobs' benchmarks in
-logs/. Files that options name have to be given by absolute paths.
+filled (`--full-caches`, which prints the seconds of both). All other options go to Snakemake. It
+prints when each job began and ended, on a clock that starts with Snakemake; then the sums of jobs
+by rule, the time in which cores had no job, and the whole. Seconds and processor time are those of
+the jobs' benchmarks in logs/. Files that options name have to be given by absolute paths.
 """
 
 import argparse
@@ -80,6 +80,7 @@ def main(options: argparse.Namespace) -> int:
         started_at_s = time.time()
         total_s = run_workflow(folder, *arguments)
         if options.full_caches:
+            print(f"with empty caches: {total_s:.1f} s\n")
             folder = Path(temporary, "second")
             folder.mkdir()
             started_at_s = time.time()

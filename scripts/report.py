@@ -1,12 +1,13 @@
 """Write the report: one page that has its images, time-lapses and curves inside itself."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
 from neuralfield.images.metrics import IDENTICAL_DB
 from reporting.contents import gather
+from reporting.earlier import earlier_networks
 from reporting.page import NOTHING, write_page
 from reporting.sweep_page import gather_sweeps
 
@@ -34,38 +35,62 @@ def main(
     report: Path,
     *,
     settings: dict[str, Any],
+    files: Mapping[str, Sequence[str]] | None = None,
     sweep_tables: Sequence[Path] = (),
     sweep_metrics: Sequence[Path] = (),
     sweep_comparisons: Sequence[Path] = (),
 ) -> None:
     """Write one HTML file that needs nothing beside it and no internet.
 
+    It shows the networks of this run, and after them what other runs have left beside the page.
+
     Parameters
     ----------
     metrics, resized, comparisons, histories, timelapses : sequence of Path
-        See `reporting.contents.gather`; images and networks appear in the order of `metrics`.
+        See `reporting.contents.gather`; networks appear in the order of `metrics`, and images too,
+        after the one with the best result.
     template, report : Path
         See `reporting.page.write_page`.
     settings : dict
         The user's settings, printed at the end of the page.
+    files : mapping, optional
+        Names of the files that this run makes of each network, by ``{image}/{field}``: the page
+        links to them.
     sweep_tables : sequence of Path
         ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``; empty without sweeps.
     sweep_metrics, sweep_comparisons : sequence of Path
         Those of all runs of sweeps.
     """
-    sections = gather(metrics, resized, comparisons, histories, timelapses)
+    fields = settings.get("fields", {})
+    folders = [path.parent for path in metrics]
+    kinds = {folder: fields.get(folder.name, {}).get("type") for folder in folders}
+    linked = {folder: (files or {}).get("/".join(folder.parts[-2:]), ()) for folder in folders}
+    planned = {*folders, *(path.parent for path in sweep_metrics)}
+    earlier = earlier_networks(report.parent, planned)
+    shown = [*metrics, *(network.folder / "metrics.json" for network in earlier)]
+    sections = gather(
+        shown,
+        [*(network.training_image for network in earlier), *resized],
+        [*comparisons, *(network.folder / "comparison" for network in earlier)],
+        [*histories, *(path for network in earlier for path in network.existing("history.csv"))],
+        [*timelapses, *(path for network in earlier for path in network.existing("timelapse.*"))],
+        kinds | {network.folder: network.kind for network in earlier},
+        linked | {network.folder: network.files for network in earlier},
+    )
+    images = {folder.parent.name for folder in folders}
+    best = max((s for s in sections if s.name in images), key=lambda s: s.merit, default=None)
+    sections.sort(key=lambda section: section is not best)
     sweeps = gather_sweeps(sweep_tables, sweep_comparisons) if sweep_tables else []
     write_page(
         report,
         template,
         {"db": decibels, "fine_db": fine_decibels, "gain": gain, "similarity": similarity},
-        metrics=[*metrics, *sweep_metrics],
+        metrics=[*shown, *sweep_metrics],
         settings=settings,
         sections=sections,
         sweeps=sweeps,
         swept={path.parts[-2] for path in sweep_metrics},
         kinds=KINDS,
-        fields=settings.get("fields", {}),
     )
 
 

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from entry.job import run_job
@@ -14,8 +13,10 @@ from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
 from reporting.page import NOTHING, Titled, in_percent, write_page
-from reporting.plots import Curve, inline_svg, learning_curves, percent, plain
+from reporting.plots import inline_svg
+from reporting.svg_plots import Curve, learning_curves
 from reporting.table_plots import draw, plot_in_words, read_view
+from reporting.ticks import percent, plain
 
 _SHOWN = (
     *("rows", "held_out_rows", "measure", "rmse", "accuracy"),
@@ -126,10 +127,9 @@ def _in_words(network: Mapping[str, Any]) -> str:
 
 def _curve(history: Path, measure: str, name: str) -> Markup:
     table = read_history(history, measure)
-    values = table[measure].to_numpy(np.float64)
-    curve = Curve(0, table["step"].to_numpy(np.float64), values)
+    curve = Curve(0, table["step"], table[measure])
     text = percent if measure == "accuracy" else plain
-    return Markup(learning_curves([curve], "steps", name, text))  # no text of a user's is in it
+    return Markup(learning_curves([curve], "steps", text))  # no text of a user's is in it
 
 
 if __name__ == "__main__":

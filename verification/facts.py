@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 CELLS = 4
 """The facts of an image are its mean values in 4 x 4 cells."""
 
-OF_THIS_RUN_ALONE = {"report.html", "summary.csv", "training.json", "manifest.json"}
+OF_THIS_RUN_ALONE = {"report.html", "view.html", "summary.csv", "training.json", "manifest.json"}
 """Results that hold times or the machine's name; their numbers are compared in metrics.json."""
 
 MEASURED = (

@@ -16,7 +16,8 @@ from neuralfield.tasks.table.samples import read_columns
 from neuralfield.tasks.task import ACCURACY
 from neuralfield.training.history import read_history
 from reporting.colours import Colours
-from reporting.plots import percent, style_axes
+from reporting.plots import style_axes
+from reporting.ticks import percent
 
 MOST_MISTAKES = 12
 """The most that are shown."""
@@ -84,8 +85,7 @@ def read_view(
     ]
     counts = np.array(numbers["confusion"], dtype=np.int64)
     table = read_history(history, ACCURACY.name)
-    columns = (table[name].to_numpy(np.float64) for name in ("step", ACCURACY.name))
-    return View(counts, mistakes, *columns)
+    return View(counts, mistakes, table["step"], table[ACCURACY.name])
 
 
 def draw_confusion(view: View, axes: Axes, colours: Colours) -> None:

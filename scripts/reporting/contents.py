@@ -1,21 +1,29 @@
 """Collect what the report shows: for every image its networks, and plain enlargements."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-import numpy as np
 from markupsafe import Markup
 
 from entry.records import read_own_metrics
 from neuralfield.images import read_made_image
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
-from reporting.embedded import Box, crop_uri, file_uri, most_detailed_box, overview_uri
+from reporting.embedded import (
+    Box,
+    crop_uri,
+    file_uri,
+    most_detailed_box,
+    overview_uri,
+    thumbnail_uri,
+)
 from reporting.page import Titled
-from reporting.plots import Curve, learning_curves
+from reporting.svg_plots import Curve, learning_curves
 
+VIEWER = "viewer"
 TIMELAPSE_PREFERENCE = (".mp4", ".webp", ".gif")
 ENLARGEMENTS = {"bicubic": "Bicubic", "lanczos": "Lanczos"}
 MODES = {
@@ -24,7 +32,13 @@ MODES = {
     "rgb": "colour",
     "rgba": "colour with transparency",
 }
-_SHOWN = ("psnr_db", "ssim", "wrong_pixels", "upscale_psnr_db", "parameters", "steps", "versions")
+SHOWN = ("psnr_db", "ssim", "wrong_pixels", "upscale_psnr_db", "parameters", "steps", "versions")
+FILM_BYTES = 24 << 20
+"""The time-lapses that a page has inside itself; it refers to the files of further ones."""
+
+LEAST_GAIN_DB = 0.05
+"""A network is better than a plain enlargement if the difference is seen in the numbers."""
+
 COLOURS = 8
 """Series colours that the page defines; further networks use them again."""
 
@@ -42,9 +56,13 @@ class ShownNetwork:
     redraw, crop : str
         Data URIs.
     timelapse : str or None
-        Data URI of its time-lapse.
+        Data URI of its time-lapse, or where it is from the page.
     timelapse_is_video : bool
         Whether that is a video; else it is an animated image.
+    kind : str or None
+        The type of its field.
+    links : list of (str, str)
+        Words for its files, and where they are from the page.
     """
 
     name: str
@@ -54,6 +72,13 @@ class ShownNetwork:
     crop: str
     timelapse: str | None
     timelapse_is_video: bool
+    kind: str | None
+    links: list[tuple[str, str]]
+
+    @property
+    def view(self) -> str | None:
+        """Return where the page is that evaluates the network."""
+        return next((where for words, where in self.links if words == VIEWER), None)
 
     @property
     def score_db(self) -> float:
@@ -89,7 +114,7 @@ class ImageSection(Titled):
 
     Attributes
     ----------
-    training_image, source, source_crop : str
+    thumbnail, training_image, source, source_crop : str
         Data URIs; without a larger source the training image is the source.
     mode : str
         The mode of the training image: "black and white", "grey", "colour", ...
@@ -105,6 +130,7 @@ class ImageSection(Titled):
         The horizontal axis of a plot, and the plot.
     """
 
+    thumbnail: str
     training_image: str
     source: str
     source_crop: str
@@ -121,8 +147,24 @@ class ImageSection(Titled):
         """Return the network with the best score."""
         return max(self.networks, key=lambda network: network.score_db)
 
+    @property
+    def winner(self) -> ShownNetwork | None:
+        """Return the network to call the best: the best of several, and no filter is better."""
+        gain_db = self.best.gain_db
+        is_better = gain_db is None or gain_db >= LEAST_GAIN_DB
+        return self.best if is_better and len(self.networks) > 1 else None
+
+    @property
+    def merit(self) -> tuple[float, float]:
+        """Return what the images of a page are ranked by: the lead over filters, then the score."""
+        return max(self.best.gain_db or 0.0, 0.0), self.best.score_db
+
     def best_of(self, measure: str) -> float | None:
-        """Return the best value of a metric among the networks; None where no network has it."""
+        """Return the best value of a metric among the networks; None where no network has it, or
+        where a filter is better.
+        """
+        if measure in ("upscale_psnr_db", "gain_db") and self.winner is None:
+            return None
         values = [
             network.gain_db if measure == "gain_db" else network.numbers[measure]
             for network in self.networks
@@ -138,6 +180,8 @@ def gather(
     comparisons: Iterable[Path],
     histories: Iterable[Path],
     timelapses: Iterable[Path],
+    kinds: Mapping[Path, str | None] | None = None,
+    files: Mapping[Path, Sequence[str]] | None = None,
 ) -> list[ImageSection]:
     """Read everything; files belong together by the folders they lie in.
 
@@ -150,7 +194,13 @@ def gather(
         training image, source, lanczos and bicubic.png.
     resized : iterable of Path
         ``results/{image}/`` and a name.
+    kinds : mapping, optional
+        The types of the fields, by the networks' folders.
+    files : mapping, optional
+        Names of files to link to, by the networks' folders.
     """
+    kinds, files = kinds or {}, files or {}
+    film_bytes = 0
     training_image = {path.parent: path for path in resized}
     compared = {path.parent: path for path in comparisons}
     history_of = {path.parent: path for path in histories}
@@ -163,6 +213,11 @@ def gather(
         folders.setdefault(path.parent.parent, []).append(path.parent)
         colours.setdefault(path.parent.name, len(colours) % COLOURS)
 
+    def film(path: Path) -> str:
+        nonlocal film_bytes
+        film_bytes += path.stat().st_size
+        return file_uri(path) if film_bytes <= FILM_BYTES else _where(path)
+
     def network(folder: Path, box: Box) -> ShownNetwork:
         own_timelapses = sorted(
             timelapses_of.get(folder, ()), key=lambda p: TIMELAPSE_PREFERENCE.index(p.suffix)
@@ -171,15 +226,17 @@ def gather(
         return ShownNetwork(
             name=folder.name,
             colour=colours[folder.name],
-            numbers=read_own_metrics(folder / "metrics.json", _SHOWN),
+            numbers=read_own_metrics(folder / "metrics.json", SHOWN),
             redraw=overview_uri(redraw),
             crop=crop_uri(redraw, box),
-            timelapse=file_uri(own_timelapses[0]) if own_timelapses else None,
+            timelapse=film(own_timelapses[0]) if own_timelapses else None,
             timelapse_is_video=bool(own_timelapses) and own_timelapses[0].suffix == ".mp4",
+            kind=kinds.get(folder),
+            links=[(_in_words(name), _where(folder / name)) for name in files.get(folder, ())],
         )
 
     sections = []
-    for number, (folder, field_folders) in enumerate(folders.items()):
+    for folder, field_folders in folders.items():
         comparison = compared[field_folders[0]]
         enlarged = (comparison / "source.png").exists()
         source_path = comparison / "source.png" if enlarged else training_image[folder]
@@ -192,6 +249,7 @@ def gather(
         sections.append(
             ImageSection(
                 name=folder.name,
+                thumbnail=thumbnail_uri(training_image[folder]),
                 training_image=overview_uri(training_image[folder]),
                 source=overview_uri(source_path),
                 source_crop=crop_uri(source_path, box),
@@ -201,10 +259,28 @@ def gather(
                 crop_place=_in_percent(box, source.width, source.height),
                 networks=networks,
                 enlargements=_enlargements(comparison, networks[0], box) if enlarged else [],
-                curves=_curves(networks, field_folders, history_of, f"plot{number}"),
+                curves=_curves(networks, field_folders, history_of),
             )
         )
     return sections
+
+
+def _where(path: Path) -> str:
+    """Return the address of a network's file, from the folder of all results."""
+    return "/".join(map(quote, path.parts[-3:]))
+
+
+def _in_words(name: str) -> str:
+    """Describe a network's file."""
+    stem, _, suffix = name.rpartition(".")
+    kind, _, part = stem.partition("_")
+    words = {
+        "view": VIEWER,
+        "render": f"{part} pixels",
+        "crop": f"crop {part}",
+        "timelapse": f"time-lapse, {suffix}",
+    }
+    return words.get(kind, "weights")
 
 
 def _in_percent(box: Box, width: int, height: int) -> tuple[float, float, float, float]:
@@ -230,7 +306,7 @@ def _enlargements(comparison: Path, network: ShownNetwork, box: Box) -> list[Enl
 
 
 def _curves(
-    networks: list[ShownNetwork], folders: list[Path], history_of: dict[Path, Path], name: str
+    networks: list[ShownNetwork], folders: list[Path], history_of: dict[Path, Path]
 ) -> list[tuple[str, Markup]]:
     learned = []
     for network, folder in zip(networks, folders, strict=True):
@@ -244,12 +320,12 @@ def _curves(
         curves = [
             Curve(
                 network.colour,
-                history[column].to_numpy(np.float64),
-                history["psnr_db"].to_numpy(np.float64),
+                history[column],
+                history["psnr_db"],
             )
             for network, history in learned
         ]
         # Safe: nothing in it was written by a user.
-        return label, Markup(learning_curves(curves, label, f"{name}-{column}"))
+        return label, Markup(learning_curves(curves, label))
 
     return [plot("step", "steps"), plot("seconds", "seconds of training")]

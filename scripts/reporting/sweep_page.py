@@ -13,7 +13,7 @@ from entry.sweep_tables import Row as TableRow
 from reporting.colours import RAMP, RAMP_STEPS, series_colour
 from reporting.embedded import overview_uri
 from reporting.page import words_of
-from reporting.plots import MARKER_SIGNS, Point, scatter
+from reporting.svg_plots import MARKER_SIGNS, Point, scatter
 
 SERIES = 8
 """Combinations that get a colour each; of more, colours are by rank."""
@@ -173,7 +173,7 @@ def _section(
             for row in sorted(per_image, key=lambda row: combinations.index(row["combination"]))
         ]
         # Safe: names that users wrote are escaped in it.
-        return label, Markup(scatter(points, label, f"{key}-{measure}"))
+        return label, Markup(scatter(points, label))
 
     best_ranks = {
         image: min(row["rank"] for row in per_image if row["image"] == image) for image in images

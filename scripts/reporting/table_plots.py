@@ -15,7 +15,8 @@ from neuralfield.system.input_files import read_json
 from neuralfield.tasks.table.samples import Samples, read_columns
 from neuralfield.tasks.table.table_model import TableModel
 from reporting.colours import PAPER, Colours
-from reporting.plots import percent, plain, style_axes
+from reporting.plots import style_axes
+from reporting.ticks import percent, plain
 
 SURFACE_POINTS = 160
 """Along each side of a surface."""

@@ -77,7 +77,8 @@ def test_jobs_run_in_their_environments(with_conda):
         pytest.skip("uv finds no package index: there is no network, or no uv")
     del with_conda.settings["fields"]["plain"]
     with_conda.settings["timelapse"]["formats"] = []
-    with_conda.succeed("results/report.html", "--sdm", "conda")
+    targets = "results/report.html", "results/tiny/siren/view.html"
+    with_conda.succeed(*targets, "--sdm", "conda")
     assert with_conda.path("results/report.html").exists()
     made = [*with_conda.path(".snakemake/conda").glob("*/bin/python")]
     assert len(made) == len(ENVIRONMENTS)

@@ -11,7 +11,7 @@ from workspace import ROOT, Workspace
 
 from jobs.compare_estimates import read_jobs, table
 
-ALL_AGAIN = {"evaluate": 1, "render": 1, "timelapse": 1, "summarize": 1, "report": 1}
+ALL_AGAIN = {"evaluate": 1, "render": 1, "timelapse": 1, "view": 1, "summarize": 1, "report": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +35,7 @@ def test_every_file_is_made(finished):
         "tiny/siren/render_8.png",
         "tiny/siren/timelapse.mp4",
         "tiny/siren/timelapse.gif",
+        "tiny/siren/view.html",
         "tiny/siren/metrics.json",
         "tiny/siren/comparison/redraw.png",
         "tiny/plain/model.safetensors",
@@ -48,7 +49,8 @@ def test_every_file_is_made(finished):
 def test_jobs_need_what_they_have_asked_for_and_no_more(finished):
     """For a tiny image most of the requested memory is that of Python and its packages."""
     jobs = list(read_jobs(finished.path("logs")))
-    rules = {"resize", "encode", "train", "render", "timelapse", "evaluate", "summarize", "report"}
+    rules = {"resize", "encode", "train", "render", "timelapse", "view", "evaluate", "summarize"}
+    rules.add("report")
     assert {job.rule for job in jobs} == rules
     for job in jobs:
         assert job.is_within, job
@@ -119,7 +121,7 @@ def test_a_new_version_of_the_package_makes_everything_again(finished, tmp_path)
         shutil.copytree(ROOT / name, tmp_path / name)
     shutil.copy2(ROOT / "Snakefile", tmp_path)
     finished.snakefile = tmp_path / "Snakefile"
-    assert set(finished.planned()) <= {"report"}  # its template is another file now
+    assert set(finished.planned()) <= {"report", "view"}  # their templates are other files now
     version = tmp_path / "scripts/neuralfield/version.py"
     text, changes = re.subn(r"(?m)^ENGINE_VERSION = .*", "ENGINE_VERSION = 0", version.read_text())
     assert changes == 1

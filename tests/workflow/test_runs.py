@@ -54,6 +54,7 @@ def test_segments_imports_and_crops(workspace: Workspace):
     assert json.loads((results / "old/metrics.json").read_text())["steps"] is None
     assert {path.name for path in (results / "old").iterdir()} == {
         *("model.safetensors", "metrics.json", "comparison", "render_8.png", "crop_eye.png"),
+        "view.html",
         ".renders",
     }
     with Image.open(results / "old/crop_eye.png") as crop:

@@ -84,7 +84,7 @@ def test_the_order_of_the_lists_changes_no_network(swept):
 
 def test_redraws_and_timelapses_are_made_where_asked_for(swept):
     swept.settings["sweeps"]["widths"] |= {"render": True, "timelapse": True}
-    assert swept.planned() == {"render": 8, "timelapse": 8, "report": 1}
+    assert swept.planned() == {"render": 8, "timelapse": 8, "view": 8, "report": 1}
 
 
 def test_a_combination_that_does_not_exist_is_refused(swept):

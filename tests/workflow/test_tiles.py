@@ -77,6 +77,7 @@ def test_everything_is_where_it_is_for_other_images(tiled):
     for name in (
         *("overview.png", "picture.json", "siren/mosaic.json", "siren/render_320.png"),
         *("siren/metrics.json", "siren/history.csv", "siren/training.json", "siren/timelapse.mp4"),
+        "siren/view.html",
         *("siren/comparison/redraw.png", "siren/checkpoints/step_00001000.json"),
         *(f"tiles/{tile}/{file}" for tile in NAMES for file in ("pixels.csv", "picture.json")),
         *(f"siren/tiles/{tile}/model.safetensors" for tile in NAMES),

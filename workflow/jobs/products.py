@@ -41,6 +41,7 @@ def all_products(plan: Plan) -> list[str]:
         *network_products(plan),
         *renders(plan, plan.single_runs + rendered),
         *timelapses(plan, plan.single_runs + filmed),
+        *views(plan.single_runs + rendered),
     ]
 
 
@@ -110,6 +111,26 @@ def timelapses(plan: Plan, runs: Iterable[Run]) -> list[str]:
     """Return the time-lapses of networks that are trained here."""
     pattern, formats = "results/{image}/{field}/timelapse.{format}", plan.config["timelapse"]
     return for_runs(pattern, plan.trained_runs(runs), format=formats["formats"])
+
+
+def views(runs: Iterable[Run]) -> list[str]:
+    """Return the pages that evaluate networks."""
+    return for_runs("results/{image}/{field}/view.html", runs)
+
+
+def linked_files(plan: Plan) -> dict[str, list[str]]:
+    """Return the names of each network's files that people may open, by ``{image}/{field}``."""
+    runs = plan.single_runs
+    models = [
+        f"results/{run.image}/{run.field}/model.safetensors"
+        for run in runs
+        if run.image not in plan.tiled
+    ]
+    found: dict[str, list[str]] = {f"{run.image}/{run.field}": [] for run in runs}
+    for path in (*views(runs), *renders(plan, runs), *timelapses(plan, runs), *models):
+        _, image, field, name = path.split("/")
+        found[f"{image}/{field}"].append(name)
+    return found
 
 
 def table_products(plan: Plan) -> list[str]:

@@ -225,6 +225,16 @@ def training_record(wildcards):
     return [] if imported else ["results/{image}/{field}/training.json"]
 
 
+def learning(name):
+    """An input function for a file of a training; none for imported weights."""
+
+    def file(wildcards):
+        imported = wildcards.field in PLAN.imported
+        return [] if imported else [f"results/{{image}}/{{field}}/{name}"]
+
+    return file
+
+
 def imported_weights(wildcards):
     """The file of an imported network."""
     return PLAN.network_of(wildcards)["path"] if wildcards.field in PLAN.imported else []

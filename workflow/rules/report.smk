@@ -41,6 +41,7 @@ rule report:
         settings={
             key: value for key, value in SETTINGS.items() if key not in ("tables", "classifiers")
         },
+        files=products.linked_files(PLAN),
         version=VERSION,
     message:
         "Writing {output}"

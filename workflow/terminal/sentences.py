@@ -28,7 +28,7 @@ _GATHERING = ("summarize", "compare", "report", "plot")
 
 _DONE = ("rendered", " rendered", " made")
 
-_SHOWN = re.compile(r"results/[^/]+/[^/]+/(render_|crop_|timelapse\.)[^/]*")
+_SHOWN = re.compile(r"results/[^/]+/[^/]+/(render_|crop_|timelapse\.|view\.)[^/]*")
 """Outputs that show a network: one line names all of them."""
 
 
@@ -101,7 +101,7 @@ def in_words(numbers: Mapping[str, Any]) -> str:
 
 
 def shown_in_words(outputs: Collection[PurePath], verbs: tuple[str, str, str] = _DONE) -> str:
-    """Return what shows a network: ``rendered at 50 and 200 pixels, time-lapse made``."""
+    """Return what shows a network: ``rendered at 50 pixels, time-lapse and viewer made``."""
     rendered, crop_rendered, made = verbs
     names = [path.stem.partition("_") for path in outputs]
     sizes = sorted(int(size) for kind, _, size in names if kind == "render" and size.isdecimal())
@@ -111,8 +111,9 @@ def shown_in_words(outputs: Collection[PurePath], verbs: tuple[str, str, str] = 
         parts.append(f"{rendered} at {listed([f'{size:,}' for size in sizes])} pixels")
     if crops:
         parts.append(f"{'crop' if len(crops) == 1 else 'crops'} {listed(crops)}{crop_rendered}")
-    if any(kind == "timelapse" for kind, _, _ in names):
-        parts.append(f"time-lapse{made}")
+    pages = {"timelapse": "time-lapse", "view": "viewer"}
+    if others := [words for kind, words in pages.items() if any(kind == k for k, _, _ in names)]:
+        parts.append(f"{listed(others)}{made}")
     return ", ".join(parts)
 
 

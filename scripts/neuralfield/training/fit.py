@@ -1,6 +1,7 @@
 """Training from beginning to end: resumable at any step, and published at the end."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,8 +16,11 @@ from neuralfield.system.kept import KeptResults
 from neuralfield.system.provenance import remedy_for
 from neuralfield.tasks.task import Task
 from neuralfield.training.loop import ActiveTraining, Execution, Publish, Training, train_all
-from neuralfield.training.state import StateFolder, copy_snapshots
+from neuralfield.training.state import StateFolder, link_snapshots
 from neuralfield.training.trainer import Trainer, training_fingerprint
+
+_WRITERS = 8
+"""Networks of a batch that are written at a time: writing waits for the disk."""
 
 
 def fit(
@@ -93,7 +97,8 @@ def fit_batch(trainings: Sequence[Training], side_by_side: int = 1) -> None:
         stack.callback(engines.close)
         train_all(active, execution, engines, stop)
         _raise_failures(active)
-        engines.each(lambda place: _publish(active[place]), len(active))
+        with ThreadPoolExecutor(_WRITERS) as writers:
+            list(writers.map(_publish, active))
 
 
 def _make_active(training: Training, stack: ExitStack) -> ActiveTraining:
@@ -169,7 +174,7 @@ def _resume(active: ActiveTraining) -> None:
         expected = f"run {folder.fingerprint}, this training"
         raise CheckpointError(str(path), found_text, expected, remedy_for(path))
     trainer.restore(arrays, metadata)
-    copy_snapshots(
+    link_snapshots(
         earlier_segment / "snapshots",
         folder.snapshots,
         trainer.taken_snapshot_steps,

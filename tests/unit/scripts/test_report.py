@@ -2,19 +2,28 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import report
-from neuralfield.fields import NETWORKS
-from neuralfield.images import ImageData, resize_image, write_image
+from neuralfield.fields import NETWORKS, ImageShape, build_field, field_settings
+from neuralfield.images import (
+    ImageData,
+    image_digest,
+    read_made_image,
+    resize_image,
+    write_facts,
+    write_image,
+)
 from neuralfield.images.timelapse import write_timelapse
+from neuralfield.tasks.image.image_model import save_model
 from reporting.contents import gather
 from reporting.embedded import most_detailed_box
 from reporting.page import device_name, duration, in_full
-from reporting.plots import Curve, learning_curves
+from reporting.svg_plots import Curve, learning_curves
 
 TEMPLATE = Path(__file__).parents[3] / "workflow" / "report" / "report.html.j2"
 NUMBERS = {
@@ -125,7 +134,7 @@ def add_field(
         write_timelapse(folder / f"timelapse{timelapse}", [np.zeros((8, 8, 3), np.uint8)] * 2, 10)
 
 
-def inputs(results):
+def inputs(results) -> dict[str, Any]:
     metrics = sorted(results.glob("*/*/metrics.json"))
     return {
         "metrics": metrics,
@@ -173,9 +182,102 @@ def test_the_page_needs_nothing_beside_it(results):
     text, page = write(results)
     assert page.sources
     assert all(source.startswith(("data:", "#")) for source in page.sources)
+    assert 'src="data:video' in text
     assert "url(" not in re.sub(r"url\(#", "", text)
     assert not re.search(r"https?://(?!www\.w3\.org/)", text)
     assert len(page.ids) == len(set(page.ids))
+
+
+def add_earlier(results, image, field, **others):
+    """Add a network that another run has left, with its records."""
+    folder = results / image / field
+    about = read_made_image(results / image / "resized.png")
+    digest = image_digest(about.values())
+    write_facts(results / image / "picture.json", about, about)
+    record = {"picture": others.pop("digest", digest)}
+    numbers: dict[str, Any] = {"width": about.width, "height": about.height} | others
+    add_field(results, image, field, noise(64, 48), **numbers)
+    settings, shape = field_settings({"type": "siren", "width": 4}), ImageShape(16, 12, 3)
+    model = folder / "model.safetensors"
+    save_model(model, build_field(settings, shape), settings, shape, "rgb", record)
+    (folder / "view.html").write_text("the viewer")
+    return folder
+
+
+def test_networks_of_other_runs_are_shown_if_their_records_are_valid(results):
+    add_image(results, "cub")
+    add_earlier(results, "cub", "siren")
+    own = inputs(results)
+    add_earlier(results, "cub", "fast", upscale_psnr_db=35.0)
+    add_image(results, "photo")
+    add_earlier(results, "photo", "quality")
+    add_earlier(results, "photo", "another_image", digest="0")
+    add_earlier(results, "photo", "another_size", width=99)
+    add_earlier(results, "photo", "not_numbers", psnr_db="<b>")
+    add_earlier(results, "photo", "sweep+width=4")
+    damaged = add_earlier(results, "photo", "damaged")
+    (damaged / "comparison/lanczos.png").write_bytes(b"no image")
+    path = results / "report.html"
+    files = {"cub/siren": ["view.html", "render_1024.png"]}
+    report.main(**own, template=TEMPLATE, report=path, settings={}, files=files)
+    page = Page(text := path.read_text())
+    assert "2 images, rendered by 3 networks" in page.text
+    links = {source for source in page.sources if not source.startswith(("data:", "#"))}
+    assert {"cub/siren/view.html", "cub/siren/render_1024.png", "photo/quality/view.html"} <= links
+    assert not any(word in text for word in ("another", "not_numbers", "width=4", "damaged"))
+    assert text.index(">Cub<") < text.index(">Photo<")
+    assert [n.name for n in gather(**inputs(results))[0].networks] == ["fast", "siren"]
+
+
+def test_the_best_result_comes_first(results):
+    """And none is called the best where a filter is better."""
+    for image, redraw_db in {"a": 22.6, "b": 25.0, "c": 20.0}.items():
+        image_name = add_image(results, image)
+        for field in ("one", "two"):
+            add_field(results, image, field, image_name, upscale_psnr_db=redraw_db)
+    page = write(results)[1]
+    titles = [words for words in page.words if words in ("A", "B", "C")]
+    assert titles[:3] == ["B", "A", "C"]
+    winners = {section.name: section.winner for section in gather(**inputs(results))}
+    assert winners["a"] and winners["b"] and winners["c"] is None
+
+
+def test_the_page_works_in_a_browser(page, results):
+    """The slider compares any two images, keys move it, both zoom, and the table sorts."""
+    image_name = add_image(results, "cub")
+    for number, field in enumerate(("siren", "mlp", "wire")):
+        add_field(results, "cub", field, image_name, psnr_db=30.0 + number % 2, steps=number)
+    write(results)
+    page.look(390, 800)
+    page.open(results / "report.html", wait=False)
+    page.wait("!document.querySelector('.compare').hidden")
+    assert page.run("document.documentElement.scrollWidth") == 390
+    options = "[...document.querySelectorAll('.compare select')].map((s) => s.options.length)"
+    assert page.run(options) == [6, 6]
+    split = "Number(document.querySelector('.compare input').value)"
+    press = (
+        "document.querySelector('.compare input').dispatchEvent("
+        "new KeyboardEvent('keydown', {key: a[0], cancelable: true}))"
+    )
+    page.run(press, "ArrowRight")
+    assert page.run(split) == 52
+    page.run(press, "+")
+    transform = "getComputedStyle(document.querySelector('.before img')).transform"
+    assert page.run(transform).startswith("matrix(2, 0, 0, 2,")
+    column = "[...document.querySelectorAll('tbody th')].map((cell) => cell.textContent.trim())"
+    assert page.run(column) == ["mlp", "siren", "wire"]
+    page.run("document.querySelectorAll('.sortable th button')[0].click()")
+    page.run("document.querySelectorAll('.sortable th button')[0].click()")
+    assert page.run(column) == ["wire", "siren", "mlp"]
+    page.run("document.querySelectorAll('.sortable th button')[2].click()")
+    assert page.run(column)[0] == "mlp"
+    film = "document.querySelector('video')"
+    assert page.run(f"{film}.paused"), "it is not seen yet"
+    page.run(f"{film}.scrollIntoView({{behavior: 'instant'}})")
+    page.wait(f"!{film}.paused")
+    page.run("scrollTo({top: 0, behavior: 'instant'})")
+    page.wait(f"{film}.paused")
+    assert page.errors() == []
 
 
 def test_equal_results_give_equal_bytes(results):
@@ -276,11 +378,12 @@ def test_the_crop_fits_into_any_image(shape):
 
 def test_curves_take_everything_from_the_page():
     curve = Curve(2, np.array([0, 1, 10, 100]), np.array([5.0, 6.0, np.inf, 20.0]))
-    svg = learning_curves([curve], "steps", "one")
+    svg = learning_curves([curve], "steps")
     assert "var(--series-2)" in svg
     assert "var(--muted)" in svg
     assert not re.search(r"#[0-9a-f]{6}|font-family|<style", svg)
-    assert all(name.startswith("one-") for name in re.findall(r'id="([^"]+)"', svg))
+    assert "id=" not in svg
+    assert len(re.findall(r"[\d.]+,[\d.]+", svg)) == 2, "of infinite values and of step 0 none"
     assert ">steps</text>" in svg
 
 
@@ -288,7 +391,7 @@ def test_curves_take_everything_from_the_page():
 @pytest.mark.filterwarnings("error")
 def test_a_curve_of_one_point_or_none(x):
     curve = Curve(0, np.array(x), np.array([5.0]))
-    assert learning_curves([curve], "steps", "one").startswith("<svg")
+    assert learning_curves([curve], "steps").startswith("<svg")
 
 
 @pytest.mark.parametrize(

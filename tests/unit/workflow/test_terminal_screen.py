@@ -55,7 +55,8 @@ def jobs_of_a_network():
         job(3, "evaluate", ["metrics.json", "comparison"], [2]),
         job(4, "render", ["render_50.png", "render_1024.png", "crop_eye.png"], [2]),
         job(5, "timelapse", ["timelapse.mp4"], [3]),
-        job(6, "report", ["../../report.html"], [3, 5], wildcards={}),
+        job(6, "view", ["view.html"], [2]),
+        job(7, "report", ["../../report.html"], [3, 5, 6], wildcards={}),
     ]
 
 
@@ -130,25 +131,26 @@ def begin(screen):
 
 
 def run_all(screen):
-    for number in range(1, 7):
+    for number in range(1, 8):
         screen.emit(record("Select jobs to execute..."))
         screen.emit(record("Execute 1 jobs...", LogEvent.JOB_STARTED, jobs=[number]))
         screen.emit(record("Rule", LogEvent.JOB_INFO, jobid=number, rule_name="x", rule_msg="y"))
         if number == 2:
             write_progress(1000)
         screen.emit(record("Finished jobid", LogEvent.JOB_FINISHED, job_id=number))
-        screen.emit(record(None, LogEvent.PROGRESS, done=number, total=6))
+        screen.emit(record(None, LogEvent.PROGRESS, done=number, total=7))
 
 
 def test_each_finished_thing_has_one_line_with_its_number(screen):
     begin(screen)
     run_all(screen)
     start, *lines = shown(screen).splitlines()
-    assert start.startswith("6 jobs on 2 cores; about ")
+    assert start.startswith("7 jobs on 2 cores; about ")
     assert lines == [
         "cub / siren: trained in 6.0 s, 38.40 dB",
         "cub / siren: 38.4 dB, 0 wrong pixels, enlarged 21.3 dB (Lanczos: 18.9)",
-        "cub / siren: rendered at 50 and 1,024 pixels, crop eye rendered, time-lapse made",
+        "cub / siren: rendered at 50 and 1,024 pixels, crop eye rendered,"
+        " time-lapse and viewer made",
     ]
     assert not progress_path("logs/cub/siren/train.log").exists()
 
@@ -205,10 +207,11 @@ def test_a_dry_run_says_what_would_be_made_and_how_long_it_takes(screen):
     begin(screen)
     run_all(screen)
     first, *lines = shown(screen).splitlines()
-    assert first.startswith("Would run 6 jobs on 2 cores; about ") and first.endswith(":")
+    assert first.startswith("Would run 7 jobs on 2 cores; about ") and first.endswith(":")
     assert lines[:3] == [
         "  cub: write as a table (it is asked for anew)",
-        "  cub / siren: train, evaluate, render at 50 and 1,024 pixels, crop eye, time-lapse",
+        "  cub / siren: train, evaluate, render at 50 and 1,024 pixels, crop eye,"
+        " time-lapse and viewer",
         "  write the report",
     ]
 

@@ -1,0 +1,88 @@
+"""A headless Chromium with a software renderer, to test and measure pages in."""
+
+import importlib
+import importlib.util
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ARGUMENTS = (
+    *("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"),
+    *("--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
+)
+
+
+class Page:
+    """A page in a browser."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def open(self, path: Path, fragment: str = "", *, wait: bool = True) -> None:
+        """Load a file, and wait until the page has nothing left to do."""
+        self.driver.get("about:blank")  # another fragment alone would load nothing
+        self.errors()  # those of the page before
+        self.driver.get(path.resolve().as_uri() + fragment)
+        if wait:
+            self.wait("document.body.dataset.ready === '1'")
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """Return the value of an expression, awaited; `arguments` are its ``a[0]``, ``a[1]`` ..."""
+        code = (
+            "const a = [...arguments], done = a.pop(), end = (error) => done(String(error));"
+            f"(async () => ({script}))().then((value) => done([value]), end);"
+        )
+        found = self.driver.execute_async_script(code, *arguments)
+        assert isinstance(found, list), found
+        return found[0]
+
+    def wait(self, condition: str, seconds: float = 60) -> None:
+        """Wait until an expression is true."""
+        end_s = time.monotonic() + seconds
+        while not self.run(condition):
+            assert time.monotonic() < end_s, f"still not: {condition}; console: {self.errors()}"
+            time.sleep(0.03)
+
+    def errors(self) -> list[str]:
+        """Return what the page has written to the console since the last call."""
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def look(self, width: int, height: int, *, dark: bool = False, scale: float = 1) -> None:
+        """Give the page another size and colour scheme."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+
+def missing_reason() -> str | None:
+    """Say what is missing to open pages here, or return None."""
+    if importlib.util.find_spec("selenium") is None:
+        return "selenium is not installed"
+    if _program() is None or shutil.which("chromedriver") is None:
+        return "no Chromium with its chromedriver: apt-get install chromium chromium-driver"
+    return None
+
+
+def _program() -> str | None:
+    return shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@contextmanager
+def chromium() -> Iterator[Page]:
+    """Start a browser, where there is no `missing_reason`."""
+    webdriver: Any = importlib.import_module("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(_program())
+    for argument in ARGUMENTS:
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    try:
+        driver.set_script_timeout(120)
+        yield Page(driver)
+    finally:
+        driver.quit()

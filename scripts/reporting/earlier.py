@@ -1,0 +1,97 @@
+"""Networks that other runs have left among the results: a page shows these, too."""
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+from entry.records import read_own_metrics
+from neuralfield.images import read_facts, require_image
+from neuralfield.system.checkpoint import load_arrays
+from neuralfield.system.errors import InputError, NeuralfieldError
+from neuralfield.system.provenance import require_recorded
+from neuralfield.training.history import read_history
+from reporting.contents import SHOWN
+
+log = logging.getLogger(__name__)
+
+_TYPES = (int, float, dict, type(None))
+_FILES = ("view.html", "render_*.png", "crop_*.png", "timelapse.*", "model.safetensors")
+
+
+@dataclass(frozen=True)
+class EarlierNetwork:
+    """A network that no job of this run makes.
+
+    Attributes
+    ----------
+    folder : Path
+        ``results/{image}/{field}``.
+    kind : str or None
+        The type of its field, if that is known.
+    """
+
+    folder: Path
+    kind: str | None
+
+    def existing(self, pattern: str) -> list[Path]:
+        """Return its files of a name that may have ``*`` in it."""
+        return sorted(self.folder.glob(pattern))
+
+    @property
+    def files(self) -> list[str]:
+        """Return the names of its files that are worth a link."""
+        return [path.name for pattern in _FILES for path in self.existing(pattern)]
+
+    @property
+    def training_image(self) -> Path:
+        """Return the image that it was trained on; a small one, where that is large."""
+        whole = self.folder.parent / "resized.png"
+        return whole if whole.exists() else whole.with_name("overview.png")
+
+
+def earlier_networks(results: Path, planned: Collection[Path]) -> list[EarlierNetwork]:
+    """Find networks with valid records, of images as they are now, in the order of their names.
+
+    `planned` are the folders of this run's networks. Networks of sweeps are left out, as a sweep is
+    shown as a whole.
+    """
+    found = []
+    for metrics in sorted(results.glob("*/*/metrics.json")):
+        folder = metrics.parent
+        if folder in planned or "+" in folder.name or not (folder / "comparison").is_dir():
+            continue
+        try:
+            found.append(EarlierNetwork(folder, _kind_of_valid(metrics)))
+        except (NeuralfieldError, OSError, ValueError, KeyError, TypeError, SyntaxError) as error:
+            log.info("not shown: %s", error)
+    return found
+
+
+def _kind_of_valid(metrics: Path) -> str | None:
+    """Return the type of a network's field; raises an error if its files do not fit together."""
+    folder = metrics.parent
+    numbers = read_own_metrics(metrics, ("width", "height", *SHOWN))
+    if not all(isinstance(numbers[key], _TYPES) for key in SHOWN):
+        raise InputError(str(metrics), "no numbers", "a file written by neuralfield")
+    facts_path, model = folder.parent / "picture.json", folder / "model.safetensors"
+    facts = read_facts(facts_path)
+    about = facts["resized"]
+    if (numbers["width"], numbers["height"]) != (about["width"], about["height"]):
+        raise InputError(str(metrics), "another size", "that of the image as it is now")
+    wanted = ("redraw", "source", "lanczos", "bicubic")
+    for name in wanted if numbers["upscale_psnr_db"] is not None else wanted[:1]:
+        with Image.open(folder / f"comparison/{name}.png") as image:
+            image.verify()
+    if (history := folder / "history.csv").exists():
+        require_recorded(history, numbers, metrics)
+        read_history(history)
+    if "tiles" in numbers:
+        require_recorded(folder / "mosaic.json", numbers, metrics)
+        return None
+    require_recorded(model, numbers, metrics)
+    _, description = load_arrays(model)
+    require_image(model, description["record"].get("picture"), facts, facts_path)
+    return description["field"]["type"]

@@ -1,0 +1,115 @@
+"""The description of a network that a page generates its shaders from."""
+
+from typing import Any
+
+from neuralfield.engines.plan import NetworkPlan, network_plan
+from neuralfield.fields import CoordinateNetwork, UpscalingNetwork
+from neuralfield.fields.cafe import FourierChebyshev
+from neuralfield.fields.coordinate_network import FourierFeatures
+from neuralfield.fields.wire import ComplexLinear
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.mosaic import Mosaic, Trained
+
+MOST_LAYERS = 128
+"""More of them are more passes than a browser takes for a batch of points."""
+
+MOST_PRODUCTS = 8_000_000
+"""Multiplications for a point: with more, a GPU takes seconds for a picture."""
+
+MOST_WEIGHTS = 16_000_000
+"""Numbers of all networks of a page: with more, it is too large to be opened."""
+
+
+class NotEvaluatedError(Exception):
+    """Says why a page shows the render of a network instead of the network."""
+
+
+def describe(trained: Trained) -> dict[str, Any]:
+    """Describe a network, or the networks of tiles, in plain values.
+
+    Raises
+    ------
+    NotEvaluatedError
+        The network is too large for a browser, or not a function of the position.
+    """
+    model = first_model(trained)
+    if trained.parameter_count > MOST_WEIGHTS:
+        raise NotEvaluatedError(f"it has {trained.parameter_count:,} weights")
+    network = model.network()
+    if isinstance(network, UpscalingNetwork):
+        raise NotEvaluatedError("it enlarges the image by convolutions and is no function of place")
+    plan = network_plan(network)
+    _require_feasible(plan)
+    return {
+        "width": trained.width,
+        "height": trained.height,
+        "channels": trained.channels,
+        "mode": trained.mode,
+        "footprint": trained.footprint,
+        "mosaic": _tiling(trained) if isinstance(trained, Mosaic) else None,
+        "encoding": plan.encoding,
+        **_encoding(network, plan),
+        "layers": _layers(network, plan),
+        "output": plan.output,
+        "steepness": float(plan.steepness),
+    }
+
+
+def first_model(trained: Trained) -> Model:
+    """Return a model, or the first one of a mosaic: all have one shape."""
+    return trained.load(trained.tiling.tile(0, 0)) if isinstance(trained, Mosaic) else trained
+
+
+def _require_feasible(plan: NetworkPlan) -> None:
+    reason = plan.unsupported_reason()
+    if reason is not None:
+        raise NotEvaluatedError(f"the page has no code for {reason}")
+    if len(plan.layers) > MOST_LAYERS:
+        raise NotEvaluatedError(f"it has {len(plan.layers):,} layers")
+    products = sum(layer.fan_in * layer.fan_out for layer in plan.layers)
+    if products > MOST_PRODUCTS:
+        raise NotEvaluatedError(f"it takes {products:,} multiplications for each point")
+
+
+def _tiling(mosaic: Mosaic) -> dict[str, Any]:
+    tiling = mosaic.tiling
+    return {"columns": tiling.columns, "rows": tiling.rows, "overlap": tiling.overlap_px}
+
+
+def _encoding(network: CoordinateNetwork, plan: NetworkPlan) -> dict[str, Any]:
+    """Describe what the first layer gets; `degree` is -1 without polynomials."""
+    encoding = network.encoding
+    if isinstance(encoding, FourierChebyshev | FourierFeatures):
+        degree = encoding.degree if isinstance(encoding, FourierChebyshev) else -1
+        return {"frequencies": encoding.frequencies.shape[1], "degree": degree}
+    if plan.levels:
+        levels = [
+            {"resolution": level.resolution, "start": level.start, "rows": level.rows}
+            for level in plan.levels
+        ]
+        return {"levels": levels, "features": plan.table_shape[1]}
+    return {}
+
+
+def _layers(network: CoordinateNetwork, plan: NetworkPlan) -> list[dict[str, Any]]:
+    """Describe the layers; those of complex numbers as real ones of twice the width."""
+    has_complex = bool(plan.complex_tensors)
+    described = []
+    for layer, own in zip(network.layers, plan.layers, strict=True):
+        complex_kind = None
+        if isinstance(layer, ComplexLinear):
+            complex_kind = "last" if layer.real_part_only else "hidden"
+        elif has_complex:
+            complex_kind = "first"
+        described.append(
+            {
+                "fanIn": own.fan_in,
+                "fanOut": own.fan_out,
+                "activation": own.activation,
+                "frequency": own.frequency,
+                "factors": own.factors,
+                "scale": own.wavelet_scale,
+                "complex": complex_kind,
+            }
+        )
+    return described

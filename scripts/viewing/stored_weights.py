@@ -1,0 +1,220 @@
+"""Weights of a network and of the snapshots of its training, in few bytes.
+
+The finished network has 16 bits for each number of a large array, and 32 for others; if that
+changes its values by half a level, all have 32. Snapshots are rounded to steps, of which there are
+as many as a budget of bytes allows, and stored as differences from the snapshot before.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from neuralfield.images.coordinates import axis_centres, extent, grid
+from neuralfield.system.device import HOST
+from neuralfield.tasks.image.image_model import Model
+
+LARGE_SHARE = 0.05
+"""An array is large if it has at least this share of a network's numbers."""
+
+MOST_DIFFERENCE = 0.5 / 255
+"""What 16 bits may change of a render."""
+
+CHECKED_ACROSS = 64
+"""Points along each side of the image that are compared."""
+
+LEAST_BITS = 2.5
+"""Of a number of a snapshot: with fewer, the snapshots would not look like the network."""
+
+COARSER_BITS = 1.6
+"""By how many bits the first snapshot is coarser than the middle one, and the last one finer."""
+
+_LARGEST_CODE = 32767
+
+
+@dataclass(frozen=True)
+class StoredWeights:
+    """Weights as a page has them.
+
+    Attributes
+    ----------
+    layout : dict
+        The names and sizes of a network's arrays, and the steps of rounded numbers.
+    content : bytes
+        Compressed by zlib; see ``weights.js``.
+    """
+
+    layout: dict[str, Any]
+    content: bytes
+
+
+Arrays = dict[str, np.ndarray]
+Learning = Callable[[], Iterator[Arrays]]
+"""Yields the arrays of a network's snapshots, from the first step to the last."""
+
+
+def most_snapshots(numbers: int, budget_bytes: int) -> int:
+    """Return how many snapshots of so many numbers a budget has room for."""
+    return max(0, int(8 * budget_bytes / (LEAST_BITS * numbers)))
+
+
+def store(
+    networks: Sequence[Model],
+    learning: Sequence[Learning],
+    snapshots: int,
+    budget_bytes: int,
+) -> StoredWeights:
+    """Store networks of one shape, each with as many snapshots.
+
+    Parameters
+    ----------
+    networks : sequence of Model
+        The finished networks: one, or those of all tiles.
+    learning : sequence of callable
+        For each network, yields the arrays of its snapshots.
+    snapshots : int
+        How many of them there are.
+    budget_bytes : int
+        What the compressed content should take; finished networks are stored in any case.
+    """
+    names = sorted(networks[0].arrays)
+    total = sum(array.size for array in networks[0].arrays.values())
+    has_16_bits = [networks[0].arrays[name].size >= LARGE_SHARE * total for name in names]
+    if not all(_is_same(model, names, has_16_bits) for model in networks):
+        has_16_bits = [False] * len(names)
+    finished = [_finished(model, names, has_16_bits) for model in networks]
+    moving = [_moves(name, networks[0], learning[0]) for name in names] if snapshots else []
+    tensors = [
+        {"name": name, "size": networks[0].arrays[name].size, "bytes": 2 if rounded else 4}
+        for name, rounded in zip(names, has_16_bits, strict=True)
+    ]
+    layout: dict[str, Any] = {"tensors": tensors, "snapshots": snapshots, "networks": []}
+    layout["coarseness"] = _coarseness(snapshots)
+    for tensor, moves in zip(tensors, moving, strict=False):
+        tensor["moves"] = moves
+    left_bytes = budget_bytes - sum(len(_compressed(planes)) for planes, _ in finished)
+    chosen = [name for name, moves in zip(names, moving, strict=False) if moves]
+    spreads = [_spreads(model, chosen, total) for model in networks]
+    fineness, differences = 0.0, [b""] * len(networks)
+    if chosen:
+        fineness, differences = _finest(learning, chosen, spreads, snapshots, left_bytes)
+    content = b""
+    for (planes, steps), own, spread in zip(finished, differences, spreads, strict=True):
+        content += planes + own
+        layout["networks"].append(
+            {"steps": steps, "snapshotSteps": [s * 2.0**-fineness for s in spread]}
+        )
+    return StoredWeights(layout, _compressed(content))
+
+
+def _is_same(model: Model, names: Sequence[str], has_16_bits: Sequence[bool]) -> bool:
+    """Whether 16 bits change the network's values by less than half a level."""
+    arrays = {
+        name: _rounded(model.arrays[name])[0] * np.float32(_rounded(model.arrays[name])[1])
+        if rounded
+        else model.arrays[name]
+        for name, rounded in zip(names, has_16_bits, strict=True)
+    }
+    half_sides = extent(model.width, model.height)
+    points = grid(*(axis_centres(np, CHECKED_ACROSS, half) for half in half_sides))
+    both = [
+        m.network(HOST, "float32")(points.astype(np.float32)).data
+        for m in (model, replace(model, arrays=arrays))
+    ]
+    exact, changed = (np.clip(values, 0, 1) for values in both)
+    return bool(np.abs(exact - changed).max() <= MOST_DIFFERENCE)
+
+
+def _rounded(array: np.ndarray) -> tuple[np.ndarray, float]:
+    """Round to 16 bits; the codes, and the step of one."""
+    step = float(np.abs(array).max()) / _LARGEST_CODE or 1.0
+    return np.rint(array / step).astype(np.int16), step
+
+
+def _finished(
+    model: Model, names: Sequence[str], has_16_bits: Sequence[bool]
+) -> tuple[bytes, list[float]]:
+    """Return the planes of a network's bytes, and the step of each array."""
+    planes, steps = b"", []
+    for name, rounded in zip(names, has_16_bits, strict=True):
+        array, step = model.arrays[name].astype("<f4"), 1.0
+        if rounded:
+            array, step = _rounded(array)
+        planes += _planes(array.astype(array.dtype.newbyteorder("<")))
+        steps.append(step)
+    return planes, steps
+
+
+def _planes(array: np.ndarray) -> bytes:
+    """All first bytes of the numbers, then all second ones, and so on: alike ones lie together."""
+    return np.ascontiguousarray(array.reshape(-1, 1).view(np.uint8).T).tobytes()
+
+
+def _moves(name: str, model: Model, learning: Learning) -> bool:
+    return any(not np.array_equal(arrays[name], model.arrays[name]) for arrays in learning())
+
+
+def _spreads(model: Model, names: Sequence[str], total: int) -> list[float]:
+    """The scale of each array's steps: finer for small arrays, which cost little."""
+    found = []
+    for name in names:
+        array = model.arrays[name]
+        scale = float(array.std()) or float(np.abs(array).max()) or 1.0
+        found.append(scale if array.size >= LARGE_SHARE * total else scale / 8)
+    return found
+
+
+def _finest(
+    learning: Sequence[Learning],
+    names: Sequence[str],
+    spreads: Sequence[Sequence[float]],
+    snapshots: int,
+    budget_bytes: int,
+) -> tuple[float, list[bytes]]:
+    """Find the finest steps whose differences fit into a budget: 2 ** -fineness of a spread."""
+    low, high, found = 0.0, 9.0, None
+    coarseness = _coarseness(snapshots)
+    while high - low > 0.1 or found is None:
+        fineness = (low + high) / 2
+        differences = [
+            _differences(own, names, [s * 2.0**-fineness for s in spread], coarseness)
+            for own, spread in zip(learning, spreads, strict=True)
+        ]
+        if sum(len(_compressed(d)) for d in differences) <= budget_bytes or high < 0.2:
+            low, found = fineness, (fineness, differences)
+        else:
+            high = fineness
+    return found
+
+
+def _coarseness(snapshots: int) -> list[float]:
+    """The steps of each snapshot over those of the middle one: late ones have more to lose."""
+    return [2.0 ** (COARSER_BITS * (1 - 2 * (i + 0.5) / snapshots)) for i in range(snapshots)]
+
+
+def _differences(
+    learning: Learning,
+    names: Sequence[str],
+    steps: Sequence[float],
+    coarseness: Sequence[float],
+) -> bytes:
+    """Round the differences of snapshots from what a page has of the ones before."""
+    content, before = b"", np.float64(0)
+    for arrays, factor in zip(learning(), coarseness, strict=True):
+        sizes = [arrays[name].size for name in names]
+        own_steps = np.repeat(steps, sizes) * factor
+        exact = np.concatenate([arrays[name].ravel() for name in names])
+        # what does not fit is left to the next snapshots
+        codes = np.clip(np.rint((exact - before) / own_steps), -_LARGEST_CODE, _LARGEST_CODE)
+        before = before + codes * own_steps
+        zigzag = np.where(codes >= 0, 2 * codes, -2 * codes - 1)
+        content += _planes(zigzag.astype("<u2"))
+    return content
+
+
+def _compressed(content: bytes) -> bytes:
+    """Compress by zlib, without a search for repetitions: noise has none but runs of zeros."""
+    compressor = zlib.compressobj(6, zlib.DEFLATED, 15, 9, zlib.Z_RLE)
+    return compressor.compress(content) + compressor.flush()

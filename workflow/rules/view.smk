@@ -1,0 +1,52 @@
+# Pages that evaluate a network on the GPU of whoever opens them.
+
+
+rule view:
+    input:
+        model=trained,
+        tiles=of_tiles("model.safetensors"),
+        weights=imported_weights,
+        facts="results/{image}/picture.json",
+        resized=lambda wildcards: products.training_image(PLAN, wildcards.image),
+        comparison="results/{image}/{field}/comparison",
+        history=learning("history.csv"),
+        checkpoints=learning("checkpoints"),
+        tile_checkpoints=lambda wildcards: (
+            of_tiles("checkpoints")(wildcards) if wildcards.field in PLAN.trained else []
+        ),
+        template=workflow_file("workflow/viewer/view.html.j2"),
+        parts=[
+            workflow_file(f"workflow/viewer/{name}")
+            for name in (
+                "view.css",
+                "shaders.js",
+                "network.js",
+                "weights.js",
+                "tiles.js",
+                "view.js",
+            )
+        ],
+    output:
+        view=report(
+            "results/{image}/{field}/view.html",
+            caption="../report/view.rst",
+            category="Viewers",
+            labels={"image": "{image}", "network": "{field}"},
+        ),
+    log:
+        "logs/{image}/{field}/view.log",
+    benchmark:
+        "logs/{image}/{field}/view.benchmark.tsv"
+    conda:
+        "../envs/pages.yaml"
+    resources:
+        mem_mb=estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
+        runtime=20,
+    params:
+        field=PLAN.field_settings,
+        training=PLAN.training_settings,
+        version=VERSION,
+    message:
+        "Writing the viewer of {wildcards.image} by {wildcards.field}"
+    script:
+        "../../scripts/view.py"

@@ -1,0 +1,376 @@
+// GLSL for every pass of a network, generated for its shape.
+//
+// A batch of points lies in array textures of CELLS_ACROSS columns, of whose layers each PLANES-th
+// belongs to one of the points of a cell: a fragment works on all points of its cell, so that it
+// reads a weight once for them. Values of a network's layer lie four in a texel; a pass computes some
+// of these texels, so that it reads a value once for them. Weights come as a uniform block that is in
+// the order in which the loop of the pass reads it.
+
+const CELLS_ACROSS = 128;
+
+// Points of a cell. A GPU is bound by the values that it reads and takes 2; a software renderer is
+// bound by weights and takes 8.
+let PLANES = 2;
+
+const HEAD = `#version 300 es
+precision highp float;
+precision highp int;
+precision highp sampler2D;
+precision highp sampler2DArray;
+precision highp usampler2D;
+`;
+
+const FULL_VERTEX = `${HEAD}
+void main() {
+  gl_Position = vec4(vec2(gl_VertexID & 1, gl_VertexID >> 1) * 4.0 - 1.0, 0.0, 1.0);
+}`;
+
+// Pixels of a batch: a run of a region's pixels, row by row, or those that a list names.
+const PIXELS = `
+uniform usampler2D listed;
+uniform ivec4 region;  // left, top and width in pixels of the tile; the first pixel of the run
+uniform ivec2 batch;  // samples of a pixel; whether pixels are listed
+ivec2 pixel_of(int slot) {
+  int number = region.w + slot;
+  if (batch.y != 0) number = int(texelFetch(listed, ivec2(number & 255, number >> 8), 0).r);
+  return region.xy + ivec2(number % region.z, number / region.z);
+}`;
+
+const pointSource = () => `${PIXELS}
+uniform vec4 place;  // position of the tile's corner, and the step from a pixel to the next
+uniform vec4 spread;  // sides that the samples of a pixel are spread over; mean of their offsets
+vec2 point(int plane) {
+  int cell = int(gl_FragCoord.y) * ${CELLS_ACROSS} + int(gl_FragCoord.x);
+  int number = cell * ${PLANES} + plane;
+  int slot = number / batch.x;
+  vec2 at = place.xy + (vec2(pixel_of(slot)) + 0.5) * place.zw;
+  if (batch.x == 1) return at;
+  float index = float(number - slot * batch.x) + 0.5;
+  vec2 offset = vec2(index / float(batch.x), fract(index * 0.6180339887498949));
+  return at + (offset - spread.zw) * spread.xy;
+}`;
+
+// The GPU's own sine may be off by 5e-4 and more where its argument is large; this one by 1e-6.
+const SINE = `
+vec4 sine(vec4 x) {
+  vec4 turns = round(x * 0.3183098861837907);
+  vec4 r = (x - turns * 3.140625) - turns * 9.676535897932e-4;
+  vec4 s = r * r;
+  r *= 1.0 + s * (-0.16666667 + s * (8.3333333e-3 + s * (-1.9841270e-4
+    + s * (2.7557319e-6 - s * 2.5052108e-8))));
+  return r * (1.0 - 2.0 * (turns - 2.0 * floor(turns * 0.5)));
+}`;
+
+const number = (value) => {
+  const text = String(Math.fround(value));
+  return /[.e]/.test(text) ? text : `${text}.0`;
+};
+
+// An activation of four values z, that are multiplied by the frequency already where it is linear.
+const ACTIVATIONS = {
+  sine: () => "vec4 activation(vec4 z) { return sine(z); }",
+  "variable sine": (layer) =>
+    `vec4 activation(vec4 z) { return sine(${number(layer.frequency)} * (abs(z) + 1.0) * z); }`,
+  gaussian: () => "vec4 activation(vec4 z) { return exp(-z * z); }",
+  relu: () => "vec4 activation(vec4 z) { return max(z, 0.0); }",
+  tanh: () =>
+    "vec4 activation(vec4 z) { return 1.0 - 2.0 / (exp(2.0 * clamp(z, -15.0, 15.0)) + 1.0); }",
+  sigmoid: () => "vec4 activation(vec4 z) { return 1.0 / (1.0 + exp(clamp(-z, -80.0, 80.0))); }",
+  product: () => "vec4 activation(vec4 z) { return z; }",
+  gabor: (layer) => `vec4 activation(vec4 z) {
+  vec2 a = z.xz, b = z.yw;
+  vec2 size = exp(${number(-layer.scale * layer.scale)} * (a * a + b * b) - ${number(layer.frequency)} * b);
+  vec2 phase = ${number(layer.frequency)} * a;
+  vec4 wave = sine(vec4(phase + 1.5707963267948966, phase));
+  return vec4(size.x * wave.x, size.x * wave.z, size.y * wave.y, size.y * wave.w);
+}`,
+};
+
+const outputs = (count) =>
+  range(count).map((i) => `layout(location = ${i}) out vec4 out${i};`).join("\n");
+
+const range = (count) => Array.from({ length: count }, (_, i) => i);
+
+const planes = (line, separator = "\n  ") => range(PLANES).map(line).join(separator);
+
+// One pass of a layer: `texels` texels of its values, each of so many factors.
+// `inputs` is how many values come in; `direct` is given where these are made of the coordinates.
+function layerShader(layer, { inputs, texels, direct, last }) {
+  const sums = texels * layer.factors;
+  const columns = direct ? inputs : 4 * Math.ceil(inputs / 4);
+  const each = (line) => planes((p) => range(sums).map((i) => line(p, i)).join(" "));
+  const add = (component, at) =>
+    range(sums).map((i) => `m = w[${at} + ${i}]; ${planes((p) => `s${p}_${i} += ${component(p)} * m;`, " ")}`).join("\n    ");
+  let body;
+  if (direct) {
+    const values = planes((p) => `${direct.type} v${p} = ${direct.of(`point(${p})`)};`);
+    body = `${values}
+    ${range(inputs).map((k) => add((p) => `v${p}[${k}]`, sums * (1 + k))).join("\n    ")}`;
+  } else {
+    const size = columns / 4;
+    body = `ivec2 cell = ivec2(gl_FragCoord.xy);
+  for (int k = 0, at = ${sums}; k < ${size}; ++k, at += ${4 * sums}) {
+    ${planes((p) => `vec4 v${p} = texelFetch(values, ivec3(cell, k * ${PLANES} + ${p}), 0);`, "\n    ")}
+    ${range(4).map((c) => add((p) => `v${p}.${"xyzw"[c]}`, `at + ${c * sums}`)).join("\n    ")}
+  }`;
+  }
+  const product = (p, texel) =>
+    range(layer.factors).map((f) => `s${p}_${texel * layer.factors + f}`).join(" * ");
+  const finish = last
+    ? planes((p) => last.finish(p))
+    : planes((p) => range(texels).map((i) => `out${i * PLANES + p} = activation(${product(p, i)});`).join(" "));
+  return `${HEAD}
+layout(std140) uniform Weights { vec4 w[${sums * (1 + columns)}]; };
+uniform sampler2DArray values;
+${direct || last?.declarations ? pointSource() : ""}
+${SINE}
+${direct ? direct.declarations : ""}
+${layer.activation ? ACTIVATIONS[layer.activation](layer) : ""}
+${last ? last.declarations : ""}
+${outputs(texels * PLANES)}
+void main() {
+  vec4 m;
+  ${each((p, i) => `vec4 s${p}_${i} = w[${i}];`)}
+  ${body}
+  ${finish}
+}`;
+}
+
+// The end of a network: the value, with its weight where several networks share an image.
+function lastOf(network) {
+  const value = (p) =>
+    network.output === "sigmoid"
+      ? `1.0 / (1.0 + exp(clamp(${number(-network.steepness)} * s${p}_0, -80.0, 80.0)))`
+      : `0.5 + 0.5 * s${p}_0`;
+  if (!network.mosaic) return { declarations: "", finish: (p) => `out${p} = ${value(p)};` };
+  return {
+    declarations: `
+uniform sampler2DArray sum;  // of the networks before
+uniform bool first;
+uniform vec4 pixels;  // factor and summand that make px of the image of a position
+uniform vec4 fades;  // px from which each side begins to fade: left, right, top, bottom
+uniform vec2 slopes[2];  // per px, at these sides; 0 where a network reaches the image's edge
+float rise(float share) { return 0.5 - 0.5 * cos(3.141592653589793 * clamp(share, 0.0, 1.0)); }
+float weight_at(vec2 p) {
+  vec2 px = p * pixels.xy + pixels.zw;
+  float across = (slopes[0].x > 0.0 ? rise((px.x - fades.x) * slopes[0].x) : 1.0)
+    * (1.0 - rise((px.x - fades.y) * slopes[0].y));
+  float down = (slopes[1].x > 0.0 ? rise((px.y - fades.z) * slopes[1].x) : 1.0)
+    * (1.0 - rise((px.y - fades.w) * slopes[1].y));
+  return across * down;
+}`,
+    finish: (p) => `out${p} = weight_at(point(${p})) * (${value(p)});
+  if (!first) out${p} += texelFetch(sum, ivec3(gl_FragCoord.xy, ${p}), 0);`,
+  };
+}
+
+// Coordinates as they go into a first layer.
+function directInputs(network) {
+  if (network.encoding === "identity") return { type: "vec2", of: (p) => p, declarations: "" };
+  const { width, height } = network;
+  const longer = Math.max(width, height);
+  const along = (side) => number(longer / 2 / Math.max(side - 1, 1));
+  const start = (side) => number((side - 1) / 2 / Math.max(side - 1, 1));
+  return {
+    type: "vec3",
+    of: (p) => `corner(${p})`,
+    declarations: `vec3 corner(vec2 p) {
+  return vec3(1.0, p * vec2(${along(width)}, ${along(height)}) + vec2(${start(width)}, ${start(height)}));
+}`,
+  };
+}
+
+// A pass of an encoding: `body` sets texels e0, e1 ... of a position p.
+function encodingShader(declarations, texels, body) {
+  const parts = range(texels).map((i) => `out vec4 e${i}`).join(", ");
+  return `${HEAD}
+${declarations}
+${pointSource()}
+${SINE}
+float turn(float turns) { return sine(vec4(6.283185307179586 * (turns - round(turns)))).x; }
+${outputs(texels * PLANES)}
+void encode(vec2 p, ${parts}) {
+  ${body}
+}
+void main() {
+  ${planes((p) => `encode(point(${p}), ${range(texels).map((i) => `out${i * PLANES + p}`).join(", ")});`)}
+}`;
+}
+
+// Random Fourier features, and Chebyshev polynomials after them. All passes have one shader, because
+// drivers take long to compile one.
+function fourierShader(network, texels) {
+  const { frequencies: count, degree } = network;
+  const polynomials = `int number = index - ${2 * count};
+  if (number / 2 > ${degree}) return 0.0;
+  float x = p[number & 1], value = 1.0, next = x;
+  for (int i = 0; i < number / 2; ++i) {
+    float last = value;
+    value = next;
+    next = 2.0 * x * next - last;
+  }
+  return value;`;
+  const declarations = `layout(std140) uniform Weights { vec4 w[${Math.ceil(count / 2)}]; };
+uniform int firstTexel;
+float turn(float turns);
+float feature(int index, vec2 p) {
+  if (index < ${2 * count}) {
+    int row = index % ${count};
+    vec4 two = w[row >> 1];
+    return turn(dot(p, (row & 1) == 1 ? two.zw : two.xy) + (index < ${count} ? 0.0 : 0.25));
+  }
+  ${degree < 0 ? "return 0.0;" : polynomials}
+}`;
+  const lines = range(texels).map((i) => {
+    const parts = range(4).map((c) => `feature(at + ${4 * i + c}, p)`);
+    return `e${i} = vec4(${parts.join(", ")});`;
+  });
+  return encodingShader(declarations, texels, ["int at = 4 * firstTexel;", ...lines].join("\n  "));
+}
+
+// Features of grids: the corners around a point, weighted; rows of the table take whole texels.
+function hashShader(network, first, texels) {
+  const { features, levels } = network;
+  const stride = Math.ceil(features / 4);
+  const from = Math.floor((4 * first) / features);
+  const until = Math.min(levels.length, Math.ceil((4 * (first + texels)) / features));
+  const lines = [];
+  for (let index = from; index < until; ++index) {
+    const { resolution, start, rows } = levels[index];
+    const side = resolution + 1;
+    const row =
+      rows < side * side
+        ? `(corner.x ^ (corner.y * 2654435761u)) & ${rows - 1}u`
+        : `corner.y * ${side}u + corner.x`;
+    lines.push(`{
+    vec2 position = unit * ${number(resolution)};
+    vec2 cell = clamp(floor(position), 0.0, ${number(resolution - 1)});
+    vec2 part = position - cell;
+    for (int i = 0; i < 4; ++i) {
+      uvec2 corner = uvec2(cell) + uvec2(i & 1, i >> 1);
+      int row = int(${start}u + (${row}));
+      vec2 near = mix(1.0 - part, part, vec2(i & 1, i >> 1));
+      ${range(stride).map((s) => `f[${(index - from) * stride + s}] += near.x * near.y * entry(row * ${stride} + ${s});`).join("\n      ")}
+    }
+  }`);
+  }
+  const value = (index) => {
+    const level = Math.floor(index / features);
+    const feature = index % features;
+    return level < levels.length
+      ? `f[${(level - from) * stride + (feature >> 2)}].${"xyzw"[feature & 3]}`
+      : "0.0";
+  };
+  const ends = range(texels).map(
+    (i) => `e${i} = vec4(${range(4).map((c) => value(4 * (first + i) + c)).join(", ")});`,
+  );
+  const table = `uniform sampler2D table;
+vec4 entry(int at) { return texelFetch(table, ivec2(at & ${TABLE_ACROSS - 1}, at / ${TABLE_ACROSS}), 0); }`;
+  const body = `vec2 unit = (p + 1.0) * 0.5;
+  vec4 f[${(until - from) * stride}];
+  for (int i = 0; i < ${(until - from) * stride}; ++i) f[i] = vec4(0.0);
+  ${lines.join("\n  ")}
+  ${ends.join("\n  ")}`;
+  return encodingShader(table, texels, body);
+}
+
+const TABLE_ACROSS = 2048;
+
+// From the points of a batch to the means of its pixels, each drawn as a point of a tile.
+const REDUCE_VERTEX = `${HEAD}
+${PIXELS}
+uniform vec2 size;
+flat out int slot;
+void main() {
+  slot = gl_VertexID;
+  gl_Position = vec4((vec2(pixel_of(slot)) + 0.5) / size * 2.0 - 1.0, 0.0, 1.0);
+  gl_PointSize = 1.0;
+}`;
+
+function reduceShader(channels) {
+  const colour = { 1: "vec4(mean.xxx, 1.0)", 3: "vec4(mean.xyz, 1.0)", 4: "mean" }[channels];
+  const kept = { 1: "xxxx", 3: "xyzz", 4: "xyzw" }[channels];
+  return `${HEAD}
+uniform ivec2 batch;
+uniform sampler2DArray values;
+flat in int slot;
+layout(location = 0) out vec4 colour;
+layout(location = 1) out vec4 uneven;  // whether the samples differ so much that more are needed
+void main() {
+  vec4 total = vec4(0.0), lowest = vec4(1e30), highest = vec4(-1e30);
+  for (int i = 0; i < batch.x; ++i) {
+    int number = slot * batch.x + i;
+    int cell = number / ${PLANES};
+    ivec3 at = ivec3(cell % ${CELLS_ACROSS}, cell / ${CELLS_ACROSS}, number % ${PLANES});
+    vec4 value = texelFetch(values, at, 0).${kept};
+    total += value;
+    lowest = min(lowest, value);
+    highest = max(highest, value);
+  }
+  vec4 mean = total / float(batch.x);
+  vec4 range = highest - lowest;
+  float most = max(max(range.x, range.y), max(range.z, range.w));
+  colour = clamp(${colour}, 0.0, 1.0);
+  uneven = vec4(most > 0.1 ? 1.0 : 0.0);
+}`;
+}
+
+// The training image, enlarged or reduced by a filter as Pillow does it, or pixel by pixel.
+const FILTER_SHADER = `${HEAD}
+uniform sampler2D image;
+uniform vec4 place;  // px of the image at the tile's corner, and from a pixel to the next
+uniform bool nearest;
+layout(location = 0) out vec4 colour;
+layout(location = 1) out vec4 uneven;
+float lanczos(float x) {
+  if (abs(x) >= 3.0) return 0.0;
+  if (abs(x) < 1e-4) return 1.0;
+  float a = 3.141592653589793 * x, b = a / 3.0;
+  return sin(a) * sin(b) / (a * b);
+}
+void main() {
+  uneven = vec4(0.0);
+  ivec2 size = textureSize(image, 0);
+  vec2 at = place.xy + gl_FragCoord.xy * place.zw;
+  if (nearest) {
+    colour = texelFetch(image, clamp(ivec2(floor(at)), ivec2(0), size - 1), 0);
+    return;
+  }
+  vec2 scale = max(place.zw, 1.0);
+  ivec2 from = max(ivec2(at - 3.0 * scale + 0.5), ivec2(0));
+  ivec2 to = min(ivec2(at + 3.0 * scale + 0.5), size);
+  vec4 total = vec4(0.0);
+  float weights = 0.0;
+  for (int y = from.y; y < to.y; ++y) {
+    float down = lanczos((float(y) + 0.5 - at.y) / scale.y);
+    for (int x = from.x; x < to.x; ++x) {
+      float weight = down * lanczos((float(x) + 0.5 - at.x) / scale.x);
+      vec4 texel = texelFetch(image, ivec2(x, y), 0);
+      total += weight * vec4(texel.rgb * texel.a, texel.a);
+      weights += weight;
+    }
+  }
+  total /= weights;
+  float alpha = clamp(total.a, 0.0, 1.0);
+  colour = alpha > 0.0 ? vec4(clamp(total.rgb / alpha, 0.0, 1.0), alpha) : vec4(0.0);
+}`;
+
+// A tile on the screen, over a checkerboard where it is transparent.
+const SHOW_VERTEX = `${HEAD}
+uniform vec4 box;  // on the screen, in clip coordinates: left, top, right, bottom
+out vec2 at;
+void main() {
+  at = vec2(gl_VertexID & 1, gl_VertexID >> 1);
+  gl_Position = vec4(mix(box.xy, box.zw, at), 0.0, 1.0);
+}`;
+
+const SHOW_SHADER = `${HEAD}
+uniform sampler2D tile;
+uniform vec3 checker[2];
+in vec2 at;
+out vec4 colour;
+void main() {
+  vec4 value = texture(tile, at);
+  ivec2 square = ivec2(gl_FragCoord.xy) / 12;
+  colour = vec4(mix(checker[(square.x + square.y) & 1], value.rgb, value.a), 1.0);
+}`;

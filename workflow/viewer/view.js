@@ -1,0 +1,467 @@
+// The page: what is seen, and how it is moved, played, compared and saved.
+
+const page = JSON.parse(document.getElementById("page").textContent);
+const network = page.network ?? { width: 1, height: 1 };
+const part = (id) => document.getElementById(id);
+const canvas = part("canvas");
+const LAST = page.snapshots.length - 1;
+const state = { x: network.width / 2, y: network.height / 2, zoom: 0, snapshot: LAST, shown: LAST };
+let tiles = null;
+let isFitted = true;
+let isStale = true;
+let isPlaying = false;
+let playedAt = 0;
+let movedAt = 0;
+let planned = [];
+let store = null;
+let image = null;
+
+const compared = () => part("compare").value;
+const count = (value) => Math.round(value).toLocaleString("en");
+const mostZoom = () => Math.max(64, 2 ** 21 / Math.max(network.width, network.height));
+
+function fit() {
+  const ratio = canvas.width / canvas.clientWidth || 1;
+  const [across, down] = [canvas.width, canvas.height - ratio * page.margins];
+  const zoom = 0.94 * Math.min(across / network.width, down / network.height);
+  // a whole number of pixels for each of the image's, where that costs little
+  state.zoom = zoom > 3 ? Math.floor(zoom) : zoom;
+  [state.x, state.y] = [network.width / 2, network.height / 2];
+  isFitted = true;
+}
+
+function resized() {
+  const ratio = Math.min(window.devicePixelRatio || 1, 3);
+  const size = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, Math.round(side * ratio)));
+  if (canvas.width === size[0] && canvas.height === size[1] && state.zoom) return;
+  [canvas.width, canvas.height] = size;
+  if (isFitted || !state.zoom) fit();
+  changed();
+}
+
+function changed() {
+  state.zoom = Math.min(mostZoom(), Math.max(state.zoom, 4 / Math.max(network.width, network.height)));
+  state.x = Math.min(network.width, Math.max(0, state.x));
+  state.y = Math.min(network.height, Math.max(0, state.y));
+  isStale = true;
+  document.body.dataset.ready = "";
+  describe();
+}
+
+// Where the image lies on the screen, in whole pixels, so that tiles meet the pixels.
+function origin() {
+  return [canvas.width / 2 - state.x * state.zoom, canvas.height / 2 - state.y * state.zoom].map(Math.round);
+}
+
+function seen() {
+  const [left, top] = origin();
+  return [-left, -top, canvas.width - left, canvas.height - top].map((px) => px / state.zoom);
+}
+
+// The kinds of tiles that are needed, and the parts of the screen that they fill.
+function layers() {
+  const kind = compared();
+  const split = Math.round((canvas.width * part("split").value) / 100);
+  if (kind === "none") return [{ kind: "network", from: 0, to: canvas.width }];
+  return [
+    { kind: "network", from: 0, to: split },
+    { kind, from: split, to: canvas.width },
+  ];
+}
+
+const snapshotOf = (kind, snapshot) => (kind === "network" ? snapshot : LAST);
+const has = (kind, snapshot, scale, { column, row }) =>
+  tiles.cache.has(Tiles.key(kind, snapshot, scale, column, row));
+
+// Scales from coarse to exact: the first one takes about two frames. Coarse ones are powers of two, so
+// that their tiles are finished and stay while the zoom moves.
+function scales() {
+  const pixels = canvas.width * canvas.height;
+  const factor = Math.min(24, Math.sqrt(pixels / Math.max(1, tiles.pointsPerMs * 30)));
+  const found = [];
+  for (let coarse = Math.ceil(factor); coarse > 1.5; coarse /= 3) found.push(2 ** Math.floor(Math.log2(state.zoom / coarse)));
+  found.push(state.zoom);
+  return isPlaying ? found.slice(0, 1) : [...new Set(found)];
+}
+
+function boxOf({ from, to }) {
+  const [left, top, right, bottom] = seen();
+  const px = (place) => left + ((right - left) * place) / canvas.width;
+  return [px(from), top, px(to), bottom];
+}
+
+function plan() {
+  const wanted = [];
+  const keys = new Set();
+  planned = scales();
+  for (const scale of planned) {
+    const isCoarse = scale !== state.zoom;
+    for (const layer of layers()) {
+      const snapshot = snapshotOf(layer.kind, state.snapshot);
+      const box = boxOf(layer);
+      const exact = tiles.cover(state.zoom, box);
+      if (isCoarse && exact.every((place) => has(layer.kind, snapshot, state.zoom, place))) continue;
+      for (const place of tiles.cover(scale, box)) {
+        const job = tiles.job(layer.kind, snapshot, scale, place, isCoarse);
+        if (has(layer.kind, snapshot, scale, place) || keys.has(job.key)) continue;
+        keys.add(job.key);
+        wanted.push(job);
+      }
+    }
+  }
+  tiles.want(wanted);
+}
+
+// Whether the network of the slider can be shown instead of the one before.
+function isReady() {
+  const box = boxOf(layers()[0]);
+  return planned.some((scale) =>
+    tiles.cover(scale, box).every((place) => has("network", state.snapshot, scale, place)),
+  );
+}
+
+function draw() {
+  const { gl } = tiles;
+  tiles.clock += 1;
+  if (state.shown !== state.snapshot && isReady()) state.shown = state.snapshot;
+  const [left, top] = origin();
+  const right = left + Math.round(network.width * state.zoom);
+  const bottom = top + Math.round(network.height * state.zoom);
+  gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+  gl.viewport(0, 0, canvas.width, canvas.height);
+  gl.disable(gl.SCISSOR_TEST);
+  gl.clearColor(...colours().paper, 1);
+  gl.clear(gl.COLOR_BUFFER_BIT);
+  gl.enable(gl.SCISSOR_TEST);
+  gl.useProgram(tiles.show.program);
+  gl.bindVertexArray(tiles.gpu.vertices);
+  gl.uniform3fv(tiles.show.at("checker"), colours().checker);
+  for (const layer of layers()) {
+    const [from, to] = [Math.max(left, layer.from), Math.min(right, layer.to)];
+    const [above, below] = [Math.max(top, 0), Math.min(bottom, canvas.height)];
+    if (from >= to || above >= below) continue;
+    gl.scissor(from, canvas.height - below, to - from, below - above);
+    for (const tile of drawn(layer)) {
+      const side = (TILE_PX * state.zoom) / tile.scale;
+      const [x, y] = [left + tile.column * side, top + tile.row * side];
+      gl.uniform4f(
+        tiles.show.at("box"),
+        (2 * x) / canvas.width - 1,
+        1 - (2 * y) / canvas.height,
+        (2 * (x + side)) / canvas.width - 1,
+        1 - (2 * (y + side)) / canvas.height,
+      );
+      tiles.gpu.bind(0, gl.TEXTURE_2D, tile.texture);
+      const filter = tile.scale === state.zoom ? gl.NEAREST : gl.LINEAR;
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, filter);
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, filter);
+      gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
+      tile.used = tiles.clock;
+    }
+  }
+  gl.disable(gl.SCISSOR_TEST);
+}
+
+// The tiles of a layer that are there: only exact ones if these are all, else the nearest on top.
+function drawn(layer) {
+  const snapshot = snapshotOf(layer.kind, state.shown);
+  const [left, top, right, bottom] = boxOf(layer);
+  const distance = (tile) => Math.abs(Math.log2(tile.scale / state.zoom));
+  const found = [];
+  for (const tile of tiles.cache.values()) {
+    const side = TILE_PX / tile.scale;
+    if (tile.kind !== layer.kind || tile.snapshot !== snapshot) continue;
+    if (tile.column * side >= right || (tile.column + 1) * side <= left) continue;
+    if (tile.row * side >= bottom || (tile.row + 1) * side <= top) continue;
+    if (tile.scale <= 6 * state.zoom) found.push(tile);
+  }
+  const exact = found.filter((tile) => tile.scale === state.zoom);
+  if (exact.length >= tiles.cover(state.zoom, boxOf(layer)).length) return exact;
+  return found.sort((a, b) => distance(b) - distance(a));
+}
+
+const darkness = matchMedia("(prefers-color-scheme: dark)");
+function colours() {
+  return darkness.matches
+    ? { paper: [0.082, 0.078, 0.071], checker: [0.23, 0.21, 0.19, 0.118, 0.11, 0.098] }
+    : { paper: [0.98, 0.973, 0.957], checker: [0.914, 0.902, 0.875, 1, 1, 1] };
+}
+
+function frame(now) {
+  requestAnimationFrame(frame);
+  if (!tiles || tiles.gl.isContextLost()) return;
+  try {
+    if (isPlaying) play(now);
+    if (isStale) plan();
+    if (isStale) movedAt = now;
+    tiles.isMoving = now - movedAt < 300;
+    const { finished } = tiles;
+    tiles.work();
+    if (isStale || tiles.finished !== finished) draw();
+    isStale = false;
+    document.body.dataset.ready = tiles.isBusy ? "" : "1";
+    if (!part("preview").hidden && isReady()) part("preview").hidden = true;
+  } catch (error) {
+    refuse(error);
+  }
+}
+
+// The first snapshots differ little, so that a training is played in about eight seconds.
+function play(now) {
+  if (now - playedAt < Math.min(400, 8000 / (LAST + 1)) || state.shown !== state.snapshot) return;
+  playedAt = now;
+  if (state.snapshot >= LAST) {
+    setPlaying(false);
+    return;
+  }
+  showSnapshot(state.snapshot + 1);
+}
+
+function setPlaying(value) {
+  isPlaying = value;
+  if (value && state.snapshot >= LAST) showSnapshot(0);
+  part("play").setAttribute("aria-label", value ? "Pause the training" : "Play the training");
+  part("play").classList.toggle("playing", value);
+  changed();
+}
+
+function showSnapshot(index) {
+  state.snapshot = Math.min(LAST, Math.max(0, index));
+  part("time").value = state.snapshot;
+  const { label } = page.snapshots[state.snapshot];
+  part("time").setAttribute("aria-valuetext", label);
+  part("step").textContent = label;
+  changed();
+}
+
+// What is seen, in words and as a scale bar.
+function describe() {
+  const ratio = canvas.width / canvas.clientWidth || 1;
+  const shownZoom = state.zoom / ratio;
+  const digits = shownZoom < 10 ? 1 : 0;
+  part("zoom").textContent = `${shownZoom.toLocaleString("en", { maximumFractionDigits: digits })}×`;
+  let px = 10 ** Math.floor(Math.log10(120 / shownZoom));
+  for (const factor of [5, 2]) if (px * factor * shownZoom <= 120) { px *= factor; break; }
+  part("bar").style.width = `${px * shownZoom}px`;
+  part("length").textContent = `${px.toLocaleString("en", { maximumSignificantDigits: 2 })} px`;
+}
+
+function point(event) {
+  const box = canvas.getBoundingClientRect();
+  const ratio = canvas.width / box.width;
+  return [(event.clientX - box.left) * ratio, (event.clientY - box.top) * ratio];
+}
+
+function zoomBy(factor, [x, y] = [canvas.width / 2, canvas.height / 2]) {
+  const before = state.zoom;
+  state.zoom = Math.min(mostZoom(), Math.max(before * factor, 4 / Math.max(network.width, network.height)));
+  const shift = 1 / before - 1 / state.zoom;
+  state.x += (x - canvas.width / 2) * shift;
+  state.y += (y - canvas.height / 2) * shift;
+  isFitted = false;
+  changed();
+}
+
+function move(x, y) {
+  state.x -= x / state.zoom;
+  state.y -= y / state.zoom;
+  isFitted = false;
+  changed();
+}
+
+function listen() {
+  const pointers = new Map();
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    pointers.set(event.pointerId, point(event));
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const now = point(event);
+    showPlace(now);
+    const before = pointers.get(event.pointerId);
+    if (!before) return;
+    const others = [...pointers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
+    pointers.set(event.pointerId, now);
+    if (!others.length) {
+      move(now[0] - before[0], now[1] - before[1]);
+      return;
+    }
+    const [other] = others;
+    const far = (place) => Math.hypot(place[0] - other[0], place[1] - other[1]) || 1;
+    const middle = [(now[0] + other[0]) / 2, (now[1] + other[1]) / 2];
+    move((now[0] - before[0]) / 2, (now[1] - before[1]) / 2);
+    zoomBy(far(now) / far(before), middle);
+  });
+  for (const end of ["pointerup", "pointercancel"]) {
+    canvas.addEventListener(end, (event) => pointers.delete(event.pointerId));
+  }
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
+    const speed = event.ctrlKey ? 0.01 : 0.002;
+    zoomBy(Math.exp(-Math.max(-300, Math.min(300, event.deltaY * unit)) * speed), point(event));
+  }, { passive: false });
+  canvas.addEventListener("dblclick", (event) => zoomBy(event.shiftKey ? 0.5 : 2, point(event)));
+  const far = () => canvas.height / 8;
+  const keys = {
+    ArrowLeft: () => move(far(), 0),
+    ArrowRight: () => move(-far(), 0),
+    ArrowUp: () => move(0, far()),
+    ArrowDown: () => move(0, -far()),
+    "+": () => zoomBy(1.5),
+    "=": () => zoomBy(1.5),
+    "-": () => zoomBy(1 / 1.5),
+    0: () => { fit(); changed(); },
+    1: () => zoomBy(1 / state.zoom),
+    " ": () => LAST && setPlaying(!isPlaying),
+    ",": () => showSnapshot(state.snapshot - 1),
+    ".": () => showSnapshot(state.snapshot + 1),
+  };
+  document.addEventListener("keydown", (event) => {
+    const isOwn = event.target !== canvas && event.target !== document.body;
+    const isOther = event.ctrlKey || event.metaKey || event.altKey;
+    if (isOwn || isOther || !(event.key in keys)) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+  part("in").addEventListener("click", () => zoomBy(2));
+  part("out").addEventListener("click", () => zoomBy(0.5));
+  part("fit").addEventListener("click", keys[0]);
+  part("play").addEventListener("click", () => setPlaying(!isPlaying));
+  part("time").addEventListener("input", () => {
+    if (isPlaying) setPlaying(false);
+    showSnapshot(Number(part("time").value));
+  });
+  const compare = () => {
+    const isSplit = compared() !== "none";
+    part("divider").hidden = !isSplit;
+    part("divider").style.setProperty("--split", `${part("split").value}%`);
+    part("other").textContent = part("compare").selectedOptions[0].textContent;
+    changed();
+  };
+  part("compare").addEventListener("change", compare);
+  part("split").addEventListener("input", compare);
+  darkness.addEventListener("change", changed);
+  new ResizeObserver(resized).observe(canvas);
+}
+
+function showPlace([x, y]) {
+  const [left, top] = origin();
+  const digits = Math.max(0, Math.ceil(Math.log10(state.zoom)) - 1);
+  const text = (px) => (px / state.zoom).toFixed(Math.min(5, digits));
+  part("place").textContent = `x ${text(x - left)}, y ${text(y - top)}`;
+}
+
+// The part of the image that is seen, in fractions of its sides.
+function seenBox() {
+  const [left, top, right, bottom] = seen();
+  const inside = (value, side) => Math.min(1, Math.max(0, value / side));
+  const { width, height } = network;
+  return [inside(left, width), inside(top, height), inside(right, width), inside(bottom, height)];
+}
+
+function sizeToSave() {
+  const box = part("whole").checked ? [0, 0, 1, 1] : seenBox();
+  const [across, down] = [(box[2] - box[0]) * network.width, (box[3] - box[1]) * network.height];
+  const longer = Math.min(16384, Math.max(1, Math.round(Number(part("longer").value) || 1)));
+  const scale = longer / Math.max(across, down);
+  return { box, width: Math.max(1, Math.round(across * scale)), height: Math.max(1, Math.round(down * scale)) };
+}
+
+async function save() {
+  const { box, width, height } = sizeToSave();
+  const about = { snapshot: state.snapshot, width, height, box };
+  part("saving").textContent = "Rendering …";
+  const pixels = await tiles.pixels(about);
+  const picture = new ImageData(pixels, width, height);
+  const kind = compared();
+  if (kind !== "none" && !part("whole").checked) {
+    const [left, , right] = seen();
+    const split = left + ((right - left) * part("split").value) / 100;
+    const column = Math.round((width * (split / network.width - box[0])) / (box[2] - box[0]));
+    const other = await tiles.pixels({ ...about, kind });
+    for (let i = 0; i < pixels.length; ++i) if ((i >> 2) % width >= column) picture.data[i] = other[i];
+  }
+  const sheet = new OffscreenCanvas(width, height);
+  sheet.getContext("2d").putImageData(picture, 0, 0);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await sheet.convertToBlob({ type: "image/png" }));
+  link.download = `${page.file}_${width}x${height}.png`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  part("saving").textContent = `Saved ${link.download}`;
+}
+
+function listenToSaving() {
+  const dialog = part("save-dialog");
+  const show = () => {
+    const { width, height } = sizeToSave();
+    part("saving").textContent = `${count(width)} × ${count(height)} pixels`;
+  };
+  part("save").addEventListener("click", () => {
+    part("longer").value = Math.max(canvas.width, canvas.height);
+    show();
+    dialog.showModal();
+  });
+  for (const id of ["longer", "whole"]) part(id).addEventListener("input", show);
+  part("close").addEventListener("click", () => dialog.close());
+  part("start").addEventListener("click", () => save().catch((error) => {
+    part("saving").textContent = `This size cannot be saved here: ${error.message}`;
+  }));
+}
+
+// A message, and the render instead.
+function refuse(error) {
+  tiles = null;
+  part("message").textContent = `The network cannot be evaluated here: ${error.message}. This is its render.`;
+  part("message").hidden = false;
+  part("preview").hidden = false;
+  document.body.classList.add("still");
+  document.body.dataset.ready = "1";
+  if (!(error instanceof Refusal)) console.warn(error);
+}
+
+function start() {
+  const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, powerPreference: "high-performance" });
+  if (!gl) throw new Refusal("this browser has no WebGL2");
+  tiles = new Tiles(gl, network, store, image);
+  isStale = true;
+}
+
+async function open() {
+  if (page.refusal) throw new Refusal(page.refusal);
+  if (!window.DecompressionStream) throw new Refusal("this browser is too old");
+  image = await bitmapOf(page.image);
+  store = new StoredWeights(page.weights, await inflated(part("weights").textContent));
+  listen();
+  listenToSaving();
+  canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
+  canvas.addEventListener("webglcontextrestored", () => {
+    try {
+      start();
+    } catch (error) {
+      refuse(error);
+    }
+  });
+  resized();
+  start();
+  showSnapshot(LAST);
+  requestAnimationFrame(frame);
+}
+
+async function bitmapOf(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const options = { premultiplyAlpha: "none", colorSpaceConversion: "none" };
+  return createImageBitmap(new Blob([bytes]), options);
+}
+
+// For tests and for anyone who opens the console.
+window.viewer = {
+  state,
+  look: (place) => { Object.assign(state, place); isFitted = false; changed(); },
+  pixels: (about) => tiles.pixels({ snapshot: LAST, ...about }),
+  samples: (across) => samplesOf(network, across),
+  get tiles() { return tiles; },
+};
+
+open().catch(refuse);

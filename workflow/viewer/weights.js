@@ -1,0 +1,81 @@
+// The weights inside the page: the finished network's, and how those of its snapshots differ.
+
+async function inflated(text) {
+  const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+class StoredWeights {
+  // `layout` names the arrays of a network; `bytes` has their numbers in planes: the first byte of
+  // all numbers of an array, then the second of all. For each network there is first the finished
+  // one, then for each snapshot the differences from the one before.
+  constructor(layout, bytes) {
+    this.layout = layout;
+    this.bytes = bytes;
+    const sizes = (tensors) => tensors.reduce((sum, tensor) => sum + tensor.size, 0);
+    this.finalBytes = layout.tensors.reduce((sum, { size, bytes }) => sum + size * bytes, 0);
+    this.moving = layout.tensors.filter((tensor) => tensor.moves);
+    this.moves = sizes(this.moving);
+    this.networkBytes = this.finalBytes + 2 * this.moves * layout.snapshots;
+    this.finals = [];
+    this.running = layout.networks.map(() => ({ snapshot: -1, numbers: null }));
+  }
+
+  // Arrays of a network by name; after the last snapshot comes the finished network.
+  arrays(index, snapshot) {
+    this.finals[index] ??= this.finished(index);
+    if (snapshot >= this.layout.snapshots) return this.finals[index];
+    return { ...this.finals[index], ...this.learning(index, snapshot) };
+  }
+
+  finished(index) {
+    const arrays = {};
+    let start = index * this.networkBytes;
+    this.layout.tensors.forEach(({ name, size, bytes }, tensor) => {
+      const whole = new Uint8Array(size * bytes);
+      for (let plane = 0; plane < bytes; ++plane) {
+        for (let i = 0; i < size; ++i) whole[i * bytes + plane] = this.bytes[start + plane * size + i];
+      }
+      start += size * bytes;
+      const step = this.layout.networks[index].steps[tensor];
+      arrays[name] =
+        bytes === 4
+          ? new Float32Array(whole.buffer)
+          : Float32Array.from(new Int16Array(whole.buffer), (code) => code * step);
+    });
+    return arrays;
+  }
+
+  // Snapshots are sums of differences, each a whole number of steps; even codes are positive.
+  learning(index, snapshot) {
+    const running = this.running[index];
+    if (running.snapshot > snapshot || !running.numbers) {
+      running.snapshot = -1;
+      running.numbers = new Float64Array(this.moves);
+    }
+    while (running.snapshot < snapshot) {
+      running.snapshot += 1;
+      this.add(index, running.snapshot, running.numbers);
+    }
+    const arrays = {};
+    let start = 0;
+    for (const { name, size } of this.moving) {
+      arrays[name] = Float32Array.from(running.numbers.subarray(start, (start += size)));
+    }
+    return arrays;
+  }
+
+  add(index, snapshot, numbers) {
+    const { bytes, moves } = this;
+    const first = index * this.networkBytes + this.finalBytes + 2 * moves * snapshot;
+    let start = 0;
+    this.moving.forEach(({ size }, tensor) => {
+      const step = this.layout.networks[index].snapshotSteps[tensor] * this.layout.coarseness[snapshot];
+      for (const end = start + size; start < end; ++start) {
+        const code = bytes[first + start] | (bytes[first + moves + start] << 8);
+        numbers[start] += step * (code & 1 ? -((code + 1) >> 1) : code >> 1);
+      }
+    });
+  }
+}
