@@ -20,7 +20,7 @@ import csv
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ from neuralfield.fields import network_settings
 from neuralfield.images import ImageData, read_image, resize_image
 from neuralfield.images.metrics import psnr_db
 from neuralfield.images.resizing import back_projected
-from neuralfield.system.device import select_device
+from neuralfield.system.device import Device, select_device
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.training_settings import ImageTraining, of_the_training
 
@@ -60,7 +60,7 @@ class Gain(NamedTuple):
     seconds: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Network:
     """A network as it is written on the command line, like ``quality steps=500``."""
 
@@ -122,34 +122,41 @@ def main(arguments: argparse.Namespace) -> None:
         over_db = [p.filters_db[name] - p.filters_db["lanczos"] for p in photographs]
         best_db = [p.filters_db[name] - max(p.filters_db.values()) for p in photographs]
         _print_means(f"({name})", "", "", over_db, best_db, 0.0)
-    started_s = time.perf_counter()
-    means: dict[str, dict[str, np.ndarray]] = defaultdict(dict)
+    ends_s = time.perf_counter() + arguments.limit_s
+    means: dict[Network, list[np.ndarray]] = {}
     for network in networks:
         for photograph in photographs:
-            if time.perf_counter() - started_s > arguments.limit_s:
-                sys.exit("the time is over")
-            renders, seconds = [], 0.0
-            for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
-                training = {**network.training, "random_seed": seed}
-                found = fit_and_render(
-                    *(photograph.pair, network.field, training, device, "auto"),
-                    threads=arguments.threads,
-                )
-                seconds += found.seconds
-                if found.values is None:
-                    sys.exit(f"{network.text}: diverged on {photograph.name} with seed {seed}")
-                renders.append(found.values)
+            if time.perf_counter() > ends_s:
+                print(f"no time for all of: {network.text}")
+                break
+            renders, seconds = _fits(network, photograph.pair, device, arguments)
             _measure_groups(photograph, network.text, renders, seconds)
-            means[network.text][photograph.name] = _mean(renders)
+            means.setdefault(network, []).append(_mean(renders))
         _print_network(network.text, photographs)
         _write(arguments.output, photographs)
     for chosen in mixtures:
         text = " + ".join(network.text for network in chosen)
-        for photograph in photographs:
-            parts = [means[network.text][photograph.name] for network in chosen]
-            photograph.measure(text, arguments.seeds, _mean(parts), 0.0)
+        # the last network may lack photographs
+        parts = zip(*(means.get(network, []) for network in chosen), strict=False)
+        for photograph, found in zip(photographs, parts, strict=False):
+            photograph.measure(text, arguments.seeds, _mean(found), 0.0)
         _print_network(text, photographs)
     _write(arguments.output, photographs)
+
+
+def _fits(
+    network: Network, pair: ImagePair, device: Device, arguments: argparse.Namespace
+) -> tuple[list[np.ndarray], float]:
+    """Train with each seed; return the renders, and the seconds of all steps together."""
+    renders, seconds = [], 0.0
+    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+        training = {**network.training, "random_seed": seed}
+        found = fit_and_render(pair, network.field, training, device, "auto", arguments.threads)
+        if found.values is None:
+            sys.exit(f"{network.text}: diverged with seed {seed}")
+        renders.append(found.values)
+        seconds += found.seconds
+    return renders, seconds
 
 
 def _measure_groups(
@@ -163,7 +170,7 @@ def _measure_groups(
             photograph.measure(network, count, mean, seconds * count / len(renders))
 
 
-def _mean(renders: list[np.ndarray]) -> np.ndarray:
+def _mean(renders: Sequence[np.ndarray]) -> np.ndarray:
     return np.asarray(np.mean(renders, axis=0, dtype=np.float32))
 
 
