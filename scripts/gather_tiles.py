@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
@@ -17,7 +16,7 @@ from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.files import write_atomically
 from neuralfield.system.provenance import require_recorded, sha256_of
 from neuralfield.tasks.image.mosaic import save_mosaic
-from neuralfield.training.history import read_history
+from neuralfield.training.history import History, read_history
 
 
 def main(
@@ -55,8 +54,11 @@ def main(
     histories = [path.with_name("history.csv") for path in models]
     tables = [read_history(path, steps=records[0]["steps"]) for path in histories]
     together = joint_history(tables, weights / weights.sum())
-    text = together.to_csv(index=False, lineterminator="\n", float_format="%.9g")
-    write_atomically(history, text.encode())
+    rows = zip(*together.values(), strict=True)
+    cells = [["" if math.isnan(number) else f"{number:.9g}" for number in row] for row in rows]
+    write_atomically(
+        history, "".join(",".join(row) + "\n" for row in [[*together], *cells]).encode()
+    )
     written = joint_record(records)
     written["sha256"] = {path.name: sha256_of(path) for path in (mosaic, history)}
     write_json(record, written)
@@ -72,23 +74,23 @@ def read_tile(path: Path, expected: ExpectedNetwork) -> dict[str, Any]:
     return record
 
 
-def joint_history(tables: Sequence[pd.DataFrame], weights: np.ndarray) -> pd.DataFrame:
+def joint_history(histories: Sequence[History], weights: np.ndarray) -> History:
     """Combine histories with the same steps into one; the weights add up to 1."""
 
     def all_of(column: str) -> np.ndarray:
-        return np.stack([table[column].to_numpy(float) for table in tables])
+        return np.stack([history[column] for history in histories])
 
     # where there is nearly nothing to estimate, an estimate of the error may be none
     errors = np.nan_to_num(10 ** (-all_of("psnr_db") / 10), nan=0.0)
     error = weights @ errors
-    together = tables[0].copy()
-    together["seconds"] = all_of("seconds").sum(axis=0)
-    together["loss"] = weights @ all_of("loss")
     psnr_db = np.full(len(error), math.nan)
     np.log10(error, out=psnr_db, where=error > 0)
-    together["psnr_db"] = -10 * psnr_db
-    together["rollbacks"] = all_of("rollbacks").max(axis=0).astype(int)
-    return together
+    return histories[0] | {
+        "seconds": all_of("seconds").sum(axis=0),
+        "loss": weights @ all_of("loss"),
+        "psnr_db": -10 * psnr_db,
+        "rollbacks": all_of("rollbacks").max(axis=0),
+    }
 
 
 def joint_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:

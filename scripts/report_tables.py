@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from entry.job import run_job
@@ -126,8 +125,8 @@ def _in_words(network: Mapping[str, Any]) -> str:
 
 def _curve(history: Path, measure: str, name: str) -> Markup:
     table = read_history(history, measure)
-    values = table[measure].to_numpy(np.float64)
-    curve = Curve(0, table["step"].to_numpy(np.float64), values)
+    values = table[measure]
+    curve = Curve(0, table["step"], values)
     text = percent if measure == "accuracy" else plain
     return Markup(learning_curves([curve], "steps", name, text))  # no text of a user's is in it
 

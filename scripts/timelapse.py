@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from entry.image_network import ExpectedNetwork, read_training_image
 from entry.job import run_job
@@ -19,7 +18,7 @@ from neuralfield.system.provenance import remedy_for, require_recorded
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Trained, load_trained, load_trained_snapshot
 from neuralfield.tasks.training_settings import log_spaced_steps
-from neuralfield.training.history import read_history
+from neuralfield.training.history import History, read_history
 
 MOST_SAMPLES = 2
 """Samples in a pixel of a frame: more would take minutes and not be seen."""
@@ -145,12 +144,12 @@ def choose_steps(available: list[int], count: int) -> list[int]:
     return [available[index] for index in np.unique(nearest)]
 
 
-def label_of(step: int, learning: pd.DataFrame, measured_db: float | None = None) -> str:
+def label_of(step: int, learning: History, measured_db: float | None = None) -> str:
     """Return a label of the step and its PSNR, by default the estimate of the nearest row."""
     if measured_db is None:
-        estimated = learning.dropna(subset="psnr_db")
-        nearest = (estimated["step"] - step).abs().to_numpy().argmin()
-        measured_db = estimated["psnr_db"].iloc[nearest]
+        distance = np.abs(learning["step"] - step)
+        distance[np.isnan(learning["psnr_db"])] = np.inf
+        measured_db = learning["psnr_db"][distance.argmin()]
     return f"step {step:,}  {measured_db:.1f} dB"
 
 

@@ -18,10 +18,10 @@ def read_table(path: Path) -> list[Row]:
     """Read the rows of a table that this workflow wrote."""
     expected = "a table written by neuralfield"
     remedy = "remove it, and run the same command again: it is made anew"
-    table = read_own_csv(path, expected, remedy, dtype=str, keep_default_na=False)
+    table = read_own_csv(path, expected, remedy)
     columns = {}
     for name, texts in table.items():
-        is_text = name in NAMES or str(name).startswith("setting_")
+        is_text = name in NAMES or name.startswith("setting_")
         try:
             columns[name] = [text if is_text else float(text) if text else None for text in texts]
         except ValueError as error:

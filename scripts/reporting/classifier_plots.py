@@ -84,7 +84,7 @@ def read_view(
     ]
     counts = np.array(numbers["confusion"], dtype=np.int64)
     table = read_history(history, ACCURACY.name)
-    columns = (table[name].to_numpy(np.float64) for name in ("step", ACCURACY.name))
+    columns = (table[name] for name in ("step", ACCURACY.name))
     return View(counts, mistakes, *columns)
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from entry.records import read_own_metrics
@@ -244,8 +243,8 @@ def _curves(
         curves = [
             Curve(
                 network.colour,
-                history[column].to_numpy(np.float64),
-                history["psnr_db"].to_numpy(np.float64),
+                history[column],
+                history["psnr_db"],
             )
             for network, history in learned
         ]

@@ -9,7 +9,6 @@ import test_fit
 from make_objective import SIREN, make_objective
 from test_divergence import content
 
-from neuralfield.engines import batch as engine_batch
 from neuralfield.engines.batch import EngineBatch
 from neuralfield.engines.cuda import batch as cuda_batch
 from neuralfield.engines.cuda.batch import CudaBatch
@@ -79,7 +78,7 @@ def always_together(monkeypatch):
             super().run(first_step, count)
 
     monkeypatch.setattr(cuda_batch, "is_faster_together", lambda tiles, networks, processors: True)
-    monkeypatch.setattr(engine_batch, "CudaBatch", Counted)
+    monkeypatch.setattr(cuda_batch, "CudaBatch", Counted)
     return runs
 
 

@@ -108,8 +108,8 @@ def test_another_seed_and_a_file_that_is_missing_are_all_that_is_made(together):
     assert {name: after[name] for name in before} == before
     assert len(after) == 1.5 * len(before)
     assert ledger.read_text().startswith(text)
-    members = json.loads(ledger.read_text().splitlines()[-1])["runs"]
-    assert len(members) == 5, "the new seed's, and the missing one"
+    runs = json.loads(ledger.read_text().splitlines()[-1])["runs"]
+    assert len(runs) == 5, "the new seed's, and the missing one"
     assert together.planned(*networks(SEEDS)) == {}
 
 

@@ -136,7 +136,7 @@ def test_memory_follows_the_size_of_the_file_up_to_what_is_allowed(tmp_path):
 
 
 def test_an_image_of_its_own_size_counts_as_it_is(tmp_path):
-    image = tmp_path / "picture.png"
+    image = tmp_path / "image.png"
     Image.new("L", (400, 300)).save(image)
     assert estimates.image_points({"path": str(image)}) == 120_000
     assert estimates.image_points({"path": str(image), "size": 100}) == 10_000

@@ -49,7 +49,7 @@ def add_tables(workspace: Workspace) -> None:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """One in which the tables have been made, and nothing else."""
-    workspace = Workspace(tmp_path_factory.mktemp("taught"))
+    workspace = Workspace(tmp_path_factory.mktemp("trained"))
     add_tables(workspace)
     messages = workspace.succeed("tables")
     assert "Open results/tables/report.html" in messages and "results/report.html" not in messages
@@ -78,9 +78,9 @@ def test_every_file_is_made_and_no_image(trained):
 
 def test_the_page_has_what_was_measured(trained):
     page = trained.path("results/tables/report.html").read_text()
-    gradient = json.loads(trained.path("results/tables/slope/metrics.json").read_text())
-    assert (gradient["rows"], gradient["held_out_rows"], gradient["parameters"]) == (12, 3, 2)
-    for messages in (
+    slope = json.loads(trained.path("results/tables/slope/metrics.json").read_text())
+    assert (slope["rows"], slope["held_out_rows"], slope["parameters"]) == (12, 3, 2)
+    for words in (
         "2 tables",
         "Either",
         "Slope",
@@ -88,8 +88,8 @@ def test_the_page_has_what_was_measured(trained):
         "least squares",
         "Bits a parameter",
     ):
-        assert messages in page, messages
-    assert f"{gradient['rmse']:.4g}" in page and f"{gradient['rmse_to_truth']:.4g}" in page
+        assert words in page, words
+    assert f"{slope['rmse']:.4g}" in page and f"{slope['rmse_to_truth']:.4g}" in page
     assert "A &lt;b&gt;line&lt;/b&gt; &amp; $more" in page
     assert page.count("<svg") == 4
     assert "http://" not in page.replace("http://www.w3.org/", ""), "needs no network"

@@ -7,6 +7,8 @@ its pixel centres between the old ones, and nothing shifts.
 
 from types import ModuleType
 
+import numpy as np
+
 from neuralfield.system.device import Array, namespace_of
 
 Box = tuple[float, float, float, float]
@@ -31,8 +33,9 @@ def axis_centres(
     array of float64, shape (count,)
         In coordinates, for a side from -`half_side` to `half_side`.
     """
-    fraction = start + (end - start) * (xp.arange(count, dtype=xp.float64) + 0.5) / count
-    return (2 * fraction - 1) * half_side
+    # on the host: on a GPU each operation would be a kernel to load
+    fraction = start + (end - start) * (np.arange(count, dtype=np.float64) + 0.5) / count
+    return xp.asarray((2 * fraction - 1) * half_side)
 
 
 def grid(columns: Array, rows: Array) -> Array:

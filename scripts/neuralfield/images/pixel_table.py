@@ -1,6 +1,8 @@
 """The CSV of pixels that training reads, with one row for each pixel."""
 
+import io
 import os
+import warnings
 from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -23,6 +25,7 @@ EXPECTED = "a table of pixels with the columns x,y,pixel_value or x,y,red,green,
 ONE_LINE = "write one line a pixel, with a value for every name in the first line"
 MAX_SIDE_PX = 2**31 - 1
 BAND_PIXELS = 2**18
+_MOST_PLAIN_BYTES = 8 << 20  # above, pandas starts in less time than it saves
 
 
 def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
@@ -74,11 +77,11 @@ def read_pixel_csv(path: str | os.PathLike) -> np.ndarray:
     """
     where = str(path)
     with open_input(path, EXPECTED) as file:
-        value_columns = _value_columns(where, file)
-        table = _parsed(where, file, value_columns)
-    values = np.column_stack([table[name].to_numpy() for name in value_columns])
+        names, value_columns = _columns(where, file)
+        table = _plain_numbers(file, names) or _parsed(where, file, value_columns)
+    values = np.column_stack([table[name] for name in value_columns])
     _require_unit_range(where, values, value_columns)
-    order, width, height = _order_of_pixels(where, table["x"].to_numpy(), table["y"].to_numpy())
+    order, width, height = _order_of_pixels(where, table["x"], table["y"])
     if order is not None:
         values = values[order]
     return values.reshape(height, width, len(value_columns))
@@ -112,8 +115,8 @@ def _band_text(levels: np.ndarray, top: int, texts_of_levels: np.ndarray) -> byt
     return text[text != 0].tobytes()
 
 
-def _value_columns(where: str, file: BinaryIO) -> list[str]:
-    """Check the header, and return the names of the value columns."""
+def _columns(where: str, file: BinaryIO) -> tuple[list[str], list[str]]:
+    """Check the header, and return the names of all columns and those of the value columns."""
     names = column_names(where, file, EXPECTED, ONE_LINE)
     mode = "grey" if "pixel_value" in names else "rgba" if "alpha" in names else "rgb"
     needed = ["x", "y", *VALUE_COLUMNS[mode]]
@@ -126,11 +129,30 @@ def _value_columns(where: str, file: BinaryIO) -> list[str]:
     if len(names) > len(needed):
         found = f"has the columns {listed}"
         raise InputError(where, found, f"only {', '.join(needed)}", "remove the others")
-    return VALUE_COLUMNS[mode]
+    return names, VALUE_COLUMNS[mode]
 
 
-def _parsed(where: str, file: BinaryIO, value_columns: list[str]) -> "pd.DataFrame":
-    """Read the table with int64 coordinates and float32 values; ranges are checked later."""
+def _plain_numbers(file: BinaryIO, names: list[str]) -> dict[str, np.ndarray] | None:
+    """Read a table as `write_pixel_csv` writes it, without the start of pandas; None: another."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    if size > _MOST_PLAIN_BYTES or not file.readline().startswith(b"x,y,"):
+        return None
+    text = file.read()
+    if text.translate(None, delete=b"0123456789,.e-\n"):
+        return None
+    types = [(name, np.int64 if name in ("x", "y") else np.float32) for name in names]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of no rows
+            table = np.loadtxt(io.StringIO(text.decode()), types, delimiter=",", ndmin=1)
+    except (ValueError, Warning):
+        return None
+    return {name: table[name] for name in names}
+
+
+def _parsed(where: str, file: BinaryIO, value_columns: list[str]) -> dict[str, np.ndarray]:
+    """Read any table with int64 coordinates and float32 values; ranges are checked later."""
     types = {"x": np.int64, "y": np.int64} | dict.fromkeys(value_columns, np.float32)
     try:
         table = read_csv(where, file, EXPECTED, ONE_LINE, dtype=types)
@@ -139,7 +161,7 @@ def _parsed(where: str, file: BinaryIO, value_columns: list[str]) -> "pd.DataFra
         raise _unreadable_cell(where, cells, value_columns, str(error)) from error
     if table.empty:
         raise InputError(where, "has no rows", EXPECTED, ONE_LINE)
-    return table
+    return {name: table[name].to_numpy() for name in types}
 
 
 def _unreadable_cell(

@@ -16,7 +16,7 @@ from neuralfield.rendering import Renderer, make_renderer
 from neuralfield.rendering.host_bands import bands_on_host
 from neuralfield.rendering.levels import to_levels
 from neuralfield.rendering.upscaled_bands import upscaled_bands
-from neuralfield.system.device import Array, Device
+from neuralfield.system.device import Array, Device, namespace_of
 from neuralfield.system.errors import CheckpointError, ConfigError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic, Trained
@@ -213,7 +213,8 @@ def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, ever
     """
     values, spreads = renderer.pixels(columns, rows, first)
     if len(first) < len(every):
-        uneven = (spreads > _FLAT_SPREAD).nonzero()[0]
+        # as a function: CuPy's operators import SciPy where the other operand is a number
+        uneven = namespace_of(spreads).greater(spreads, _FLAT_SPREAD).nonzero()[0]
         if len(uneven):
             values[uneven], _ = renderer.pixels(columns, rows, every, uneven)
     return values

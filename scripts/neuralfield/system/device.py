@@ -74,9 +74,9 @@ def namespace_of(values: Array) -> ModuleType:
     """Return the library (``numpy`` or ``cupy``) that an array belongs to."""
     if isinstance(values, np.ndarray | np.generic):
         return np
-    import cupy
+    import cupy  # `cupy.get_array_module` would import SciPy
 
-    return cupy.get_array_module(values)
+    return cupy if isinstance(values, cupy.ndarray) else np
 
 
 def gpu_is_present() -> bool:

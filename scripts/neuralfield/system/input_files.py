@@ -3,10 +3,11 @@
 import codecs
 import csv
 import io
+import json
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -15,15 +16,10 @@ import numpy as np
 
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import read_whole
+from neuralfield.system.provenance import remedy_for
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-import json
-from collections.abc import Iterable, Mapping
-
-from neuralfield.system.provenance import remedy_for
 
 FETCH_AGAIN = "copy or download it again"
 
@@ -89,7 +85,7 @@ def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list
     file.seek(0)
     start = file.read(2 * _LONGEST_LINE)
     is_whole = len(start) < 2 * _LONGEST_LINE
-    with _table_errors(where, expected, remedy):
+    with _text_errors(where, expected, remedy):
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(start, final=is_whole)
         source = io.StringIO(text, newline="")
         rows = (row for row in csv.reader(source, skipinitialspace=True) if row not in _BLANK)
@@ -130,10 +126,7 @@ def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: 
 
     names = column_names(where, file, expected, remedy)
     if "names" not in options:
-        again = [name for name, times in Counter(names).items() if times > 1]
-        if again:
-            found = f"has several columns of the name {again[0]}"
-            raise InputError(where, found, "a different name for each column", remedy)
+        _require_different(names, where, remedy)
         options["names"] = names
     file.seek(0)
     options |= {"index_col": False, "skipinitialspace": True, "encoding": "utf-8-sig"}
@@ -141,14 +134,30 @@ def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: 
         return pd.read_csv(file, engine="c", header=0, **options)
 
 
-def read_own_csv(path: Path, expected: str, remedy: str, **options: Any) -> "pd.DataFrame":
-    """Read a CSV that a rule has written; raises `InputError` if it is missing or damaged."""
+def read_own_csv(path: Path, expected: str, remedy: str) -> dict[str, list[str]]:
+    """Read the columns of a CSV that a rule has written, as text, without the start of pandas.
+
+    Raises
+    ------
+    InputError
+        It is missing or damaged.
+    """
+    where = str(path)
     try:
         file = io.BytesIO(read_whole(path, _LARGEST_OWN_TABLE_BYTES))
-        return read_csv(str(path), file, expected, remedy, **options)
-    except (OSError, ValueError, OverflowError) as error:
+    except (OSError, ValueError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
-        raise InputError(str(path), found, expected, remedy) from error
+        raise InputError(where, found, expected, remedy) from error
+    names = column_names(where, file, expected, remedy)
+    _require_different(names, where, remedy)
+    file.seek(0)
+    with _text_errors(where, expected, remedy):
+        lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), skipinitialspace=True)
+        _, *rows = (row for row in lines if row not in _BLANK)
+    if any(len(row) != len(names) for row in rows):
+        found = "has lines with more or fewer values than the first line has names"
+        raise InputError(where, found, expected, remedy)
+    return {name: [row[column] for row in rows] for column, name in enumerate(names)}
 
 
 def read_csv_in_parts(
@@ -164,20 +173,38 @@ def read_csv_in_parts(
         yield part
 
 
+def _require_different(names: list[str], where: str, remedy: str) -> None:
+    """Raise `InputError` where two columns have one name."""
+    again = [name for name, times in Counter(names).items() if times > 1]
+    if again:
+        found = f"has several columns of the name {again[0]}"
+        raise InputError(where, found, "a different name for each column", remedy)
+
+
+@contextmanager
+def _text_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
+    """Turn errors of decoding and of Python's CSV parser into an `InputError`."""
+    try:
+        yield
+    except (csv.Error, UnicodeError) as error:
+        found = f"is not a table ({str(error).strip()})"
+        raise InputError(where, found, expected, remedy) from error
+
+
 @contextmanager
 def _table_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
-    """Turn errors of the CSV parsers into an `InputError`."""
+    """Turn errors of pandas into an `InputError`."""
     import pandas as pd
 
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _text_errors(where, expected, remedy):
             warnings.simplefilter("ignore")  # a cell out of range is reported by its line
             warnings.simplefilter("error", pd.errors.ParserWarning)
             yield
     except pd.errors.ParserWarning as error:
         found = "has lines with more values than the first line has names"
         raise InputError(where, found, expected, remedy) from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error, UnicodeError) as error:
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         found = f"is not a table ({str(error).strip()})"
         raise InputError(where, found, expected, remedy) from error
 

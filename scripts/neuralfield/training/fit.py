@@ -15,7 +15,7 @@ from neuralfield.system.kept import KeptResults
 from neuralfield.system.provenance import remedy_for
 from neuralfield.tasks.task import Task
 from neuralfield.training.loop import ActiveTraining, Execution, Publish, Training, train_all
-from neuralfield.training.state import StateFolder, copy_snapshots
+from neuralfield.training.state import StateFolder, link_snapshots
 from neuralfield.training.trainer import Trainer, training_fingerprint
 
 
@@ -169,7 +169,7 @@ def _resume(active: ActiveTraining) -> None:
         expected = f"run {folder.fingerprint}, this training"
         raise CheckpointError(str(path), found_text, expected, remedy_for(path))
     trainer.restore(arrays, metadata)
-    copy_snapshots(
+    link_snapshots(
         earlier_segment / "snapshots",
         folder.snapshots,
         trainer.taken_snapshot_steps,

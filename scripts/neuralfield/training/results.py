@@ -19,7 +19,7 @@ from neuralfield.system.device import to_host
 from neuralfield.system.files import write_atomically
 from neuralfield.system.provenance import sha256_of
 from neuralfield.training.loop import Execution
-from neuralfield.training.state import StateFolder, copy_snapshots
+from neuralfield.training.state import StateFolder, link_snapshots
 from neuralfield.training.trainer import Trainer
 
 
@@ -78,7 +78,7 @@ def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> N
     target.mkdir(parents=True, exist_ok=True)
     for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
         path.unlink(missing_ok=True)
-    copy_snapshots(folder.snapshots, target, steps, trainer.snapshot_reader())
+    link_snapshots(folder.snapshots, target, steps, trainer.snapshot_reader())
 
 
 def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from neuralfield.system.checkpoint import list_snapshots, load_arrays, save_arrays, snapshot_path
 from neuralfield.system.errors import CheckpointError
-from neuralfield.system.files import storage_errors, write_atomically
+from neuralfield.system.files import replacing, storage_errors
 from neuralfield.system.interruption import StopSignals
 
 SnapshotReader = Callable[[Path, int], object]
@@ -166,12 +166,17 @@ def _is_file_at(file: IO[str], path: Path) -> bool:
         return False
 
 
-def copy_snapshots(source: Path, target: Path, steps: Iterable[int], read: SnapshotReader) -> None:
-    """Copy the snapshots of the given steps; raises `CheckpointError` if one is missing or damaged.
+def link_snapshots(source: Path, target: Path, steps: Iterable[int], read: SnapshotReader) -> None:
+    """Publish the snapshots of the given steps, as hard links or else as copies.
 
-    The folder is not listed: a network file system may list its earlier content.
+    Raises `CheckpointError` if one is missing or damaged. The folder is not listed: a network file
+    system may list its earlier content.
     """
     for step in sorted(steps):
         path = snapshot_path(source, step)
         read(path, step)
-        write_atomically(snapshot_path(target, step), path.read_bytes())
+        with replacing(snapshot_path(target, step)) as temporary:
+            try:
+                temporary.hardlink_to(path)
+            except OSError:  # a file system without links, or two of them
+                shutil.copyfile(path, temporary)

@@ -27,7 +27,7 @@ def decoded(path):
 
 
 def test_mp4_plays_everywhere(tmp_path):
-    path = tmp_path / "film.mp4"
+    path = tmp_path / "timelapse.mp4"
     write_timelapse(path, grey_frames(5), 10)
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
@@ -41,8 +41,8 @@ def test_mp4_plays_everywhere(tmp_path):
 
 
 def test_mp4_holds_the_last_frame_for_two_seconds(tmp_path):
-    write_timelapse(tmp_path / "film.mp4", grey_frames(5), 10)
-    frames = decoded(tmp_path / "film.mp4")
+    write_timelapse(tmp_path / "timelapse.mp4", grey_frames(5), 10)
+    frames = decoded(tmp_path / "timelapse.mp4")
     assert len(frames) == 5 + 20
     brightness = [frame.mean() for frame in frames]
     assert brightness[:5] == pytest.approx([0, 20, 40, 60, 80], abs=2)
@@ -50,8 +50,8 @@ def test_mp4_holds_the_last_frame_for_two_seconds(tmp_path):
 
 
 def test_mp4_keeps_the_colours(tmp_path):
-    write_timelapse(tmp_path / "film.mp4", [colour_bars()], 15)
-    last = decoded(tmp_path / "film.mp4")[-1]
+    write_timelapse(tmp_path / "timelapse.mp4", [colour_bars()], 15)
+    last = decoded(tmp_path / "timelapse.mp4")[-1]
     for number, colour in enumerate(COLOURS):
         assert last[32, 32 * number + 16] == pytest.approx(colour, abs=3)
 
@@ -59,8 +59,8 @@ def test_mp4_keeps_the_colours(tmp_path):
 @pytest.mark.parametrize(("height", "width"), [(33, 47), (33, 48), (32, 47), (1, 1)])
 def test_mp4_of_odd_sides_repeats_the_last_row_and_column(tmp_path, height, width):
     frame = np.tile(np.linspace(0, 200, width).astype(np.uint8)[None, :, None], (height, 1, 3))
-    write_timelapse(tmp_path / "film.mp4", [frame], 15)
-    last = decoded(tmp_path / "film.mp4")[-1].astype(int)
+    write_timelapse(tmp_path / "timelapse.mp4", [frame], 15)
+    last = decoded(tmp_path / "timelapse.mp4")[-1].astype(int)
     assert last.shape == (height + height % 2, width + width % 2, 3)
     assert last[:height, :width] == pytest.approx(frame.astype(int), abs=8)
     assert last[-1] == pytest.approx(last[height - 1], abs=8)
@@ -69,8 +69,8 @@ def test_mp4_of_odd_sides_repeats_the_last_row_and_column(tmp_path, height, widt
 
 @pytest.mark.parametrize("suffix", ["gif", "webp"])
 def test_gif_and_webp_repeat_for_ever_and_hold_the_last_frame(tmp_path, suffix):
-    write_timelapse(tmp_path / f"film.{suffix}", grey_frames(4), 15)
-    with Image.open(tmp_path / f"film.{suffix}") as timelapse:
+    write_timelapse(tmp_path / f"timelapse.{suffix}", grey_frames(4), 15)
+    with Image.open(tmp_path / f"timelapse.{suffix}") as timelapse:
         assert (timelapse.size, timelapse.info["loop"]) == ((48, 32), 0)
         durations_ms, brightness = [], []
         for frame in ImageSequence.Iterator(timelapse):
@@ -83,8 +83,8 @@ def test_gif_and_webp_repeat_for_ever_and_hold_the_last_frame(tmp_path, suffix):
 
 def test_gif_keeps_grey_exactly(tmp_path):
     ramp = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
-    write_timelapse(tmp_path / "film.gif", [ramp, ramp[:, ::-1]], 10)
-    with Image.open(tmp_path / "film.gif") as timelapse:
+    write_timelapse(tmp_path / "timelapse.gif", [ramp, ramp[:, ::-1]], 10)
+    with Image.open(tmp_path / "timelapse.gif") as timelapse:
         assert (np.asarray(timelapse.convert("RGB")) == ramp).all()
 
 
@@ -102,32 +102,32 @@ def test_a_failing_frame_leaves_the_old_timelapse_and_nothing_else(tmp_path, suf
         yield from grey_frames(2)
         raise InterruptedError
 
-    path = tmp_path / f"film.{suffix}"
-    path.write_text("the old film")
+    path = tmp_path / f"timelapse.{suffix}"
+    path.write_text("the old time-lapse")
     with pytest.raises(InterruptedError):
         write_timelapse(path, failing(), 15)
-    assert path.read_text() == "the old film"
+    assert path.read_text() == "the old time-lapse"
     assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "gif", "webp"])
 def test_no_frames_is_reported_plainly(tmp_path, suffix):
     with pytest.raises(InputError, match=r"no frames; expected at least one; .*training.snapshots"):
-        write_timelapse(tmp_path / f"film.{suffix}", [], 15)
+        write_timelapse(tmp_path / f"timelapse.{suffix}", [], 15)
     assert not list(tmp_path.iterdir())
 
 
 def test_frames_of_two_sizes_are_refused(tmp_path):
     frames = [np.zeros((4, 4, 3), np.uint8), np.zeros((4, 6, 3), np.uint8)]
     with pytest.raises(InputError, match="frames of one shape"):
-        write_timelapse(tmp_path / "film.gif", frames, 15)
+        write_timelapse(tmp_path / "timelapse.gif", frames, 15)
 
 
 def test_unknown_formats_and_speeds_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="mp4, gif or webp"):
-        write_timelapse(tmp_path / "film.avi", grey_frames(1), 15)
+        write_timelapse(tmp_path / "timelapse.avi", grey_frames(1), 15)
     with pytest.raises(ConfigError, match="above 0"):
-        write_timelapse(tmp_path / "film.mp4", grey_frames(1), 0)
+        write_timelapse(tmp_path / "timelapse.mp4", grey_frames(1), 0)
 
 
 def test_a_label_changes_the_lower_left_corner_alone():

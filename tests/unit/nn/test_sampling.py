@@ -22,12 +22,12 @@ def test_philox_gives_the_published_words(word, seed, expected):
 
 def test_uniform_numbers_are_uniform():
     words = philox(np, (np.arange(50_000), 0, 0, 0), 3)
-    draws = uniform(np.concatenate(words))
-    assert draws.dtype == np.float32
-    assert draws.min() >= 0
-    assert draws.max() < 1
-    counts, _ = np.histogram(draws, bins=10, range=(0, 1))
-    assert np.abs(counts / draws.size - 0.1).max() < 0.003
+    numbers = uniform(np.concatenate(words))
+    assert numbers.dtype == np.float32
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    counts, _ = np.histogram(numbers, bins=10, range=(0, 1))
+    assert np.abs(counts / numbers.size - 0.1).max() < 0.003
 
 
 def random_order(size, seed=5, epoch=0):

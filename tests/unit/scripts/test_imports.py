@@ -18,14 +18,13 @@ HEAVY = (
 NEEDED = {
     "evaluate_classifier": ["pandas"],
     "evaluate_table": ["pandas"],
-    "gather_tiles": ["pandas"],
     "plot_classifier": ["matplotlib"],
     "plot_table": ["matplotlib"],
     "report": ["jinja2", "matplotlib"],
     "report_classifiers": ["jinja2", "matplotlib"],
     "report_tables": ["jinja2", "matplotlib"],
     "summarize": ["pandas"],
-    "timelapse": ["av", "pandas"],
+    "timelapse": ["av"],
 }
 """The heavy modules that each script needs when it starts."""
 

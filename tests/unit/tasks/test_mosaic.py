@@ -183,13 +183,12 @@ def test_numbers_of_bands_are_those_of_the_whole(rows, height):
 
 
 def test_a_joint_history_has_sums_of_seconds_and_means_of_errors():
-    import pandas as pd
-
     def history(seconds, psnr_db, rollbacks):
         columns = ("step", "seconds", "loss", "psnr_db", "learning_rate", "rollbacks")
-        return pd.DataFrame([(10, seconds, 0.5, psnr_db, 0.1, rollbacks)], columns=columns)
+        row = (10, seconds, 0.5, psnr_db, 0.1, rollbacks)
+        return {name: np.array([float(n)]) for name, n in zip(columns, row, strict=True)}
 
-    tables = [history(1.0, 20.0, 0), history(2.0, 30.0, 1), history(3.0, np.nan, 0)]
-    found = joint_history(tables, np.array([0.5, 0.25, 0.25])).iloc[0]
+    histories = [history(1.0, 20.0, 0), history(2.0, 30.0, 1), history(3.0, np.nan, 0)]
+    found = joint_history(histories, np.array([0.5, 0.25, 0.25]))
     assert found["seconds"] == 6 and found["rollbacks"] == 1 and found["step"] == 10
     assert found["psnr_db"] == pytest.approx(-10 * np.log10(0.5 * 0.01 + 0.25 * 0.001))

@@ -19,6 +19,7 @@ from neuralfield.engines.cuda.recorded_engine import (
     not_covered,
 )
 from neuralfield.engines.cuda.recorded_steps import named_range
+from neuralfield.engines.cuda.source import compiled_together
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
@@ -79,7 +80,7 @@ class CudaEngine(RecordedEngine[SamplingStage]):
         pass_type, precision = chosen
         require_memory(_own_bytes(objective, batch), device, "training", _REMEDY)
         with memory_in_words(device, _REMEDY):
-            with named_range(device.xp.cuda, "compile"):
+            with named_range(device.xp.cuda, "compile"), compiled_together(device):
                 buffers = _make_buffers(objective, batch, device)
                 given = PassArguments(device, network, batch, buffers, precision)
                 stages = _make_stages(objective, pass_type, given)

@@ -7,7 +7,10 @@ complete: included files are put in place, and constants are lines at the top.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,9 @@ from neuralfield.engines.plan import (
 )
 from neuralfield.fields.hashgrid import HASH_PRIME
 from neuralfield.system import random_streams
+from neuralfield.system.device import Device
+
+_MOST_COMPILERS = 8
 
 _LOCAL_INCLUDE = re.compile(r'^[ \t]*#include "([^"]+)"[ \t]*\n', re.MULTILINE)
 _ONCE = re.compile(r"^[ \t]*#pragma once[ \t]*\n", re.MULTILINE)
@@ -86,8 +92,66 @@ def define_lines(constants: Mapping[str, Any]) -> str:
     return "".join(f"#define {name} {value!s}\n" for name, value in plain.items())
 
 
-def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") -> Any:
-    """Compile and load a kernel file, which lies beside the module that launches its kernels.
+@dataclass(frozen=True)
+class Module:
+    """The kernels of one complete source text."""
+
+    code: str
+    options: tuple[str, ...]
+
+    def get_function(self, name: str, shared_bytes: int = 0) -> Any:
+        """Return a kernel; `shared_bytes` is the dynamic shared memory of a block."""
+        import cupy
+
+        kernel = _Kernel(cupy.RawKernel(self.code, name, self.options), shared_bytes)
+        if _waiting is None:
+            kernel.load()
+        else:
+            _waiting.append(kernel)
+        return kernel.kernel
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel of CuPy's, which is compiled when it is first used, and what has to be set then."""
+
+    kernel: Any
+    shared_bytes: int
+
+    def load(self) -> None:
+        self.kernel.compile()
+        if self.shared_bytes:
+            self.kernel.max_dynamic_shared_size_bytes = self.shared_bytes
+
+
+_waiting: list[_Kernel] | None = None
+"""Kernels of a block of `compiled_together`; None outside."""
+
+
+@contextmanager
+def compiled_together(device: Device) -> Iterator[None]:
+    """Compile the kernels that a block asks for side by side, at its end.
+
+    A kernel that is launched within the block may need no dynamic shared memory.
+    """
+    global _waiting
+    _waiting = []
+    try:
+        yield
+        kernels, first = _waiting, {}
+        for kernel in kernels:
+            first.setdefault((kernel.kernel.code, kernel.kernel.options), kernel)
+        gpu = device.xp.cuda.Device()
+        with ThreadPoolExecutor(_MOST_COMPILERS, initializer=gpu.use) as compilers:
+            list(compilers.map(_Kernel.load, first.values()))
+        for kernel in kernels:
+            kernel.load()
+    finally:
+        _waiting = None
+
+
+def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") -> Module:
+    """Return the module of a kernel file, which lies beside what launches its kernels.
 
     The constants are put before the prelude, and this before the file.
     """
@@ -96,20 +160,15 @@ def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") 
     options = ("--std=c++17",)
     if cupy.cuda.Device().compute_capability == "90":
         options += ("-arch=sm_90a",)  # unlocks this GPU's own instructions, such as wgmma
-    return cupy.RawModule(
-        code=define_lines({**SHARED_NUMBERS, **constants}) + prelude + read_source(path),
-        options=options,
-    )
+    code = define_lines({**SHARED_NUMBERS, **constants}) + prelude + read_source(path)
+    return Module(code, options)
 
 
 def compile_kernel(
     path: Path, name: str, constants: Mapping[str, Any], prelude: str = "", shared_bytes: int = 0
 ) -> Any:
-    """Compile a kernel file as `compile_module` does, and return one of its kernels.
+    """Compile a kernel file, see `compile_module`, and return one of its kernels.
 
     `shared_bytes` is the dynamic shared memory of a block.
     """
-    kernel = compile_module(path, constants, prelude).get_function(name)
-    if shared_bytes:
-        kernel.max_dynamic_shared_size_bytes = shared_bytes
-    return kernel
+    return compile_module(path, constants, prelude).get_function(name, shared_bytes)
