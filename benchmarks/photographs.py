@@ -76,7 +76,8 @@ class Network:
         if not path.is_file():
             sys.exit(f"{name}: no preset in {path.parent}")
         network = yaml.safe_load(path.read_text("utf-8"))
-        training = of_the_training(network.pop("training"))
+        # both are measured, without it and corrected
+        training = of_the_training(network.pop("training")) | {"residual": False}
         for change in changes:
             key, _, value = change.partition("=")
             section = training if key in settings_of(ImageTraining) else network

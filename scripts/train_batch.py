@@ -12,6 +12,7 @@ from entry.training import (
     ProgressLog,
     logging_kept_results,
     outputs_in,
+    publishing,
     usable_cores,
     when_to_leave_s,
 )
@@ -20,7 +21,6 @@ from neuralfield.system.heat import guard_gpu
 from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.training.fit import fit_batch
 from neuralfield.training.loop import Execution, Training
-from neuralfield.training.results import publish_results
 
 
 class BatchProgress(ProgressLog):
@@ -92,7 +92,7 @@ def main(
                 stepped=[progress.stepped],
             )
             outputs = outputs_in(folder)
-            publish = partial(publish_results, **outputs, execution=run)
+            publish = publishing(outputs, run)
             field = {key: value for key, value in settings.items() if key != "training"}
             files = image / "pixels.csv", image / "picture.json"
             task = read_task(*files, field, settings["training"])

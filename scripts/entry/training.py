@@ -5,6 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.heat import guard_gpu
 from neuralfield.system.interruption import leaving_time_s
 from neuralfield.system.kept import FOLDER_NAME, has_kept_results
+from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.tasks.task import Measure, Task
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution, Publish
@@ -107,6 +109,25 @@ def outputs_in(folder: Path) -> dict[str, Path]:
         "checkpoints": folder / "checkpoints",
         "record": folder / "training.json",
     }
+
+
+def publishing(outputs: Mapping[str, Path], run: Execution) -> Publish:
+    """Return what writes the outputs of a finished training; see `outputs_in`."""
+    finish = partial(finished_model, threads=run.threads)
+    return partial(publish_results, **outputs, execution=run, finish=finish)
+
+
+def finished_model(trainer: Trainer, *, threads: int) -> StoredModel[Any]:
+    """Return the model that the present network is written as: with a residual, if it has one."""
+    task: Any = trainer.task
+    if not task.is_corrected:
+        return task.model
+    # imported here, because most trainings end without
+    from neuralfield.rendering.residual import find_residual
+
+    model: Any = trainer.present_model()
+    residual = find_residual(model, task.values, device=trainer.device, threads=threads)
+    return replace(task.model, residual=residual)
 
 
 @contextlib.contextmanager
@@ -219,6 +240,6 @@ def train_task(
             outputs = {"segment_folder": segment_folder}
             publish = partial(publish_segment, segment_folder=segment_folder)
         else:
-            publish = partial(publish_results, **outputs, execution=run)
+            publish = publishing(outputs, run)
         earlier = earlier_segment
         fit(task, run, publish, until_step=until_step, earlier_segment=earlier, outputs=outputs)

@@ -77,6 +77,10 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         """
         return self.fresh_network().with_weights(self.arrays, device, dtype)
 
+    def arrays_beside(self) -> dict[str, np.ndarray]:
+        """Return the arrays of its file beside those of the network."""
+        return {}
+
     def with_metadata(self, metadata: dict[str, Any]) -> Self:
         """This model, made in another way."""
         model: Any = self
@@ -94,7 +98,8 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         """
         kind = {} if self.kind is None else {"kind": self.kind}
         description = {"format": _FORMAT, **kind, **self.described(), "record": dict(metadata)}
-        save_arrays(path, {name: to_host(a) for name, a in network.arrays.items()}, description)
+        arrays = {name: to_host(array) for name, array in network.arrays.items()}
+        save_arrays(path, arrays | self.arrays_beside(), description)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
