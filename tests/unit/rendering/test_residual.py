@@ -50,7 +50,7 @@ def rough_model(channels=3, output="linear", precision="float32", size=(WIDTH, H
     """A network that is not trained, corrected to be the picture."""
     small = {"type": "siren", "width": 8, "hidden_layers": 1, "first_omega_0": 5}
     settings = field_settings(small | {"output": output})
-    shape = ImageShape(*size, channels)
+    shape = ImageShape(size[0], size[1], channels)
     mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
     arrays = {n: to_host(a) for n, a in build_field(settings, shape, 2).arrays.items()}
     model = Model(settings, shape, mode, arrays, {"precision": precision, "footprint": True})
