@@ -13,13 +13,14 @@ from entry.training import (
     usable_cores,
     when_to_leave_s,
 )
+from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import select_device
 from neuralfield.system.heat import guard_gpu
 from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.image_fit import read_task
 from neuralfield.training.fit import fit_batch
 from neuralfield.training.loop import Execution, Training
-from neuralfield.training.results import outputs_in, publish_results
+from neuralfield.training.results import outputs_in
 
 
 class BatchProgress(ProgressLog):
@@ -91,7 +92,7 @@ def main(
                 stepped=[progress.stepped],
             )
             outputs = outputs_in(folder)
-            publish = partial(publish_results, **outputs, execution=run)
+            publish = publishing(outputs, run)
             field = {key: value for key, value in settings.items() if key != "training"}
             files = image / "pixels.csv", image / "picture.json"
             task = read_task(*files, field, settings["training"])

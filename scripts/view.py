@@ -14,6 +14,7 @@ from neuralfield.images import read_made_image
 from neuralfield.images.image import ImageData
 from neuralfield.images.tiling import Tile
 from neuralfield.system.checkpoint import list_snapshots
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained, load_trained_snapshot
 from neuralfield.training.history import nearest_measured, read_history
 from viewing.description import NotEvaluatedError, describe, first_model
@@ -79,13 +80,15 @@ def main(
         labels = _labels(steps, history)
     except NotEvaluatedError as error:
         refusal = str(error)
-    parameters = f"{trained.parameter_count:,} numbers"
+    size = f"{trained.width:,} × {trained.height:,} pixels"
+    has_correction = isinstance(trained, Model) and trained.residual is not None
+    uncorrected = ", without the correction of its renders" if has_correction else ""
     write_view(
         view,
         template,
         image=image,
         field=field,
-        facts=f"{parameters}, trained on {trained.width:,} × {trained.height:,} pixels",
+        facts=f"{trained.parameter_count:,} numbers, trained on {size}{uncorrected}",
         preview=preview,
         training_image=training_image,
         network=network,

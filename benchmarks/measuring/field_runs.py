@@ -1,7 +1,7 @@
 """Fields trained on an image and measured: at its own size, or against a larger true image."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from neuralfield.images.metrics import psnr_db
 from neuralfield.images.reading import read_image
 from neuralfield.images.resizing import resize_image
 from neuralfield.rendering.render import render
+from neuralfield.rendering.residual import find_residual
 from neuralfield.system.device import Device
 from neuralfield.tasks.image.image_model import Model
 
@@ -177,6 +178,9 @@ def fit_and_render(
         return RenderedFit(float("nan"), float("nan"), parameters, *times, None)
     record = {"precision": "float32", "footprint": task.training.supervision == "footprint"}
     model = Model(task.field, task.shape, task.mode, arrays, record)
-    values = render(model, pair.truth.width, pair.truth.height, device=device)
+    if task.is_corrected:
+        residual = find_residual(model, task.values, device=device, threads=threads)
+        model = replace(model, residual=residual)
+    values = render(model, pair.truth.width, pair.truth.height, device=device, threads=threads)
     render_db = psnr_db(values, pair.truth.values())
     return RenderedFit(fit_db(arrays, task, device), render_db, parameters, *times, values)

@@ -4,11 +4,9 @@ import contextlib
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from neuralfield.system.device import to_host
 from neuralfield.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
@@ -77,13 +75,7 @@ class Preview:
         from neuralfield.images import ImageData, write_image
         from neuralfield.rendering.render import render
 
-        task: Any = trainer.task
-        arrays = {name: to_host(array).copy() for name, array in trainer.network.arrays.items()}
-        model = replace(
-            task.model,
-            arrays=arrays,
-            metadata=task.record() | {"precision": trainer.engine.precision},
-        )
+        model: Any = trainer.present_model()
         shape = model.shape
         values = render(
             model,

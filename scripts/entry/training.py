@@ -13,6 +13,7 @@ from entry.budget import naming_budgets
 from entry.job import paths_of, show_line
 from entry.preview import Preview, preview_path
 from entry.progress import ProgressFile, progress_path
+from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.heat import guard_gpu
@@ -22,7 +23,7 @@ from neuralfield.tasks.task import Measure, Task
 from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution, Publish
-from neuralfield.training.results import publish_results, publish_segment
+from neuralfield.training.results import publish_segment
 from neuralfield.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
@@ -211,6 +212,6 @@ def train_task(
             outputs = {"segment_folder": segment_folder}
             publish = partial(publish_segment, segment_folder=segment_folder)
         else:
-            publish = partial(publish_results, **outputs, execution=run)
+            publish = publishing(outputs, run)
         earlier = earlier_segment
         fit(task, run, publish, until_step=until_step, earlier_segment=earlier, outputs=outputs)

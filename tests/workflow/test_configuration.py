@@ -353,5 +353,5 @@ def test_schema_and_training_agree(written):
     training = read(written)["fields"]["siren"]["training"]
     for key in HOW_AND_WHERE:
         training.pop(key, None)
-    off = {"gradient_clip_norm": None, "keep_best": False}
+    off = {"gradient_clip_norm": None, "keep_best": False, "residual": False}
     assert vars(ImageTraining.from_mapping(training)) == training | off

@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
-from neuralfield.api.run_training import History
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
+from neuralfield.training.history import History
 
 
 class NotFittedError(ValueError, AttributeError):

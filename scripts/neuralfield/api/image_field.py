@@ -17,7 +17,6 @@ from neuralfield.api.arguments import (
 from neuralfield.api.derivatives import derivatives
 from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
 from neuralfield.api.rendered import RenderedImage
-from neuralfield.api.run_training import History
 from neuralfield.api.training_image import training_image
 from neuralfield.fields import CoordinateNetwork, Upscaler, describe_field
 from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent, grid
@@ -25,6 +24,7 @@ from neuralfield.images.metrics import as_seen, psnr_db
 from neuralfield.rendering.render import render, render_to_png, size_for_longer_side
 from neuralfield.system.device import HOST, Array, Device, available_cores, select_device
 from neuralfield.tasks.image.image_model import Model
+from neuralfield.training.history import History
 
 if TYPE_CHECKING:
     import torch
@@ -141,7 +141,9 @@ class ImageField:
         return grid(columns, rows).reshape(height, width, 2)
 
     def __call__(self, xy: Any) -> Array:
-        """Return the values at positions.
+        """Return the network's values at positions.
+
+        A correction that `render` adds, where the training has `residual`, is not among them.
 
         Parameters
         ----------

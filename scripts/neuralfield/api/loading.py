@@ -7,13 +7,13 @@ from neuralfield.api.arguments import require_path
 from neuralfield.api.classifiers import ImageClassifier
 from neuralfield.api.errors import MissingFileError, built_in_kinds
 from neuralfield.api.image_field import ImageField
-from neuralfield.api.run_training import read_history
 from neuralfield.api.tables import TableRegressor
 from neuralfield.api.training_image import training_image
 from neuralfield.system.checkpoint import load_arrays
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel, load_classifier
 from neuralfield.tasks.image.image_model import load_model
 from neuralfield.tasks.table.table_model import TableModel, load_table_model
+from neuralfield.training.history import read_history
 
 
 def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") -> Any:

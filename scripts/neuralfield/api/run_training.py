@@ -1,20 +1,18 @@
 """A training from beginning to end, in a folder that it resumes from or in a temporary one."""
 
 import contextlib
-import csv
 import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
 from neuralfield.api.arguments import require_path
+from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.files import storage_errors
 from neuralfield.system.heat import guard_gpu
@@ -23,12 +21,12 @@ from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.task import Task
 from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit
+from neuralfield.training.history import History, read_history
 from neuralfield.training.loop import Execution
-from neuralfield.training.results import outputs_in, publish_results
+from neuralfield.training.results import outputs_in
 
 log = logging.getLogger("neuralfield")
 
-History = dict[str, np.ndarray]
 Callback = Callable[[dict[str, float]], object]
 
 
@@ -93,20 +91,14 @@ def run_training(task: Task, conditions: Conditions) -> tuple[Any, History]:
             run.found_settings = found.steps.training
         outputs = outputs_in(folder)
         try:
-            fit(task, run, partial(publish_results, **outputs, execution=run), outputs=outputs)
+            fit(task, run, publishing(outputs, run), outputs=outputs)
         except Interrupted as error:
             if not str(error).startswith("SIGINT"):
                 raise
             raise KeyboardInterrupt(str(error) if conditions.folder else "") from error
-        return type(task.model).load(outputs["model"]), read_history(outputs["history"])
-
-
-def read_history(path: Path) -> History:
-    """Read ``history.csv`` as an array of float64 for each column."""
-    with path.open(newline="", encoding="utf-8") as file:
-        names, *rows = csv.reader(file)
-    columns = np.array(rows, dtype=np.float64).reshape(-1, len(names)).T
-    return dict(zip(names, columns, strict=True))
+        return type(task.model).load(outputs["model"]), read_history(
+            outputs["history"], task.measure.name
+        )
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from neuralfield.engines.plan import network_plan
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.upscaler import UpscalingNetwork
 from neuralfield.rendering.array_renderer import ArrayRenderer
+from neuralfield.rendering.corrected_renderer import CorrectedRenderer
 from neuralfield.rendering.cpu_renderer import CpuRenderer
 from neuralfield.rendering.mosaic_renderer import MosaicRenderer
 from neuralfield.system.device import Array, Device
@@ -66,6 +67,12 @@ def make_renderer(model: Trained, device: Device, threads: int = 1) -> Renderer:
         return MosaicRenderer(
             mosaic, device, lambda tile: make_renderer(mosaic.load(tile), device, threads)
         )
+    renderer = _of_network(model, device, threads)
+    return renderer if model.residual is None else CorrectedRenderer(renderer, model, device)
+
+
+def _of_network(model: Model, device: Device, threads: int) -> Renderer:
+    """Make a renderer of a network without a correction."""
     # weights trained in mixed precision are float32
     dtype = "float64" if model.metadata.get("precision") == "float64" else "float32"
     network = model.network(device, dtype)

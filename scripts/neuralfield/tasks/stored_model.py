@@ -77,6 +77,10 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         """
         return self.fresh_network().with_weights(self.arrays, device, dtype)
 
+    def arrays_beside(self) -> dict[str, np.ndarray]:
+        """Return the arrays of its file beside those of the network."""
+        return {}
+
     def with_metadata(self, metadata: dict[str, Any]) -> Self:
         """This model, made in another way."""
         model: Any = self
@@ -103,7 +107,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     ) -> None:
         kind = {} if self.kind is None else {"kind": self.kind}
         description = {"format": _FORMAT, **kind, **self.described(), "record": dict(metadata)}
-        save_arrays(path, arrays, description)
+        save_arrays(path, arrays | self.arrays_beside(), description)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:

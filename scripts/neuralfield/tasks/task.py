@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -102,16 +102,17 @@ class Task(ABC):
         """Measure how far a network is off on a part of the data; may be infinite or NaN."""
 
     @property
+    def is_corrected(self) -> bool:
+        """Whether the finished network has a residual; see `Model`."""
+        return False
+
+    @property
     def provenance(self) -> dict[str, Any]:
         """That of every network of this task; see `StoredModel.provenance`."""
         metadata = self.record() | {"training": self.training.described()}
         return self.model.with_metadata(metadata).provenance
 
-    def save_network(self, path: Path, network: Network[Any], record: Mapping[str, Any]) -> None:
-        """Write a network with all that is needed to use it."""
-        self.model.save(path, network, record)
-
     def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Read the arrays that `save_network` wrote in this training after some step."""
+        """Read the arrays that were saved in this training after some step."""
         of = self.model.with_metadata(record)
         return load_snapshot(path, step, of, type(of).load).arrays

@@ -137,6 +137,12 @@ class ImageTraining(TrainingSettings):
         auto=True,
         config_default=0.5,
     )
+    residual: bool = setting(
+        False,
+        "whether renders are corrected, by what the network lacks of the training image",
+        only_with={"supervision": ("footprint",)},
+        omit_when_off=True,
+    )
 
     def changes_for(self, steps: int, batch_pixels: int) -> dict[str, int]:
         """The settings for other steps and batches: a warm-up takes at most half of the steps."""

@@ -7,6 +7,7 @@ import json
 import math
 import platform
 import statistics
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,13 @@ from neuralfield.system.checkpoint import save_arrays, snapshot_path
 from neuralfield.system.device import to_host
 from neuralfield.system.files import write_atomically
 from neuralfield.system.provenance import sha256_of
+from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.training.loop import Execution
 from neuralfield.training.state import StateFolder, link_snapshots
 from neuralfield.training.trainer import Trainer
+
+Finish = Callable[[Trainer], StoredModel[Any]]
+"""Makes the model that a finished network is written as; its arrays do not matter."""
 
 
 def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Path) -> None:
@@ -50,10 +55,14 @@ def publish_results(
     checkpoints: Path,
     record: Path,
     execution: Execution,
+    finish: Finish | None = None,
 ) -> None:
-    """Write the network, the history, the snapshots and a record of how they were made."""
+    """Write the network, the history, the snapshots and a record of how they were made.
+
+    `finish` returns what the file has beside the weights, if that depends on them.
+    """
     _publish_snapshots(trainer, folder, checkpoints)
-    _save_best_network(trainer, model, execution)
+    _save_best_network(trainer, model, execution, finish or _as_the_task)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow([*trainer.history_columns, "rollbacks"])
@@ -67,10 +76,14 @@ def publish_results(
     write_atomically(record, (json.dumps(written, indent=2) + "\n").encode())
 
 
-def _save_best_network(trainer: Trainer, path: Path, execution: Execution) -> None:
+def _as_the_task(trainer: Trainer) -> StoredModel[Any]:
+    return trainer.task.model
+
+
+def _save_best_network(trainer: Trainer, path: Path, execution: Execution, finish: Finish) -> None:
     """Write the last network, or the best one where that is asked for."""
     if trainer.best is None:
-        trainer.save_network(path)
+        trainer.save_network(path, finish(trainer))
         return
     last = {name: to_host(array).copy() for name, array in trainer.network.arrays.items()}
     step, loss = trainer.best.step, trainer.best.loss
@@ -78,7 +91,8 @@ def _save_best_network(trainer: Trainer, path: Path, execution: Execution) -> No
         f"saving the best network, of step {step:,} of {trainer.steps_taken:,}: loss {loss:g}"
     )
     trainer.network.load(trainer.best.arrays, "best network")
-    trainer.save_network(path, step=step, best_of_steps=trainer.steps_taken)
+    steps = trainer.steps_taken
+    trainer.save_network(path, finish(trainer), step=step, best_of_steps=steps)
     trainer.network.load(last, "last network")
 
 

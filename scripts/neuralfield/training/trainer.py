@@ -16,6 +16,7 @@ from neuralfield.nn.schedules import Schedule
 from neuralfield.system.checkpoint import fingerprint, snapshot_path
 from neuralfield.system.device import Device, to_host
 from neuralfield.system.errors import DivergenceError
+from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.tasks.task import Task
 from neuralfield.tasks.training_settings import log_spaced_steps
 from neuralfield.training.state import SnapshotReader
@@ -252,9 +253,21 @@ class Trainer:
         self.state()  # raises where a weight is not finite
         self.save_network(snapshot_path(folder, self.steps_taken))
 
-    def save_network(self, path: Path, **changes: int) -> None:
-        """Write the present network; `changes` replace entries of its record."""
-        self.task.save_network(path, self.network, self._network_record() | changes)
+    def save_network(
+        self, path: Path, model: StoredModel[Any] | None = None, **changes: int
+    ) -> None:
+        """Write the present network; `changes` replace entries of its record.
+
+        All else is that of `model`, by default the task's.
+        """
+        model = model or self.task.model
+        model.save(path, self.network, self._network_record() | changes)
+
+    def present_model(self) -> StoredModel[Any]:
+        """Return the present network as its file would be read."""
+        arrays = {name: to_host(array).copy() for name, array in self.network.arrays.items()}
+        model: Any = self.task.model
+        return replace(model, arrays=arrays, metadata=self._network_record())
 
     def snapshot_reader(self) -> SnapshotReader:
         """Return what reads this training's snapshots and refuses those of others."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from neuralfield.images import ImageData, resize_image
+from neuralfield.images.metrics import as_seen
 from neuralfield.system.errors import ConfigError
 
 
@@ -43,7 +44,7 @@ def test_box_makes_means_of_the_same_depth(mode, bit_depth):
     assert np.abs(reduced.pixels - means).max() <= 0.51
 
 
-@pytest.mark.parametrize("filter", ["box", "lanczos", "bicubic"])
+@pytest.mark.parametrize("filter", ["box", "lanczos", "bicubic", "back_projection"])
 @pytest.mark.parametrize("size", [5, 12, 31])
 @pytest.mark.parametrize("level", [0, 77, 65535])
 def test_a_flat_image_stays_flat(filter, size, level):
@@ -66,9 +67,21 @@ def test_overshoot_is_clipped(filter):
     assert np.all(np.diff(enlarged.pixels[0, 26:38, 0].astype(int)) >= 0)
 
 
+@pytest.mark.parametrize("size_px", [(80, 48), (53, 41)])
+@pytest.mark.parametrize("mode", ["grey", "rgb", "rgba"])
+def test_back_projection_agrees_with_the_image(mode, size_px):
+    image = resize_image(noise(60, 100, mode, 16), (20, 12))
+    away = {}
+    for filter in ("lanczos", "back_projection"):
+        enlarged = resize_image(image, size_px, filter)
+        again = resize_image(enlarged, (20, 12))
+        away[filter] = np.sqrt(np.mean((as_seen(again.values()) - as_seen(image.values())) ** 2))
+    assert away["back_projection"] < 0.25 * away["lanczos"]
+
+
 def test_the_image_does_not_move():
     ramp = np.linspace(0, 65535, 64).round().astype(np.uint16).reshape(1, 64, 1).repeat(4, 0)
-    for filter in ("box", "lanczos", "bicubic"):
+    for filter in ("box", "lanczos", "bicubic", "back_projection"):
         reduced = resize_image(ImageData(ramp, "grey", 16), 16, filter).pixels[0, :, 0].astype(int)
         np.testing.assert_allclose(reduced + reduced[::-1], 65535, atol=2)
 

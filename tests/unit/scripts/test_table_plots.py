@@ -33,7 +33,7 @@ def untrained(tmp_path):
         task = make_task(samples, **settings)
         record = task.record() | {"step": 0, "training": task.training.described()}
         model = tmp_path / "model.safetensors"
-        task.save_network(model, task.fresh_network(), record)
+        task.model.save(model, task.fresh_network(), record)
         return path, model
 
     return write

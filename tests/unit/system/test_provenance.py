@@ -282,7 +282,7 @@ def test_a_network_of_every_kind_is_accepted_in_its_own_folder(
     task = image_task(values, "rgb", settings, how)
     record = task.record() | {"step": how.steps, "training": how.described()}
     model = tmp_path / "model.safetensors"
-    task.save_network(model, task.fresh_network(), record)
+    task.model.save(model, task.fresh_network(), record)
     expected.load(model)
     others = ExpectedNetwork(expected.facts_path, field, training | {"learning_rate": 0.5})
     with pytest.raises(NeuralfieldError, match=r"learning_rate 0\.001, not 0\.5"):

@@ -1,6 +1,7 @@
 """Many models rendered as one function: the same at every size, and without seams."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from neuralfield.images.tiling import Tiling
 from neuralfield.rendering.render import render, render_to_png
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import CheckpointError
-from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.image_model import load_model, save_model
 from neuralfield.tasks.image.mosaic import load_trained, load_trained_snapshot, save_mosaic
 
 CPU = select_device("cpu")
@@ -101,6 +102,19 @@ def test_threads_and_bands_change_no_bytes(tmp_path, monkeypatch):
     monkeypatch.setitem(render.__globals__["BAND_POINTS"], "cpu", 3000)
     render_to_png(mosaic, tmp_path / "two.png", 300, 200, device=CPU, threads=2)
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+
+
+def test_tiles_are_corrected_by_their_residuals(tmp_path):
+    save_tiles(tmp_path, TILING, gradient(TILING), footprint=True)
+    for tile in TILING:
+        path = tmp_path / "tiles" / tile.name / "model.safetensors"
+        model = load_model(path)
+        dark = np.full((tile.height, tile.width, 1), -0.05, np.float32)
+        replace(model, residual=dark).save(path, model.network(CPU), model.metadata)
+    save_mosaic(tmp_path / "mosaic.json", TILING)
+    mosaic = load_trained(tmp_path / "mosaic.json")
+    for size in ((70, 50), (35, 25), (140, 100)):
+        assert np.abs(render(mosaic, *size, device=CPU) - (ramp(*size) - 0.05)).max() < 1e-4
 
 
 def test_the_mosaic_changes_when_a_model_does(tmp_path):

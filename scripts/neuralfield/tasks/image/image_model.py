@@ -22,6 +22,7 @@ from neuralfield.nn.network import Network, require_enough
 from neuralfield.tasks.stored_model import StoredModel
 
 _LARGEST_SIDE_PX = 1 << 20
+_RESIDUAL = "residual"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
     arrays, metadata : dict
         See `StoredModel`; the digest is ``picture``, and there is ``footprint`` (whether a pixel is
         the mean over its square).
+    residual : ndarray of float32, shape (height, width, channels), or None
+        What renders are corrected by: see `neuralfield.rendering.residual.find_residual`.
     """
 
     what = "a model"
@@ -47,6 +50,7 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
     mode: str
     arrays: dict[str, np.ndarray]
     metadata: dict[str, Any] = field(default_factory=dict)
+    residual: np.ndarray | None = None
 
     @property
     def width(self) -> int:
@@ -108,15 +112,34 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
         if CHANNELS.get(mode) != shape.channels:
             raise ValueError(f"mode {mode!r} with {shape.channels} channels")
         settings = network_settings(description["field"])
+        arrays = dict(arrays)
+        residual = arrays.pop(_RESIDUAL, None)
+        if residual is not None:
+            _require_residual(residual, settings, shape)
         countable = getattr(settings, "hidden_layers", 0) <= len(arrays)
         require_enough(arrays, settings.weight_shapes(shape) if countable else [], settings)
-        model = cls(settings, shape, mode, arrays, metadata)
+        model = cls(settings, shape, mode, arrays, metadata, residual)
         model.fresh_network().load(arrays, "model")
         return model
+
+    def arrays_beside(self) -> dict[str, np.ndarray]:
+        """Return the residual, if there is one."""
+        return {} if self.residual is None else {_RESIDUAL: self.residual}
 
     def fresh_network(self) -> CoordinateNetwork | UpscalingNetwork:
         """Build a network of this kind, with weights that do not matter."""
         return build_field(self.settings, self.shape)
+
+
+def _require_residual(
+    residual: np.ndarray, settings: FieldSettings | Upscaler, shape: ImageShape
+) -> None:
+    """Check the residual of a file that anybody may have written; raises ValueError."""
+    if isinstance(settings, Upscaler):
+        raise ValueError("an upscaler with a residual")
+    expected = (shape.height, shape.width, shape.channels)
+    if residual.dtype != np.float32 or residual.shape != expected:
+        raise ValueError(f"a residual of {residual.dtype}, shape {residual.shape}")
 
 
 def save_model(

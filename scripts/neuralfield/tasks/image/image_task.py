@@ -179,6 +179,11 @@ class ImageTask(FittedImage[FieldSettings]):
         """Return what a network's file says of its training data."""
         return {"picture": self.image, "footprint": self.training.supervision == "footprint"}
 
+    @property
+    def is_corrected(self) -> bool:
+        """Whether the finished network has a residual: one of the means over pixels."""
+        return self.training.residual and self.training.supervision == "footprint"
+
     @np.errstate(all="ignore")
     def squared_error(self, network: CoordinateNetwork, device: Device, dtype: str) -> float:
         """Take the mean over a few thousand pixels' centres."""

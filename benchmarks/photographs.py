@@ -1,0 +1,246 @@
+"""What networks gain over filters where photographs are rendered larger, alone and averaged.
+
+    python benchmarks/photographs.py FOLDER
+    python benchmarks/photographs.py FOLDER --seeds 4 --networks quality 'quality steps=500'
+    python benchmarks/photographs.py FOLDER --networks quality 'quality steps=500' --mixtures 1+2
+
+Each photograph of the folder, cut to whole training pixels, is the truth. A network is trained on
+it reduced by `factor`, once for each seed, and rendered at the full size. A network is a preset
+and the settings that are changed in it. Rows are means over the photographs: of single networks
+and of the mean of several with different seeds, as rendered and corrected by back-projection. The
+best filter is, for each photograph, that of Lanczos, bicubic, and Lanczos with back-projection
+which comes nearest to the truth. `--mixtures` averages the networks with these numbers, each the
+mean over its seeds. `--output` writes a row for each photograph.
+
+It needs what the package needs, and neither Snakemake nor pandas.
+"""
+
+import argparse
+import csv
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+from measuring import ROOT
+from measuring.command_line import new_parser, start
+from measuring.field_runs import ImagePair, fit_and_render
+from measuring.measure import print_header, print_row
+
+from neuralfield.fields import network_settings
+from neuralfield.images import ImageData, read_image, resize_image
+from neuralfield.images.metrics import psnr_db
+from neuralfield.images.resizing import back_projected
+from neuralfield.system.device import Device, select_device
+from neuralfield.system.settings import settings_of
+from neuralfield.tasks.training_settings import ImageTraining, of_the_training
+
+_FILTERS = ("lanczos", "bicubic", "back_projection")
+_HEADER = (
+    *("network", "of seeds", "corrected", "images", "over Lanczos", "over the best filter"),
+    *("least of them", "seconds"),
+)
+
+
+class Gain(NamedTuple):
+    """The dB of a render of one photograph above those of filters."""
+
+    image: str
+    network: str
+    of_seeds: int
+    corrected: bool
+    render_db: float
+    over_lanczos_db: float
+    over_best_filter_db: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network as it is written on the command line, like ``quality steps=500``."""
+
+    text: str
+    field: dict[str, Any]
+    training: dict[str, Any]
+
+    @classmethod
+    def read(cls, text: str) -> "Network":
+        """Read a preset and the settings that are changed."""
+        name, *changes = text.split()
+        path = ROOT / "workflow" / "presets" / f"{name}.yaml"
+        if not path.is_file():
+            sys.exit(f"{name}: no preset in {path.parent}")
+        network = yaml.safe_load(path.read_text("utf-8"))
+        # both are measured, without it and corrected
+        training = of_the_training(network.pop("training")) | {"residual": False}
+        for change in changes:
+            key, _, value = change.partition("=")
+            section = training if key in settings_of(ImageTraining) else network
+            section[key] = yaml.safe_load(value)
+        settings = network_settings(network)
+        training.setdefault("learning_rate", settings.suggested_learning_rate)
+        return cls(text, network, training)
+
+
+@dataclass
+class Photograph:
+    """A pair of images, the dB of the filters, and the gains that were measured."""
+
+    name: str
+    pair: ImagePair
+    gains: list[Gain] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.truth = self.pair.truth.values()
+        self.filters_db = {name: self.pair.filter_db(name) for name in _FILTERS}
+
+    def measure(self, network: str, of_seeds: int, values: np.ndarray, seconds: float) -> None:
+        """Add the gains of a render, as it is and corrected."""
+        small = self.pair.small.values()
+        channels = (back_projected(values[..., c], small[..., c]) for c in range(small.shape[2]))
+        for corrected, found in ((False, values), (True, np.stack([*channels], axis=2))):
+            render_db = psnr_db(np.clip(found, 0, 1), self.truth)
+            over_lanczos_db = render_db - self.filters_db["lanczos"]
+            over_best_db = render_db - max(self.filters_db.values())
+            numbers = (render_db, over_lanczos_db, over_best_db, seconds)
+            self.gains.append(Gain(self.name, network, of_seeds, corrected, *numbers))
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Print the mean gains of every network."""
+    networks = [Network.read(text) for text in arguments.networks]
+    mixtures = [[networks[int(n) - 1] for n in text.split("+")] for text in arguments.mixtures]
+    photographs = list(_photographs(arguments))
+    device = select_device(arguments.device)
+    print(f"{device.name}, {arguments.threads} threads; {len(photographs)} photographs\n")
+    print_header(*_HEADER)
+    for name in _FILTERS:
+        over_db = [p.filters_db[name] - p.filters_db["lanczos"] for p in photographs]
+        best_db = [p.filters_db[name] - max(p.filters_db.values()) for p in photographs]
+        _print_means(f"({name})", "", "", over_db, best_db, 0.0)
+    ends_s = time.perf_counter() + arguments.limit_s
+    means: dict[Network, list[np.ndarray]] = {}
+    for network in networks:
+        for photograph in photographs:
+            if time.perf_counter() > ends_s:
+                print(f"no time for all of: {network.text}")
+                break
+            renders, seconds = _fits(network, photograph.pair, device, arguments)
+            _measure_groups(photograph, network.text, renders, seconds)
+            means.setdefault(network, []).append(_mean(renders))
+        _print_network(network.text, photographs)
+        _write(arguments.output, photographs)
+    for chosen in mixtures:
+        text = " + ".join(network.text for network in chosen)
+        # the last network may lack photographs
+        parts = zip(*(means.get(network, []) for network in chosen), strict=False)
+        for photograph, found in zip(photographs, parts, strict=False):
+            photograph.measure(text, arguments.seeds, _mean(found), 0.0)
+        _print_network(text, photographs)
+    _write(arguments.output, photographs)
+
+
+def _fits(
+    network: Network, pair: ImagePair, device: Device, arguments: argparse.Namespace
+) -> tuple[list[np.ndarray], float]:
+    """Train with each seed; return the renders, and the seconds of all steps together."""
+    renders, seconds = [], 0.0
+    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+        training = {**network.training, "random_seed": seed}
+        found = fit_and_render(pair, network.field, training, device, "auto", arguments.threads)
+        if found.values is None:
+            sys.exit(f"{network.text}: diverged with seed {seed}")
+        renders.append(found.values)
+        seconds += found.seconds
+    return renders, seconds
+
+
+def _measure_groups(
+    photograph: Photograph, network: str, renders: list[np.ndarray], seconds: float
+) -> None:
+    """Measure means of 1, 2, 4 ... renders, as often as there are such groups, and of all."""
+    counts = [1 << k for k in range(len(renders).bit_length())]
+    for count in dict.fromkeys([*counts, len(renders)]):
+        for first in range(0, len(renders) - count + 1, count):
+            mean = _mean(renders[first : first + count])
+            photograph.measure(network, count, mean, seconds * count / len(renders))
+
+
+def _mean(renders: Sequence[np.ndarray]) -> np.ndarray:
+    return np.asarray(np.mean(renders, axis=0, dtype=np.float32))
+
+
+def _print_network(network: str, photographs: list[Photograph]) -> None:
+    rows: dict[tuple[int, bool], dict[str, list[Gain]]] = defaultdict(lambda: defaultdict(list))
+    for photograph in photographs:
+        for gain in photograph.gains:
+            if gain.network == network:
+                rows[gain.of_seeds, gain.corrected][gain.image].append(gain)
+    for (of_seeds, corrected), gains in rows.items():
+        over_db, best_db, seconds = (
+            [float(np.mean([getattr(gain, name) for gain in group])) for group in gains.values()]
+            for name in ("over_lanczos_db", "over_best_filter_db", "seconds")
+        )
+        is_corrected = "yes" if corrected else "no"
+        _print_means(network, str(of_seeds), is_corrected, over_db, best_db, np.mean(seconds))
+
+
+def _print_means(
+    network: str,
+    of_seeds: str,
+    corrected: str,
+    over_lanczos_db: list[float],
+    over_best_db: list[float],
+    seconds: Any,
+) -> None:
+    numbers = (f"{np.mean(over_lanczos_db):+.3f}", f"{np.mean(over_best_db):+.3f}")
+    least = f"{min(over_best_db):+.2f}"
+    count = str(len(over_best_db))
+    print_row(network, of_seeds, corrected, count, *numbers, least, f"{seconds:.1f}")
+
+
+def _write(path: Path | None, photographs: list[Photograph]) -> None:
+    if path is not None:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(Gain._fields)
+            writer.writerows(gain for photograph in photographs for gain in photograph.gains)
+
+
+def _photographs(arguments: argparse.Namespace) -> Iterator[Photograph]:
+    """Read a folder, and cut each photograph to whole training pixels."""
+    side, factor = arguments.side, arguments.factor
+    for path in sorted(arguments.folder.iterdir()):
+        if path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"):
+            continue
+        source = read_image(path)
+        if max(source.width, source.height) > side * factor:
+            source = resize_image(source, side * factor)
+        width, height = source.width // factor, source.height // factor
+        pixels = source.pixels[: factor * height, : factor * width]
+        truth = ImageData(pixels, source.mode, source.bit_depth)
+        yield Photograph(path.stem, ImagePair(resize_image(truth, (width, height)), truth))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__, "device", "threads")
+    add = parser.add_argument
+    add("folder", type=Path, help="a folder of photographs")
+    add("--networks", nargs="+", default=["quality"], help="presets, with changed settings")
+    add("--mixtures", nargs="+", default=[], metavar="1+2", help="networks to average")
+    add("--seeds", type=int, default=1, help="networks of each kind for each photograph")
+    add("--first-seed", type=int, default=0, help="the first random seed")
+    add("--side", type=int, default=192, help="longest side of the training images in pixels")
+    add("--factor", type=int, default=4, help="how many times larger the renders are")
+    add("--limit-s", type=float, default=np.inf, help="seconds after which no fit is begun")
+    add("--output", type=Path, help="CSV with the gains of each photograph")
+    return parser
+
+
+if __name__ == "__main__":
+    start(main, _parser(), blas_threads=1)

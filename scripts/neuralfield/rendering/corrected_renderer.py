@@ -1,0 +1,118 @@
+"""Rendering with what a network lacks of its training image added, enlarged by Lanczos."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neuralfield.system.device import Array, Device, to_host
+from neuralfield.tasks.image.image_model import Model
+
+if TYPE_CHECKING:
+    from neuralfield.rendering import Renderer
+
+Weights = tuple[Array, Array]
+"""Indices and weights of the elements whose sums are a resampled axis; see `lanczos_weights`."""
+
+_LOBES = 3
+_MOST_SAMPLES = 32
+"""Samples of a pixel along each axis: its mean needs no more of a filter that is so smooth."""
+
+
+class CorrectedRenderer:
+    """See `neuralfield.rendering.Renderer`; the residual is a function of position, too.
+
+    Its mean over a pixel is that over the columns of the samples, times that over their rows.
+
+    Parameters
+    ----------
+    renderer : Renderer
+        Renders the network alone.
+    model : Model
+        With a residual.
+    device : Device
+    """
+
+    def __init__(self, renderer: "Renderer", model: Model, device: Device) -> None:
+        assert model.residual is not None
+        self._renderer, self._device, self._channels = renderer, device, model.channels
+        self._sides = (model.width, model.height)
+        self._residual = device.asarray(model.residual)
+
+    def pixels(
+        self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Compute means, whose part that the network gives is clipped to [0, 1], and spreads."""
+        values, spreads = self._renderer.pixels(columns, rows, offsets, which)
+        across, down = (self._weights(axis, of, offsets) for axis, of in enumerate((columns, rows)))
+        added = resampled(self._residual, down, across).reshape(-1, self._channels)
+        if which is not None:
+            added = added[which]
+        return self._device.xp.clip(values, 0, 1) + added.astype(values.dtype), spreads
+
+    def close(self) -> None:
+        """Release what the network's renderer holds."""
+        self._renderer.close()
+
+    def _weights(self, axis: int, centres: Array, offsets: Array) -> Weights:
+        """Return `lanczos_weights` of the means over pixels, along one axis."""
+        # on the host: on a GPU each operation would be a kernel to load
+        samples = np.sort(to_host(offsets)[:, axis])
+        count = min(len(samples), _MOST_SAMPLES)
+        samples = samples[(2 * np.arange(count) + 1) * len(samples) // (2 * count)]
+        points = to_host(centres)[:, None] + samples
+        length = self._sides[axis]
+        indices, weights = lanczos_weights((points * max(self._sides) + length - 1) / 2, length)
+        dtype = self._residual.dtype
+        return self._device.asarray(indices), self._device.asarray(weights, dtype=dtype)
+
+
+def lanczos_weights(positions: np.ndarray, length: int) -> Weights:
+    """Return the elements that means of points depend on, and their weights.
+
+    Weights of each point add up to 1, at the ends too; beyond an end is as at the end.
+
+    Parameters
+    ----------
+    positions : ndarray of float, shape (n, points)
+        Of the points of each mean; an element's own position is its index.
+    length : int
+        Number of elements.
+
+    Returns
+    -------
+    indices : ndarray of int, shape (n, taps)
+    weights : ndarray of float, shape (n, taps)
+    """
+    positions = positions.clip(-0.5, length - 0.5)
+    whole = np.floor(positions).astype(np.int64)
+    first = whole.min(axis=1) - (_LOBES - 1)
+    near = whole[..., None] + np.arange(1 - _LOBES, _LOBES + 1)
+    distances = positions[..., None] - near
+    found = np.sinc(distances) * np.sinc(distances / _LOBES)
+    found[(near < 0) | (near >= length)] = 0
+    found /= found.sum(axis=2, keepdims=True) * positions.shape[1]
+    taps = int((whole.max(axis=1) + _LOBES - first).max()) + 1
+    weights = np.zeros((len(positions), taps))
+    places = near - first[:, None, None]
+    np.add.at(weights, (np.arange(len(positions))[:, None, None], places), found)
+    return (first[:, None] + np.arange(taps)).clip(0, length - 1), weights
+
+
+def resampled(values: Array, down: Weights, across: Weights) -> Array:
+    """Resample an image, shape (height, width, channels), along both axes.
+
+    Tap by tap, since the bits of a matrix product depend on its size, and so on bands and threads.
+    """
+    height, width, channels = values.shape
+    high = _weighted(values.reshape(height, -1), *down).reshape(-1, width, channels)
+    # turned, so that what is added up is contiguous
+    wide = _weighted(high.transpose(1, 0, 2).reshape(width, -1), *across)
+    return wide.reshape(-1, len(high), channels).transpose(1, 0, 2)
+
+
+def _weighted(values: Array, indices: Array, weights: Array) -> Array:
+    """Add up rows of `values`, shape (rows, n); see `lanczos_weights`."""
+    total = values[indices[:, 0]] * weights[:, :1]
+    for tap in range(1, weights.shape[1]):
+        total += values[indices[:, tap]] * weights[:, tap : tap + 1]
+    return total

@@ -1,0 +1,31 @@
+"""What is written at the end of a training: a network, and the correction of its renders."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from neuralfield.tasks.stored_model import StoredModel
+from neuralfield.training.loop import Execution, Publish
+from neuralfield.training.results import publish_results
+from neuralfield.training.trainer import Trainer
+
+
+def publishing(outputs: Mapping[str, Path], run: Execution) -> Publish:
+    """Return what writes the outputs of a finished training; see `outputs_in`."""
+    finish = partial(finished_model, threads=run.threads)
+    return partial(publish_results, **outputs, execution=run, finish=finish)
+
+
+def finished_model(trainer: Trainer, *, threads: int) -> StoredModel[Any]:
+    """Return the model that the present network is written as: with a residual, if it has one."""
+    task: Any = trainer.task
+    if not task.is_corrected:
+        return task.model
+    # imported here, because most trainings end without
+    from neuralfield.rendering.residual import find_residual
+
+    model: Any = trainer.present_model()
+    residual = find_residual(model, task.values, device=trainer.device, threads=threads)
+    return replace(task.model, residual=residual)

@@ -1,0 +1,69 @@
+"""What a trained network lacks of its training image, to correct its renders with."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from neuralfield.images.resizing import BACK_PROJECTIONS
+from neuralfield.rendering.corrected_renderer import Weights, lanczos_weights, resampled
+from neuralfield.rendering.render import render
+from neuralfield.system.device import Device
+from neuralfield.tasks.image.image_model import Model
+
+_POINTS = 4
+"""Points of a training pixel along each axis, whose mean is compared with the pixel."""
+
+_MOST_POINTS = 1 << 22
+
+
+def find_residual(
+    model: Model, values: np.ndarray, *, device: Device, threads: int = 1
+) -> np.ndarray:
+    """Find what to add to renders so that, reduced by the box filter, they are the training image.
+
+    Back-projection (Irani & Peleg, "Improving resolution by image registration", 1991): in each of
+    `BACK_PROJECTIONS` rounds, what the reduced render lacks is enlarged by Lanczos and added. All
+    of this but the network is linear, so that the rounds add up to one image of the training size.
+
+    Parameters
+    ----------
+    model : Model
+        Without a residual.
+    values : ndarray of float32, shape (height, width, channels)
+        The training image, in [0, 1].
+    device : Device
+    threads : int
+        CPU cores to use.
+
+    Returns
+    -------
+    ndarray of float32, shape (height, width, channels)
+    """
+    missing = values - _pixel_means(replace(model, residual=None), device, threads)
+    down, across = (_enlarged_and_reduced(length) for length in values.shape[:2])
+    residual = missing
+    for _ in range(BACK_PROJECTIONS - 1):
+        missing = missing - resampled(missing, down, across)
+        residual = residual + missing
+    return residual.astype(np.float32)
+
+
+def _pixel_means(model: Model, device: Device, threads: int) -> np.ndarray:
+    """Reduce a render, made of so many points of each training pixel, to the training size."""
+    height, width = model.height, model.width
+    means = np.empty((height, width, model.channels))
+    count = max(1, _MOST_POINTS // (_POINTS**2 * width))
+    for top in range(0, height, count):
+        bottom = min(top + count, height)
+        box = (0.0, top / height, 1.0, bottom / height)
+        size = (_POINTS * width, _POINTS * (bottom - top))
+        part = render(model, *size, device=device, box=box, threads=threads)
+        blocks = part.reshape(bottom - top, _POINTS, width, _POINTS, -1)
+        means[top:bottom] = blocks.mean(axis=(1, 3), dtype=np.float64)
+    return means
+
+
+def _enlarged_and_reduced(length: int) -> Weights:
+    """Return the weights by which an axis is enlarged by Lanczos, and reduced to its length."""
+    points = (np.arange(_POINTS) + 0.5) / _POINTS - 0.5
+    return lanczos_weights(np.arange(length)[:, None] + points, length)

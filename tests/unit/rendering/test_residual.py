@@ -1,0 +1,169 @@
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from neuralfield.fields import ImageShape, build_field, field_settings
+from neuralfield.images.metrics import psnr_db
+from neuralfield.images.resizing import back_projected
+from neuralfield.rendering import render as rendering
+from neuralfield.rendering.publishing import publishing
+from neuralfield.rendering.render import render
+from neuralfield.rendering.residual import find_residual
+from neuralfield.system.checkpoint import snapshot_path
+from neuralfield.system.device import select_device, to_host
+from neuralfield.system.errors import CheckpointError
+from neuralfield.system.interruption import Interrupted
+from neuralfield.tasks.image.image_model import Model, load_model
+from neuralfield.tasks.image.image_task import ImageTask
+from neuralfield.tasks.training_settings import ImageTraining
+from neuralfield.training.fit import fit
+from neuralfield.training.loop import Execution
+from neuralfield.training.results import outputs_in
+
+CPU = select_device("cpu")
+WIDTH, HEIGHT = 20, 14
+SMALL = {
+    "steps": 30,
+    "batch_pixels": 64,
+    "detail_share": 0.0,
+    "footprint_points": 3,
+    "snapshots": 4,
+    "learning_rate": 2e-3,
+}
+
+
+def picture(width, height, channels=3):
+    """Waves and an edge, with values up to black and white."""
+    x, y = np.meshgrid(np.arange(width) / width, np.arange(height) / height)
+    waves = [0.5 + 0.6 * np.sin(9 * x + c) * np.cos(7 * y) for c in range(channels)]
+    return np.stack([np.where(x + y > 1, w, 1 - w) for w in waves], axis=2).clip(0, 1)
+
+
+def reduced(values, factor):
+    height, width, channels = values.shape
+    blocks = values.reshape(height // factor, factor, width // factor, factor, channels)
+    return blocks.mean(axis=(1, 3))
+
+
+def rough_model(channels=3, output="linear", precision="float32", size=(WIDTH, HEIGHT)):
+    """A network that is not trained, corrected to be the picture."""
+    small = {"type": "siren", "width": 8, "hidden_layers": 1, "first_omega_0": 5}
+    settings = field_settings(small | {"output": output})
+    shape = ImageShape(size[0], size[1], channels)
+    mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+    arrays = {n: to_host(a) for n, a in build_field(settings, shape, 2).arrays.items()}
+    model = Model(settings, shape, mode, arrays, {"precision": precision, "footprint": True})
+    truth = reduced(picture(4 * size[0], 4 * size[1], channels), 4).astype(np.float32)
+    return replace(model, residual=find_residual(model, truth, device=CPU)), truth
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("output", ["linear", "sigmoid"])
+def test_a_corrected_render_is_the_training_image_again(channels, output):
+    model, truth = rough_model(channels, output)
+    alone = replace(model, residual=None)
+    for factor, least_db in ((1, 25), (4, 28), (8, 28)):
+        found, before = (
+            reduced(render(m, factor * WIDTH, factor * HEIGHT, device=CPU), factor)
+            for m in (model, alone)
+        )
+        assert psnr_db(found, truth) > max(least_db, psnr_db(before, truth) + 12)
+
+
+def test_a_render_is_what_back_projection_makes_of_the_network():
+    model, truth = rough_model()
+    alone = render(replace(model, residual=None), 4 * WIDTH, 4 * HEIGHT, device=CPU)
+    found = render(model, 4 * WIDTH, 4 * HEIGHT, device=CPU)
+    expected = np.stack([back_projected(alone[..., c], truth[..., c]) for c in range(3)], axis=2)
+    assert np.abs(found - expected.clip(0, 1)).max() < 2e-4
+    assert np.abs(found - alone).max() > 0.1
+
+
+def test_crops_bands_and_threads_make_no_difference(monkeypatch):
+    model, _ = rough_model()
+    whole = render(model, 60, 42, device=CPU)
+    part = render(model, 15, 21, device=CPU, box=(0.25, 0.5, 0.5, 1.0))
+    np.testing.assert_allclose(part, whole[21:, 15:30], atol=1e-5)
+    monkeypatch.setitem(rendering.BAND_POINTS, "cpu", 60 * 5)
+    np.testing.assert_array_equal(render(model, 60, 42, device=CPU, threads=2), whole)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (23, 1), (3, 2)])
+def test_small_images_and_small_renders(size):
+    model, truth = rough_model(size=size)
+    assert np.abs(render(model, *size, device=CPU) - truth).max() < 0.1
+    tiny = render(model, 1, 1, device=CPU)
+    assert np.abs(tiny - truth.mean(axis=(0, 1))).max() < 0.1
+
+
+def test_float64_agrees_with_float32():
+    model, _ = rough_model()
+    exact = replace(model, metadata={**model.metadata, "precision": "float64"})
+    found, expected = (render(m, 50, 35, device=CPU) for m in (model, exact))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert not np.array_equal(found, expected)
+
+
+def make_task(**training):
+    values = reduced(picture(4 * WIDTH, 4 * HEIGHT), 4).astype(np.float32)
+    field = field_settings({"type": "siren", "width": 16, "hidden_layers": 1, "output": "linear"})
+    return ImageTask(values, "rgb", field, ImageTraining.from_mapping(SMALL | training))
+
+
+def train(task, folder, **run_settings):
+    run = Execution(CPU, folder / "state", **run_settings)
+    fit(task, run, publishing(outputs_in(folder), run))
+    return folder / "model.safetensors"
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("changes", [{}, {"keep_best": True}, {"precision": "float64"}])
+def test_a_training_ends_with_a_residual_that_only_its_model_has(tmp_path, changes):
+    task = make_task(residual=True, **changes)
+    path = train(task, tmp_path)
+    model, alone = load_model(path), load_model(train(make_task(**changes), tmp_path / "alone"))
+    assert model.residual is not None and alone.residual is None
+    assert model.residual.shape == task.values.shape
+    for name, array in alone.arrays.items():
+        np.testing.assert_array_equal(model.arrays[name], array)
+    assert load_model(snapshot_path(tmp_path / "checkpoints", 30)).residual is None
+    expected = find_residual(model, task.values, device=CPU)
+    np.testing.assert_array_equal(model.residual, expected)
+    found_db, alone_db = (
+        psnr_db(render(m, WIDTH, HEIGHT, device=CPU), task.values) for m in (model, alone)
+    )
+    assert found_db > alone_db + 10
+
+
+def test_a_training_that_was_interrupted_ends_with_the_same_bytes(tmp_path):
+    task = make_task(residual=True)
+    expected = sha256(train(task, tmp_path / "whole"))
+
+    def leave(trainers):
+        if trainers[0].steps_taken >= 12:
+            raise Interrupted("here")
+
+    with pytest.raises(Interrupted):
+        train(task, tmp_path / "cut", stepped=[leave], checkpoint_interval_s=1e-9)
+    assert sha256(train(task, tmp_path / "cut", threads=2)) == expected
+
+
+def test_values_at_centres_have_no_residual(tmp_path):
+    assert (
+        load_model(train(make_task(residual=True, supervision="point"), tmp_path)).residual is None
+    )
+
+
+@pytest.mark.parametrize("shape", [(HEIGHT, WIDTH, 1), (WIDTH, HEIGHT, 3), (HEIGHT + 1, WIDTH, 3)])
+def test_a_residual_of_another_shape_is_refused(tmp_path, shape):
+    model, _ = rough_model()
+    path = tmp_path / "model.safetensors"
+    damaged = replace(model, residual=np.zeros(shape, np.float32))
+    damaged.save(path, model.network(CPU), model.metadata)
+    with pytest.raises(CheckpointError, match="residual"):
+        load_model(path)
