@@ -16,10 +16,15 @@ from neuralfield.images import (
     resize_image,
     write_image,
 )
-from neuralfield.images.metrics import as_seen, finite_db, psnr_db, ssim, wrong_pixels
+from neuralfield.images.metrics import as_seen, finite_db, gmsd, psnr_db, ssim, wrong_pixels
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
 from neuralfield.tasks.image.image_model import Model, load_model
+
+FILTERS = ("lanczos", "bicubic", "back_projection")
+"""Ways to enlarge an image without a network; the best of them is what a network has to beat."""
+
+_MEASURES = ("psnr_db", "gmsd")
 
 
 def main(
@@ -42,10 +47,10 @@ def main(
     """Compare renders with the training image and with the source; write the numbers.
 
     Where the source is larger than the training image, the network is rendered at the source's own
-    size too, and next to it stand the Lanczos and bicubic enlargements of the training image. All
-    of these are rounded to the source's levels before they are compared, and written as source,
-    redraw, lanczos and bicubic.png. Without a larger source there is only the redraw, at the
-    training size.
+    size too, and next to it stand the training image enlarged by Lanczos, bicubic, and Lanczos with
+    back-projection. All of these are rounded to the source's levels before they are compared, and
+    written as source, redraw, lanczos, bicubic and back_projection.png. Without a larger source
+    there is only the redraw, at the training size.
 
     Parameters
     ----------
@@ -119,31 +124,32 @@ def reference_from(original: ImageData, mode: str, max_megapixels: float) -> Ima
 def enlargements(
     training_image: ImageData, reference: ImageData, render_at: Callable[[int, int], np.ndarray]
 ) -> dict[str, ImageData]:
-    """Return the source and three ways to its size, by name; nothing if it is not larger."""
+    """Return the source and all ways to its size, by name; nothing if it is not larger."""
     size = (reference.width, reference.height)
     if max(size) <= max(training_image.width, training_image.height):
         return {}
     return {
         "source": reference,
         "redraw": ImageData.from_values(render_at(*size), training_image.mode, reference.bit_depth),
-        "lanczos": resize_image(training_image, size, "lanczos"),
-        "bicubic": resize_image(training_image, size, "bicubic"),
+        **{name: resize_image(training_image, size, name) for name in FILTERS},
     }
 
 
 def upscale_numbers(images: dict[str, ImageData]) -> dict[str, Any]:
     """Return how near each way comes to the source; all None if it is not larger."""
+    prefixes = {"redraw": "upscale"} | {name: f"upscale_{name}" for name in FILTERS}
     source = images.get("source")
-    keys = {"redraw": "upscale_psnr_db"}
-    keys |= {name: f"upscale_{name}_psnr_db" for name in ("lanczos", "bicubic")}
     if source is None:
-        return dict.fromkeys([*keys.values(), "upscale_width", "upscale_height"])
-    truth = as_seen(source.values())
+        keys = [f"{prefix}_{measure}" for prefix in prefixes.values() for measure in _MEASURES]
+        return dict.fromkeys([*keys, "upscale_best_filter", "upscale_width", "upscale_height"])
+    truth, numbers = as_seen(source.values()), {}
+    for name, prefix in prefixes.items():
+        values = as_seen(images[name].values())
+        numbers[f"{prefix}_psnr_db"] = finite_db(psnr_db(values, truth))
+        numbers[f"{prefix}_gmsd"] = gmsd(values, truth)
     return {
-        **{
-            key: finite_db(psnr_db(as_seen(images[name].values()), truth))
-            for name, key in keys.items()
-        },
+        **numbers,
+        "upscale_best_filter": max(FILTERS, key=lambda name: numbers[f"upscale_{name}_psnr_db"]),
         "upscale_width": source.width,
         "upscale_height": source.height,
     }

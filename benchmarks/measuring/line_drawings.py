@@ -166,11 +166,25 @@ def draw_waves(paper: Paper) -> None:
         paper.stroke(np.stack([x, y], 1), 0.003 + 0.0008 * index)
 
 
+def draw_contours(paper: Paper) -> None:
+    """Draw two hills of a map: dashed lines a third of a training pixel wide, which is all grey."""
+    t = np.linspace(0, 2 * np.pi, 2400, endpoint=False)
+    for x, y, lobes in ((0.3, 0.34, 3), (0.66, 0.68, 2)):
+        for index in range(8):
+            r = (0.04 + 0.032 * index) * (1 + 0.18 * np.sin(lobes * t + 0.3 * index))
+            ring = np.stack([x + r * np.cos(t), y + 0.9 * r * np.sin(t)], 1)
+            dashes = 6 + 5 * index
+            for start in range(dashes):
+                first, last = (int(len(t) * (start + end) / dashes) for end in (0, 0.62))
+                paper.stroke(ring[first:last], 0.0017, tapered=False)
+
+
 DRAWINGS: dict[str, Callable[[Paper], None]] = {
     "roses": draw_roses,
     "leaves": draw_leaves,
     "cats": draw_faces,
     "waves": draw_waves,
+    "contours": draw_contours,
 }
 
 

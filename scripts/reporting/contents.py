@@ -25,7 +25,11 @@ from reporting.svg_plots import Curve, learning_curves
 
 VIEWER = "viewer"
 TIMELAPSE_PREFERENCE = (".mp4", ".webp", ".gif")
-ENLARGEMENTS = {"bicubic": "Bicubic", "lanczos": "Lanczos"}
+ENLARGEMENTS = {
+    "bicubic": "Bicubic",
+    "lanczos": "Lanczos",
+    "back_projection": "Lanczos with back-projection",
+}
 MODES = {
     "bilevel": "black and white",
     "grey": "grey",
@@ -191,7 +195,7 @@ def gather(
         ``results/{image}/{field}/`` and a name. A network may have no history and no time-lapse.
     comparisons : iterable of Path
         Folders beside the metrics, with redraw.png and, where the source is larger than the
-        training image, source, lanczos and bicubic.png.
+        training image, source.png and those of `ENLARGEMENTS`.
     resized : iterable of Path
         ``results/{image}/`` and a name.
     kinds : mapping, optional

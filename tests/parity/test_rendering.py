@@ -1,6 +1,7 @@
 """The GPU renders what the CPU's array code renders: pixels, boxes, samples, files."""
 
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from neuralfield.rendering.array_renderer import ArrayRenderer
 from neuralfield.rendering.hopper_renderer import HopperRenderer
 from neuralfield.rendering.portable_renderer import LayerPixels
 from neuralfield.rendering.render import render, render_bands, render_to_png
+from neuralfield.rendering.residual import find_residual
 from neuralfield.system.device import gpu_is_present, select_device, to_host
 from neuralfield.tasks.image.image_model import Model
 
@@ -112,6 +114,18 @@ def test_uneven_pixels_of_a_footprint_field(gpu, monkeypatch, field, precision):
     monkeypatch.setitem(MEAN_ERROR, "float64", 1e-7)
     model = make_model(FIELDS[field], 3, precision, footprint=True)
     require_alike(model, gpu, 30, 20, 1 / 256)
+
+
+@pytest.mark.parametrize("precision", ["mixed", "float32"])
+def test_corrected_renders(gpu, precision):
+    model = make_model(FIELDS["siren"], 3, precision, footprint=True)
+    truth = np.random.default_rng(0).random((40, 60, 3), np.float32)
+    found, expected = (find_residual(model, truth, device=device) for device in (gpu, CPU))
+    np.testing.assert_array_equal(found, find_residual(model, truth, device=gpu))
+    assert np.abs(found - expected).max() < 3 * LARGEST_ERROR[precision]
+    corrected = replace(model, residual=expected)
+    require_alike(corrected, gpu, 240, 160)
+    require_alike(corrected, gpu, 30, 20, 1 / 256)
 
 
 def test_listed_pixels_are_those_of_the_whole(gpu):

@@ -69,7 +69,9 @@ def test_a_terminal_has_bars_and_a_line_for_each_finished_thing(terminal: str):
     assert len(re.findall(r"^4 jobs on 2 cores; a", terminal, re.MULTILINE)) == 1
     shown = re.findall(r"(tiny / siren: [^\r\n]*)\n", terminal)
     assert re.fullmatch(r"tiny / siren: trained in \d.*, [\d.]+ dB", shown[0])
-    assert re.fullmatch(r"tiny / siren: [\d.]+ dB, enlarged .* dB \(Lanczos: .*\)", shown[1])
+    assert re.fullmatch(
+        r"tiny / siren: [\d.]+ dB, enlarged .* dB \(best filter: \S+, .*\)", shown[1]
+    )
     assert re.search(r"tiny +siren +\d+\.\d\d +", terminal.split("image  network")[1])
     assert "[?25" not in terminal, "the cursor is never hidden"
 

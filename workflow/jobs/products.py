@@ -18,7 +18,7 @@ from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, log_spac
 Contents = tuple[str, str, set[str]]
 """An output that is a folder, that folder or one in it, and the names that have to be there."""
 
-_ENLARGED = {"source.png", "redraw.png", "lanczos.png", "bicubic.png"}
+_ENLARGED = {"source.png", "redraw.png", "lanczos.png", "bicubic.png", "back_projection.png"}
 
 
 def for_runs(pattern: str, runs: Iterable[Run], **others: Iterable[Any]) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from terminal.sentences import read_metrics
+from terminal.sentences import best_filter, read_metrics
 from terminal.words import duration
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from terminal.screen import Screen
 
 _MOST_ROWS = 20
-_HEADS = ("image", "network", "dB", "wrong pixels", "enlarged dB", "Lanczos dB", "trained in")
+_HEADS = ("image", "network", "dB", "wrong pixels", "enlarged dB", "best filter, dB", "trained in")
 _NAMES = 2
 """Columns of names; the others are numbers."""
 
@@ -75,12 +75,11 @@ def table(results: Path, networks: Sequence["Run"]) -> list[str]:
 
 def _cells(numbers: dict[str, Any]) -> list[str]:
     wrong, seconds = numbers.get("wrong_pixels"), numbers.get("train_seconds")
+    enlarged_db, best = numbers.get("upscale_psnr_db"), best_filter(numbers)
     return [
         f"{numbers['psnr_db']:.2f}",
         "" if wrong is None else f"{wrong:,}",
-        *(
-            "" if (level_db := numbers.get(key)) is None else f"{level_db:.2f}"
-            for key in ("upscale_psnr_db", "upscale_lanczos_psnr_db")
-        ),
+        "" if enlarged_db is None else f"{enlarged_db:.2f}",
+        "" if best is None else f"{best[0]} {best[1]:.2f}",
         "" if seconds is None else duration(seconds),
     ]

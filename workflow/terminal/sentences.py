@@ -11,6 +11,9 @@ from entry.progress import Progress
 from terminal.planned import PlannedJob
 from terminal.words import count, duration, listed
 
+_FILTERS = {"lanczos": "Lanczos", "back_projection": "back-projection"}
+"""The words for filters, where they are not their names in metrics.json."""
+
 MANY_TRAININGS = 20
 """From here on each network has one line, with its final numbers."""
 
@@ -79,6 +82,13 @@ def read_metrics(path: Path) -> dict[str, Any]:
     return numbers if isinstance(numbers, dict) else {}
 
 
+def best_filter(numbers: Mapping[str, Any]) -> tuple[str, float] | None:
+    """Return the name and the dB of the filter that comes nearest to the source, if known."""
+    name = numbers.get("upscale_best_filter")
+    level_db = numbers.get(f"upscale_{name}_psnr_db")
+    return None if level_db is None else (_FILTERS.get(str(name), str(name)), level_db)
+
+
 def in_words(numbers: Mapping[str, Any]) -> str:
     """Return the numbers of an evaluation: of a network of an image, a table, or a classifier."""
     if "psnr_db" in numbers:
@@ -86,8 +96,9 @@ def in_words(numbers: Mapping[str, Any]) -> str:
         if (wrong := numbers.get("wrong_pixels")) is not None:
             parts.append(count(wrong, "wrong pixel"))
         if (enlarged_db := numbers.get("upscale_psnr_db")) is not None:
-            lanczos_db = numbers["upscale_lanczos_psnr_db"]
-            parts.append(f"enlarged {enlarged_db:.1f} dB (Lanczos: {lanczos_db:.1f})")
+            parts.append(f"enlarged {enlarged_db:.1f} dB")
+            if best := best_filter(numbers):
+                parts[-1] += f" (best filter: {best[0]}, {best[1]:.1f})"
         return ", ".join(parts)
     for measure, form in (("accuracy", "{:.1%} right"), ("rmse", "error {:.3g}")):
         if (value := numbers.get(measure)) is not None and numbers.get("measure") in (

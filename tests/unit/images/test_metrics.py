@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
 from skimage.metrics import structural_similarity
 
 from neuralfield.images import metrics
@@ -92,6 +93,28 @@ def test_ssim_of_a_small_side_uses_the_largest_odd_window_that_fits():
     assert metrics.ssim(changed, reference) != metrics.ssim(image, reference)
 
 
+def test_gmsd_is_the_deviation_of_the_similarities_of_gradients():
+    image, reference = noisy_pair((9, 12, 1))
+
+    def lengths(values):
+        small = values[:8, :, 0].reshape(4, 2, 6, 2).mean(axis=(1, 3))
+        kernel = np.array([[1, 0, -1]] * 3) / 3
+        around = sliding_window_view(np.pad(small, 1, mode="edge"), (3, 3))
+        gradients = [(around * k).sum(axis=(2, 3)) for k in (kernel, kernel.T)]
+        return np.sqrt(gradients[0] ** 2 + gradients[1] ** 2)
+
+    ours, true, c = lengths(image), lengths(reference), 170 / 255**2
+    similarities = (2 * ours * true + c) / (ours**2 + true**2 + c)
+    assert metrics.gmsd(image, reference) == pytest.approx(similarities.std())
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 3), (8, 8, 4), (1, 5, 1), (3, 3)])
+def test_gmsd_sees_neither_equal_images_nor_another_brightness(shape):
+    image = noisy_pair((8, 8, 4))[0].ravel()[: math.prod(shape)].reshape(shape)
+    assert metrics.gmsd(image, image) == 0
+    assert metrics.gmsd(image + 0.1, image) == pytest.approx(0, abs=1e-6)
+
+
 def test_wrong_pixels_counts_the_other_side_of_the_threshold():
     reference = np.array([[0.0, 0.4, 0.5], [1.0, 0.9, 0.1]])
     image = np.array([[0.2, 0.6, 0.5], [0.4, 0.51, 0.49]])
@@ -115,7 +138,9 @@ def test_invisible_colour_does_not_count():
 @pytest.mark.parametrize(
     "shapes", [((4, 4, 1), (4, 5, 1)), ((4, 4), (4, 4, 1)), ((0, 4, 1), (0, 4, 1))]
 )
-@pytest.mark.parametrize("measure", [metrics.psnr_db, metrics.ssim, metrics.wrong_pixels])
+@pytest.mark.parametrize(
+    "measure", [metrics.psnr_db, metrics.ssim, metrics.gmsd, metrics.wrong_pixels]
+)
 def test_images_that_cannot_be_compared_are_refused(measure, shapes):
     with pytest.raises(InputError, match="equal height, width and channels"):
         measure(np.zeros(shapes[0]), np.zeros(shapes[1]))

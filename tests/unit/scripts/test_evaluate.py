@@ -7,7 +7,7 @@ import pytest
 from evaluate import main
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images import ImageData, read_image, resize_image, write_image
-from neuralfield.images.metrics import IDENTICAL_DB, psnr_db
+from neuralfield.images.metrics import IDENTICAL_DB, gmsd, psnr_db
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
 from neuralfield.tasks.image.image_model import load_model, save_model
@@ -61,7 +61,7 @@ def test_a_larger_source_is_compared_at_its_own_size(tmp_path):
     source = smooth_image(60, 40)
     numbers = evaluate(tmp_path, source, 20)
     images = {path.stem: read_image(path) for path in (tmp_path / "comparison").iterdir()}
-    assert sorted(images) == ["bicubic", "lanczos", "redraw", "source"]
+    assert sorted(images) == ["back_projection", "bicubic", "lanczos", "redraw", "source"]
     assert {(p.width, p.height, p.mode) for p in images.values()} == {(60, 40, "rgb")}
     assert (numbers["width"], numbers["height"]) == (20, 13)
     assert (numbers["upscale_width"], numbers["upscale_height"]) == (60, 40)
@@ -69,9 +69,14 @@ def test_a_larger_source_is_compared_at_its_own_size(tmp_path):
         ("upscale_psnr_db", "redraw"),
         ("upscale_lanczos_psnr_db", "lanczos"),
         ("upscale_bicubic_psnr_db", "bicubic"),
+        ("upscale_back_projection_psnr_db", "back_projection"),
     ):
         expected = psnr_db(images[name].values(), source.values())
         assert numbers[key] == pytest.approx(expected)
+        expected = gmsd(images[name].values(), source.values())
+        assert numbers[key.replace("psnr_db", "gmsd")] == pytest.approx(expected)
+    assert numbers["upscale_best_filter"] == "back_projection"
+    assert numbers["upscale_back_projection_psnr_db"] > numbers["upscale_lanczos_psnr_db"]
     # A smooth image is enlarged well by any filter, and not by untrained weights.
     assert numbers["upscale_lanczos_psnr_db"] > 25 > numbers["upscale_psnr_db"]
 

@@ -33,6 +33,7 @@ NUMBERS = {
     "upscale_psnr_db": None,
     "upscale_lanczos_psnr_db": None,
     "upscale_bicubic_psnr_db": None,
+    "upscale_back_projection_psnr_db": None,
     "upscale_width": None,
     "upscale_height": None,
     "parameters": 98752,
@@ -52,6 +53,7 @@ LARGER = {
     "upscale_psnr_db": 28.9,
     "upscale_lanczos_psnr_db": 22.5,
     "upscale_bicubic_psnr_db": 22.0,
+    "upscale_back_projection_psnr_db": 22.25,
     "upscale_width": 64,
     "upscale_height": 48,
 }
@@ -123,7 +125,9 @@ def add_field(
 ):
     folder = results / image / field
     (folder / "comparison").mkdir(parents=True)
-    for name in ("source", "redraw", "lanczos", "bicubic") if larger else ("redraw",):
+    for name in (
+        ("source", "redraw", "lanczos", "bicubic", "back_projection") if larger else ("redraw",)
+    ):
         write_image(folder / "comparison" / f"{name}.png", image_name)
     own = NUMBERS | (LARGER if larger else {}) | ({} if trained else IMPORTED) | numbers
     (folder / "metrics.json").write_text(json.dumps(own | {"image": image, "field": field}))

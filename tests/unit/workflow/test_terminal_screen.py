@@ -65,6 +65,8 @@ METRICS = {
     "wrong_pixels": 0,
     "upscale_psnr_db": 21.3,
     "upscale_lanczos_psnr_db": 18.85,
+    "upscale_back_projection_psnr_db": 19.04,
+    "upscale_best_filter": "back_projection",
     "train_seconds": 6.12,
 }
 
@@ -148,7 +150,8 @@ def test_each_finished_thing_has_one_line_with_its_number(screen):
     assert start.startswith("7 jobs on 2 cores; about ")
     assert lines == [
         "cub / siren: trained in 6.0 s, 38.40 dB",
-        "cub / siren: 38.4 dB, 0 wrong pixels, enlarged 21.3 dB (Lanczos: 18.9)",
+        "cub / siren: 38.4 dB, 0 wrong pixels, enlarged 21.3 dB"
+        " (best filter: back-projection, 19.0)",
         "cub / siren: rendered at 50 and 1,024 pixels, crop eye rendered,"
         " time-lapse and viewer made",
     ]
@@ -348,9 +351,9 @@ def test_the_table_of_results(folder):
     Path("results/cub/old/metrics.json").write_text(json.dumps(other))
     networks = [Network("cub", name) for name in ("siren", "old", "missing")]
     assert results.table(Path("results"), networks) == [
-        "image  network     dB  wrong pixels  enlarged dB  Lanczos dB  trained in",
-        "cub    siren    38.41             0        21.30       18.85       6.1 s",
-        "cub    old       9.50                      21.30       18.85",
+        "image  network     dB  wrong pixels  enlarged dB        best filter, dB  trained in",
+        "cub    siren    38.41             0        21.30  back-projection 19.04       6.1 s",
+        "cub    old       9.50                      21.30  back-projection 19.04",
     ]
     many = results.table(Path("results"), networks[:1] * 25)
     assert len(many) == 22 and many[-1] == "... and 5 more in results/summary.csv"
