@@ -64,8 +64,24 @@ def with_conda(tmp_path, monkeypatch):
     return Workspace(tmp_path / "work")
 
 
-def test_environments_are_planned(with_conda):
-    planned = with_conda.succeed("--dry-run", "--sdm", "conda", "--verbose")
+NOT_THERE = """
+import importlib.util, sys
+for name in ("av", "matplotlib", "numba", "pandas", "pyvips", "tqdm"):
+    sys.modules[name] = None
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *others: None if name in sys.modules and \\
+    sys.modules[name] is None else find(name, *others)
+from snakemake.cli import main
+main()
+"""
+"""Runs Snakemake without the packages that only jobs need."""
+
+
+def test_environments_are_planned_where_only_they_have_the_packages_of_jobs(with_conda):
+    _, _, _, *arguments = with_conda.command("--dry-run", "--sdm", "conda", "--verbose")
+    done = with_conda.run_command([sys.executable, "-c", NOT_THERE, *arguments])
+    planned = done.stdout
+    assert done.returncode == 0, planned
     for path in ENVIRONMENTS:
         assert re.search(rf"environment \S*{path.name} will be created", planned)
 

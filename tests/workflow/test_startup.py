@@ -109,6 +109,7 @@ def test_missing_packages(monkeypatch):
     assert startup.missing_packages() == []
     monkeypatch.setitem(startup.PACKAGES, "no_such_module", "some-package")
     assert startup.missing_packages() == ["some-package"]
+    assert startup.missing_packages(has_conda=True) == []
     assert "no some-package; expected all packages of pyproject.toml" in (
         startup.missing_packages_message()
     )

@@ -33,20 +33,25 @@ PACKAGES = {
 }
 """The modules that the scripts import, and the names to install them by."""
 
+NEEDED_BESIDE_CONDA = ("numpy", "PIL", "safetensors", "threadpoolctl")
+"""Those that Snakemake's own process imports; with conda, jobs have environments of their own."""
+
 
 _USUAL_JOBS_PER_TIMESPAN = (100, 1)
 """Snakemake's limit, where the user sets none: jobs, and seconds."""
 
 
-def missing_packages() -> list[str]:
+def missing_packages(*, has_conda: bool = False) -> list[str]:
     """Return the names of packages that are not installed in this Python."""
-    return [name for module, name in PACKAGES.items() if not importlib.util.find_spec(module)]
+    needed = NEEDED_BESIDE_CONDA if has_conda else PACKAGES
+    return [PACKAGES[module] for module in needed if not importlib.util.find_spec(module)]
 
 
-def missing_packages_message() -> str:
+def missing_packages_message(*, has_conda: bool = False) -> str:
     """Return the message for a user whose Python lacks packages."""
+    missing = ", ".join(missing_packages(has_conda=has_conda))
     return (
-        f"{sys.executable}: no {', '.join(missing_packages())}; expected all packages of"
+        f"{sys.executable}: no {missing}; expected all packages of"
         " pyproject.toml; run `make run`, or install them into this environment with"
         " `pip install -c constraints.txt -e '.[workflow]'` in the project's folder"
     )

@@ -3,6 +3,8 @@
 import re
 from functools import partial
 
+from snakemake_interface_executor_plugins.settings import DeploymentMethod
+
 from jobs import preconditions
 from jobs import startup
 from neuralfield.system.errors import NeuralfieldError
@@ -10,8 +12,9 @@ from neuralfield.system.files import storage_errors
 from terminal.screen import take_over
 
 if workflow.is_main_process:
-    if startup.missing_packages():
-        raise startup.UserError(startup.missing_packages_message())
+    has_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
+    if startup.missing_packages(has_conda=has_conda):
+        raise startup.UserError(startup.missing_packages_message(has_conda=has_conda))
     if Path(sys.argv[0]).name in ("snakemake", "__main__.py"):
         require_given_once(sys.argv[1:])
     # the terminal and the locks of another workflow are its own
