@@ -29,7 +29,8 @@ from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_model import load_model, save_model
 
 SIDE_PX = 200
-COMPARED_SNAPSHOTS, COMPARED_PX = 6, 64
+COMPARED_SNAPSHOTS = 6
+MIDDLE = (0.375, 0.375, 0.625, 0.625)
 TEMPLATE = Path(__file__).parents[1] / "workflow/viewer/view.html.j2"
 
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -85,9 +86,18 @@ def measure(page: Page, path: Path, seconds: float) -> list[Any]:
     page.open(path, wait=False)
     page.wait("window.viewer && viewer.tiles && document.getElementById('preview').hidden")
     first_s = page.run("performance.now() / 1000")
+    before_s = page.processor_s()
     frames, longest_ms = page.run(MOVING, 1000 * seconds)
+    frame_ms = 1000 * (page.processor_s() - before_s) / (frames * seconds)
     still = page.run(STILL, 1000 * seconds)
-    return [*counts, f"{first_s:.1f}", f"{frames:.0f}", f"{longest_ms:.0f}", f"{still / 1e3:.0f}"]
+    return [
+        *counts,
+        f"{first_s:.1f}",
+        f"{frames:.0f}",
+        f"{frame_ms:.0f}",
+        f"{longest_ms:.0f}",
+        f"{still / 1e3:.0f}",
+    ]
 
 
 def fidelity(page: Page, path: Path) -> tuple[int, str]:
@@ -99,9 +109,9 @@ def fidelity(page: Page, path: Path) -> tuple[int, str]:
     nearness_db = []
     for number in np.linspace(0, len(steps) - 2, COMPARED_SNAPSHOTS).astype(int):
         model = load_model(snapshot_path(path.parent / "checkpoints", steps[number]))
-        width, height = size_for_longer_side(model, COMPARED_PX)
-        exact = render(model, width, height, device=HOST)
-        about = {"width": width, "height": height, "snapshot": int(number)}
+        width, height = size_for_longer_side(model, max(model.width, model.height) // 4, MIDDLE)
+        exact = render(model, width, height, box=MIDDLE, device=HOST)
+        about = {"width": width, "height": height, "box": MIDDLE, "snapshot": int(number)}
         shown = np.array(page.run("[...(await viewer.pixels(a[0]))]", about)) / 255
         shown = shown.reshape(height, width, 4)[..., : model.channels]
         nearness_db.append(psnr_db(shown, exact))
@@ -114,6 +124,7 @@ def main(arguments: argparse.Namespace) -> None:
         raise ConfigError("viewer", reason, "a browser to measure in")
     print_header(
         *("network", "passes", "products", "texels read", "first image, s", "frames/s"),
+        "processor ms/frame",
         *("longest frame, ms", "1,000 points/s when still"),
     )
     with chromium() as page, TemporaryDirectory() as folder:
@@ -125,6 +136,7 @@ def main(arguments: argparse.Namespace) -> None:
         if arguments.results:
             print_header("page", "bytes", "networks on the slider", "snapshots, dB to exact")
         for path in sorted(arguments.results.glob("*/*/view.html")) if arguments.results else ():
+            page.look(160, 240)  # a view that is soon refined
             name = "/".join(path.parts[-3:-1])
             print_row(name, f"{path.stat().st_size:,}", *fidelity(page, path))
 

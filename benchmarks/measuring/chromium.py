@@ -2,10 +2,11 @@
 
 import importlib
 import importlib.util
+import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,20 @@ class Page:
     def errors(self) -> list[str]:
         """Return what the page has written to the console since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def processor_s(self) -> float:
+        """Return the processor time that the browser has taken, with its software renderer."""
+        taken_s, parents = {}, {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                number = int(stat.parent.name)
+                parents[number] = int(fields[1])
+                taken_s[number] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        own = {self.driver.service.process.pid}
+        while found := {child for child, parent in parents.items() if parent in own} - own:
+            own |= found
+        return sum(taken_s.get(number, 0.0) for number in own)
 
     def look(self, width: int, height: int, *, dark: bool = False, scale: float = 1) -> None:
         """Give the page another size and colour scheme."""

@@ -7,8 +7,9 @@ rule view:
         tiles=of_tiles("model.safetensors"),
         weights=imported_weights,
         facts="results/{image}/picture.json",
-        resized=lambda wildcards: products.training_image(PLAN, wildcards.image),
-        comparison="results/{image}/{field}/comparison",
+        # they change with the network; other settings of `evaluate` make no new page
+        resized=ancient(lambda wildcards: products.training_image(PLAN, wildcards.image)),
+        comparison=ancient("results/{image}/{field}/comparison"),
         history=learning("history.csv"),
         checkpoints=learning("checkpoints"),
         tile_checkpoints=lambda wildcards: (
