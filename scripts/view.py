@@ -10,10 +10,12 @@ from PIL import Image
 
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
+from entry.records import read_record
 from neuralfield.images import read_made_image
 from neuralfield.images.image import ImageData
 from neuralfield.images.tiling import Tile
 from neuralfield.system.checkpoint import list_snapshots
+from neuralfield.system.provenance import require_recorded
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained, load_trained_snapshot
 from neuralfield.training.history import nearest_measured, read_history
@@ -45,6 +47,7 @@ def main(
     field: str,
     checkpoints: Path | None = None,
     history: Path | None = None,
+    record: Path | None = None,
     expected: ExpectedNetwork | None = None,
 ) -> None:
     """Write one HTML file that needs nothing beside it and no internet.
@@ -61,8 +64,8 @@ def main(
         ``view.html.j2``; what it includes lies beside it.
     image, field : str
         Names.
-    checkpoints, history : Path, optional
-        Snapshots of the training, and its course; an imported network has none.
+    checkpoints, history, record : Path, optional
+        Snapshots of the training, its course and ``training.json``; an imported network has none.
     expected : ExpectedNetwork, optional
         The network that the settings describe: another one is refused.
     """
@@ -77,7 +80,10 @@ def main(
         snapshots = _snapshots(checkpoints, trained, budget_bytes)
         weights = _stored(trained, snapshots, budget_bytes)
         steps = [*(step for step, _ in snapshots), trained.metadata.get("step")]
-        labels = _labels(steps, history)
+        own = expected.with_steps_of(trained) if expected else None
+        if own and history and record:
+            require_recorded(history, read_record(record, model, own.training), record)
+        labels = _labels(steps, history, own.steps if own else None)
     except NotEvaluatedError as error:
         refusal = str(error)
     size = f"{trained.width:,} × {trained.height:,} pixels"
@@ -150,11 +156,13 @@ def _stored(
     return store(models, own, len(snapshots), budget_bytes)
 
 
-def _labels(steps: Sequence[int | None], history: Path | None) -> list[dict[str, Any]]:
+def _labels(
+    steps: Sequence[int | None], history: Path | None, last: int | None
+) -> list[dict[str, Any]]:
     """Label each network of the slider by its step and, from the nearest row, its PSNR."""
     if history is None:
         return [{"label": ""} for _ in steps]
-    learned = read_history(history)
+    learned = read_history(history, steps=last)
     measured = [nearest_measured(learned, step or 0) for step in steps]
     return [
         {"label": f"step {step:,} · {db:.1f} dB"} for step, db in zip(steps, measured, strict=True)
@@ -168,7 +176,7 @@ def _of_the_job(job: Any) -> dict[str, Any]:
         "expected": ExpectedNetwork.of_job(job),
         "redraw": Path(job.input.comparison, "redraw.png"),
     }
-    for name in ("checkpoints", "history"):
+    for name in ("checkpoints", "history", "record"):
         others[name] = next(map(Path, job.input[name]), None)
     return others
 

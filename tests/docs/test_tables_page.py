@@ -94,5 +94,5 @@ def test_what_is_different_of_its_training_is_what_the_schema_says():
     }
     assert messages == {key: default(key) for key in different}
     missing = {"engine", "segments", "budget", "cpu_budget"}
-    missing |= {"batch_pixels", "supervision", "footprint_points", "detail_share"}
+    missing |= {"batch_pixels", "supervision", "footprint_points", "detail_share", "residual"}
     assert set(usual) - set(own) == missing

@@ -12,6 +12,7 @@ import pytest
 from workspace import Workspace, clean_environment
 
 ALL = ("all", "tables", "classifiers")
+LEDGER = "results/batches.jsonl"
 MODEL = "results/tiny/siren/model.safetensors"
 
 
@@ -146,7 +147,7 @@ def test_every_result_is_a_target(full: Workspace):
     )
     assert len(inputs) == len(ALL)
     targets = {Path(name) for line in inputs for name in line.split(", ")}
-    written = {Path(name) for name in contents(full)} - {Path("results/batches.jsonl")}
+    written = {Path(name) for name in contents(full)} - {Path(LEDGER)}
     lost = [path for path in written if not targets & {path, *path.parents}]
     assert not lost
 
@@ -154,11 +155,12 @@ def test_every_result_is_a_target(full: Workspace):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_every_deleted_file_comes_back_with_the_same_bytes(full: Workspace, part: int):
-    before = contents(full)
-    for name in [name for name in before if name != "results/batches.jsonl"][part::4]:
+    # the ledger gets a line where one network of a batch has lost its files, and is trained alone
+    before = contents(full) | {LEDGER: ""}
+    for name in [name for name in before if name != LEDGER][part::4]:
         full.path(name).unlink()
     full.succeed(*ALL)
-    assert contents(full) == before
+    assert contents(full) | {LEDGER: ""} == before
     assert full.planned(*ALL) == {}
 
 

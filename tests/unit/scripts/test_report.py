@@ -257,7 +257,7 @@ def test_the_page_works_in_a_browser(page, results):
     page.wait("!document.querySelector('.compare').hidden")
     assert page.run("document.documentElement.scrollWidth") == 390
     options = "[...document.querySelectorAll('.compare select')].map((s) => s.options.length)"
-    assert page.run(options) == [6, 6]
+    assert page.run(options) == [7, 7]
     split = "Number(document.querySelector('.compare input').value)"
     press = (
         "document.querySelector('.compare input').dispatchEvent("

@@ -89,7 +89,7 @@ def test_deleted_results_come_back_with_the_same_bytes_and_without_a_step(traine
 
 
 def test_kept_checkpoints_take_no_space(trained):
-    assert {path.stat().st_nlink for path in trained.outputs["checkpoints"].iterdir()} == {2}
+    assert all(path.stat().st_nlink > 1 for path in trained.outputs["checkpoints"].iterdir())
 
 
 @pytest.mark.parametrize("name", ["model", "history", "record"])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paths import ROOT
 from PIL import Image, ImageSequence
 from small_fields import SMALL_FIELDS
 
@@ -19,6 +20,7 @@ import resize
 import summarize
 import timelapse
 import train
+import view
 from entry.image_network import ExpectedNetwork
 from import_weights import main as import_weights
 from neuralfield.images import read_pixel_csv
@@ -107,6 +109,20 @@ class Results:
             device="cpu",
         )
 
+    def view(self, image: str = "one", field: str = "own") -> None:
+        folder = self.path(f"{image}/{field}")
+        view.main(
+            folder / "model.safetensors",
+            *(self.path(f"{image}/resized.png"), folder / "comparison/redraw.png"),
+            *(VIEW_TEMPLATE, folder / "view.html"),
+            image=image,
+            field=field,
+            checkpoints=folder / "checkpoints",
+            history=folder / "history.csv",
+            record=folder / "training.json",
+            expected=self.expected(image, field),
+        )
+
     def film_beside_the_image(self) -> None:
         self.film(resized=self.path("one/resized.png"))
 
@@ -127,9 +143,10 @@ def finished(tmp_path_factory) -> Results:
     return results
 
 
+VIEW_TEMPLATE = ROOT / "workflow/viewer/view.html.j2"
 SNAPSHOT = "checkpoints/step_00000002.safetensors"
 MODEL = "one/own/model.safetensors"
-NETWORK_READERS = ("evaluate", "render", "film")
+NETWORK_READERS = ("evaluate", "render", "film", "view")
 
 
 @pytest.mark.parametrize(
@@ -140,15 +157,25 @@ NETWORK_READERS = ("evaluate", "render", "film")
         (MODEL, "one/short/model.safetensors", NETWORK_READERS, "steps 6, not 8"),
         (MODEL, "two/own/model.safetensors", NETWORK_READERS, "belongs to another image"),
         (MODEL, f"one/own/{SNAPSHOT}", NETWORK_READERS, "the network of step 2"),
-        ("one/own/training.json", "one/seed/training.json", ("evaluate", "film"), "random_seed 1"),
+        (
+            "one/own/training.json",
+            "one/seed/training.json",
+            ("evaluate", "film", "view"),
+            "random_seed 1",
+        ),
         ("one/own/training.json", "one/wide/training.json", ("evaluate",), "parameters"),
-        ("one/own/training.json", "one/fast/training.json", ("evaluate", "film"), "not belong"),
-        ("one/own/history.csv", "one/seed/history.csv", ("film",), "not belong"),
+        (
+            "one/own/training.json",
+            "one/fast/training.json",
+            ("evaluate", "film", "view"),
+            "not belong",
+        ),
+        ("one/own/history.csv", "one/seed/history.csv", ("film", "view"), "not belong"),
         ("one/own/history.csv", "one/short/history.csv", ("film",), "ends with step 6"),
         ("one/own/metrics.json", "one/seed/metrics.json", ("film", "summarize"), "field 'seed'"),
         ("one/own/metrics.json", "two/own/metrics.json", ("film", "summarize"), "image 'two'"),
-        (f"one/own/{SNAPSHOT}", f"one/seed/{SNAPSHOT}", ("film",), "random_seed 1, not 0"),
-        (f"one/own/{SNAPSHOT}", MODEL, ("film",), "the network of step 8"),
+        (f"one/own/{SNAPSHOT}", f"one/seed/{SNAPSHOT}", ("film", "view"), "random_seed 1, not 0"),
+        (f"one/own/{SNAPSHOT}", MODEL, ("film", "view"), "the network of step 8"),
         ("one/picture.json", "two/picture.json", NETWORK_READERS, "belongs to another image"),
         (
             "one/resized.png",
