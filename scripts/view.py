@@ -10,7 +10,7 @@ from PIL import Image
 
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
-from entry.records import read_record
+from entry.records import read_own_metrics, read_record
 from neuralfield.images import read_made_image
 from neuralfield.images.image import ImageData
 from neuralfield.images.tiling import Tile
@@ -25,15 +25,18 @@ from viewing.view_page import as_png, as_webp, write_view
 
 PREVIEW_PX = 640
 PREVIEW_QUALITY = 80
-"""Of the preview, which is shown until the network is."""
+"""WebP's quality of the preview, which is shown until the network is."""
 
 MOST_IMAGE_PX = 2048
 MOST_PNG_BYTES = 250_000
 PAGE_BYTES = 960_000
-"""What a page takes, unless the finished network alone takes more."""
+"""A page has this size, unless the finished network alone takes more."""
 
 FIXED_BYTES = 80_000
-"""What a page takes beside its weights and images, about."""
+"""A page takes about so much beside its weights and images."""
+
+MOST_CORRECTIONS = 4_000_000
+"""A residual of more numbers is left out: it would make the page too large to be opened."""
 
 
 def main(
@@ -48,6 +51,7 @@ def main(
     checkpoints: Path | None = None,
     history: Path | None = None,
     record: Path | None = None,
+    metrics: Path | None = None,
     expected: ExpectedNetwork | None = None,
 ) -> None:
     """Write one HTML file that needs nothing beside it and no internet.
@@ -66,6 +70,8 @@ def main(
         Names.
     checkpoints, history, record : Path, optional
         Snapshots of the training, its course and ``training.json``; an imported network has none.
+    metrics : Path, optional
+        ``metrics.json``, whose ``psnr_db`` labels the finished network.
     expected : ExpectedNetwork, optional
         The network that the settings describe: another one is refused.
     """
@@ -73,22 +79,29 @@ def main(
     preview = as_webp(_as_image(read_made_image(redraw)), PREVIEW_PX, PREVIEW_QUALITY)
     training_image = _embedded(read_made_image(resized))
     network, weights, refusal = None, None, None
+    found = first_model(trained).residual
+    has_room = found is not None and found.size <= MOST_CORRECTIONS
+    residual = found if has_room and isinstance(trained, Model) else None
     labels: list[dict[str, Any]] = [{"label": ""}]
     try:
         network = describe(trained)
         budget_bytes = (PAGE_BYTES - FIXED_BYTES) * 3 // 4 - len(preview) - len(training_image)
         snapshots = _snapshots(checkpoints, trained, budget_bytes)
-        weights = _stored(trained, snapshots, budget_bytes)
+        weights = _stored(trained, snapshots, budget_bytes, residual)
         steps = [*(step for step, _ in snapshots), trained.metadata.get("step")]
         own = expected.with_steps_of(trained) if expected else None
         if own and history and record:
             require_recorded(history, read_record(record, model, own.training), record)
-        labels = _labels(steps, history, own.steps if own else None)
+        final_db = None
+        if metrics:
+            numbers = read_own_metrics(metrics, ("psnr_db",))
+            require_recorded(model, numbers, metrics, wrong=metrics)
+            final_db = numbers["psnr_db"]
+        labels = _labels(steps, history, own.steps if own else None, final_db)
     except NotEvaluatedError as error:
         refusal = str(error)
     size = f"{trained.width:,} × {trained.height:,} pixels"
-    has_correction = isinstance(trained, Model) and trained.residual is not None
-    uncorrected = ", without the correction of its renders" if has_correction else ""
+    uncorrected = ", without the correction of its renders" if residual is not found else ""
     write_view(
         view,
         template,
@@ -134,7 +147,10 @@ def _snapshots(
 
 
 def _stored(
-    trained: Trained, snapshots: Sequence[tuple[int, Path]], budget_bytes: int
+    trained: Trained,
+    snapshots: Sequence[tuple[int, Path]],
+    budget_bytes: int,
+    residual: np.ndarray | None,
 ) -> StoredWeights:
     @cache
     def arrays(tile: Tile | None, step: int, path: Path) -> Arrays:
@@ -153,17 +169,22 @@ def _stored(
         tiles = list(trained.tiling)
         models = [trained.load(tile) for tile in trained.tiling]
     own = [learning(tile) for tile in tiles]
-    return store(models, own, len(snapshots), budget_bytes)
+    return store(models, own, len(snapshots), budget_bytes, residual)
 
 
 def _labels(
-    steps: Sequence[int | None], history: Path | None, last: int | None
+    steps: Sequence[int | None],
+    history: Path | None,
+    last: int | None,
+    final_db: float | None,
 ) -> list[dict[str, Any]]:
-    """Label each network of the slider by its step and, from the nearest row, its PSNR."""
+    """Label each network of the slider by its step and PSNR, estimated but for the finished one."""
     if history is None:
         return [{"label": ""} for _ in steps]
     learned = read_history(history, steps=last)
     measured = [nearest_measured(learned, step or 0) for step in steps]
+    if final_db is not None:
+        measured[-1] = final_db
     return [
         {"label": f"step {step:,} · {db:.1f} dB"} for step, db in zip(steps, measured, strict=True)
     ]

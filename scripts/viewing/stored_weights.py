@@ -1,8 +1,9 @@
 """Weights of a network and of the snapshots of its training, in few bytes.
 
 The finished network has 16 bits for each number of a large array, and 32 for others; if that
-changes its values by half a level, all have 32. Snapshots are rounded to steps, of which there are
-as many as a budget of bytes allows, and stored as differences from the snapshot before.
+changes its values by half a level, all have 32. A residual is rounded to a fifth of a level.
+Snapshots are rounded to steps, of which there are as many as a budget of bytes allows, and stored
+as differences from the snapshot before.
 """
 
 import zlib
@@ -20,16 +21,19 @@ LARGE_SHARE = 0.05
 """An array is large if it has at least this share of a network's numbers."""
 
 MOST_DIFFERENCE = 0.5 / 255
-"""What 16 bits may change of a render."""
+"""16 bits may change values of a render by this much."""
 
 CHECKED_ACROSS = 64
 """Points along each side of the image that are compared."""
 
+RESIDUAL_STEP = 0.2 / 255
+"""The values of a residual are rounded to multiples of it."""
+
 LEAST_BITS = 2.5
-"""Of a number of a snapshot: with fewer, the snapshots would not look like the network."""
+"""Bits for each number of a snapshot: with fewer, it would not look like the network."""
 
 COARSER_BITS = 1.6
-"""By how many bits the first snapshot is coarser than the middle one, and the last one finer."""
+"""The first snapshot is coarser than the middle one by so many bits, and the last one finer."""
 
 _LARGEST_CODE = 32767
 
@@ -65,6 +69,7 @@ def store(
     learning: Sequence[Learning],
     snapshots: int,
     budget_bytes: int,
+    residual: np.ndarray | None = None,
 ) -> StoredWeights:
     """Store networks of one shape, each with as many snapshots.
 
@@ -78,6 +83,8 @@ def store(
         How many of them there are.
     budget_bytes : int
         What the compressed content should take; finished networks are stored in any case.
+    residual : ndarray of float32, optional
+        The finished network's; see `neuralfield.tasks.image.image_model.Model`.
     """
     names = sorted(networks[0].arrays)
     total = sum(array.size for array in networks[0].arrays.values())
@@ -91,10 +98,15 @@ def store(
         for name, rounded in zip(names, has_16_bits, strict=True)
     ]
     layout: dict[str, Any] = {"tensors": tensors, "snapshots": snapshots, "networks": []}
+    corrections = b""
+    if residual is not None:
+        layout["residual"] = {"size": residual.size, "step": RESIDUAL_STEP}
+        corrections = _planes(_codes(residual, RESIDUAL_STEP))
     layout["coarseness"] = _coarseness(snapshots)
     for tensor, moves in zip(tensors, moving, strict=False):
         tensor["moves"] = moves
-    left_bytes = budget_bytes - sum(len(_compressed(planes)) for planes, _ in finished)
+    finished_planes = [*(planes for planes, _ in finished), corrections]
+    left_bytes = budget_bytes - sum(len(_compressed(planes)) for planes in finished_planes)
     chosen = [name for name, moves in zip(names, moving, strict=False) if moves]
     spreads = [_spreads(model, chosen, total) for model in networks]
     fineness, differences = 0.0, [b""] * len(networks)
@@ -106,7 +118,7 @@ def store(
         layout["networks"].append(
             {"steps": steps, "snapshotSteps": [s * 2.0**-fineness for s in spread]}
         )
-    return StoredWeights(layout, _compressed(content))
+    return StoredWeights(layout, _compressed(content + corrections))
 
 
 def _is_same(model: Model, names: Sequence[str], has_16_bits: Sequence[bool]) -> bool:
@@ -130,7 +142,11 @@ def _is_same(model: Model, names: Sequence[str], has_16_bits: Sequence[bool]) ->
 def _rounded(array: np.ndarray) -> tuple[np.ndarray, float]:
     """Round to 16 bits; the codes, and the step of one."""
     step = float(np.abs(array).max()) / _LARGEST_CODE or 1.0
-    return np.rint(array / step).astype(np.int16), step
+    return _codes(array, step), step
+
+
+def _codes(array: np.ndarray, step: float) -> np.ndarray:
+    return np.rint(array / step).clip(-_LARGEST_CODE, _LARGEST_CODE).astype("<i2")
 
 
 def _finished(

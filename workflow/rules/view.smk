@@ -10,6 +10,7 @@ rule view:
         # they change with the network; other settings of `evaluate` make no new page
         resized=ancient(lambda wildcards: products.training_image(PLAN, wildcards.image)),
         comparison=ancient("results/{image}/{field}/comparison"),
+        metrics=ancient("results/{image}/{field}/metrics.json"),
         history=learning("history.csv"),
         record=training_record,
         checkpoints=learning("checkpoints"),

@@ -6,6 +6,10 @@ const MOST_SAMPLES = 256;
 const FIRST_SAMPLES = 16;
 const TILE_PX = 128;
 
+// Texels of a residual that a pixel depends on along each axis, and the points whose mean it is.
+const MOST_TAPS = 32;
+const MOST_TAP_POINTS = 8;
+
 // As many samples of a pixel as `render` takes; `across` is its side in pixels of the image. Where
 // `render` would take one of several pixels that a pixel covers, more are taken here.
 function samplesOf(network, across) {
@@ -23,6 +27,32 @@ function offsetsMean(count) {
   let mean = 0;
   for (let i = 0; i < count; ++i) mean += (((i + 0.5) * 0.6180339887498949) % 1) / count;
   return [0.5, mean];
+}
+
+// The elements of an axis that the means over `count` pixels depend on, and their weights: Lanczos
+// at some points of each pixel, as `render` adds a residual. `start` and `step` are px of the image.
+function lanczosTaps(length, start, step, count, points) {
+  const firsts = new Float32Array(count);
+  const weights = new Float64Array(count * MOST_TAPS);
+  const across = Math.min(step, MOST_TAPS - 7);
+  const sinc = (x) => (x === 0 ? 1 : Math.sin(Math.PI * x) / (Math.PI * x));
+  let taps = 0;
+  for (let i = 0; i < count; ++i) {
+    for (let p = 0; p < points; ++p) {
+      const offset = ((p + 0.5) / points - 0.5) * across;
+      const position = Math.min(length - 0.5, Math.max(-0.5, start + (i + 0.5) * step + offset - 0.5));
+      const first = Math.floor(position) - 2;
+      if (p === 0) firsts[i] = first;
+      const near = range(6).map((k) => {
+        const distance = position - first - k;
+        return first + k < 0 || first + k >= length ? 0 : sinc(distance) * sinc(distance / 3);
+      });
+      const sum = points * near.reduce((total, weight) => total + weight, 0);
+      near.forEach((weight, k) => { weights[i * MOST_TAPS + first - firsts[i] + k] += weight / sum; });
+      taps = Math.max(taps, first - firsts[i] + 6);
+    }
+  }
+  return { firsts, weights, taps };
 }
 
 class Refusal extends Error {}
@@ -53,11 +83,14 @@ class NetworkOnGpu {
     this.points = 0;
     this.vertices = gl.createVertexArray();
     gl.bindVertexArray(this.vertices);
+    this.residual = null;
     this.makePasses();
     this.makeTextures();
     this.reduce = this.program(REDUCE_VERTEX, reduceShader(network.channels));
     this.filter = this.program(FULL_VERTEX, FILTER_SHADER);
     this.list = this.texture(gl.TEXTURE_2D, gl.R32UI, 256, TILE_PX * TILE_PX / 256);
+    this.taps = this.texture(gl.TEXTURE_2D, gl.RG32F, TILE_PX, 1 + MOST_TAPS);
+    this.tapCount = 0;
     const sum = (of) => this.passes.reduce((total, pass) => total + of(pass), 0);
     this.cost = sum((pass) => pass.cost);
     this.texelReads = sum((pass) => pass.texelReads);
@@ -87,7 +120,7 @@ class NetworkOnGpu {
       return uniforms.get(name);
     };
     gl.useProgram(program);
-    const textures = { values: 0, listed: 1, table: 2, sum: 3, tile: 0, image: 4 };
+    const textures = { values: 0, listed: 1, table: 2, sum: 3, tile: 0, image: 4, residual: 5, taps: 6 };
     for (const [name, unit] of Object.entries(textures)) {
       if (at(name)) gl.uniform1i(at(name), unit);
     }
@@ -325,8 +358,48 @@ class NetworkOnGpu {
     this.setPixels(this.reduce, region, first, samples, isListed);
     gl.uniform2f(this.reduce.at("size"), TILE_PX, TILE_PX);
     this.bind(0, gl.TEXTURE_2D_ARRAY, this.values[1 - side]);
+    this.bind(5, gl.TEXTURE_2D, this.residual);
+    this.bind(6, gl.TEXTURE_2D, this.taps);
+    gl.uniform1i(this.reduce.at("tapCount"), this.tapCount);
     gl.drawArrays(gl.POINTS, 0, count);
     this.points += count * samples * region.parts.length;
+  }
+
+  // Keep what the finished network lacks of its training image, shape (height, width, channels).
+  setResidual(values) {
+    const { gl } = this;
+    const { width, height, channels } = this.network;
+    const texels = new Float32Array(4 * width * height);
+    for (let i = 0; i < width * height; ++i) {
+      for (let c = 0; c < Math.max(3, channels); ++c) texels[4 * i + c] = values[i * channels + (c % channels)];
+    }
+    this.residual = this.texture(gl.TEXTURE_2D, gl.RGBA32F, width, height);
+    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, width, height, gl.RGBA, gl.FLOAT, texels);
+  }
+
+  // Add the residual to the pixels of a grid from now on, or nothing to any.
+  setCorrection(grid, samples) {
+    this.tapCount = 0;
+    if (!grid) return;
+    const { gl, network } = this;
+    const points = Math.min(samples, MOST_TAP_POINTS);
+    const axes = [
+      lanczosTaps(network.width, grid.x, grid.dx, grid.columns, points),
+      lanczosTaps(network.height, grid.y, grid.dy, grid.rows, points),
+    ];
+    this.tapCount = Math.max(...axes.map((axis) => axis.taps));
+    const rows = 1 + this.tapCount;
+    const texels = new Float32Array(2 * TILE_PX * rows);
+    axes.forEach(({ firsts, weights, taps }, axis) => {
+      firsts.forEach((first, i) => {
+        texels[2 * i + axis] = first;
+        for (let tap = 0; tap < taps; ++tap) {
+          texels[2 * ((1 + tap) * TILE_PX + i) + axis] = weights[i * MOST_TAPS + tap];
+        }
+      });
+    });
+    this.bind(6, gl.TEXTURE_2D, this.taps);
+    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, TILE_PX, rows, gl.RG, gl.FLOAT, texels);
   }
 
   setList(numbers) {

@@ -281,9 +281,11 @@ const REDUCE_VERTEX = `${HEAD}
 ${PIXELS}
 uniform vec2 size;
 flat out int slot;
+flat out ivec2 pixel;
 void main() {
   slot = gl_VertexID;
-  gl_Position = vec4((vec2(pixel_of(slot)) + 0.5) / size * 2.0 - 1.0, 0.0, 1.0);
+  pixel = pixel_of(slot);
+  gl_Position = vec4((vec2(pixel) + 0.5) / size * 2.0 - 1.0, 0.0, 1.0);
   gl_PointSize = 1.0;
 }`;
 
@@ -293,9 +295,28 @@ function reduceShader(channels) {
   return `${HEAD}
 uniform ivec2 batch;
 uniform sampler2DArray values;
+uniform sampler2D residual;
+uniform sampler2D taps;  // for each column (r) and row (g) of the tile: a first texel, then weights
+uniform int tapCount;  // 0 where no residual is added
 flat in int slot;
+flat in ivec2 pixel;
 layout(location = 0) out vec4 colour;
 layout(location = 1) out vec4 uneven;  // whether the samples differ so much that more are needed
+vec4 correction() {
+  vec4 total = vec4(0.0);
+  ivec2 last = textureSize(residual, 0) - 1;
+  float left = texelFetch(taps, ivec2(pixel.x, 0), 0).r;
+  float top = texelFetch(taps, ivec2(pixel.y, 0), 0).g;
+  for (int y = 0; y < tapCount; ++y) {
+    vec4 row = vec4(0.0);
+    for (int x = 0; x < tapCount; ++x) {
+      ivec2 at = clamp(ivec2(left, top) + ivec2(x, y), ivec2(0), last);
+      row += texelFetch(taps, ivec2(pixel.x, 1 + x), 0).r * texelFetch(residual, at, 0);
+    }
+    total += texelFetch(taps, ivec2(pixel.y, 1 + y), 0).g * row;
+  }
+  return total;
+}
 void main() {
   vec4 total = vec4(0.0), lowest = vec4(1e30), highest = vec4(-1e30);
   for (int i = 0; i < batch.x; ++i) {
@@ -310,7 +331,7 @@ void main() {
   vec4 mean = total / float(batch.x);
   vec4 range = highest - lowest;
   float most = max(max(range.x, range.y), max(range.z, range.w));
-  colour = clamp(${colour}, 0.0, 1.0);
+  colour = clamp(clamp(${colour}, 0.0, 1.0) + correction(), 0.0, 1.0);
   uneven = vec4(most > 0.1 ? 1.0 : 0.0);
 }`;
 }

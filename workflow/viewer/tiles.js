@@ -76,6 +76,8 @@ class Tiles {
     this.network = network;
     this.store = store;
     this.gpu = new NetworkOnGpu(gl, network);
+    const residual = store.residual();
+    if (residual) this.gpu.setResidual(residual);
     this.show = this.gpu.program(SHOW_VERTEX, SHOW_SHADER);
     this.flags = this.gpu.texture(gl.TEXTURE_2D, gl.R8, TILE_PX, TILE_PX);
     this.image = this.gpu.texture(gl.TEXTURE_2D, gl.RGBA8, image.width, image.height);
@@ -114,6 +116,8 @@ class Tiles {
       yield this.filter(tile, kind, grid);
       return;
     }
+    const isCorrected = this.gpu.residual && snapshot >= this.store.layout.snapshots;
+    this.gpu.setCorrection(isCorrected ? grid : null, samples);
     for (const region of regionsOf(this.network, this.store, snapshot, grid)) {
       const count = region.width * region.height;
       yield* this.batches(tile, region, count, Math.min(samples, FIRST_SAMPLES), false);

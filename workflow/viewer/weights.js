@@ -33,18 +33,27 @@ class StoredWeights {
     const arrays = {};
     let start = index * this.networkBytes;
     this.layout.tensors.forEach(({ name, size, bytes }, tensor) => {
-      const whole = new Uint8Array(size * bytes);
-      for (let plane = 0; plane < bytes; ++plane) {
-        for (let i = 0; i < size; ++i) whole[i * bytes + plane] = this.bytes[start + plane * size + i];
-      }
+      arrays[name] = this.numbers(start, size, bytes, this.layout.networks[index].steps[tensor]);
       start += size * bytes;
-      const step = this.layout.networks[index].steps[tensor];
-      arrays[name] =
-        bytes === 4
-          ? new Float32Array(whole.buffer)
-          : Float32Array.from(new Int16Array(whole.buffer), (code) => code * step);
     });
     return arrays;
+  }
+
+  // What the finished network lacks of the training image, or null; it lies after all networks.
+  residual() {
+    const { residual, networks } = this.layout;
+    if (!residual) return null;
+    return this.numbers(networks.length * this.networkBytes, residual.size, 2, residual.step);
+  }
+
+  // Numbers of 4 bytes, or of 2 in whole steps, from their planes.
+  numbers(start, size, bytes, step) {
+    const whole = new Uint8Array(size * bytes);
+    for (let plane = 0; plane < bytes; ++plane) {
+      for (let i = 0; i < size; ++i) whole[i * bytes + plane] = this.bytes[start + plane * size + i];
+    }
+    if (bytes === 4) return new Float32Array(whole.buffer);
+    return Float32Array.from(new Int16Array(whole.buffer), (code) => code * step);
   }
 
   // Snapshots are sums of differences, each a whole number of steps; even codes are positive.

@@ -20,7 +20,7 @@ from neuralfield.rendering.levels import to_levels
 from neuralfield.rendering.render import render
 from neuralfield.system.device import HOST
 from neuralfield.system.errors import CheckpointError
-from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import load_trained, save_mosaic
 
 TEMPLATE = Path(__file__).parents[3] / "workflow/viewer/view.html.j2"
@@ -30,9 +30,9 @@ WIDTH, HEIGHT = 13, 9
 NETWORKS: dict[str, dict[str, Any]] = {
     "siren": {"mode": "bilevel", "output": "sigmoid", "steepness": 12.0},
     "finer": {"mode": "rgb"},
-    "wire": {"mode": "rgb", "footprint": True},
-    "gauss": {"mode": "rgba"},
-    "fourier": {"mode": "grey", "footprint": True, "scale": 2.0, "spread": 3.0},
+    "wire": {"mode": "rgb", "footprint": True, "residual": True},
+    "gauss": {"mode": "rgba", "residual": True},
+    "fourier": {"mode": "grey", "footprint": True, "scale": 2.0, "spread": 3.0, "residual": True},
     "hashgrid": {"mode": "rgb", "features": 3},
     "cafe": {"mode": "rgb", "output": "sigmoid"},
     "mlp": {
@@ -66,12 +66,19 @@ def save(path: Path, field: dict[str, Any], shape: ImageShape, about: dict[str, 
             tensor.data[...] = random.normal(0, about.get("spread", 0.7), tensor.data.shape)
     metadata = {"footprint": about.get("footprint", False), "step": about.get("step", 100)}
     network.to(HOST, "float32")
-    save_model(path, network, settings, shape, about["mode"], metadata)
+    residual = None
+    if about.get("residual"):
+        sides = (shape.height, shape.width, shape.channels)
+        residual = random.normal(0, 0.1, sides).astype(np.float32)
+    model = Model(settings, shape, about["mode"], {}, metadata, residual)
+    model.save(path, network, metadata)
 
 
 def make_network(folder: Path, name: str) -> Path:
     about = dict(NETWORKS[name])
-    own = {key: about[key] for key in about if key not in ("mode", "footprint", "spread")}
+    own = {
+        key: about[key] for key in about if key not in ("mode", "footprint", "spread", "residual")
+    }
     field = {"type": name, **SMALL_FIELDS[name], **WIDE.get(name, {}), **own}
     shape = ImageShape(WIDTH, HEIGHT, CHANNELS[about["mode"]])
     save(folder / "model.safetensors", field, shape, about)
@@ -104,11 +111,14 @@ def message(page: Page) -> str:
 
 
 def require_same(page: Page, model: Path) -> None:
-    """Compare the page with renders at the image's size, and enlarged by 32."""
+    """Compare the page with renders at the image's size, enlarged by 32, and reduced."""
     trained = load_trained(model)
     width, height = trained.width, trained.height
-    box = (0.375, 0.0, 0.625, 0.25)
-    for size, part in (((width, height), (0, 0, 1, 1)), ((8 * width, 8 * height), box)):
+    whole, box = (0, 0, 1, 1), (0.375, 0.0, 0.625, 0.25)
+    sizes = [((width, height), whole), ((8 * width, 8 * height), box)]
+    if trained.footprint:
+        sizes.append(((width * 2 // 3, height // 2), whole))
+    for size, part in sizes:
         expected = to_levels(render(trained, *size, box=part, device=HOST), 8)
         assert expected.max() > 40 + expected.min()
         found = pixels(page, trained.channels, width=size[0], height=size[1], box=part)
@@ -162,7 +172,7 @@ def trained(tmp_path_factory):
     (folder / "checkpoints").mkdir()
     for step, seed in ((0, 1), (3, 2), (20, 3), (100, 4)):
         path = folder / f"checkpoints/step_{step:08d}.safetensors"
-        save(path, field, shape, {"mode": "rgb", "step": step}, seed)
+        save(path, field, shape, {"mode": "rgb", "step": step, "residual": step == 100}, seed)
     model = path.rename(folder / "model.safetensors")
     rows = ["step,seconds,psnr_db", "0,0,5", "20,1,12.5", "100,2,31.25"]
     (folder / "history.csv").write_text("\n".join(rows))
