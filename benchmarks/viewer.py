@@ -31,7 +31,6 @@ from neuralfield.tasks.image.image_model import load_model, save_model
 SIDE_PX = 200
 COMPARED_SNAPSHOTS = 6
 MIDDLE = (0.375, 0.375, 0.625, 0.625)
-TEMPLATE = Path(__file__).parents[1] / "workflow/viewer/view.html.j2"
 
 NETWORKS: dict[str, dict[str, Any]] = {
     "siren 3x96": {"type": "siren", "width": 96},
@@ -73,7 +72,7 @@ def write_page(folder: Path, description: dict[str, Any]) -> Path:
     model, image = folder / "model.safetensors", folder / "resized.png"
     save_model(model, network, settings, shape, "rgb", {"step": 0})
     Image.fromarray(np.zeros((SIDE_PX, SIDE_PX, 3), np.uint8)).save(image)
-    view.main(model, image, image, TEMPLATE, folder / "view.html", image="image", field="network")
+    view.main(model, image, image, folder / "view.html", image="image", field="network")
     return folder / "view.html"
 
 

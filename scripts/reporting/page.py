@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from neuralfield.system.files import write_atomically
 from neuralfield.system.input_files import read_json
+from neuralfield.viewing.template import load_template, words_of
 
 NOTHING = "–"
 
@@ -52,21 +52,8 @@ def write_page(
     **values
         Further values for the template.
     """
-    environment = Environment(
-        loader=FileSystemLoader(template.parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "breakable": breakable,
-        "count": in_full,
-        "device": device_name,
-        "duration": duration,
-        **filters,
-    }
-    page = environment.get_template(template.name).render(
+    own = {"breakable": breakable, "count": in_full, "device": device_name, "duration": duration}
+    page = load_template(template, own | dict(filters)).render(
         versions=versions(metrics),
         settings=yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True),
         nothing=NOTHING,
@@ -88,12 +75,6 @@ def versions(metrics: Sequence[Path]) -> dict[str, str]:
 def breakable(name: str) -> Markup:
     """Let a name be broken after an underscore."""
     return escape(name).replace("_", Markup("_<wbr>"))
-
-
-def words_of(name: str) -> str:
-    """Write a name as a title: noisy_curve as Noisy curve."""
-    words = name.replace("_", " ").replace("-", " ").strip()
-    return words[:1].upper() + words[1:]
 
 
 def in_percent(value: float | None) -> str:

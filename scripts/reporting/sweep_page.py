@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from entry.sweep_tables import MEASURES, read_table
 from entry.sweep_tables import Row as TableRow
+from neuralfield.viewing.template import words_of
 from reporting.colours import RAMP, RAMP_STEPS, series_colour
 from reporting.embedded import overview_uri
-from reporting.page import words_of
 from reporting.svg_plots import MARKER_SIGNS, Point, scatter
 
 SERIES = 8

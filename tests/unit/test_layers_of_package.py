@@ -10,7 +10,7 @@ import neuralfield
 PACKAGE = Path(neuralfield.__file__).parent
 LAYERS = [
     *("system", "nn", "images", "fields", "tasks", "engines"),
-    *("training", "rendering", "api", "command"),
+    *("training", "rendering", "viewing", "api", "command"),
 ]
 
 

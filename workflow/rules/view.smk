@@ -17,10 +17,10 @@ rule view:
         tile_checkpoints=lambda wildcards: (
             of_tiles("checkpoints")(wildcards) if wildcards.field in PLAN.trained else []
         ),
-        template=workflow_file("workflow/viewer/view.html.j2"),
-        parts=[
-            workflow_file(f"workflow/viewer/{name}")
+        template=[
+            workflow_file(f"scripts/neuralfield/viewing/template/{name}")
             for name in (
+                "view.html.j2",
                 "view.css",
                 "shaders.js",
                 "network.js",

@@ -4,6 +4,7 @@ import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,10 @@ def fit(
             folder, device, callback, progress, budget=budget, **chosen.execution
         )
         model, history = run_training(task, conditions)
-    return ImageField(model, device=device, history=history, image=task.values)
+    checkpoints = None if folder is None else Path(folder, "checkpoints")
+    return ImageField(
+        model, device=device, history=history, image=task.values, checkpoints=checkpoints
+    )
 
 
 @dataclass

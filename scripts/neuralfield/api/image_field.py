@@ -23,6 +23,7 @@ from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent, gri
 from neuralfield.images.metrics import as_seen, psnr_db
 from neuralfield.rendering.render import render, render_to_png, size_for_longer_side
 from neuralfield.system.device import HOST, Array, Device, available_cores, select_device
+from neuralfield.system.files import write_atomically
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.training.history import History
 
@@ -48,11 +49,13 @@ class ImageField:
         Where renders are made.
     history : dict of str to ndarray, optional
     image : ndarray of float32, shape (height, width, channels), optional
-        The training image, for `psnr`.
+        The training image, for `psnr` and `to_html`.
+    checkpoints : Path, optional
+        The folder of the training's snapshots, for `to_html`.
 
     Attributes
     ----------
-    model, device, history
+    model, device, history, image, checkpoints
         As above; `history` has the columns step, seconds, loss, psnr_db, learning_rate and
         rollbacks, and is empty for a network that was loaded from a file alone.
     """
@@ -64,11 +67,13 @@ class ImageField:
         device: str = "auto",
         history: History | None = None,
         image: np.ndarray | None = None,
+        checkpoints: Path | None = None,
     ) -> None:
         self.model = model
         self.device = device
         self.history = history or {}
-        self._image = image
+        self.image = image
+        self.checkpoints = checkpoints
         self._networks: dict[tuple[str, str], Any] = {}
 
     @property
@@ -99,7 +104,7 @@ class ImageField:
     @cached_property
     def psnr(self) -> float | None:
         """Decibels between a render and the training image; None where that is not known."""
-        return None if self._image is None else self._psnr(self._image)
+        return None if self.image is None else self._psnr(self.image)
 
     def psnr_to(self, image: Any) -> float:
         """Return the decibels between an image, as `neuralfield.fit` takes it, and a render of its
@@ -341,6 +346,18 @@ class ImageField:
         with built_in_kinds():
             self.model.write(require_path("path", path))
 
+    def to_html(self, path: str | os.PathLike) -> None:
+        """Write the viewer: one page that evaluates the network on the GPU of whoever opens it.
+
+        It needs no internet. If the training was run in a folder, or the network was loaded from
+        one, a slider shows the training. See ``docs/viewer.md``.
+        """
+        from neuralfield.api.to_html import html_page
+
+        with built_in_kinds():
+            file = require_path("path", path)
+            write_atomically(file, html_page(self, file.stem).encode())
+
     def to_onnx(self, path: str | os.PathLike) -> None:
         """Write the network as ONNX: input "xy" (n, 2), output "values" (n, channels), in float32.
 
@@ -401,6 +418,12 @@ class ImageField:
             found, expected = f"an array of shape {points.shape}", "(..., 2), each row x and y"
             raise InvalidInputError("xy", found, expected)
         return points, device
+
+    def _repr_html_(self) -> str | None:
+        """Return the viewer, which notebooks show; None for a large network."""
+        from neuralfield.api.to_html import notebook_html
+
+        return notebook_html(self)
 
     def _repr_png_(self) -> bytes | None:
         """Return a PNG of at most 512 pixels, which notebooks show."""

@@ -1,6 +1,7 @@
 """Reading what was fitted: the file says what it is."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from neuralfield.api.arguments import require_path
@@ -63,5 +64,15 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
     history = path.with_name("history.csv")
     is_final = path.name == "model.safetensors" and history.exists()
     return ImageField(
-        model, device=device, history=read_history(history) if is_final else None, image=values
+        model,
+        device=device,
+        history=read_history(history) if is_final else None,
+        image=values,
+        checkpoints=_checkpoints(path.parent) if is_final else None,
     )
+
+
+def _checkpoints(folder: Path) -> Path | None:
+    """Return the folder of a training's snapshots, if there is one."""
+    found = folder / "checkpoints"
+    return found if found.is_dir() else None

@@ -32,10 +32,23 @@ def fit(chosen: Namespace) -> None:
 def render(chosen: Namespace) -> None:
     """Render a network."""
     path = _model_path(chosen.model)
-    stem = (path.resolve().parent if path.name == _MODEL_NAME else path).stem
-    output = Path(chosen.output or f"{stem}_{chosen.size}.png")
+    output = Path(chosen.output or f"{_stem(path)}_{chosen.size}.png")
     _require_png(output)
     _render(_image_field(path, chosen.device), output, chosen)
+
+
+def view(chosen: Namespace) -> None:
+    """Write the page that evaluates a network, and open it."""
+    path = _model_path(chosen.model)
+    output = Path(chosen.output or f"{_stem(path)}.html")
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise InputError("--output", f"{output}", "a name that ends with .html", "")
+    _image_field(path, chosen.device).to_html(output)
+    print(f"{output}: {output.stat().st_size:,} bytes", flush=True)
+    if chosen.open:
+        import webbrowser
+
+        webbrowser.open(output.resolve().as_uri())
 
 
 def info(chosen: Namespace) -> None:
@@ -117,6 +130,11 @@ def _model_path(text: str) -> Path:
     """Return the file of a network; a folder stands for the network in it."""
     path = Path(text)
     return path / _MODEL_NAME if path.is_dir() else path
+
+
+def _stem(path: Path) -> str:
+    """Return what files made from a network are named after."""
+    return (path.resolve().parent if path.name == _MODEL_NAME else path).stem
 
 
 def _image_field(path: Path, device: str) -> "ImageField":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from neuralfield import __version__
-from neuralfield.command.actions import enlarge, fit, info, render
+from neuralfield.command.actions import enlarge, fit, info, render, view
 from neuralfield.system.durations import seconds_of
 from neuralfield.tasks.image.presets import PRESETS
 
@@ -16,6 +16,7 @@ Fit a small neural network to an image, and render it at any size.
   neuralfield photo.jpg --size 4096        writes photo_4096.png, and photo.field/
   neuralfield fit photo.jpg                writes photo.field/ only
   neuralfield render photo.field --size N  renders what was fitted, or any model.safetensors
+  neuralfield view photo.field             writes photo.html, to zoom and share
   neuralfield info photo.field             says what is in it
 
 `neuralfield COMMAND --help` lists the options of a command. A fit that is interrupted goes on when
@@ -32,6 +33,11 @@ examples:
   neuralfield render photo.field --size 4096
   neuralfield render photo.field --size 800 --crop 0.2 0.2 0.6 0.6 -o eye.png
 """
+_VIEW_EXAMPLES = """\
+examples:
+  neuralfield view photo.field --open
+  neuralfield view results/lion_cub/siren/model.safetensors -o cub.html
+"""
 _ENLARGE_EXAMPLES = """\
 examples:
   neuralfield photo.jpg --size 4096
@@ -44,6 +50,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parsers = {
         "fit": (_fit_parser, "fit a network to an image", _FIT_EXAMPLES),
         "render": (_render_parser, "render a network", _RENDER_EXAMPLES),
+        "view": (_view_parser, "write a page that evaluates a network", _VIEW_EXAMPLES),
         "info": (_info_parser, "say what a file holds", ""),
     }
     if arguments and arguments[0] in parsers:
@@ -52,7 +59,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         add(parser)
         return parser.parse_args(arguments[1:])
     parser = _parser("neuralfield", _DESCRIPTION, _ENLARGE_EXAMPLES)
-    parser.usage = "neuralfield IMAGE [options]\n       neuralfield {fit,render,info} ..."
+    parser.usage = "neuralfield IMAGE [options]\n       neuralfield {fit,render,view,info} ..."
     parser.add_argument("--version", action="version", version=__version__)
     _fit_parser(parser)
     _add_size_and_crop(parser)
@@ -112,6 +119,14 @@ def _render_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="PNG", help="default: MODEL_SIZE.png, here")
     _add_device(parser)
     parser.set_defaults(action=render)
+
+
+def _view_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a folder of a fit, or a model.safetensors")
+    parser.add_argument("-o", "--output", metavar="HTML", help="default: MODEL.html, here")
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    _add_device(parser)
+    parser.set_defaults(action=view)
 
 
 def _info_parser(parser: argparse.ArgumentParser) -> None:

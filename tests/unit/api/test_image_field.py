@@ -127,6 +127,8 @@ def test_renders_are_those_of_the_workflow(tmp_path, channels):
     shown = Image.open(io.BytesIO(rendered._repr_png_() or b""))
     np.testing.assert_array_equal(np.asarray(shown), rendered.levels())
     assert Image.open(io.BytesIO(field._repr_png_() or b"")).size == (20, 16)
+    html = field._repr_html_() or ""
+    assert html.startswith('<iframe srcdoc="&lt;!doctype html') and "&quot;layers&quot;" in html
 
 
 def test_sizes_and_boxes():

@@ -41,6 +41,10 @@ def test_an_image_is_fitted_and_rendered(photo, capsys):
     field = nf.load("photo.field/model.safetensors", device="cpu")
     field.render(40, box=(0.25, 0, 0.75, 1)).save("same.png", bit_depth=16)
     assert (photo / "photo_40.png").read_bytes() == (photo / "same.png").read_bytes()
+    main(["view", "photo.field"])
+    assert capsys.readouterr().out.startswith("photo.html: ")
+    page = (photo / "photo.html").read_text()
+    assert '"label": "step 0 ' in page and '"label": "step 3 ' in page
     main(["info", "photo.field"])
     shown = capsys.readouterr().out
     assert "siren of " in shown and "256 x 171" in shown and "width 8" in shown and " dB" in shown

@@ -23,7 +23,6 @@ from neuralfield.system.errors import CheckpointError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import load_trained, save_mosaic
 
-TEMPLATE = Path(__file__).parents[3] / "workflow/viewer/view.html.j2"
 WIDTH, HEIGHT = 13, 9
 
 # Each output, mode, kind of sampling and encoding is in one of them.
@@ -93,7 +92,7 @@ def make_page(folder: Path, model: Path, **others: Any) -> Path:
     path = folder / "view.html"
     arguments = {"image": "tiny", "field": "small", **others}
     resized = folder / "resized.png"
-    view.main(model, resized, resized, TEMPLATE, path, **arguments)
+    view.main(model, resized, resized, path, **arguments)
     return path
 
 
@@ -327,7 +326,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path):
     shape, field = ImageShape(WIDTH, HEIGHT, 3), {"type": "siren", "width": 4}
     save(tmp_path / "model.safetensors", field, shape, {"mode": "rgb", "spread": np.inf})
     with pytest.raises(CheckpointError, match="not finite"):
-        view.main(tmp_path / "model.safetensors", *[tmp_path] * 4, image="a", field="b")
+        view.main(tmp_path / "model.safetensors", *[tmp_path] * 3, image="a", field="b")
 
 
 def test_no_request_leaves_the_page(trained: Path):

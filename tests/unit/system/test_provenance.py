@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from paths import ROOT
 from PIL import Image, ImageSequence
 from small_fields import SMALL_FIELDS
 
@@ -114,7 +113,7 @@ class Results:
         view.main(
             folder / "model.safetensors",
             *(self.path(f"{image}/resized.png"), folder / "comparison/redraw.png"),
-            *(VIEW_TEMPLATE, folder / "view.html"),
+            folder / "view.html",
             image=image,
             field=field,
             checkpoints=folder / "checkpoints",
@@ -143,7 +142,6 @@ def finished(tmp_path_factory) -> Results:
     return results
 
 
-VIEW_TEMPLATE = ROOT / "workflow/viewer/view.html.j2"
 SNAPSHOT = "checkpoints/step_00000002.safetensors"
 MODEL = "one/own/model.safetensors"
 NETWORK_READERS = ("evaluate", "render", "film", "view")

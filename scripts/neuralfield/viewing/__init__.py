@@ -1,0 +1,1 @@
+"""Pages that evaluate a network on the GPU of whoever opens them."""

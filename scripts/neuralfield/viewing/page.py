@@ -1,0 +1,182 @@
+"""One HTML file that evaluates a network on the GPU of whoever opens it."""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from neuralfield.images.tiling import Tile
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained_snapshot
+from neuralfield.training.history import History, nearest_measured
+from neuralfield.viewing.description import NotEvaluatedError, describe, first_model
+from neuralfield.viewing.stored_weights import (
+    Arrays,
+    Learning,
+    most_snapshots,
+    store,
+)
+from neuralfield.viewing.template import load_template, words_of
+
+TEMPLATE = Path(__file__).parent / "template/view.html.j2"
+MARGINS_PX = 190
+"""Height of the page's bars, which the image is fitted between."""
+
+PREVIEW_PX = 640
+PREVIEW_QUALITY = 80
+"""WebP's quality of the preview, which is shown until the network is."""
+
+MOST_IMAGE_PX = 2048
+MOST_PNG_BYTES = 250_000
+PAGE_BYTES = 960_000
+"""A page has this size, unless the finished network alone takes more."""
+
+FIXED_BYTES = 80_000
+"""A page takes about so much beside its weights and images."""
+
+MOST_CORRECTIONS = 4_000_000
+"""A residual of more numbers is left out: it would make the page too large to be opened."""
+
+
+def viewer_page(
+    trained: Trained,
+    training_image: Image.Image,
+    preview: Image.Image,
+    *,
+    image: str,
+    field: str,
+    snapshots: Sequence[tuple[int, Path]] = (),
+    history: History | None = None,
+    final_db: float | None = None,
+) -> str:
+    """Write one HTML file that needs nothing beside it and no internet.
+
+    Parameters
+    ----------
+    trained : Model or Mosaic
+    training_image : PIL.Image.Image
+        To compare with.
+    preview : PIL.Image.Image
+        A render, shown until the network is, or instead of it.
+    image, field : str
+        Names; whatever is in them is escaped.
+    snapshots : sequence of (step, path)
+        Snapshots of the training, from the first step to the last. The page has the finished
+        network, and as many of these before it as there is room for.
+    history : dict of str to ndarray, optional
+        The history of the training, for the labels of the snapshots.
+    final_db : float, optional
+        The PSNR of the finished network; by default the last of the history.
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Raises
+    ------
+    CheckpointError
+        A snapshot is damaged, or of another training.
+    """
+    preview_bytes, image_bytes = as_webp(preview, PREVIEW_PX), _embedded(training_image)
+    budget_bytes = (PAGE_BYTES - FIXED_BYTES) * 3 // 4 - len(preview_bytes) - len(image_bytes)
+    found = first_model(trained).residual
+    has_room = found is not None and found.size <= MOST_CORRECTIONS
+    residual = found if has_room and isinstance(trained, Model) else None
+    uncorrected = ", without the correction of its renders" if residual is not found else ""
+    network, weights, refusal = None, None, None
+    labels = [""]
+    try:
+        network = describe(trained)
+        last = trained.metadata.get("step") or 0
+        earlier = [(step, path) for step, path in snapshots if step < last]
+        shown = _chosen(earlier, trained, budget_bytes)
+        weights = store(*_networks(trained, shown), len(shown), budget_bytes, residual)
+        labels = _labels([*(step for step, _ in shown), last], history, final_db)
+    except NotEvaluatedError as error:
+        refusal = str(error)
+    page: Mapping[str, Any] = {
+        "network": network,
+        "refusal": refusal,
+        "weights": weights.layout if weights else None,
+        "snapshots": [{"label": label} for label in labels],
+        "image": base64.b64encode(image_bytes).decode() if network else "",
+        "margins": MARGINS_PX,
+        "file": f"{image}_{field}",
+    }
+    size = f"{trained.width:,} × {trained.height:,} pixels"
+    return load_template(TEMPLATE).render(
+        title=words_of(image),
+        field=field,
+        facts=f"{trained.parameter_count:,} numbers, trained on {size}{uncorrected}",
+        preview=f"data:image/webp;base64,{base64.b64encode(preview_bytes).decode()}",
+        page=page,
+        weights=base64.b64encode(weights.content).decode() if weights else "",
+    )
+
+
+def _chosen(
+    found: list[tuple[int, Path]], trained: Trained, budget_bytes: int
+) -> list[tuple[int, Path]]:
+    """Choose as many snapshots as a budget has room for, evenly among them."""
+    count = min(most_snapshots(trained.parameter_count, budget_bytes), len(found))
+    return [found[i] for i in np.linspace(0, len(found) - 1, count).astype(int)]
+
+
+def _networks(
+    trained: Trained, snapshots: Sequence[tuple[int, Path]]
+) -> tuple[list[Model], list[Learning]]:
+    """Return the finished networks, one or those of all tiles, and what reads their snapshots."""
+
+    @cache
+    def arrays(tile: Tile | None, step: int, path: Path) -> Arrays:
+        snapshot = load_trained_snapshot(path, step, trained)
+        if isinstance(snapshot, Mosaic):
+            assert tile is not None
+            snapshot = snapshot.load(tile)
+        return snapshot.arrays
+
+    def learning(tile: Tile | None) -> Learning:
+        return lambda: (arrays(tile, step, path) for step, path in snapshots)
+
+    if isinstance(trained, Model):
+        return [trained], [learning(None)]
+    tiles = list(trained.tiling)
+    return [trained.load(tile) for tile in tiles], [learning(tile) for tile in tiles]
+
+
+def _labels(steps: Sequence[int], history: History | None, final_db: float | None) -> list[str]:
+    """Label each network of the slider by its step and PSNR, estimated but for the finished one."""
+    if not history:
+        return [""] * len(steps)
+    measured = [nearest_measured(history, step) for step in steps]
+    if final_db is not None:
+        measured[-1] = final_db
+    return [f"step {step:,} · {db:.1f} dB" for step, db in zip(steps, measured, strict=True)]
+
+
+def _embedded(image: Image.Image) -> bytes:
+    """Encode the training image: pixel by pixel, if that is not large."""
+    if max(image.size) <= MOST_IMAGE_PX:
+        content = io.BytesIO()
+        image.save(content, format="PNG", optimize=True)
+        if content.tell() <= MOST_PNG_BYTES:
+            return content.getvalue()
+    return as_webp(image, MOST_IMAGE_PX)
+
+
+def as_webp(image: Image.Image, longer_px: int) -> bytes:
+    """Encode an image, reduced to a longer side, as WebP: without loss where that is smaller."""
+    image = image.copy()
+    image.thumbnail((longer_px, longer_px), Image.Resampling.LANCZOS)
+    found = []
+    for options in ({"quality": PREVIEW_QUALITY}, {"lossless": True}):
+        content = io.BytesIO()
+        image.save(content, format="WebP", method=4, **options)
+        found.append(content.getvalue())
+    return min(found, key=len)

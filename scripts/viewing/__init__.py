@@ -1,1 +1,0 @@
-"""Pages that evaluate a network on the GPU of whoever looks at them."""
