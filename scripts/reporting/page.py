@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from neuralfield.system.files import write_atomically
@@ -52,27 +52,27 @@ def write_page(
     **values
         Further values for the template.
     """
-    environment = Environment(
-        loader=FileSystemLoader(template.parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "breakable": breakable,
-        "count": in_full,
-        "device": device_name,
-        "duration": duration,
-        **filters,
-    }
-    page = environment.get_template(template.name).render(
+    own = {"breakable": breakable, "count": in_full, "device": device_name, "duration": duration}
+    page = load_template(template, own | dict(filters)).render(
         versions=versions(metrics),
         settings=yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True),
         nothing=NOTHING,
         **values,
     )
     write_atomically(report, page.encode())
+
+
+def load_template(path: Path, filters: Mapping[str, Callable[..., Any]] | None = None) -> Template:
+    """Load a template that escapes its values; files that it includes lie beside it."""
+    environment = Environment(
+        loader=FileSystemLoader(path.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= filters or {}
+    return environment.get_template(path.name)
 
 
 def versions(metrics: Sequence[Path]) -> dict[str, str]:

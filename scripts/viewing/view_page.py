@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from neuralfield.system.files import write_atomically
-from reporting.page import words_of
+from reporting.page import load_template, words_of
 from viewing.stored_weights import StoredWeights
 
 MARGINS_PX = 190
@@ -51,13 +50,6 @@ def write_view(
     snapshots : list of dict
         The label of each network of the slider; the last one is the finished network's.
     """
-    environment = Environment(
-        loader=FileSystemLoader(template.parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     page = {
         "network": network,
         "refusal": refusal,
@@ -67,7 +59,7 @@ def write_view(
         "margins": MARGINS_PX,
         "file": f"{image}_{field}",
     }
-    rendered = environment.get_template(template.name).render(
+    rendered = load_template(template).render(
         title=words_of(image),
         field=field,
         facts=facts,

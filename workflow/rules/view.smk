@@ -11,7 +11,7 @@ rule view:
         resized=ancient(lambda wildcards: products.training_image(PLAN, wildcards.image)),
         comparison=ancient("results/{image}/{field}/comparison"),
         history=learning("history.csv"),
-        record=training_record,
+        record=learning("training.json"),
         checkpoints=learning("checkpoints"),
         tile_checkpoints=lambda wildcards: (
             of_tiles("checkpoints")(wildcards) if wildcards.field in PLAN.trained else []
