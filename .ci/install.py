@@ -22,7 +22,7 @@ IMPORTED = (
     "numba, PIL.Image, pyvips, safetensors.numpy, tqdm, threadpoolctl, av, pandas,"
     " matplotlib.backends.backend_agg",
 )
-"""What the workflow imports, in lists for two cores that take equally long."""
+"""The workflow imports these; two cores take equally long for the two lists."""
 
 _KEEP_NOTHING = "PYTHONDONTWRITEBYTECODE"
 
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def requirements(extras: list[str]) -> list[str]:
-    """What pyproject.toml asks for: the package, the workflow, and the extras that are named."""
+    """Return what pyproject.toml asks for: the package, the workflow, and the named extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     optional = project["optional-dependencies"]
     wanted = [line for extra in ("workflow", *extras) for line in optional[extra]]

@@ -1,4 +1,4 @@
-"""How good redraws are after a given time on a processor, by the size of the batches.
+"""Measures redraws after a given time on a processor, by the size of the batches.
 
     python benchmarks/budgets.py --preset quality --side 192 --factor 4 --pictures kodak/*.png
     python benchmarks/budgets.py --preset line_art --drawings cats --batches 256 512 1024

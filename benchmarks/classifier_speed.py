@@ -1,4 +1,4 @@
-"""How long an epoch of a classifier takes, beside PyTorch, with as many images as MNIST has.
+"""Times an epoch of a classifier, beside PyTorch, with as many images as MNIST has.
 
 The systems are measured in turns, so that whatever else the machine does slows all of them alike.
 README.md explains each number.

@@ -1,4 +1,4 @@
-"""How fast this package trains and renders on this machine's cores, beside PyTorch on them.
+"""Times training and rendering on this machine's cores, beside PyTorch on them.
 
 The systems are measured in turns, so that whatever else the machine does slows all of them alike.
 README.md explains each number.

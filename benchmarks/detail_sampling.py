@@ -1,4 +1,4 @@
-"""Which pixels to sample more often: steps until line art is fitted with 0 wrong pixels.
+"""Compares ways to choose pixels, by the steps until line art is fitted with 0 wrong pixels.
 
     python benchmarks/detail_sampling.py
     python benchmarks/detail_sampling.py --device gpu --by contrast
@@ -47,7 +47,7 @@ class DensityTask(ImageTask):
     density: np.ndarray
 
     def objective(self, *arguments: Any, **named: Any) -> ImageObjective:
-        """As ever, with other batches."""
+        """Return the usual objective with other batches."""
         objective = super().objective(*arguments, **named)
         cumulative = objective.batches.xp.asarray(np.cumsum(self.density))
         batches = dataclasses.replace(objective.batches, cumulative_density=cumulative)

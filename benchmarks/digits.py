@@ -1,4 +1,4 @@
-"""How well settings classify the shipped digits: by cross-validation, and at last held out.
+"""Measures how well settings classify the shipped digits: by cross-validation, and held out.
 
 python benchmarks/digits.py                       # choose, without the held-out digits
 python benchmarks/digits.py --held-out --seeds 5  # measure the choice with several seeds

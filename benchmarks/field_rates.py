@@ -1,4 +1,4 @@
-"""Which learning rate suits each field: a sweep that runs on two cores.
+"""Finds the learning rate that suits each field, by a sweep that runs on two cores.
 
     python benchmarks/field_rates.py
 

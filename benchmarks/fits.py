@@ -1,4 +1,4 @@
-"""How closely networks fit images: dB, seconds, and how steady the end of the training is.
+"""Measures fits of images: dB, seconds, and how steady the end of the training is.
 
     python benchmarks/fits.py --pictures kodak/*.png --output fits.md
 

@@ -1,4 +1,4 @@
-"""How fast this package trains and renders on this GPU, beside PyTorch and beside the GPU's limits.
+"""Times training and rendering on this GPU, beside PyTorch and beside the GPU's limits.
 
 One run measures everything that its tables compare; README.md explains each number.
 """

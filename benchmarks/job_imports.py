@@ -22,7 +22,7 @@ from measuring.measure import print_header, print_row
 SCRIPTS = ROOT / "scripts"
 
 _PREAMBLE = "import pickle, snakemake.script, snakemake.logging, snakemake.iocontainers"
-"""What Snakemake writes above each script."""
+"""Snakemake writes this above each script."""
 
 _START = f"{_PREAMBLE}, runpy, sys; sys.path.insert(0, sys.argv[1])"
 _IMPORT = f"{_START}; runpy.run_path(sys.argv[2], run_name='imported')"

@@ -1,4 +1,4 @@
-"""What networks gain over filters where photographs are rendered larger, alone and averaged.
+"""Measures the gain of networks, alone and averaged, over filters in enlarged photographs.
 
     python benchmarks/photographs.py FOLDER
     python benchmarks/photographs.py FOLDER --seeds 4 --networks quality 'quality steps=500'

@@ -1,4 +1,4 @@
-"""How good enlarged renders are, against the true image and against filters.
+"""Compares enlarged renders with the true image and with filters.
 
     python benchmarks/redraws.py
     python benchmarks/redraws.py --pictures *.png --side 192 --factor 4

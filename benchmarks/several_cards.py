@@ -1,4 +1,4 @@
-"""How much sooner a sweep of seeds ends with several GPUs, by the workflow.
+"""Times a sweep of seeds on one GPU and on several, by the workflow.
 
     python benchmarks/several_cards.py --cards 1 2
 

@@ -1,4 +1,4 @@
-"""How time, memory and quality grow with the size of an image that is trained in tiles.
+"""Measures time, memory and quality by the size of an image that is trained in tiles.
 
     python benchmarks/tile_scaling.py --megapixels 1 10 100
 

@@ -1,4 +1,4 @@
-"""What a viewer does for a point, and how fast that is on a software renderer.
+"""Counts what a viewer computes for a point, and times it on a software renderer.
 
     python benchmarks/viewer.py
 

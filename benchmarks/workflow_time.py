@@ -1,4 +1,4 @@
-"""Where the seconds of a run of the workflow go: a row for each job, and what lies between them.
+"""Measures a run of the workflow: a row for each job, and what lies between them.
 
     python benchmarks/workflow_time.py --cores 2
     python benchmarks/workflow_time.py --cores 16 --full-caches --config image=/home/me/photo.jpg

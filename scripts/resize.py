@@ -10,7 +10,7 @@ _KINDS = {
     True: ("line art, as nearly all of it is black or white", "line_art"),
     False: ("a photograph, as too little of it is black or white", "quality"),
 }
-"""By `is_line_art`: the kind of an image in words, and the preset that suits it."""
+"""The kind of an image in words and the preset that suits it, by `is_line_art`."""
 
 
 def main(

@@ -115,7 +115,7 @@ READERS: dict[str, Callable[[Path], dict[str, Any]]] = {
     ".png": _of_image,
     ".mp4": _of_timelapse,
 }
-"""How numbers are read; a file of another kind has to have the same bytes."""
+"""The reader of each kind of file that has numbers; other files have to have the same bytes."""
 
 
 def _sha256(content: bytes) -> str:

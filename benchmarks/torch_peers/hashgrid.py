@@ -107,7 +107,7 @@ class HashGridNetwork(nn.Module):
                 parameter.register_hook(lambda derivative: derivative / _LOSS_SCALE)
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """From -1 to 1, as all programs here."""
+        """Return the values at points in [-1, 1]."""
         if self._seen is not points:  # the same in every step
             self._seen, self._corners = points, self.grid.corners(points)
         features = WeightedRows.apply(self.grid.table.to(self._dtype), *self._corners)

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN = 10.0
 _SHARE_OF_TIME = 0.02
-"""Of the training's time that previews take, at the most."""
+"""Previews take no more of the training's time than this share."""
 
 _PASSES_OF_A_STEP = 3
 """One forwards, as in a render, and two backwards."""

@@ -1,4 +1,4 @@
-"""Where the axes of plots have marks, and the numbers that stand there."""
+"""The marks on the axes of plots, and the numbers beside them."""
 
 import math
 

@@ -128,8 +128,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("first_step", [0, 5])
 def test_gradients_are_those_of_the_tape(gpu, case, first_step):
-    """With the same images in the batch, also where it goes on into the next order of all, and
-    the same values dropped."""
+    """The images of the batch are the same, also where it goes on into the next order of all, and
+    so are the values that are dropped."""
     (height, width), batch, network = CASES[case]
     labelled = noise(height, width, 45)
     tape = step_of(labelled, network, CPU, "tape", batch, "float64", first_step)

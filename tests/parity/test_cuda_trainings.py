@@ -95,7 +95,7 @@ def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
 
 @pytest.mark.parametrize(("pass_type", "precision"), PASSES_AND_PRECISIONS)
 def test_muon_moves_complex_matrices_as_on_the_tape(gpu, monkeypatch, pass_type, precision):
-    """To a loss that differs by hundredths where they are not moved, or by Adam."""
+    """The loss would differ by hundredths if they were not moved, or moved by Adam."""
     field = {**WIRE, "width": 24, "omega_0": 10.0, "scale": 5.0}
     settings: dict[str, Any] = {"batch_pixels": 100, "points": 3, "channels": 3} | MUON
     objective = make_objective(field, device=gpu, **settings)

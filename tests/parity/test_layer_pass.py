@@ -97,7 +97,7 @@ def as_inputs(network: CoordinateNetwork, points: np.ndarray) -> np.ndarray:
 
 
 def values_of_the_tape(network: CoordinateNetwork, points: np.ndarray) -> Tensor:
-    """In float64; but where points lie in the cells of a grid is a float32 of the kernels too."""
+    """Return values in float64; points lie in the cells of a grid as in the kernels' float32."""
     is_grid = isinstance(network.encoding, HashEncoding)
     return network(points if is_grid else points.astype(np.float64))
 
@@ -209,7 +209,7 @@ def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu, monkeyp
     ids=lambda value: str(value),
 )
 def test_rendered_values(field, width, height, chunk_rows, precision, gpu, monkeypatch) -> None:
-    """In several chunks, the last one not full."""
+    """There are several chunks, and the last one is not full."""
     monkeypatch.setattr(layer_values, "_CHUNK_ROWS", chunk_rows)
     network = make_case(field, BatchPlan(1, 1, False, "mse", HUBER_DELTA, 3, False)).network
     plan = network_plan(network)

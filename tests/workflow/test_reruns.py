@@ -47,7 +47,7 @@ def test_every_file_is_made(finished):
 
 
 def test_jobs_need_what_they_have_asked_for_and_no_more(finished):
-    """For a tiny image most of the requested memory is that of Python and its packages."""
+    """Python and its packages take most of the requested memory where an image is tiny."""
     jobs = list(read_jobs(finished.path("logs")))
     rules = {"resize", "encode", "train", "render", "timelapse", "view", "evaluate", "summarize"}
     rules.add("report")

@@ -1,4 +1,4 @@
-"""What a real run shows on a terminal and in a pipe; the same in unit tests has the rest."""
+"""A real run shows its progress on a terminal and in a pipe; unit tests have the details."""
 
 import contextlib
 import fcntl
@@ -57,7 +57,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 @pytest.fixture(scope="module")
 def terminal(small: Workspace) -> str:
-    """What a run on a terminal writes."""
+    """The text that a run on a terminal writes."""
     code, written = run_on_a_terminal(small, EVALUATED)
     assert code == 0, written
     return written

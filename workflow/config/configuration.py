@@ -1,4 +1,4 @@
-"""From config.yaml and the command line to settings that the rules can rely on."""
+"""Turns config.yaml and the command line into settings that the rules can rely on."""
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from neuralfield.system.errors import ConfigError, NeuralfieldError
 USUAL_OVERLAP_PX = 32
 
 MOST_TILES = 10_000
-"""With more of them Snakemake takes longer to plan than the tiles take."""
+"""Snakemake takes longer to plan more tiles than they take."""
 
 WHOLE_IMAGES_ONLY = {"imported": "imported", "upscaler": "an upscaler"}
 """Types of networks that tiles cannot have, in words."""

@@ -8,7 +8,7 @@ rule evaluate:
         resized="results/{image}/resized.png",
         source=lambda wildcards: PLAN.image_of(wildcards)["path"],
         weights=imported_weights,
-        record=training_record,
+        record=learning("training.json"),
     output:
         metrics=report(
             "results/{image}/{field}/metrics.json",

@@ -12,7 +12,7 @@ rule view:
         comparison=ancient("results/{image}/{field}/comparison"),
         metrics=ancient("results/{image}/{field}/metrics.json"),
         history=learning("history.csv"),
-        record=training_record,
+        record=learning("training.json"),
         checkpoints=learning("checkpoints"),
         tile_checkpoints=lambda wildcards: (
             of_tiles("checkpoints")(wildcards) if wildcards.field in PLAN.trained else []

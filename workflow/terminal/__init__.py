@@ -1,1 +1,1 @@
-"""What people see while the workflow runs, in place of Snakemake's own listings."""
+"""Shows people the workflow's progress, in place of Snakemake's own listings."""

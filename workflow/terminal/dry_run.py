@@ -1,4 +1,4 @@
-"""The summary of a dry run: what would be made, why, and how long it takes."""
+"""Summarises a dry run: the jobs, the reasons for them, and their time."""
 
 from pathlib import PurePath
 
@@ -23,7 +23,7 @@ _VERBS = {
     "report": "write the report",
     "plot": "plot",
 }
-"""What jobs do, by the beginnings of their rules' names, in their order."""
+"""A verb for jobs whose rule's name begins so; the summary has them in this order."""
 
 
 def summary(run: Run) -> str:

@@ -15,7 +15,7 @@ _FILTERS = {"lanczos": "Lanczos", "back_projection": "back-projection"}
 """The words for filters, where they are not their names in metrics.json."""
 
 MANY_TRAININGS = 20
-"""From here on each network has one line, with its final numbers."""
+"""With so many trainings, each network has one line, with its final numbers."""
 
 _PREPARING = (
     "resize",

@@ -1,4 +1,4 @@
-"""How long a run will take: seconds of jobs, learned from earlier ones, and their order."""
+"""Estimates how long a run takes, from the seconds of earlier jobs and the order of jobs."""
 
 import contextlib
 import heapq
@@ -37,7 +37,7 @@ _MEMORY = 0.5
 """The weight of the latest measurement; earlier ones have the rest."""
 
 _LEAST_TELLING_SHARE = 0.3
-"""Of a job's time: where its work is expected to be less of it, it tells how long a start takes."""
+"""A job whose work should be a smaller share of its time measures how long a start takes."""
 
 _MOST_FACTOR = 20.0
 """Between a share that is learned and the one that is assumed: other times were waited for."""

@@ -1,13 +1,16 @@
-"""Checks of arguments that are no settings of a network or a training."""
+"""Checks arguments that are no settings of a network or a training."""
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from neuralfield.api.errors import InvalidSettingError, WrongTypeError
+import numpy as np
+
+from neuralfield.api.errors import InvalidInputError, InvalidSettingError, WrongTypeError
 from neuralfield.images.coordinates import Box
+from neuralfield.system.device import HOST, Array, Device, select_device
 from neuralfield.system.settings import AUTO, settings_of
 from neuralfield.tasks.training_settings import ImageExecution
 
@@ -61,3 +64,28 @@ def require_samples(samples: Any) -> None:
     is_count = isinstance(samples, int) and samples >= 1
     if not (is_count or (isinstance(samples, str) and samples == AUTO)):
         raise InvalidSettingError("samples", repr(samples), "a whole number >= 1, or 'auto'")
+
+
+def require_width_and_height(size: Any) -> tuple[int, int]:
+    """Return the sides of a render in pixels; what is no pair of whole numbers is refused."""
+    sides = tuple(size) if isinstance(size, Sequence | np.ndarray) else ()
+    is_whole = all(isinstance(side, int | np.integer) and side >= 1 for side in sides)
+    if len(sides) != 2 or not is_whole:
+        expected = "the longer side in pixels, or (width, height)"
+        raise InvalidInputError("size", repr(size), expected)
+    return int(sides[0]), int(sides[1])
+
+
+def positions_on_device(xy: Any) -> tuple[Array, Device]:
+    """Return positions as an array, and the device that it is on."""
+    if hasattr(xy, "__cuda_array_interface__"):
+        device = select_device("gpu")
+        points = device.asarray(xy)
+    else:
+        device, points = HOST, np.asarray(xy)
+    if points.dtype.kind not in "fiu":
+        raise WrongTypeError("xy", f"an array of {points.dtype}", "an array of numbers")
+    if points.ndim == 0 or points.shape[-1] != 2:
+        found, expected = f"an array of shape {points.shape}", "(..., 2), each row x and y"
+        raise InvalidInputError("xy", found, expected)
+    return points, device

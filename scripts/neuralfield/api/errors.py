@@ -62,7 +62,7 @@ _BUILT_IN: dict[type[NeuralfieldError], Any] = {
 }
 
 _SECTION = re.compile(r"^(training\.|fields: |network: |classifier: )(?=.)")
-"""Where a setting stands in config.yaml; a program has arguments instead."""
+"""The place of a setting in config.yaml is left out: a program has arguments instead."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What scikit-learn expects of its estimators, by hand: it is no dependency."""
+"""Implements the interface that scikit-learn expects of estimators, without depending on it."""
 
 import inspect
 import os

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neuralfield.api.arguments import (
+    positions_on_device,
     require_box,
     require_path,
     require_positive,
     require_samples,
+    require_width_and_height,
 )
 from neuralfield.api.derivatives import derivatives
 from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
@@ -168,7 +170,7 @@ class ImageField:
         TypeError
             The network is an upscaler, which has no values at positions; or `xy` are no numbers.
         """
-        points, device = self._points(xy)
+        points, device = positions_on_device(xy)
         dtype = "float64" if self.model.metadata.get("precision") == "float64" else "float32"
         network = self._network(device, dtype)
         flat = points.reshape(-1, 2).astype(dtype)
@@ -218,7 +220,7 @@ class ImageField:
         return second.sum(axis=-1)
 
     def _derivatives(self, xy: Any) -> tuple[Array, Array]:
-        points, device = self._points(xy)
+        points, device = positions_on_device(xy)
         network = self._network(device, "float64")
         flat = points.reshape(-1, 2).astype("float64")
         found = device.xp.empty((2, len(flat), self.channels, 2))
@@ -315,28 +317,20 @@ class ImageField:
     ) -> tuple[int, int]:
         """Return width and height in pixels."""
         require_positive("max_megapixels", max_megapixels)
-        width, height = self._sides(size, require_box(box))
+        left, top, right, bottom = box = require_box(box)
+        if size is None:
+            size = max(round(self.width * (right - left)), round(self.height * (bottom - top)), 1)
+        if not isinstance(size, int | np.integer):
+            width, height = require_width_and_height(size)
+        elif size < 1:
+            raise InvalidInputError("size", size, "a whole number of pixels >= 1")
+        else:
+            width, height = size_for_longer_side(self.model, int(size), box)
         if width * height > 1e6 * max_megapixels:
             found = f"{width:,} x {height:,} pixels"
             expected = f"at most {max_megapixels:g} megapixels"
             raise InvalidInputError("size", found, expected, "render less, or raise max_megapixels")
         return width, height
-
-    def _sides(self, size: int | Sequence[int] | None, box: Box) -> tuple[int, int]:
-        if size is None:
-            size = max(
-                round(self.width * (box[2] - box[0])), round(self.height * (box[3] - box[1])), 1
-            )
-        if isinstance(size, int | np.integer):
-            if size < 1:
-                raise InvalidInputError("size", size, "a whole number of pixels >= 1")
-            return size_for_longer_side(self.model, int(size), box)
-        sides = tuple(size) if isinstance(size, Sequence | np.ndarray) else ()
-        is_whole = all(isinstance(side, int | np.integer) and side >= 1 for side in sides)
-        if len(sides) != 2 or not is_whole:
-            expected = "the longer side in pixels, or (width, height)"
-            raise InvalidInputError("size", repr(size), expected)
-        return int(sides[0]), int(sides[1])
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the network to a file, as ``model.safetensors`` of the workflow.
@@ -404,20 +398,6 @@ class ImageField:
         if key not in self._networks:
             self._networks[key] = self.model.network(device, dtype)
         return self._networks[key]
-
-    def _points(self, xy: Any) -> tuple[Array, Device]:
-        """Return positions as an array, and the device that it is on."""
-        if hasattr(xy, "__cuda_array_interface__"):
-            device = select_device("gpu")
-            points = device.asarray(xy)
-        else:
-            device, points = HOST, np.asarray(xy)
-        if points.dtype.kind not in "fiu":
-            raise WrongTypeError("xy", f"an array of {points.dtype}", "an array of numbers")
-        if points.ndim == 0 or points.shape[-1] != 2:
-            found, expected = f"an array of shape {points.shape}", "(..., 2), each row x and y"
-            raise InvalidInputError("xy", found, expected)
-        return points, device
 
     def _repr_html_(self) -> str | None:
         """Return the viewer, which notebooks show; None for a large network."""

@@ -24,7 +24,7 @@ from neuralfield.tasks.training_settings import SampleTraining
 
 
 class TableNetwork(Estimator):
-    """What regressors and classifiers of tables share; see `TableRegressor`."""
+    """The base of the regressor and the classifier of tables; see `TableRegressor`."""
 
     model_: TableModel
     n_features_in_: int

@@ -18,7 +18,7 @@ _SIGMOID_MARGIN = 1e-6
 
 
 class Encoding(Protocol):
-    """From positions to what the first layer is given."""
+    """Maps positions to the inputs of the first layer."""
 
     @property
     def size(self) -> int:
@@ -127,7 +127,7 @@ class FourierFeatures(Fixed):
 
 @dataclass(frozen=True)
 class Output:
-    """From the last layer's number z to a value.
+    """Maps the last layer's number z to a value.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ from neuralfield.images.image import ImageShape
 from neuralfield.nn.layers import INITIALIZERS, Activation, make_linear, plain_weights
 
 _INITIALIZERS = INITIALIZERS | {"relu": plain_weights}
-"""For relu smaller weights than elsewhere: with He's, the initial function, a sum of many
+"""Relu has smaller weights than elsewhere: with He's, the initial function, a sum of many
 frequencies, hinders the fit."""
 
 

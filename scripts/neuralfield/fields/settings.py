@@ -47,7 +47,8 @@ class NetworkSettings(Settings, ABC):
     """Ready-made settings, by the names that the key ``preset`` may have."""
 
     usual_learning_rate: ClassVar[float]
-    """For Adam and Muon, where the user gives none: found by ``benchmarks/field_rates.py``."""
+    """The learning rate for Adam and Muon, where the user gives none; see
+    ``benchmarks/field_rates.py``."""
 
     @property
     def suggested_learning_rate(self) -> float:

@@ -55,7 +55,7 @@ class Siren(SineField):
 
     @property
     def suggested_learning_rate(self) -> float:
-        """For Adam and Muon: 6 / (width * hidden_layers * omega_0 * weight_scale), in two digits.
+        """The rate 6 / (width * hidden_layers * omega_0 * weight_scale), in two digits.
 
         The sines limit how far a step may move their arguments; at a few times this rate nothing
         is learned. Found by ``benchmarks/field_rates.py``.

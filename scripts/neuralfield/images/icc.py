@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 Curve = Callable[[np.ndarray], np.ndarray]
-"""From a channel's values in [0, 1] to linear light."""
+"""A function that converts a channel's values in [0, 1] to linear light."""
 
 D50 = np.array([0.9642, 1.0, 0.8249])
 """The white of the profile connection space, XYZ."""

@@ -21,7 +21,7 @@ WINDOW_TAPS = 11
 WINDOW_SIGMA = 1.5
 K1, K2 = 0.01, 0.03
 _GMSD_C = 170 / 255**2
-"""Of levels of 255 in the paper."""
+"""The paper's constant is for levels up to 255; values here are in [0, 1]."""
 
 
 def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""What is written at the end of a training: a network, and the correction of its renders."""
+"""Writes the results of a finished training: the network, with the correction of its renders."""
 
 from collections.abc import Mapping
 from dataclasses import replace

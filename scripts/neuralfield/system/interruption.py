@@ -1,4 +1,4 @@
-"""When a training stops early: on a signal, or before its time limit; its state is saved first."""
+"""Stops a training early, on a signal or before its time limit; its state is saved first."""
 
 import math
 import re

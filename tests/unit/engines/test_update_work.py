@@ -12,7 +12,7 @@ from neuralfield.nn.tensor import Tensor
 
 
 def works_of(shape, size, parts=1, part_stride=None, row_stride=None, columns=None):
-    """For a gradient in an array of so many numbers; its rows follow each other."""
+    """Return the work for a gradient in an array of so many numbers; its rows follow each other."""
     stride = part_stride or int(np.prod(shape))
     array: Any = SimpleNamespace(size=size, data=SimpleNamespace(ptr=256))
     row_stride = row_stride or shape[-1]

@@ -37,7 +37,7 @@ def grey_of(image):
 
 
 def expected_edges(grey, sigma, kernel_size=None):
-    """By SciPy alone where it can choose the kernel, else by its correlation with the same one."""
+    """SciPy alone computes them where it can choose the kernel, else its correlation with ours."""
     if kernel_size is None:
         smooth = scipy.ndimage.gaussian_filter(grey, sigma, mode="nearest")
         return scipy.ndimage.laplace(smooth, mode="nearest")

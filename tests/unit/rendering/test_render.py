@@ -217,7 +217,7 @@ def test_png_is_one_that_others_read(make_model, tmp_path):
 
 @pytest.mark.slow
 def test_a_redraw_as_wide_as_16384_pixels_takes_bounded_memory(make_model, tmp_path):
-    """In a process of its own; a taller one has more bands, not larger ones."""
+    """It is rendered in a process of its own; a taller one has more bands, not larger ones."""
     make_model(channels=3, footprint=True)
     code = (
         "import resource, sys; from pathlib import Path\n"

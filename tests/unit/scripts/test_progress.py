@@ -1,4 +1,4 @@
-"""What a training tells while it runs: its progress and a preview, and no other bytes."""
+"""A training reports its progress and a preview while it runs, and the results stay the same."""
 
 import json
 from typing import Any

@@ -152,7 +152,7 @@ def test_tiles_blend_as_rendered(page: Page, tmp_path: Path):
 
 
 def test_enlargements_as_made_here(page: Page, tmp_path: Path):
-    """What the network is compared with is the image, and its Lanczos enlargement."""
+    """The page compares the network with the image and with its Lanczos enlargement."""
     page.open(make_page(tmp_path, make_network(tmp_path, "finer")))
     image = read_image(tmp_path / "resized.png")
     near = pixels(page, 3, width=WIDTH, height=HEIGHT, kind="nearest")

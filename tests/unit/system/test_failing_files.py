@@ -43,7 +43,7 @@ def prepare(folder: Path) -> None:
 
 
 def test_no_system_call_of_a_save_is_missed(tmp_path):
-    """In the order that makes it safe: written, synced, renamed, and the folder synced."""
+    """The order makes it safe: the file is written, synced and renamed, and the folder synced."""
     assert calls_of_a_save(tmp_path) == [
         *("mkdir", "mkdir", "open", "write", "close"),
         *("open", "fsync", "close", "replace", "open", "fsync", "close"),

@@ -55,7 +55,7 @@ def left_alone(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rollback(left_alone):
-    """From which step the training went back, and to which: they depend on the random seed."""
+    """The record of the steps at which a training went back: they depend on the random seed."""
     record = json.loads((left_alone[0] / "training.json").read_text())["rollback"]
     assert 0 < record["to_step"] < record["noticed_at_step"] < 200
     assert record["to_step"] in log_spaced_steps(200, 20), "a step of a snapshot"

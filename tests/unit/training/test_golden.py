@@ -31,7 +31,7 @@ TRAININGS = {
         {"optimizer": "sgd", "momentum": 0.9, "schedule": "constant", "epoch_offset": 3},
     ),
 }
-"""In float64, so that the last digits of other machines do not matter."""
+"""They are trained in float64, so that the last digits of other machines do not matter."""
 
 
 def trained_values(name: str, folder: Path) -> np.ndarray:

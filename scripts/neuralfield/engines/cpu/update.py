@@ -68,7 +68,7 @@ class Update:
             muon.work_arrays(linears[layer].fan_in, linears[layer].fan_out)
             for layer in cut.matrices
         ]
-        """Of each of Muon's matrices."""
+        """Work memory for each of Muon's matrices."""
         self._rows = [
             (*part, _matrix_numbers(cut, objective, part[0]))
             for part in cut.layer_parts

@@ -32,7 +32,7 @@ from neuralfield.tasks.training_settings import ImageTraining
 _MOST_PIXELS_JUDGED = 4096
 
 _FEWEST_POINTS = 1024
-"""With fewer, a step is mostly what is done once for each."""
+"""A step of fewer points is mostly overhead."""
 
 
 Settings = TypeVar("Settings", FieldSettings, Upscaler)

@@ -1,0 +1,74 @@
+"""The parts of reports: crops, curves, and numbers in words."""
+
+import re
+
+import numpy as np
+import pytest
+
+import report
+from reporting.embedded import most_detailed_box
+from reporting.page import device_name, duration, in_full
+from reporting.svg_plots import Curve, learning_curves
+
+
+def test_the_crop_lies_where_the_detail_is():
+    values = np.zeros((200, 300, 1))
+    # Strong but coarse on the left, finely striped on the right.
+    values[:, :80] = 1
+    values[100:140, 200:240:2] = 1
+    left, top, right, bottom = most_detailed_box(values, 4)
+    assert right - left == bottom - top == 50
+    assert left <= 200 < 239 < right
+    assert top <= 100 < 139 < bottom
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 200, 3), (40, 3, 4), (32, 32, 1)])
+def test_the_crop_fits_into_any_image(shape):
+    left, top, right, bottom = most_detailed_box(np.random.default_rng(0).random(shape), 5)
+    assert 0 <= left < right <= shape[1]
+    assert 0 <= top < bottom <= shape[0]
+    assert right - left == bottom - top
+
+
+def test_curves_take_everything_from_the_page():
+    curve = Curve(2, np.array([0, 1, 10, 100]), np.array([5.0, 6.0, np.inf, 20.0]))
+    svg = learning_curves([curve], "steps")
+    assert "var(--series-2)" in svg
+    assert "var(--muted)" in svg
+    assert not re.search(r"#[0-9a-f]{6}|font-family|<style", svg)
+    assert "id=" not in svg
+    assert len(re.findall(r"[\d.]+,[\d.]+", svg)) == 2, "of infinite values and of step 0 none"
+    assert ">steps</text>" in svg
+
+
+@pytest.mark.parametrize("x", [[1.0], [0.0]])
+@pytest.mark.filterwarnings("error")
+def test_a_curve_of_one_point_or_none(x):
+    curve = Curve(0, np.array(x), np.array([5.0]))
+    assert learning_curves([curve], "steps").startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, "–"),
+        (0.00064, "640 µs"),
+        (0.0015, "1.5 ms"),
+        (0.0154, "15 ms"),
+        (2.04, "2.0 s"),
+        (42, "42 s"),
+        (200, "3 min 20 s"),
+        (18180, "5 h 3 min"),
+    ],
+)
+def test_durations(seconds, words):
+    assert duration(seconds).replace("\xa0", " ") == words
+
+
+def test_numbers_in_words():
+    assert in_full(98752) == "98,752"
+    assert in_full(0) == "0"
+    assert report.gain(-0.84) == "−0.8\xa0dB"
+    assert report.gain(6.37) == "+6.4\xa0dB"
+    assert report.similarity(None) == "–"
+    assert device_name("AMD EPYC 7B13 64-Core Processor") == "AMD EPYC 7B13"
