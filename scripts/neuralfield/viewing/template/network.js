@@ -313,11 +313,11 @@ class NetworkOnGpu {
   // A region has the networks that it lies in, each with the place of the tile's corner.
   run(tile, region, first, count, samples, isListed) {
     const { gl } = this;
-    const rows = Math.ceil((count * samples) / PLANES / CELLS_ACROSS);
+    const cells = Math.ceil((count * samples) / PLANES);
     const mean = offsetsMean(samples);
     gl.bindVertexArray(this.vertices);
     gl.disable(gl.SCISSOR_TEST);
-    gl.viewport(0, 0, CELLS_ACROSS, rows);
+    gl.viewport(0, 0, Math.min(cells, CELLS_ACROSS), Math.ceil(cells / CELLS_ACROSS));
     this.bind(1, gl.TEXTURE_2D, this.list);
     let side = 0;
     region.parts.forEach((part, index) => {

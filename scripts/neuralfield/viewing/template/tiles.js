@@ -1,7 +1,7 @@
 // Tiles of the image at any scale: what is rendered, in which order, in slices of a frame's time.
 
 const MOST_TILES = 1200;
-const SMALLEST_SLICE = 2048;
+const SMALLEST_SLICES = [256, 2048]; // points: fewer ones the more products each takes
 const LARGEST_SLICE = 1 << 22;
 
 // Runs of columns, or rows, of pixels that the same networks of a mosaic cover.
@@ -90,7 +90,9 @@ class Tiles {
     this.jobs = [];
     this.current = null;
     this.fence = null;
-    this.slice = Math.max(SMALLEST_SLICE, Math.min(1 << 16, Math.round(1e8 / this.gpu.cost)));
+    const [least, most] = SMALLEST_SLICES;
+    this.smallest = Math.min(most, Math.max(least, Math.round(6e7 / this.gpu.cost)));
+    this.slice = Math.max(this.smallest, Math.min(1 << 16, Math.round(1e8 / this.gpu.cost)));
     this.pointsPerMs = this.slice / 16;
     this.clock = 0;
     this.finished = 0;
@@ -195,7 +197,7 @@ class Tiles {
         this.pointsPerMs = 0.7 * this.pointsPerMs + (0.3 * points) / took;
         const [fast, slow] = this.isMoving ? [30, 120] : [120, 400];
         const factor = took < fast ? 1.5 : took > slow ? 0.6 : 1;
-        this.slice = Math.min(LARGEST_SLICE, Math.max(SMALLEST_SLICE, this.slice * factor));
+        this.slice = Math.min(LARGEST_SLICE, Math.max(this.smallest, this.slice * factor));
       }
     }
     let points = 0;
