@@ -23,9 +23,11 @@ rule view:
                 "view.html.j2",
                 "view.css",
                 "shaders.js",
+                "packing.js",
                 "network.js",
                 "weights.js",
                 "tiles.js",
+                "saving.js",
                 "view.js",
             )
         ],

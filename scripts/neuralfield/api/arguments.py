@@ -10,8 +10,10 @@ import numpy as np
 
 from neuralfield.api.errors import InvalidInputError, InvalidSettingError, WrongTypeError
 from neuralfield.images.coordinates import Box
+from neuralfield.rendering.render import size_for_longer_side
 from neuralfield.system.device import HOST, Array, Device, select_device
 from neuralfield.system.settings import AUTO, settings_of
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.training_settings import ImageExecution
 
 
@@ -64,6 +66,27 @@ def require_samples(samples: Any) -> None:
     is_count = isinstance(samples, int) and samples >= 1
     if not (is_count or (isinstance(samples, str) and samples == AUTO)):
         raise InvalidSettingError("samples", repr(samples), "a whole number >= 1, or 'auto'")
+
+
+def render_sides(
+    model: Model, size: Any, box: Any, max_megapixels: float = 400.0
+) -> tuple[int, int]:
+    """Return width and height of a render in pixels; see `ImageField.render`."""
+    require_positive("max_megapixels", max_megapixels)
+    left, top, right, bottom = box = require_box(box)
+    if size is None:
+        size = max(round(model.width * (right - left)), round(model.height * (bottom - top)), 1)
+    if not isinstance(size, int | np.integer):
+        width, height = require_width_and_height(size)
+    elif size < 1:
+        raise InvalidInputError("size", size, "a whole number of pixels >= 1")
+    else:
+        width, height = size_for_longer_side(model, int(size), box)
+    if width * height > 1e6 * max_megapixels:
+        found = f"{width:,} x {height:,} pixels"
+        expected = f"at most {max_megapixels:g} megapixels"
+        raise InvalidInputError("size", found, expected, "render less, or raise max_megapixels")
+    return width, height
 
 
 def require_width_and_height(size: Any) -> tuple[int, int]:

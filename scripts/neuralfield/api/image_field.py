@@ -10,11 +10,9 @@ import numpy as np
 
 from neuralfield.api.arguments import (
     positions_on_device,
-    require_box,
+    render_sides,
     require_path,
-    require_positive,
     require_samples,
-    require_width_and_height,
 )
 from neuralfield.api.derivatives import derivatives
 from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
@@ -23,7 +21,7 @@ from neuralfield.api.training_image import training_image
 from neuralfield.fields import CoordinateNetwork, Upscaler, describe_field
 from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent, grid
 from neuralfield.images.metrics import as_seen, psnr_db
-from neuralfield.rendering.render import render, render_to_png, size_for_longer_side
+from neuralfield.rendering.render import render, render_to_png
 from neuralfield.system.device import HOST, Array, Device, available_cores, select_device
 from neuralfield.system.files import write_atomically
 from neuralfield.tasks.image.image_model import Model
@@ -141,7 +139,7 @@ class ImageField:
         -------
         ndarray of float64, shape (height, width, 2)
         """
-        width, height = self._size(size, box)
+        width, height = render_sides(self.model, size, box)
         half_width, half_height = extent(self.width, self.height)
         columns = axis_centres(np, width, half_width, box[0], box[2])
         rows = axis_centres(np, height, half_height, box[1], box[3])
@@ -263,7 +261,7 @@ class ImageField:
         """
         with built_in_kinds():
             require_samples(samples)
-            sides = self._size(size, box, max_megapixels)
+            sides = render_sides(self.model, size, box, max_megapixels)
             values = self._rendered(*sides, box=box, samples=samples)
         return (values[..., 0] if self.channels == 1 else values).view(RenderedImage)
 
@@ -295,7 +293,7 @@ class ImageField:
         """
         with built_in_kinds():
             require_samples(samples)
-            sides = self._size(size, box, max_megapixels)
+            sides = render_sides(self.model, size, box, max_megapixels)
             render_to_png(
                 self.model,
                 require_path("path", path),
@@ -311,26 +309,6 @@ class ImageField:
     def _rendered(self, width: int, height: int, **options: Any) -> np.ndarray:
         device, threads = select_device(self.device), available_cores()
         return render(self.model, width, height, device=device, threads=threads, **options)
-
-    def _size(
-        self, size: int | Sequence[int] | None, box: Box, max_megapixels: float = 400.0
-    ) -> tuple[int, int]:
-        """Return width and height in pixels."""
-        require_positive("max_megapixels", max_megapixels)
-        left, top, right, bottom = box = require_box(box)
-        if size is None:
-            size = max(round(self.width * (right - left)), round(self.height * (bottom - top)), 1)
-        if not isinstance(size, int | np.integer):
-            width, height = require_width_and_height(size)
-        elif size < 1:
-            raise InvalidInputError("size", size, "a whole number of pixels >= 1")
-        else:
-            width, height = size_for_longer_side(self.model, int(size), box)
-        if width * height > 1e6 * max_megapixels:
-            found = f"{width:,} x {height:,} pixels"
-            expected = f"at most {max_megapixels:g} megapixels"
-            raise InvalidInputError("size", found, expected, "render less, or raise max_megapixels")
-        return width, height
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the network to a file, as ``model.safetensors`` of the workflow.
