@@ -1,4 +1,4 @@
-"""All tests share this: signals, and other seeds where `tests/other_machines.py` asks for them."""
+"""All tests share this: signals, compiled modules, and seeds for `tests/other_machines.py`."""
 
 import os
 import signal
@@ -9,6 +9,9 @@ import pytest
 # a shell ignores Ctrl-C in what it starts in the background, and so would the processes of tests
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# the many processes that tests start would compile every module again
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _OTHER_SEED = int(os.environ.get("NEURALFIELD_TEST_SEED", "0"))
 

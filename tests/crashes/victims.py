@@ -373,10 +373,12 @@ def _command_of(pid: int) -> str:
 
 def _start(command: list[str], folder: Path) -> subprocess.Popen:
     with (folder / LOG).open("w") as log:
+        environment = clean_environment()
+        environment["PYTHONPATH"] += os.pathsep + os.environ.get("PYTHONPATH", "")
         return subprocess.Popen(
             command,
             cwd=folder,
-            env=clean_environment() | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+            env=environment,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -36,6 +36,10 @@ SETTINGS = {
 }
 
 
+WITHOUT_KERNELS = {"type": "wire", "width": 8, "hidden_layers": 1}
+"""A network for tests that are not about engines: loading kernels takes a second of each job."""
+
+
 class Workspace:
     """A working directory of its own for the workflow of this checkout.
 
@@ -129,6 +133,10 @@ class Workspace:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what tests running side by side leave in it."""
+    """The environment of users: without what tests side by side leave in it, and without SciPy.
+
+    Only tests install SciPy; Numba imports it where it is, in a third of a second for each job.
+    """
     hidden = ("PYTEST_", "COV_", "PYTHONPATH")
-    return {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    return kept | {"PYTHONPATH": str(ROOT / "tests" / "support" / "not_installed")}

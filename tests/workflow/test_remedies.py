@@ -9,28 +9,26 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from workspace import Workspace
+from workspace import WITHOUT_KERNELS, Workspace
 
 pytestmark = pytest.mark.slow
 
 SAME_BYTES = (".safetensors", ".png", ".gif", ".npy")
 ERROR = re.compile(r"^\w+(?: [^/\s]\S*)*: (results/[^:]+): (.+)$", re.MULTILINE)
 SNAPSHOT = "checkpoints/step_00000002.safetensors"
-FEW = [
-    f"results/tiny/{field}/{name}"
-    for field in ("own", "seed")
-    for name in ("model.safetensors", "metrics.json", "timelapse.gif")
+PRODUCTS = ("checkpoints", "metrics.json", "render_8.png", "timelapse.gif", "view.html")
+"""The files of a network by which each of its jobs runs: training, and those that read it."""
+
+TILES = ("0_0", "0_1")
+ALWAYS = [
+    *(f"results/{image}/pixels.csv" for image in ("tiny", "other")),
+    *(f"results/tiled/tiles/{tile}/pixels.csv" for tile in TILES),
+    *(f"results/tiled/own/tiles/{tile}/model.safetensors" for tile in TILES),
 ]
+"""Targets of every command: jobs that fail lose them."""
+
 TARGETS = ("all", "edges", "tables", "classifiers")
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory) -> Workspace:
-    """An image and two networks that differ by their random seed."""
-    workspace = Workspace(tmp_path_factory.mktemp("small"))
-    adopt_quick_settings(workspace)
-    workspace.succeed(*FEW)
-    return workspace
+SLOPE, BARS = "results/tables/slope", "results/classifiers/bars"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +41,9 @@ def large(tmp_path_factory) -> Workspace:
 
 
 def adopt_large_settings(workspace: Workspace) -> None:
-    adopt_quick_settings(workspace)
+    fields = {"own": WITHOUT_KERNELS, "seed": WITHOUT_KERNELS | {"training": {"random_seed": 1}}}
+    workspace.settings["fields"] = fields
+    workspace.settings["timelapse"] |= {"formats": ["gif"]}
     workspace.draw("other.png", seed=1)
     parts = workspace.settings["fields"]["own"] | {"training": {"segments": 2}}
     workspace.settings["fields"]["parts"] = parts
@@ -58,11 +58,8 @@ def adopt_large_settings(workspace: Workspace) -> None:
     workspace.add_classifier()
 
 
-def adopt_quick_settings(workspace: Workspace) -> None:
-    siren = {"type": "siren", "width": 8, "hidden_layers": 1}
-    workspace.settings["fields"] = {"own": siren, "seed": siren | {"training": {"random_seed": 1}}}
-    workspace.settings["training"] |= {"engine": "tape"}
-    workspace.settings["timelapse"] |= {"formats": ["gif"]}
+def made_of(*networks: str) -> list[str]:
+    return [f"results/{network}/{name}" for network in networks for name in PRODUCTS]
 
 
 def facts(workspace: Workspace) -> dict[str, str]:
@@ -107,17 +104,18 @@ def require_remedies(
     workspace : Workspace
         A finished one.
     damages : mapping
-        For each file a function that damages it, or the file to copy over it.
+        For each file below results/ a function that damages it, or the file to copy over it.
     *targets : str
-        Of the command.
+        Those of the command, besides the damaged files and the folders that are made as a whole.
     rounds : int
         Runs that may fail: some jobs only begin when others have succeeded.
     """
     reference = facts(workspace)
+    results = workspace.path("results")
     copied = [name for name in damages.values() if isinstance(name, str)]
-    contents = {name: workspace.path(name).read_bytes() for name in copied}
+    contents = {name: (results / name).read_bytes() for name in copied}
     for name, damage in damages.items():
-        path = workspace.path(name)
+        path = results / name
         if callable(damage):
             damage(path)
         else:
@@ -126,7 +124,9 @@ def require_remedies(
         for folder in path.parents:  # a folder is as new as this file in it
             if (folder / ".snakemake_timestamp").exists():
                 os.utime(folder / ".snakemake_timestamp")
-    unnamed = set(damages)
+    unnamed = {f"results/{name}" for name in damages}
+    folders = r"(/checkpoints|/comparison|/segments/\d)/.*"
+    targets += (*ALWAYS, *{re.sub(folders, r"\1", name) for name in unnamed})
     while (done := workspace.run(*targets)).returncode != 0 and (rounds := rounds - 1) >= 0:
         assert "Traceback" not in done.stdout, done.stdout
         named = dict(ERROR.findall(done.stdout))
@@ -148,76 +148,103 @@ def require_remedies(
     assert facts(workspace) == reference
 
 
-def test_the_remedies_in_messages_make_everything_as_it_was(small):
-    require_remedies(
-        small,
-        {
-            "results/tiny/own/model.safetensors": "results/tiny/seed/model.safetensors",
-            f"results/tiny/seed/{SNAPSHOT}": flip,
-        },
-        *FEW,
-    )
-
-
 @pytest.mark.parametrize(
-    "damages",
+    ("targets", "damages"),
     [
-        {
-            "results/tiny/resized.png": cut,
-            "results/other/picture.json": flip,
-            "results/tiled/own/tiles/0_0/model.safetensors": flip,
-            "results/tables/slope/model.safetensors": "results/tables/seed/model.safetensors",
-            "results/classifiers/bars/predictions.csv": cut,
-        },
-        {
-            "results/tiny/resized.png": "results/other/resized.png",
-            "results/other/picture.json": "results/tiny/picture.json",
-            "results/tiled/own/tiles/0_1/model.safetensors": (
-                "results/tiled/seed/tiles/0_1/model.safetensors"
+        (
+            (
+                *made_of("tiny/own", "other/own", "tiled/own"),
+                f"{SLOPE}/metrics.json",
+                f"{BARS}/curve.png",
             ),
-            "results/tables/slope/sizes/4/metrics.json": "results/tables/seed/sizes/4/metrics.json",
-            "results/classifiers/bars/model.safetensors": flip,
-        },
-        {
-            "results/tiny/pixels.csv": "results/other/pixels.csv",
-            "results/other/own/metrics.json": "results/tiny/own/metrics.json",
-            "results/tiled/own/mosaic.json": "results/tiled/seed/mosaic.json",
-            f"results/tiled/seed/tiles/0_0/{SNAPSHOT}": f"results/tiled/own/tiles/0_0/{SNAPSHOT}",
-            "results/tables/slope/training.json": "results/tables/seed/training.json",
-            "results/classifiers/bars/metrics.json": cut,
-        },
-        {
-            "results/tiny/parts/segments/1/state.safetensors": flip_what_is_needed,
-            "results/tiny/own/training.json": cut,
-            "results/tiny/seed/history.csv": "results/tiny/own/history.csv",
-            "results/other/own/comparison/redraw.png": cut,
-            "results/tiled/own/checkpoints/step_00000002.json": (
-                "results/tiled/own/checkpoints/step_00000007.json"
+            {
+                "tiny/resized.png": cut,
+                "other/picture.json": flip,
+                "tiled/own/tiles/0_0/model.safetensors": flip,
+                "tables/slope/model.safetensors": "tables/seed/model.safetensors",
+                "classifiers/bars/predictions.csv": cut,
+            },
+        ),
+        (
+            (
+                *made_of("tiny/own", "other/own", "tiled/own"),
+                f"{SLOPE}/plot.png",
+                f"{BARS}/metrics.json",
             ),
-            "results/tiled/seed/tiles/0_0/history.csv": "results/tiled/own/tiles/0_0/history.csv",
-            "results/tables/slope/history.csv": "results/tables/seed/history.csv",
-            # not flipped: a letter of a name that is another would be no damage
-            "results/classifiers/bars/training.json": cut,
-        },
-        {
-            f"results/tiny/parts/segments/1/snapshots/{Path(SNAPSHOT).name}": flip_what_is_needed,
-            f"results/tiny/own/{SNAPSHOT}": f"results/tiny/seed/{SNAPSHOT}",
-            "results/tiled/picture.json": flip,
-            "results/other/pixels.csv": cut,
-            "results/tables/slope/metrics.json": cut,
-            "results/classifiers/bars/history.csv": cut,
-        },
-        {
-            "results/tiled/pixels.npy": cut,
-            "results/tiny/own/model.safetensors": f"results/tiny/own/{SNAPSHOT}",
-            "results/other/own/model.safetensors": "results/tiny/own/model.safetensors",
-        },
-        {
-            "results/tiled/tiles/0_0/pixels.csv": "results/tiled/tiles/0_1/pixels.csv",
-            "results/tiled/own/tiles/0_1/training.json": cut,
-        },
+            {
+                "tiny/resized.png": "other/resized.png",
+                "other/picture.json": "tiny/picture.json",
+                "tiled/own/tiles/0_1/model.safetensors": ("tiled/seed/tiles/0_1/model.safetensors"),
+                "tables/slope/sizes/4/metrics.json": "tables/seed/sizes/4/metrics.json",
+                "classifiers/bars/model.safetensors": flip,
+            },
+        ),
+        (
+            (
+                *made_of("tiny/own", "other/own", "tiled/own", "tiled/seed"),
+                "results/summary.csv",
+                f"{SLOPE}/metrics.json",
+                f"{BARS}/curve.png",
+            ),
+            {
+                "tiny/pixels.csv": "other/pixels.csv",
+                "other/own/metrics.json": "tiny/own/metrics.json",
+                "tiled/own/mosaic.json": "tiled/seed/mosaic.json",
+                f"tiled/seed/tiles/0_0/{SNAPSHOT}": f"tiled/own/tiles/0_0/{SNAPSHOT}",
+                "tables/slope/training.json": "tables/seed/training.json",
+                "classifiers/bars/metrics.json": cut,
+            },
+        ),
+        (
+            TARGETS,
+            {
+                "tiny/parts/segments/1/state.safetensors": flip_what_is_needed,
+                "tiny/own/training.json": cut,
+                "tiny/seed/history.csv": "tiny/own/history.csv",
+                "other/own/comparison/redraw.png": cut,
+                "tiled/own/checkpoints/step_00000002.json": (
+                    "tiled/own/checkpoints/step_00000007.json"
+                ),
+                "tiled/seed/tiles/0_0/history.csv": "tiled/own/tiles/0_0/history.csv",
+                "tables/slope/history.csv": "tables/seed/history.csv",
+                # not flipped: a letter of a name that is another would be no damage
+                "classifiers/bars/training.json": cut,
+            },
+        ),
+        (
+            (
+                *made_of("tiny/parts", "tiny/own", "tiled/own", "other/own"),
+                "tables",
+                f"{BARS}/curve.png",
+            ),
+            {
+                f"tiny/parts/segments/1/snapshots/{Path(SNAPSHOT).name}": flip_what_is_needed,
+                f"tiny/own/{SNAPSHOT}": f"tiny/seed/{SNAPSHOT}",
+                "tiled/picture.json": flip,
+                "other/pixels.csv": cut,
+                "tables/slope/metrics.json": cut,
+                "classifiers/bars/history.csv": cut,
+            },
+        ),
+        (
+            made_of("tiny/own", "other/own", "tiled/own"),
+            {
+                "tiled/pixels.npy": cut,
+                "tiny/own/model.safetensors": f"tiny/own/{SNAPSHOT}",
+                "other/own/model.safetensors": "tiny/own/model.safetensors",
+            },
+        ),
+        (
+            made_of("tiny/own", "tiny/seed", "tiled/own"),
+            {
+                "tiled/tiles/0_0/pixels.csv": "tiled/tiles/0_1/pixels.csv",
+                "tiled/own/tiles/0_1/training.json": cut,
+                "tiny/own/model.safetensors": "tiny/seed/model.safetensors",
+                f"tiny/seed/{SNAPSHOT}": flip,
+            },
+        ),
     ],
     ids=range(7),
 )
-def test_every_kind_of_file(large, damages):
-    require_remedies(large, damages, *TARGETS)
+def test_every_kind_of_file(large, targets, damages):
+    require_remedies(large, damages, *targets)

@@ -306,12 +306,6 @@ def square(x: Tensor) -> Tensor:
     return record(x.data * x.data, (x,), lambda g: (2 * g * x.data,))
 
 
-def sum_all(x: Tensor) -> Tensor:
-    """The sum of all elements, as a single number."""
-    xp = namespace_of(x.data)
-    return record(x.data.sum(), (x,), lambda g: (xp.broadcast_to(g, x.shape),))
-
-
 def mean_axis(x: Tensor, axis: int) -> Tensor:
     """The mean along one axis, which disappears."""
     xp = namespace_of(x.data)

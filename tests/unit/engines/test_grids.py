@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from finite_differences import sum_all
 
 from neuralfield.engines.cuda.portable.grids import AxisCorners, axis_corners, corners_of_rows
 from neuralfield.fields import ImageShape, build_field, field_settings
@@ -25,7 +26,7 @@ def made(field, width, height):
 
 def gradient_of_the_tape(encoding, points, by_features):
     features = encoding(points)
-    (found,) = gradients(ops.sum_all(ops.multiply(features, by_features)), [encoding.table])
+    (found,) = gradients(sum_all(ops.multiply(features, by_features)), [encoding.table])
     return found
 
 

@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from finite_differences import check_gradients, weighted
+from finite_differences import check_gradients, sum_all, weighted
 
 from neuralfield.nn import convolution, ops
 from neuralfield.nn.convolution import BLOCK_VALUES, conv2d
@@ -104,7 +104,7 @@ def test_values_and_gradients_are_those_of_torch(name):
     np.testing.assert_allclose(found.data, expected.detach().numpy(), atol=1e-12)
     g = RNG.normal(size=found.shape)
     (expected * torch.tensor(g)).sum().backward()
-    found_gradients = gradients(ops.sum_all(ops.multiply(found, g)), leaves)
+    found_gradients = gradients(sum_all(ops.multiply(found, g)), leaves)
     for gradient, leaf in zip(found_gradients, (x, weight, bias), strict=True):
         np.testing.assert_allclose(gradient, leaf.grad.numpy(), atol=1e-12)
 

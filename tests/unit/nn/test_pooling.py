@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from finite_differences import check_gradients, weighted
+from finite_differences import check_gradients, sum_all, weighted
 
 from neuralfield.nn import ops
 from neuralfield.nn.pooling import average_pool2d, max_pool2d
@@ -51,7 +51,7 @@ def test_values():
 
 def test_what_is_too_little_for_a_window_is_left_out():
     x = Tensor(distinct(1, 5, 7, 1), differentiable=True)
-    found_gradients = gradients(ops.sum_all(max_pool2d(x, 2)), [x])[0]
+    found_gradients = gradients(sum_all(max_pool2d(x, 2)), [x])[0]
     assert found_gradients.sum() == 2 * 3
     assert not found_gradients[:, 4].any()
     assert not found_gradients[:, :, 6].any()
@@ -59,7 +59,7 @@ def test_what_is_too_little_for_a_window_is_left_out():
 
 def test_where_several_are_the_largest_the_first_gets_the_gradient():
     x = Tensor(np.array([[1.0, 3.0], [3.0, 3.0]]).reshape(1, 2, 2, 1), differentiable=True)
-    found_gradients = gradients(ops.sum_all(max_pool2d(x, 2)), [x])[0]
+    found_gradients = gradients(sum_all(max_pool2d(x, 2)), [x])[0]
     np.testing.assert_array_equal(found_gradients.reshape(2, 2), [[0, 1], [0, 0]])
 
 
@@ -82,7 +82,7 @@ def test_max_pooling_is_that_of_torch_with_many_ties(name):
     np.testing.assert_array_equal(found.data, expected.detach().numpy())
     g = RNG.normal(size=found.shape)
     (expected * torch.tensor(g)).sum().backward()
-    found_gradients = gradients(ops.sum_all(ops.multiply(found, g)), [leaf])[0]
+    found_gradients = gradients(sum_all(ops.multiply(found, g)), [leaf])[0]
     np.testing.assert_allclose(found_gradients, reference.grad.numpy(), atol=1e-12)
 
 
