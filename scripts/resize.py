@@ -25,6 +25,7 @@ def main(
     max_megapixels: float = 100.0,
     report: Report = log.info,
     say_kind: bool = False,
+    named_preset: str | None = None,
 ) -> None:
     """Reduce an image, and describe what it was and what it has become.
 
@@ -49,6 +50,8 @@ def main(
         Called with a line on what was done to the colours, and on the kind of image.
     say_kind : bool
         Report which kind of image it was found to be: settings that are ``auto`` depend on that.
+    named_preset : str, optional
+        The preset that the user has named. It is obeyed, whatever kind of image this is.
     """
     limits = {"threshold": threshold, "max_megapixels": max_megapixels}
     source = read_image(image, mode=mode, report=report, **limits)
@@ -57,7 +60,10 @@ def main(
     write_facts(facts, source, reduced)
     if say_kind:
         kind, preset = _KINDS[read_facts(facts)["resized"]["is_line_art"]]
-        report(f"{image}: trained as {kind}; preset={preset} is made for that")
+        if named_preset:
+            report(f"{image}: trained with preset={named_preset}, which was named")
+        else:
+            report(f"{image}: trained as {kind}; preset={preset} is made for that")
 
 
 if __name__ == "__main__":
@@ -67,5 +73,6 @@ if __name__ == "__main__":
             **job.params.settings,
             "report": reporter(job),
             "say_kind": job.wildcards.image == job.config.get("own_image"),
+            "named_preset": job.config.get("named_preset"),
         },
     )

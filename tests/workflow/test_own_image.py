@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from PIL import Image, ImageDraw
 import resize
 from config.own_image import require_same_source, slug
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.image_fit import with_detail_share
+from neuralfield.tasks.image_fit import settings_for, with_detail_share
 
 
 def test_a_folder_is_not_taken_from_another_file(tmp_path, monkeypatch):
@@ -58,6 +59,21 @@ def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share)
     assert with_detail_share({"detail_share": 0.3}, is_line_art) == {"detail_share": 0.3}
     resize.main(tmp_path / "image.png", *outputs, size=40, report=lines.append)
     assert lines == [line]
+
+
+def test_a_preset_that_is_named_is_obeyed(tmp_path, written):
+    """Thin grey lines are found to be a photograph; `line_art` is trained as line art."""
+    noise().save("lines.png")
+    settings = read(written | {"image": "lines.png", "preset": "line_art"})
+    assert settings["named_preset"] == "line_art"
+    field = settings["fields"]["line_art"]
+    own, training = settings_for("rgb", False, field, field.pop("training"))
+    assert own.output == "sigmoid" and training.detail_share == 0.5
+    lines: list[str] = []
+    outputs = tmp_path / "resized.png", tmp_path / "picture.json"
+    options = {"size": 40, "report": lines.append, "say_kind": True}
+    resize.main(Path("lines.png"), *outputs, **options, named_preset="line_art")
+    assert lines == ["lines.png: trained with preset=line_art, which was named"]
 
 
 @pytest.mark.slow

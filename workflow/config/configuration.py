@@ -93,8 +93,8 @@ def read_settings(
     ]
     layers = [Layer(layer.name, _tidied(layer.content)) for layer in layers]
     notes: list[str] = []
-    own_image, has_preset = written.get("image"), adopt_preset(written)
-    errors += list(adopt_own_image(written, layers, name_source, has_preset, notes))
+    own_image, preset = written.get("image"), adopt_preset(written)
+    errors += list(adopt_own_image(written, layers, name_source, preset is not None, notes))
     if own_image:
         name_source = name_source_beside_image(name_source)
     else:
@@ -113,7 +113,8 @@ def read_settings(
     if errors:
         raise Problems(errors)
     notes += settings_without_effect(written, layers, settings, own_keys, name_source)
-    return settings | {"notes": notes, "own_image": own_image and next(iter(settings["images"]))}
+    own_name = own_image and next(iter(settings["images"]))
+    return settings | {"notes": notes, "own_image": own_name, "named_preset": preset}
 
 
 def _resolve(settings: dict[str, Any]) -> None:
