@@ -8,8 +8,8 @@ from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.field_engine import CudaEngine
-from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
-from neuralfield.engines.cuda.hopper.wide_pass import HopperPass
+from neuralfield.engines.cuda.hopper.narrow_pass import FusedNarrowPass, HopperNarrowPass
+from neuralfield.engines.cuda.hopper.wide_pass import FusedWidePass, HopperPass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.plan import batch_plan, network_plan
 from neuralfield.engines.tape import TapeEngine
@@ -45,6 +45,8 @@ CAFE = {"type": "cafe", "scale": 2.0}
 PASSES_AND_PRECISIONS = [
     (HopperNarrowPass, "mixed"),
     (HopperPass, "mixed"),
+    (FusedNarrowPass, "mixed"),
+    (FusedWidePass, "mixed"),
     (LayerPass, "mixed"),
     (LayerPass, "float32"),
 ]

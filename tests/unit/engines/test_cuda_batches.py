@@ -61,7 +61,8 @@ def test_a_batch_is_for_networks_whose_sums_have_room(field, has_room, side):
         network=network,
         batch=batch,
         blocks=min(H200_PROCESSORS, batch.tiles),
-        block_tiles=narrow._block_tiles(network),
+        block_tiles=narrow._block_tiles(network, 90),
+        by_warps=False,
     )
     assert (HopperNarrowBatch.unsupported_reason(alone) is None) == has_room
 

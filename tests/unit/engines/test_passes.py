@@ -6,8 +6,10 @@ from make_objective import SIREN, make_objective
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.hopper import narrow_network as narrow
 from neuralfield.engines.cuda.hopper import narrow_pass
+from neuralfield.engines.cuda.hopper.wide_pass import FusedWidePass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.plan import batch_plan, network_plan
+from neuralfield.system.errors import ConfigError
 
 
 def mlp(activation, *widths, **settings):
@@ -46,7 +48,8 @@ WIRE = {"type": "wire", "hidden_layers": 2}
         ({"type": "cafe"}, 90, "float32", "layers"),
         ({"type": "cafe"}, 80, "auto", "layers"),
         (SIREN, 90, "float32", "layers"),
-        (SIREN, 80, "auto", "layers"),
+        (SIREN, 80, "auto", "fused-narrow"),
+        (SIREN, 75, "auto", "layers"),
         # complex numbers are not for the narrow one, nor are large wavelets for 16 bits
         ({**WIRE, "width": 12}, 90, "auto", "hopper"),
         ({**WIRE, "width": 128}, 90, "auto", "hopper"),
@@ -54,6 +57,14 @@ WIRE = {"type": "wire", "hidden_layers": 2}
         ({**WIRE, "omega_0": 30.0, "scale": 7.0}, 90, "auto", "layers"),
         (WIRE, 90, "float32", "layers"),
         (WIRE, 75, "auto", "layers"),
+        # products of warps are for every GPU from 8.0 on, with the shared memory that it has
+        ({**HASHGRID, "levels": 16}, 86, "auto", "fused-narrow"),
+        ({**FREQUENCIES, "hidden_layers": 4}, 120, "auto", "fused-narrow"),
+        ({**SIREN, "width": 64, "hidden_layers": 4}, 80, "auto", "fused-narrow"),
+        ({**SIREN, "width": 64, "hidden_layers": 4}, 89, "auto", "fused"),
+        ({**SIREN, "width": 256}, 89, "auto", "fused"),
+        ({**WIRE, "width": 128}, 100, "auto", "fused"),
+        ({**HASHGRID, "width": 65}, 80, "auto", "layers"),
     ],
 )
 def test_the_first_pass_that_covers_a_network_is_taken(field, capability, precision, chosen):
@@ -62,6 +73,16 @@ def test_the_first_pass_that_covers_a_network_is_taken(field, capability, precis
     found = cuda_engine._choose_pass(*plans, precision, capability)
     assert not isinstance(found, str)
     assert found[0].name == chosen
+
+
+def test_the_environment_can_leave_out_passes_for_one_kind_of_gpu(monkeypatch):
+    monkeypatch.setenv("NEURALFIELD_PASS", "portable")
+    objective = make_objective({**SIREN, "width": 128})
+    plans = network_plan(objective.network), batch_plan(objective)
+    assert cuda_engine._choose_pass(*plans, "auto", 90) == (FusedWidePass, "mixed")
+    monkeypatch.setenv("NEURALFIELD_PASS", "hopper")
+    with pytest.raises(ConfigError, match="NEURALFIELD_PASS: hopper; expected portable"):
+        cuda_engine._choose_pass(*plans, "auto", 90)
 
 
 def test_wavelets_that_16_bits_cannot_hold_are_computed_in_float32():
@@ -78,7 +99,7 @@ def test_wavelets_that_16_bits_cannot_hold_are_computed_in_float32():
 def test_no_block_of_the_narrow_pass_is_larger_than_a_multiprocessor(activation, width):
     for layers in range(2, 11):
         network = network_plan(make_objective(mlp(activation, *[width] * layers)).network)
-        tiles = narrow_pass._block_tiles(network)
+        tiles = narrow_pass._block_tiles(network, 90)
         if tiles is None:
             continue
         shape = narrow.narrow_network(network, tiles)

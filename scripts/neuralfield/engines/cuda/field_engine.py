@@ -1,5 +1,6 @@
 """The cuda engine for fields: fused kernels, in one of several passes."""
 
+import os
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -7,8 +8,8 @@ from typing import Any
 from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.buffers import Buffers, PassArguments
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
-from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
-from neuralfield.engines.cuda.hopper.wide_pass import HopperPass
+from neuralfield.engines.cuda.hopper.narrow_pass import FusedNarrowPass, HopperNarrowPass
+from neuralfield.engines.cuda.hopper.wide_pass import FusedWidePass, HopperPass
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
@@ -33,11 +34,24 @@ from neuralfield.engines.plan import (
 )
 from neuralfield.nn.optimizers import Adam, Sgd
 from neuralfield.system.device import Device, require_memory
+from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_objective import ImageObjective
 
 _PassType = type[HopperNarrowPass] | type[HopperPass] | type[LayerPass]
-_PASSES: tuple[_PassType, ...] = (HopperNarrowPass, HopperPass, LayerPass)
+_PASSES: tuple[_PassType, ...] = (
+    HopperNarrowPass,
+    HopperPass,
+    FusedNarrowPass,
+    FusedWidePass,
+    LayerPass,
+)
 """The first that covers an objective is taken."""
+
+_FOR_ONE_KIND = (HopperNarrowPass, HopperPass)
+"""The passes that only one kind of GPU can take."""
+
+_PASS_VARIABLE = "NEURALFIELD_PASS"
+"""The environment variable that leaves them out, if it is ``portable``."""
 
 _BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
 _BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
@@ -154,12 +168,20 @@ def _choose_pass(
     """Choose a pass and its precision, or say why there is none."""
     reasons = []
     for candidate in ("mixed", "float32") if precision == "auto" else (precision,):
-        for pass_type in _PASSES:
+        for pass_type in _allowed_passes():
             reason = pass_type.unsupported_reason(network, batch, candidate, capability)
             if reason is None:
                 return pass_type, candidate
             reasons.append(reason)
     return reasons[-1]
+
+
+def _allowed_passes() -> tuple[_PassType, ...]:
+    """List the passes, without those that the environment leaves out."""
+    asked = os.environ.get(_PASS_VARIABLE, "")
+    if asked not in ("", "portable"):
+        raise ConfigError(_PASS_VARIABLE, asked, "portable, or no value")
+    return tuple(each for each in _PASSES if not (asked and each in _FOR_ONE_KIND))
 
 
 def _own_bytes(objective: ImageObjective, batch: BatchPlan) -> int:

@@ -9,7 +9,6 @@
 #pragma once
 #include "padded_network.cuh"
 
-constexpr int ALL_CONSUMERS = 15;                         // name of their barrier
 constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;  // sums of gradients, times x, times y
 constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
 

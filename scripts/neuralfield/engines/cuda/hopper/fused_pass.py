@@ -24,8 +24,11 @@ def vector_count(shape: HopperNetwork) -> int:
 class FusedPass(Pass):
     """A pass whose blocks each leave a part of every gradient, for the update to add up.
 
-    `backward` says whether the kernel reads transposed weights too.
+    `backward` says whether the kernel reads transposed weights too. `by_warps` is whether products
+    are those of warps, for every GPU, or of warpgroups, for compute capability 9.0.
     """
+
+    by_warps = False
 
     def __init__(
         self, given: PassArguments, shape: HopperNetwork, blocks: int, *, backward: bool

@@ -67,6 +67,8 @@ class HopperNarrowBatch:
     @staticmethod
     def unsupported_reason(alone: HopperNarrowPass) -> str | None:
         """Say why several networks of a pass cannot go in one launch, or return None."""
+        if alone.by_warps:
+            return "products of warps"
         shape = narrow_network(alone.network, _WORKERS)
         if _summer_sums(shape) > _MOST_SUMMER_SUMS:
             return "sums that have no room in registers"

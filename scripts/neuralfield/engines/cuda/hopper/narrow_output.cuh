@@ -28,7 +28,7 @@ __device__ __forceinline__ void put_output(__half* matrix, const Constants& cons
 // Output numbers, under way to `sums`: those of point i are 2 i and 2 i + 1, added up.
 __device__ __forceinline__ void start_output(float (&sums)[4], const uint32_t* operand,
                                              uint32_t matrix) {
-    const uint64_t right = block_matrix(matrix, 128, 128);
+    const auto right = block_matrix(matrix, 128, 128);
     wgmma_fence();
     OperandWgmma<OUTPUT_COLUMNS>::set<1>(sums, operand, right);
 #pragma unroll

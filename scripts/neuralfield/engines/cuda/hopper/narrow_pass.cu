@@ -243,8 +243,10 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
     Shared& shared = shared_of(memory);
     if (threadIdx.x == 0) {
         shared.arguments = *given;
+#if !WARP_PRODUCTS
         barrier_init(&shared.weights_here, 1);
         barrier_init_fence();
+#endif
     }
     const uint32_t two_ones = 0x3C003C00;
     if (threadIdx.x < 16)
@@ -254,27 +256,47 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
     return shared;
 }
 
+// Starts copies of all matrices.
+template <typename StartCopy>
+__device__ __forceinline__ void bring_weights(char* memory, const char* source,
+                                              const StartCopy& start_copy_of) {
+    for (int matrix = 0; matrix < HIDDEN - first_product; ++matrix) {
+        int bytes = stream_of_chunks.bytes[matrix];
+        start_copy_of(memory + matrix * WEIGHT_BYTES, source, bytes);
+        source += bytes;
+    }
+}
+
 // The rest: weights and constants.
 __device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
     const Arguments& arguments = shared.arguments;
+#if WARP_PRODUCTS
+    bring_weights(memory, arguments.weights, [&](char* to, const char* from, int bytes) {
+        start_copy(to, from, bytes, blockDim.x);
+    });
+    end_copies();
+#else
     if (threadIdx.x == 0) {
-        const char* source = arguments.weights;
         constexpr int bytes_of_all = stream_bytes();
         barrier_expect_bytes(&shared.weights_here, bytes_of_all);
-        for (int matrix = 0; matrix < HIDDEN - first_product; ++matrix) {
-            int bytes = stream_of_chunks.bytes[matrix];
-            bulk_copy(memory + matrix * WEIGHT_BYTES, source, bytes, &shared.weights_here);
-            source += bytes;
-        }
+        bring_weights(memory, arguments.weights, [&](char* to, const char* from, int bytes) {
+            bulk_copy(to, from, bytes, &shared.weights_here);
+        });
     }
+#endif
     load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
                    blockDim.x);
     __syncthreads();
     put_affine(shared);
     put_output(shared.output, shared.constants);
+#if WARP_PRODUCTS
+    wait_for_copies<0>();
+    __syncthreads();
+#else
     fence_shared();
     __syncthreads();
     barrier_wait(&shared.weights_here, 0);
+#endif
 }
 
 // The number of this thread's warpgroup: the same for all lanes, and known to be.

@@ -187,7 +187,7 @@ template <int rows, int columns>
 __device__ __forceinline__ void start_forward(float* sums, const uint32_t* operand, uint32_t matrix,
                                               uint32_t affine) {
     constexpr int block_row = columns / 8 * 128;
-    const uint64_t right = block_matrix(matrix, block_row, 128);
+    const auto right = block_matrix(matrix, block_row, 128);
     uint32_t ones[4];
     affine_operand(ones);
     wgmma_fence();
@@ -215,7 +215,7 @@ __device__ __forceinline__ void start_first(float* sums, const float2 (&points)[
 template <int rows, int columns>
 __device__ __forceinline__ void start_backward(float* sums, const uint32_t* operand,
                                                uint32_t matrix) {
-    const uint64_t right = block_matrix(matrix, 128, columns / 8 * 128);
+    const auto right = block_matrix(matrix, 128, columns / 8 * 128);
     wgmma_fence();
     OperandWgmma<rows>::template set<0>(sums, operand, right);
 #pragma unroll
@@ -261,8 +261,9 @@ __device__ __forceinline__ void start_gradient(float* gradient, const Table& val
                                                const Table& z_gradients) {
     constexpr int columns = width_after[layer];
     constexpr int value_row = fan_in(layer) / 8 * 128, gradient_row = columns / 8 * 128;
-    const uint64_t left = block_matrix(shared_address(values.tile), value_row, 128);
-    const uint64_t right = block_matrix(shared_address(z_gradients.tile), gradient_row, 128);
+    if (WARP_PRODUCTS && 16 * z_gradients.warp >= fan_in(layer)) return;
+    const auto left = block_matrix(shared_address(values.tile), value_row, 128);
+    const auto right = block_matrix(shared_address(z_gradients.tile), gradient_row, 128);
 #pragma unroll
     for (int k = 0; k < 4; ++k)
         Wgmma<columns>::template add<1>(gradient, part_of(left, 2 * k * value_row),
@@ -276,8 +277,9 @@ template <int columns, int count>
 __device__ __forceinline__ void start_sums(float (&sums)[count], const Table& table,
                                            const uint4* numbers, int step = 256) {
     constexpr int block_row = columns / 8 * 128;
-    const uint64_t left = block_matrix(shared_address(table.tile), block_row, 128);
-    const uint64_t right = block_matrix(shared_address(numbers), 128, 64 * sizeof(uint4));
+    if (WARP_PRODUCTS && 16 * table.warp >= columns) return;
+    const auto left = block_matrix(shared_address(table.tile), block_row, 128);
+    const auto right = block_matrix(shared_address(numbers), 128, 64 * sizeof(uint4));
 #pragma unroll
     for (int k = 0; k < 4; ++k)
         Wgmma<2 * count>::template add<1>(sums, part_of(left, 2 * k * block_row),

@@ -1,6 +1,6 @@
 """One batch forwards and backwards, with all gradients, in one kernel: for narrow networks.
 
-On GPUs of compute capability 9.0, in 16-bit products. Nothing of a tile of 64 points goes to
+In 16-bit products, of warpgroups on GPUs of compute capability 9.0, of warps on others. Nothing of a tile of 64 points goes to
 global memory, but for features of hash grids and their gradients; see `narrow_pass.cu`.
 """
 
@@ -20,13 +20,13 @@ from neuralfield.engines.cuda.hopper.narrow_network import (
     tiles_bytes,
 )
 from neuralfield.engines.cuda.hopper.padded_network import (
-    SHARED_LIMIT_BYTES,
     TILE_THREADS,
     HopperNetwork,
     addresses,
+    shared_limit_bytes,
     unsupported_reason,
 )
-from neuralfield.engines.cuda.launch import Launch, gpu_limits
+from neuralfield.engines.cuda.launch import Launch, compute_capability, gpu_limits
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.portable.grid_gradient import (
     TableGradient,
@@ -42,7 +42,7 @@ from neuralfield.engines.plan import (
 from neuralfield.system.device import Array
 
 _WIDEST = 64
-_MOST_SUMS = {4: 24, 3: 64, 2: 128}
+_MOST_SUMS = {4: 24, 3: 64, 2: 128, 1: 128}
 """The most sums of gradients of a thread, by the tiles that a block works on at once."""
 
 LAUNCH_TILES, _TILE = 5.0, 0.7
@@ -62,7 +62,7 @@ class HopperNarrowPass(FusedPass):
     name = "hopper-narrow"
 
     def __init__(self, given: PassArguments) -> None:
-        block_tiles = _block_tiles(given.network)
+        block_tiles = _block_tiles(given.network, compute_capability(given.device))
         assert block_tiles is not None
         self.block_tiles = block_tiles
         shape = narrow_network(given.network, block_tiles)
@@ -81,19 +81,20 @@ class HopperNarrowPass(FusedPass):
             [features, gradients, self._stream.array, *none, *weights, *none, *biases]
         )
         path, shared_bytes = Path(__file__).with_name("narrow_pass.cu"), _block_bytes(shape)
-        constants, prelude = kernel_constants(shape, given.batch), kernel_prelude(shape)
+        constants = kernel_constants(shape, given.batch) | {"WARP_PRODUCTS": self.by_warps}
+        prelude = "" if self.by_warps else kernel_prelude(shape)
         kernel = compile_kernel(path, "hopper_narrow", constants, prelude, shared_bytes)
         threads = TILE_THREADS * block_tiles
         self._launches.append(Launch(kernel, (blocks,), (self.arguments,), threads, shared_bytes))
         if given.network.encoding == "hashgrid":
             self._add_grids(features, gradients)
 
-    @staticmethod
+    @classmethod
     def unsupported_reason(
-        network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
+        cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
         """Say why this pass cannot be taken, or return None."""
-        reason = unsupported_reason(network, precision, compute_capability)
+        reason = unsupported_reason(network, precision, compute_capability, by_warps=cls.by_warps)
         if reason is not None:
             return reason
         if network.complex_tensors:
@@ -103,7 +104,7 @@ class HopperNarrowPass(FusedPass):
             return f"a layer of {shape.widest} values, more than {_WIDEST}"
         if not shape.matrices:
             return "a single hidden layer of two coordinates"
-        if _block_tiles(network) is None:
+        if _block_tiles(network, compute_capability) is None:
             return "gradients that have no room on a multiprocessor"
         return None
 
@@ -139,11 +140,19 @@ class HopperNarrowPass(FusedPass):
         self._launches += self._table.launches(gradients, buffers.inputs, rows, is_last=True)
 
 
-def _block_tiles(network: NetworkPlan) -> int | None:
+class FusedNarrowPass(HopperNarrowPass):
+    """The same by products of warps, for GPUs of compute capability 8.0 and more."""
+
+    name = "fused-narrow"
+    by_warps = True
+
+
+def _block_tiles(network: NetworkPlan, compute_capability: int) -> int | None:
     """Count the tiles that a block can work on at once; None: not one."""
+    limit_bytes = shared_limit_bytes(compute_capability)
     for block_tiles, most_sums in _MOST_SUMS.items():
         shape = narrow_network(network, block_tiles)
-        if _sums(shape) <= most_sums and _block_bytes(shape) <= SHARED_LIMIT_BYTES:
+        if _sums(shape) <= most_sums and _block_bytes(shape) <= limit_bytes:
             return block_tiles
     return None
 

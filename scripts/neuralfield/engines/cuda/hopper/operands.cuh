@@ -23,13 +23,3 @@ __device__ __forceinline__ void put_operand(const Table& table, const uint32_t* 
         table.put<columns>(column, {own[0], own[1], own[2], own[3]});
     }
 }
-
-// A part of a matrix, so many bytes from its beginning. The upper half stays; in C++ the compiler
-// would calculate it anew.
-__device__ __forceinline__ uint64_t part_of(uint64_t matrix, int bytes) {
-    uint64_t part;
-    asm("mov.b64 %0, {%1, %2};"
-        : "=l"(part)
-        : "r"(uint32_t(matrix) + (bytes >> 4)), "r"(uint32_t(matrix >> 32)));
-    return part;
-}

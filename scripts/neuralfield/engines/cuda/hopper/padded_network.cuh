@@ -127,10 +127,9 @@ struct Table {
     // Lay down 16 columns of a tile with so many: pairs[2 j + i] is row i of the j-th 8 columns.
     template <int columns>
     __device__ __forceinline__ void put(int column, const uint32_t (&pairs)[4]) const {
-        int block_row = 2 * warp + lane / 8 % 2, block = column / 8 + lane / 16;
-        store_matrices(
-            shared_address(tile) + (block_row * (columns / 8) + block) * 128 + lane % 8 * 16,
-            pairs);
+        constexpr int block_row = columns / 8 * 128;
+        store_matrices(shared_address(tile) + 2 * warp * block_row + column / 8 * 128, block_row,
+                       pairs);
     }
 
     // Before a tile is laid out: all have done with the one before.

@@ -20,6 +20,13 @@ TILE_THREADS = 128
 SHARED_LIMIT_BYTES = 232_448
 """Shared memory of a block with compute capability 9.0."""
 
+_LEAST_CAPABILITY = 80
+"""The first with the instructions that products of warps take."""
+
+_SHARED_KIB = {80: 163, 87: 163, 90: 227, 100: 227, 103: 227, 110: 227}
+_LEAST_SHARED_KIB = 99
+"""Shared memory of a block by compute capability, and that of all others from 8.0 on."""
+
 _WIDEST = 256
 _MOST_LAYERS = 12
 _MOST_CHANNELS = 4
@@ -30,7 +37,14 @@ _BARRIER_BYTES = 16
 _PACKING_GRID_WIDTH, _PACKING_THREADS = 32, 256
 
 
-def unsupported_reason(network: NetworkPlan, precision: str, compute_capability: int) -> str | None:
+def shared_limit_bytes(compute_capability: int) -> int:
+    """Return the shared memory that a block of a GPU can have; 90 is 9.0."""
+    return 1024 * _SHARED_KIB.get(compute_capability, _LEAST_SHARED_KIB)
+
+
+def unsupported_reason(
+    network: NetworkPlan, precision: str, compute_capability: int, *, by_warps: bool = False
+) -> str | None:
     """Say why fused kernels cannot work on a network, or return None.
 
     Parameters
@@ -39,13 +53,17 @@ def unsupported_reason(network: NetworkPlan, precision: str, compute_capability:
     precision : {"mixed", "float32", "float64"}
     compute_capability : int
         90 is 9.0.
+    by_warps : bool
+        Whether products are those of warps, for GPUs of other compute capabilities too.
     """
     widest = max(layer.fan_out for layer in network.layers)
     if network.has_features:
         widest = max(widest, network.layers[0].fan_in)
     if any(layer.activation == "product" for layer in network.layers):
         return "products of linear maps"
-    if compute_capability != 90:
+    if by_warps and compute_capability < _LEAST_CAPABILITY:
+        return f"compute capability {compute_capability / 10}, less than 8.0"
+    if not by_warps and compute_capability != 90:
         return f"compute capability {compute_capability / 10}, not 9.0"
     if precision != "mixed":
         return f"precision {precision}, not mixed"
@@ -135,6 +153,7 @@ class HopperNetwork:
             "STAGES": stages,
             "STAGE_BYTES": _STAGE_BYTES,
             "BY_FOURS": True,
+            "WARP_PRODUCTS": False,
         }
 
 

@@ -53,13 +53,13 @@ def plan_rounds(tiles: int, processors: int, block_tiles: int) -> Rounds:
 
 
 def share_processors(
-    layers: Sequence[tuple[int, int]], rounds: Rounds, processors: int
+    layers: Sequence[tuple[int, int]], rounds: Rounds, processors: int, *, overlaps: bool = True
 ) -> list[tuple[int, int]]:
     """Cut the sums over all tiles into shares, as many as there are multiprocessors for.
 
     A layer comes as the blocks that a share of the tiles takes, and its work for a tile. Returned
     are, for each layer, its shares, and how many of them find a multiprocessor that has no tiles in
-    the last round.
+    the last round; none, unless the sums may begin while the pass is under way.
     """
     shares = [1] * len(layers)
     left = processors - sum(blocks for blocks, _ in layers)
@@ -69,7 +69,7 @@ def share_processors(
         slowest = max(fitting, key=lambda i: layers[i][1] / shares[i])
         shares[slowest] += 1
         left -= layers[slowest][0]
-    free = processors - rounds.last_blocks if rounds.full else 0
+    free = processors - rounds.last_blocks if rounds.full and overlaps else 0
     taken = processors - left
     early = [min(count, count * free // taken) for count in shares]
     for i, (blocks, _) in enumerate(layers):

@@ -21,6 +21,7 @@ __host__ __device__ constexpr int largest_width() {
 
 constexpr int WIDEST = largest_width();
 constexpr int CONSUMERS = 128 * BLOCK_TILES;
+constexpr int ALL_CONSUMERS = 15;  // name of their barrier
 constexpr int TILE_BYTES = 64 * WIDEST * 2;
 constexpr int PRODUCER_REGISTERS = 24;
 // A block starts with all registers of a processor, shared out evenly; then consumers take what the

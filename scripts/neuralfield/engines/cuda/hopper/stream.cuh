@@ -1,7 +1,7 @@
 // Weights on their way through shared memory, chunk by chunk in a ring of stages, and the products
 // of a tile's values with them.
 //
-// Constants: STAGES, STAGE_BYTES, and those of sizes.cuh.
+// Constants: STAGES, STAGE_BYTES, and those of sizes.cuh and warpgroup.cuh.
 #pragma once
 #include "warpgroup.cuh"
 #include "sizes.cuh"
@@ -26,43 +26,10 @@ __host__ __device__ constexpr int stream_chunks(bool backward) {
     return count;
 }
 
-struct Stream {
-    char* buffer;      // STAGES x STAGE_BYTES of shared memory
-    uint64_t* filled;  // STAGES barriers each
-    uint64_t* emptied;
-};
-
 // With a place for every chunk, the weights are brought once and stay.
 template <bool backward>
 __host__ __device__ constexpr bool is_resident() {
     return stream_chunks(backward) <= STAGES;
-}
-
-// Warpgroups take turns at products: while one has the tensor cores, others are at their
-// activations. Not where layers are of different widths: they would wait for each other where there
-// is little to do. The first to begin a product works through its whole matrix before the last has
-// begun, so the ring must have room for one.
-__host__ __device__ constexpr bool has_turns() {
-    for (int layer = 0; layer < HIDDEN; ++layer)
-        if (width_after[layer] != width_after[0]) return false;
-    int most = 0;
-    for (int layer = first_product; layer < HIDDEN; ++layer) {
-        int forward = chunk_count(fan_in(layer), width_after[layer]);
-        int backward = chunk_count(width_after[layer], fan_in(layer));
-        most = forward > most ? forward : most;
-        most = backward > most && layer > 0 ? backward : most;
-    }
-    return most <= STAGES;
-}
-
-constexpr int FIRST_TURN = 8;  // name of the first warpgroup's barrier
-
-__device__ __forceinline__ void wait_for_turn() {
-    if (has_turns()) named_sync<256>(FIRST_TURN + threadIdx.x / 128);
-}
-
-__device__ __forceinline__ void give_turn() {
-    if (has_turns()) named_arrive<256>(FIRST_TURN + (threadIdx.x / 128 + 1) % BLOCK_TILES);
 }
 
 // Bytes of each chunk of the stream, and whether it is the last one of its matrix.
@@ -90,81 +57,6 @@ __host__ __device__ constexpr Chunks list_chunks() {
 
 __constant__ Chunks stream_of_chunks = list_chunks();
 
-// All matrices, once for every round of tiles, by one thread that does nothing else.
-template <bool backward>
-__device__ __forceinline__ void send_weights(const Stream& stream, const char* weights,
-                                             int rounds) {
-    constexpr bool resident = is_resident<backward>();
-    constexpr int chunks = stream_chunks(backward);
-    RingPlace place;
-    for (int round = 0; round < (resident ? 1 : rounds); ++round) {
-        const char* source = weights;
-        for (int chunk = 0; chunk < chunks; ++chunk, place.advance(STAGES)) {
-            int bytes = stream_of_chunks.bytes[chunk];
-            if (!resident) barrier_wait(&stream.emptied[place.stage], place.parity ^ 1);
-            barrier_expect_bytes(&stream.filled[place.stage], bytes);
-            bulk_copy(stream.buffer + place.stage * STAGE_BYTES, source, bytes,
-                      &stream.filled[place.stage]);
-            source += bytes;
-        }
-    }
-}
-
-// Let a round of weights pass, and all turns of it.
-template <bool backward>
-__device__ __forceinline__ void skip_weights(const Stream& stream, RingPlace& place) {
-    constexpr bool resident = is_resident<backward>();
-    constexpr int chunks = stream_chunks(backward);
-    bool is_first = true;
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-        if (is_first) wait_for_turn();
-        if (!resident) {
-            barrier_wait(&stream.filled[place.stage], place.parity);
-            if (threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[place.stage]);
-            place.advance(STAGES);
-        }
-        is_first = stream_of_chunks.is_last[chunk];
-        if (is_first) give_turn();
-    }
-}
-
-// sums = (the tile's values) x (the next matrix of the stream).
-template <int rows, int columns, bool resident, bool turns = false>
-__device__ __forceinline__ void multiply(float* sums, const char* tile, const Stream& stream,
-                                         RingPlace& place) {
-    constexpr int size = rows_per_chunk(rows, columns);
-    constexpr int block_row = columns / 8 * 128;
-    const uint32_t values = shared_address(tile);
-    int previous = -1;
-    if (turns) wait_for_turn();
-#pragma unroll
-    for (int row = 0; row < rows; row += size) {
-        barrier_wait(&stream.filled[place.stage], resident ? 0 : place.parity);
-        uint32_t chunk = shared_address(stream.buffer + place.stage * STAGE_BYTES);
-        wgmma_fence();
-#pragma unroll
-        for (int k = 0; k < size && row + k < rows; k += 16) {
-            uint64_t left = block_matrix(values + (row + k) * 16, 128, rows / 8 * 128);
-            uint64_t right = block_matrix(chunk + k / 8 * block_row, block_row, 128);
-            if (row + k == 0)
-                Wgmma<columns>::template set<0>(sums, left, right);
-            else
-                Wgmma<columns>::template add<0>(sums, left, right);
-        }
-        wgmma_commit();
-        if (!resident) {
-            wgmma_wait<1>();
-            if (previous >= 0 && threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[previous]);
-            previous = place.stage;
-        }
-        place.advance(STAGES);
-    }
-    if (turns) give_turn();
-    wgmma_wait<0>();
-    finished_sums<columns / 2>(sums);
-    if (!resident && threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[previous]);
-}
-
 // Sums that a narrower layer has not set hold nothing: else the compiler would keep them for a
 // wider one's sake.
 template <int set>
@@ -172,3 +64,9 @@ __device__ __forceinline__ void forget_sums(float* sums) {
 #pragma unroll
     for (int i = set; i < WIDEST / 2; ++i) sums[i] = 0.0f;
 }
+
+#if WARP_PRODUCTS
+#include "stream_of_warps.cuh"
+#else
+#include "stream_of_producer.cuh"
+#endif

@@ -40,14 +40,16 @@ struct Shared {
     float outputs[BLOCK_TILES][64][CHANNELS];  // values of all points, for pixels' means
     double losses[4 * BLOCK_TILES][2];
     float output_bias[4 * BLOCK_TILES][CHANNELS];
+#if !WARP_PRODUCTS
     uint64_t filled[STAGES], emptied[STAGES];
+#endif
 };
 
 struct Tile : Points {
     const Table& table;
     Shared& shared;
     const Stream& stream;
-    RingPlace& place;
+    StreamPlace& place;
     uint4* derivatives;  // this thread's part
 
     __device__ __forceinline__ uint4* kept(int layer) const {
@@ -57,7 +59,6 @@ struct Tile : Points {
     // Take what is on the table to global memory.
     template <int columns>
     __device__ __forceinline__ void send(__half* tiles) const {
-        if (table.is_first())
-            bulk_store(tiles + size_t(index) * 64 * columns, table.tile, 64 * columns * 2);
+        store_tile(tiles + size_t(index) * 64 * columns, table.tile, 64 * columns * 2);
     }
 };

@@ -1,5 +1,8 @@
-// The instructions of compute capability 9.0 that C++ has no words for: barriers in shared memory,
-// bulk copies, and matrix products of a warpgroup (128 threads) with both kinds of operands.
+// Instructions that C++ has no words for: barriers in shared memory, copies, and matrix products for
+// tiles of 64 rows, with both kinds of operands. Every GPU from compute capability 8.0 on has those
+// that are written here.
+//
+// Constants: WARP_PRODUCTS (with mma.sync, for any GPU; else with wgmma, for capability 9.0).
 #pragma once
 #include <cuda_fp16.h>
 
@@ -17,10 +20,6 @@ __device__ __forceinline__ void barrier_init(uint64_t* barrier, int arrivals) {
                  "r"(arrivals));
 }
 
-__device__ __forceinline__ void barrier_init_fence() {
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
 __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
                  : "memory");
@@ -30,25 +29,6 @@ __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
 __device__ __forceinline__ void arrive_as_warp(uint64_t* barrier) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
-}
-
-__device__ __forceinline__ void barrier_expect_bytes(uint64_t* barrier, int bytes) {
-    asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-        "r"(bytes)
-        : "memory");
-}
-
-__device__ __forceinline__ void barrier_wait(uint64_t* barrier, int parity) {
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again;\n"
-        "}\n" ::"r"(shared_address(barrier)),
-        "r"(parity)
-        : "memory");
 }
 
 // Wait until so many threads have come; `name` is 1 to 15.
@@ -63,86 +43,6 @@ __device__ __forceinline__ void named_arrive(int name) {
     asm volatile("bar.arrive %0, %1;" ::"r"(name), "n"(threads) : "memory");
 }
 
-// Change how many registers each thread of a warpgroup has.
-template <int count>
-__device__ __forceinline__ void take_registers() {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
-}
-
-template <int count>
-__device__ __forceinline__ void give_registers() {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
-}
-
-// For what is not read again soon: it makes room in the second-level cache before other lines do.
-__device__ __forceinline__ uint64_t passing_through() {
-    uint64_t policy;
-    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}
-
-// Copy bytes (a multiple of 16) from global to shared memory; the barrier is notified of each.
-__device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes,
-                                          uint64_t* barrier) {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-            "r"(shared_address(to)),
-        "l"(from), "r"(bytes), "r"(shared_address(barrier))
-        : "memory");
-}
-
-// The same for what is read once: it only passes through the cache.
-__device__ __forceinline__ void bulk_copy_once(void* to, const void* from, int bytes,
-                                               uint64_t* barrier) {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-        "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(to)),
-        "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(passing_through())
-        : "memory");
-}
-
-// Copy bytes (a multiple of 16) from shared to global memory, after `fence_shared` and a barrier;
-// they only pass through the cache.
-__device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
-    asm volatile(
-        "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to),
-        "r"(shared_address(from)), "r"(bytes), "l"(passing_through())
-        : "memory");
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Wait until the sources of this thread's bulk stores may be written again.
-__device__ __forceinline__ void bulk_stores_read() {
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-
-__device__ __forceinline__ void bulk_stores_done() {
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
-
-// Add one to a counter in global memory: this thread's bulk stores are done.
-__device__ __forceinline__ void count_stored(unsigned* counter) {
-    asm volatile(
-        "fence.proxy.async.global;\n"
-        "red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter)
-        : "memory");
-}
-
-// Wait until so many have counted; bulk copies then see what they have stored.
-__device__ __forceinline__ void wait_for_count(const unsigned* counter, unsigned count) {
-    unsigned found;
-    do {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(found) : "l"(counter) : "memory");
-    } while (found < count);
-    asm volatile("fence.proxy.async.global;" ::: "memory");
-}
-
-// Between what this thread has written to shared memory and bulk stores or matrix products that
-// read it, and between what it has read and bulk copies that write there.
-__device__ __forceinline__ void fence_shared() {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 // A place in a ring of buffers, and how often it has been gone round (its lowest bit).
 struct RingPlace {
     int stage = 0, parity = 0;
@@ -154,39 +54,6 @@ struct RingPlace {
     }
 };
 
-// ---- matrix products -----------------------------------------------------------------------
-
-__device__ __forceinline__ void wgmma_fence() {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ void wgmma_commit() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-// Wait until at most `pending` of the committed groups are unfinished.
-template <int pending>
-__device__ __forceinline__ void wgmma_wait() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-}
-
-// Tell the compiler that sums of finished products are read only from here on.
-template <int count>
-__device__ __forceinline__ void finished_sums(float* sums) {
-#pragma unroll
-    for (int i = 0; i < count; ++i) asm volatile("" : "+f"(sums[i])::"memory");
-}
-
-// A matrix of 16-bit numbers in shared memory as 8 x 8 blocks of 128 contiguous bytes (PTX: no
-// swizzle). Strides, in bytes, lead to the next block along the summed and along the kept
-// dimension. For a matrix whose blocks have rows along the summed dimension, as right operands
-// here, and left ones that are transposed.
-__device__ __forceinline__ uint64_t block_matrix(uint32_t address, int summed_stride,
-                                                 int kept_stride) {
-    return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(summed_stride >> 4) << 16 |
-           uint64_t(kept_stride >> 4) << 32;
-}
-
 // c += a * b for one warp: a 16 x 16 by rows, b 16 x 8 by columns, sums in float32. Rows 8 to 15 of
 // a are 0.
 __device__ __forceinline__ void warp_product(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0,
@@ -197,15 +64,8 @@ __device__ __forceinline__ void warp_product(float (&c)[4], uint32_t a0, uint32_
         : "r"(a0), "r"(a2), "r"(0), "r"(b0), "r"(b1));
 }
 
-// Four 8 x 8 matrices of 16-bit numbers to shared memory; lane i gives the address of row i % 8 of
-// matrix i / 8. The compiler may move other reads of memory across it: call `fence_shared` before
-// what has been stored is read.
-__device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t* matrices) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
-                 "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3]));
-}
-
-// The way back.
+// Four 8 x 8 matrices of 16-bit numbers from shared memory; lane i gives the address of row i % 8 of
+// matrix i / 8.
 __device__ __forceinline__ void load_matrices(uint32_t* matrices, uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
@@ -238,3 +98,9 @@ __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
     asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 }
+
+#if WARP_PRODUCTS
+#include "warp_products.cuh"
+#else
+#include "wgmma.cuh"
+#endif

@@ -97,8 +97,9 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
             constexpr int rows = width_after[kind.value], columns = fan_in(kind.value);
             tile.send<rows>(tile.shared.arguments.gradients[layer]);
             Derivatives<columns> derivatives;  // on their way while the product is worked on
-            derivatives.load(tile.kept(layer - 1));
+            if (!WARP_PRODUCTS) derivatives.load(tile.kept(layer - 1));
             multiply<rows, columns, RESIDENT, true>(sums, tile.table.tile, tile.stream, tile.place);
+            if (WARP_PRODUCTS) derivatives.load(tile.kept(layer - 1));  // there was no room
             differentiate(tile, layer - 1, derivatives, sums);
         });
 }
@@ -166,26 +167,80 @@ __device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& to
                                        COORDINATE_VECTORS);
 }
 
-extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
-    hopper_pass(const Arguments* given) {
-    extern __shared__ __align__(128) char memory[];
-    char* tiles = memory + STAGES * STAGE_BYTES;
+// Sets up what no step changes.
+__device__ __forceinline__ Shared& begin(char* tiles, const Arguments* given) {
     Shared& shared = *reinterpret_cast<Shared*>(tiles + BLOCK_TILES * TILE_BYTES);
-    Stream stream = {memory, shared.filled, shared.emptied};
-    if (threadIdx.x == 0) {
-        shared.arguments = *given;
-        for (int stage = 0; stage < STAGES; ++stage) {
-            barrier_init(&shared.filled[stage], 1);
-            barrier_init(&shared.emptied[stage], 4 * BLOCK_TILES);
-        }
-        barrier_init_fence();
-    }
+    if (threadIdx.x == 0) shared.arguments = *given;
     float* vectors = &shared.vectors[0][0][0];
     for (int i = threadIdx.x; i < BLOCK_TILES * VECTORS * WIDEST; i += blockDim.x)
         vectors[i] = 0.0f;
     __half* left = &shared.left[0][0][0][0];
     for (int i = threadIdx.x; i < BLOCK_TILES * 3 * 8 * ROWS_PITCH; i += blockDim.x)
         left[i] = __half(0.0f);
+    return shared;
+}
+
+// What a warpgroup does; `each_round` is called after each.
+template <typename EachRound>
+__device__ __forceinline__ void work_on_rounds(Shared& shared, const Stream& stream,
+                                               StreamPlace& place, char* tiles,
+                                               const EachRound& each_round) {
+    const Arguments& arguments = shared.arguments;
+    const int rounds = FULL_ROUNDS + (blockIdx.x < LAST_BLOCKS), number = threadIdx.x / 128;
+    const Table table = {tiles + number * TILE_BYTES, number, int(threadIdx.x) / 32 % 4,
+                         int(threadIdx.x) % 32};
+    uint4* derivatives = arguments.derivatives +
+                         size_t(blockIdx.x) * HIDDEN * (WIDEST / 16) * CONSUMERS + threadIdx.x;
+    Totals totals;
+    float sums[WIDEST / 2];
+    for (int round = 0; round < rounds; ++round) {
+        const int blocks = round < FULL_ROUNDS ? gridDim.x : LAST_BLOCKS;
+        const int index = round * BLOCK_TILES * gridDim.x + number * blocks + blockIdx.x;
+        if (index < TILES) {
+            Tile tile = {{index}, table, shared, stream, place, derivatives};
+            tile.fetch(arguments, table);
+            work_on(tile, sums, totals);
+        } else {
+            skip_weights<true>(stream, place);
+        }
+        each_round(round, table);
+    }
+    note_totals(shared, totals, threadIdx.x / 32);
+}
+
+#if WARP_PRODUCTS
+extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_pass(const Arguments* given) {
+    extern __shared__ __align__(128) char memory[];
+    char* tiles = memory + STAGES * STAGE_BYTES;
+    Shared& shared = begin(tiles, given);
+    wait_for_earlier_kernels();
+    __syncthreads();
+    const Arguments& arguments = shared.arguments;
+    const Stream stream = {memory, arguments.weights};
+    StreamPlace place;
+    begin_stream<true>(stream, place);
+    load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
+                   CONSUMERS);
+    __syncthreads();
+    work_on_rounds(shared, stream, place, tiles, [](int, const Table&) {});
+    wait_for_copies<0>();  // more than are needed
+    __syncthreads();
+    write_partials(shared);
+}
+#else
+extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
+    hopper_pass(const Arguments* given) {
+    extern __shared__ __align__(128) char memory[];
+    char* tiles = memory + STAGES * STAGE_BYTES;
+    Shared& shared = begin(tiles, given);
+    Stream stream = {memory, shared.filled, shared.emptied};
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            barrier_init(&shared.filled[stage], 1);
+            barrier_init(&shared.emptied[stage], 4 * BLOCK_TILES);
+        }
+        barrier_init_fence();
+    }
     wait_for_earlier_kernels();
     __syncthreads();
     const Arguments& arguments = shared.arguments;
@@ -194,40 +249,25 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
                        arguments.offsets, CONSUMERS);
         named_sync<CONSUMERS>(ALL_CONSUMERS);
     }
-    const int rounds = FULL_ROUNDS + (blockIdx.x < LAST_BLOCKS);
     if (threadIdx.x >= CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
-        if (threadIdx.x == CONSUMERS) send_weights<true>(stream, arguments.weights, rounds);
+        if (threadIdx.x == CONSUMERS)
+            send_weights<true>(stream, arguments.weights,
+                               FULL_ROUNDS + (blockIdx.x < LAST_BLOCKS));
     } else {
         take_registers<CONSUMER_REGISTERS>();
         const int number = threadIdx.x / 128;
-        const Table table = {tiles + number * TILE_BYTES, number, int(threadIdx.x) / 32 % 4,
-                             int(threadIdx.x) % 32};
-        uint4* derivatives = arguments.derivatives +
-                             size_t(blockIdx.x) * HIDDEN * (WIDEST / 16) * CONSUMERS + threadIdx.x;
-        RingPlace place;
-        Totals totals;
-        float sums[WIDEST / 2];
+        StreamPlace place;
         if (number == BLOCK_TILES - 1) give_turn();  // the first of all
-        for (int round = 0; round < rounds; ++round) {
-            const int blocks = round < FULL_ROUNDS ? gridDim.x : LAST_BLOCKS;
-            const int index = round * BLOCK_TILES * gridDim.x + number * blocks + blockIdx.x;
-            if (index < TILES) {
-                Tile tile = {{index}, table, shared, stream, place, derivatives};
-                tile.fetch(arguments, table);
-                work_on(tile, sums, totals);
-            } else {
-                skip_weights<true>(stream, place);
-            }
-            if (round >= FULL_ROUNDS - 1 && table.is_first()) {
-                bulk_stores_done();
-                Counters* counters = arguments.counters;
-                count_stored(round < FULL_ROUNDS ? &counters->full : &counters->last);
-            }
-        }
+        work_on_rounds(shared, stream, place, tiles, [&](int round, const Table& table) {
+            if (round < FULL_ROUNDS - 1 || !table.is_first()) return;
+            bulk_stores_done();
+            Counters* counters = arguments.counters;
+            count_stored(round < FULL_ROUNDS ? &counters->full : &counters->last);
+        });
         if (number == 0) wait_for_turn();  // what the last one has given
-        note_totals(shared, totals, threadIdx.x / 32);
         named_sync<CONSUMERS>(ALL_CONSUMERS);
         write_partials(shared);
     }
 }
+#endif

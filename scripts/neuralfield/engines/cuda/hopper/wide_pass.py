@@ -1,6 +1,7 @@
-"""One batch forwards and backwards on GPUs of compute capability 9.0, in 16-bit products.
+"""One batch forwards and backwards, in 16-bit products.
 
-A tile of 64 points stays in the registers of a warpgroup through all layers, forwards and back;
+They are those of warpgroups on GPUs of compute capability 9.0, and those of warps on others. A tile
+of 64 points stays in the registers of 128 threads through all layers, forwards and back;
 weights stream past in shared memory. See `wide_pass.cu`, `weight_gradients.cu`.
 """
 
@@ -18,6 +19,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     addresses,
     listed,
     padded,
+    shared_limit_bytes,
     unsupported_reason,
 )
 from neuralfield.engines.cuda.hopper.rounds import (
@@ -28,7 +30,7 @@ from neuralfield.engines.cuda.hopper.rounds import (
     share_processors,
 )
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
-from neuralfield.engines.cuda.launch import gpu_limits
+from neuralfield.engines.cuda.launch import compute_capability, gpu_limits
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.plan import (
     MIXED_GRADIENT_SCALE,
@@ -42,6 +44,10 @@ _MOST_BYTES = 24 << 30
 because the choice of a pass decides the result."""
 
 _BLOCK_TILES = {64: 4, 128: 3, 256: 2}
+
+_ALL_CHUNKS_BYTES = 1 << 30
+_LEAST_STAGES = 2
+"""Of the ring of weights: one is brought while the other is worked on."""
 
 
 @dataclass(frozen=True)
@@ -76,25 +82,30 @@ class HopperPass(FusedPass):
     name = "hopper"
 
     def __init__(self, given: PassArguments) -> None:
-        self._processors, self._shared_limit_bytes = gpu_limits(given.device)
-        shape = HopperNetwork(given.network, _BLOCK_TILES)
+        self._processors, _ = gpu_limits(given.device)
+        capability = compute_capability(given.device)
+        self._shared_limit_bytes = shared_limit_bytes(capability)
+        shape = _shape(given.network, self._shared_limit_bytes)
+        assert shape is not None
         self._rounds = plan_rounds(given.batch.tiles, self._processors, shape.block_tiles)
         super().__init__(given, shape, self._rounds.blocks, backward=True)
         self._counters = self._zeros(3, "uint32")
         self._set_up_pass()
         self._set_up_weight_gradients()
 
-    @staticmethod
+    @classmethod
     def unsupported_reason(
-        network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
+        cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
         """Say why this pass cannot be taken, or return None."""
-        reason = unsupported_reason(network, precision, compute_capability)
+        reason = unsupported_reason(network, precision, compute_capability, by_warps=cls.by_warps)
         if reason is not None:
             return reason
         if network.encoding == "hashgrid":
             return "hash grids"
-        shape = HopperNetwork(network, _BLOCK_TILES)
+        shape = _shape(network, shared_limit_bytes(compute_capability))
+        if shape is None:
+            return "layers that have no room on a multiprocessor"
         values = sum(shape.fan_in(index) + shape.widths[index] for index in shape.matrices)
         needed_bytes = 2 * batch.rows * values
         if needed_bytes > _MOST_BYTES:
@@ -109,8 +120,9 @@ class HopperPass(FusedPass):
         constants = shape.constants(stages) | batch.constants()
         constants |= {"GRADIENT_SCALE": MIXED_GRADIENT_SCALE, "BY_FOURS": False}
         constants |= {"FULL_ROUNDS": self._rounds.full, "LAST_BLOCKS": self._rounds.last_blocks}
+        constants |= {"WARP_PRODUCTS": self.by_warps}
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
-        path, prelude = Path(__file__).with_name("wide_pass.cu"), wgmma_source(products)
+        path, prelude = Path(__file__).with_name("wide_pass.cu"), self._products(products)
         kernel = compile_kernel(path, "hopper_pass", constants, prelude, shared_bytes)
 
         self._values = [self._zeros(1, "float16")] * len(shape.hidden)
@@ -122,7 +134,7 @@ class HopperPass(FusedPass):
         derivatives = self._zeros((*sides, TILE_THREADS, 4))
         pointers = [self._stream.array, *self._values, *self._gradients, derivatives]
         arguments = [self._arguments_of(pointers, [self._counters])]
-        threads = TILE_THREADS * (shape.block_tiles + 1)
+        threads = TILE_THREADS * shape.block_tiles + self._producer_threads
         self._launches.append(
             DependentLaunch(self._device, kernel, self.blocks, threads, arguments, shared_bytes)
         )
@@ -137,6 +149,7 @@ class HopperPass(FusedPass):
             [(len(layer), max(job.work for job in layer)) for layer in jobs.values()],
             rounds,
             self._processors,
+            overlaps=not self.by_warps,
         )
         early_table: list[np.ndarray] = []
         late_table: list[np.ndarray] = []
@@ -164,20 +177,35 @@ class HopperPass(FusedPass):
             "WEIGHT_STAGES": stages,
             "FULL_COUNT": rounds.blocks * rounds.block_tiles,
             "LAST_COUNT": rounds.last_blocks * rounds.block_tiles,
+            "WARP_PRODUCTS": self.by_warps,
         }
-        path = Path(__file__).with_name("weight_gradients.cu")
-        prelude = wgmma_source({shape[1] for shape in shapes})
-        kernel = compile_kernel(path, "hopper_weights", constants, prelude, shared_bytes)
-        arguments, threads = [self._upload(np.concatenate(table)), self._counters], 3 * TILE_THREADS
+        name = "warp_weight_gradients" if self.by_warps else "weight_gradients"
+        path = Path(__file__).with_name(f"{name}.cu")
+        prelude = self._products({shape[1] for shape in shapes})
+        name = "warp_weights" if self.by_warps else "hopper_weights"
+        kernel = compile_kernel(path, name, constants, prelude, shared_bytes)
+        arguments = [self._upload(np.concatenate(table))]
+        if not self.by_warps:
+            arguments.append(self._counters)
+        threads = 2 * TILE_THREADS + self._producer_threads
         self._launches.append(
             DependentLaunch(self._device, kernel, len(table), threads, arguments, shared_bytes)
         )
+
+    @property
+    def _producer_threads(self) -> int:
+        """Count the threads of a block that only bring what the others work on."""
+        return 0 if self.by_warps else TILE_THREADS
+
+    def _products(self, columns: set[int]) -> str:
+        """Write the text before a source: products with these numbers of columns."""
+        return "" if self.by_warps else wgmma_source(columns)
 
     def _jobs_of(self, index: int) -> list[_WeightJob]:
         layer = self._shape.hidden[index]
         rows, columns = padded(layer.fan_in), padded(layer.fan_out)
         if rows <= 128:
-            return [_WeightJob(index, 0, rows, columns, rows <= 64)]
+            return [_WeightJob(index, 0, rows, columns, rows <= 64 and not self.by_warps)]
         half = padded(rows // 2)
         return [
             _WeightJob(index, 0, half, columns, False),
@@ -207,6 +235,25 @@ class HopperPass(FusedPass):
             structs.append(pointers.view(np.uint8))
             structs.append(np.array([*numbers, 0], np.int32).view(np.uint8))
         return list(np.concatenate(structs).reshape(len(shares), -1))
+
+
+class FusedWidePass(HopperPass):
+    """The same by products of warps, for GPUs of compute capability 8.0 and more."""
+
+    name = "fused"
+    by_warps = True
+
+
+def _shape(network: NetworkPlan, limit_bytes: int) -> HopperNetwork | None:
+    """Describe a network for blocks with as many tiles as have room; None: not one has."""
+    for fewer in range(max(_BLOCK_TILES.values())):
+        tiles = {widest: max(1, count - fewer) for widest, count in _BLOCK_TILES.items()}
+        shape = HopperNetwork(network, tiles)
+        stages, shared_bytes = shape.ring(_pass_fixed_bytes(shape), limit_bytes, backward=True)
+        chunks, _ = shape.ring(0, _ALL_CHUNKS_BYTES, backward=True)
+        if stages >= min(chunks, _LEAST_STAGES) and shared_bytes <= limit_bytes:
+            return shape
+    return None
 
 
 def _pass_fixed_bytes(shape: HopperNetwork) -> int:

@@ -1,0 +1,178 @@
+// What weight_gradients.cu computes, by products of warps: gradients of weights and biases, as sums
+// over all points of (values of the layer before) x (gradients), which wide_pass.cu left in global
+// memory.
+//
+// A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles, from those
+// that were written last, which the cache still has, towards older ones. Its 8 warps share out rows
+// and columns. Partial sums of the jobs are added up in a fixed order by update.cu.
+//
+// Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), WEIGHT_STAGES.
+#include "../dependent_launch.cuh"
+#include "warpgroup.cuh"
+
+constexpr int rows_of[SHAPES] = SHAPE_ROWS;
+constexpr int columns_of[SHAPES] = SHAPE_COLUMNS;
+constexpr int TILE_POINTS = 64;
+constexpr int THREADS = 256;
+
+__host__ __device__ constexpr int largest_stage() {
+    int largest = 0;
+    for (int shape = 0; shape < SHAPES; ++shape) {
+        int bytes = 2 * TILE_POINTS * (rows_of[shape] + columns_of[shape]);
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+constexpr int STAGE_BYTES = largest_stage();
+
+// newest, newest - step, ...
+struct Tiles {
+    int newest, count, step;
+};
+
+// The same struct as in weight_gradients.cu.
+struct Job {
+    const char* values;  // tiles of the layer's input, all its columns
+    const char* gradients;
+    float* weight_partial;  // [rows][columns]
+    float* bias_partial;    // [columns]; null: not this job's work
+    int shape, value_columns, first_column;
+    Tiles full, last;
+    int padding;
+};
+
+// How the warps share out so many rows and columns of 16 x 16 numbers: how many are side by side.
+__host__ __device__ constexpr int warps_across(int down, int across) {
+    int best = 1, best_cost = 1 << 30;
+    for (int warps = 1; warps <= 8; warps *= 2) {
+        int own_down = (down + 8 / warps - 1) / (8 / warps), own_across = (across + warps - 1) / warps;
+        int cost = 64 * own_down * own_across + own_down + own_across;
+        if (cost < best_cost) best = warps, best_cost = cost;
+    }
+    return best;
+}
+
+template <int rows, int columns>
+__device__ __forceinline__ void bring(const Job& job, int number, char* buffer) {
+    if (number < job.full.count + job.last.count) {
+        const int tile = number < job.full.count
+                             ? job.full.newest - number * job.full.step
+                             : job.last.newest - (number - job.full.count) * job.last.step;
+        constexpr int row_bytes = rows / 8 * 128, gradient_bytes = TILE_POINTS * columns * 2;
+        char* stage = buffer + number % WEIGHT_STAGES * STAGE_BYTES;
+        start_copy(stage, job.gradients + size_t(tile) * gradient_bytes, gradient_bytes, THREADS);
+        const char* values = job.values + size_t(tile) * TILE_POINTS * job.value_columns * 2 +
+                             job.first_column * 16;
+        const uint32_t target = shared_address(stage + gradient_bytes);
+#pragma unroll 4
+        for (int i = threadIdx.x * 16; i < 8 * row_bytes; i += THREADS * 16)
+            copy_16_bytes(target + i,
+                          values + i / row_bytes * job.value_columns * 16 + i % row_bytes);
+    }
+    end_copies();
+}
+
+template <int rows, int columns>
+__device__ __forceinline__ void add_up(const Job& job, char* buffer) {
+    constexpr int value_row = rows / 8 * 128, gradient_row = columns / 8 * 128;
+    constexpr int across = warps_across(rows / 16, columns / 16), down = 8 / across;
+    constexpr int own_rows = (rows / 16 + down - 1) / down;
+    constexpr int own_columns = (columns / 16 + across - 1) / across;
+    constexpr int own_blocks = (columns / 8 + 7) / 8;  // of 8 columns, whose bias a warp adds up
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int first_row = warp / across * own_rows * 16;
+    const int first_column = warp % across * own_columns * 16;
+    const uint32_t ones = 0x3C003C00;
+    float sums[own_rows][own_columns * 8] = {}, bias[own_blocks][2] = {};
+
+    const int count = job.full.count + job.last.count;
+    for (int i = 0; i < WEIGHT_STAGES - 1; ++i) bring<rows, columns>(job, i, buffer);
+    for (int i = 0; i < count; ++i) {
+        wait_for_copies<WEIGHT_STAGES - 2>();
+        __syncthreads();  // the tile is there for all, and nobody reads the one before it
+        bring<rows, columns>(job, i + WEIGHT_STAGES - 1, buffer);
+        const uint32_t gradients = shared_address(buffer + i % WEIGHT_STAGES * STAGE_BYTES);
+        const uint32_t values = gradients + 8 * gradient_row;
+#pragma unroll
+        for (int k = 0; k < TILE_POINTS / 16; ++k) {
+            uint32_t left[own_rows][4];
+#pragma unroll
+            for (int j = 0; j < own_rows; ++j)
+                if (rows % (16 * down * own_rows) == 0 || first_row + 16 * j < rows)
+                    load_left<1>(left[j], block_matrix(values + 2 * k * value_row +
+                                                           (first_row / 8 + 2 * j) * 128,
+                                                       value_row, 128));
+#pragma unroll
+            for (int block = 0; block < own_columns; ++block) {
+                const int column = first_column + 16 * block;
+                if (columns % (16 * across * own_columns) && column >= columns) continue;
+                uint32_t right[4];
+                load_right<1>(right, block_matrix(gradients + 2 * k * gradient_row + column * 16,
+                                                  gradient_row, 128));
+#pragma unroll
+                for (int j = 0; j < own_rows; ++j) {
+                    if (rows % (16 * down * own_rows) && first_row + 16 * j >= rows) continue;
+                    add_product(sums[j] + 8 * block, left[j], right[0], right[1]);
+                    add_product(sums[j] + 8 * block + 4, left[j], right[2], right[3]);
+                }
+            }
+        }
+        if (!job.bias_partial) continue;
+#pragma unroll
+        for (int block = 0; block < own_blocks; ++block) {
+            const int place = warp + 8 * block;
+            if (columns % 64 && place >= columns / 8) continue;
+            float rows_alike[4] = {};
+#pragma unroll
+            for (int k = 0; k < TILE_POINTS / 16; k += 2) {
+                uint32_t blocks[4];
+                load_transposed(blocks, gradients + (2 * k + lane / 8) * gradient_row +
+                                            place * 128 + lane % 8 * 16);
+                warp_product(rows_alike, ones, ones, blocks[0], blocks[1]);
+                warp_product(rows_alike, ones, ones, blocks[2], blocks[3]);
+            }
+            bias[block][0] += rows_alike[0];
+            bias[block][1] += rows_alike[1];
+        }
+    }
+    wait_for_copies<0>();
+
+#pragma unroll
+    for (int j = 0; j < own_rows; ++j)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int row = first_row + 16 * j + 8 * i + lane / 4;
+#pragma unroll
+            for (int block = 0; block < 2 * own_columns; ++block) {
+                const int column = first_column + 8 * block;
+                if (row < rows && column < columns)
+                    *reinterpret_cast<float2*>(job.weight_partial + row * columns + column +
+                                               lane % 4 * 2) =
+                        make_float2(sums[j][4 * block + 2 * i], sums[j][4 * block + 2 * i + 1]);
+            }
+        }
+    if (job.bias_partial && lane < 4)
+#pragma unroll
+        for (int block = 0; block < own_blocks; ++block)
+            if (warp + 8 * block < columns / 8)
+                *reinterpret_cast<float2*>(job.bias_partial + 8 * (warp + 8 * block) + 2 * lane) =
+                    make_float2(bias[block][0], bias[block][1]);
+}
+
+template <int shape = 0>
+__device__ __forceinline__ void add_up_any(const Job& job, char* buffer) {
+    if constexpr (shape < SHAPES) {
+        if (job.shape == shape)
+            add_up<rows_of[shape], columns_of[shape]>(job, buffer);
+        else
+            add_up_any<shape + 1>(job, buffer);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) warp_weights(const Job* jobs) {
+    extern __shared__ __align__(128) char memory[];
+    const Job job = jobs[blockIdx.x];
+    wait_for_earlier_kernels();
+    add_up_any(job, memory);
+}
