@@ -24,6 +24,8 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("Snakefile", "Makefile", "workflow", "scripts", "profiles"):
         (tmp_path / name).symlink_to(ROOT / name)
     workspace = Workspace(tmp_path)
+    del workspace.settings["fields"]["plain"]
+    workspace.settings["timelapse"]["formats"] = ["mp4"]
     workspace.add_table()
     workspace.add_classifier()
     workspace.command()  # writes config.yaml

@@ -25,8 +25,8 @@ def test_a_budget_ends_with_a_render(workspace: Workspace):
 
 @pytest.mark.slow
 def test_a_kill_and_explicit_settings_end_with_the_same_bytes(workspace: Workspace):
-    images, budget = workspace.settings["images"], ("--config", "budget=6")
-    images["twin"] = images["tiny"]
+    images, budget = workspace.settings["images"], ("--config", "budget=3")
+    images["same"] = images["tiny"]
     process = subprocess.Popen(
         workspace.command(MODEL, *budget),
         cwd=workspace.folder,
@@ -49,9 +49,9 @@ def test_a_kill_and_explicit_settings_end_with_the_same_bytes(workspace: Workspa
     assert "budget.json has" in forced
     assert workspace.path(MODEL).read_bytes() == killed
     settings = json.dumps(json.loads(before)["training"]).replace('"', "")
-    twin = MODEL.replace("tiny", "twin")
-    workspace.succeed(twin, "--config", f"training={settings}")
-    assert workspace.path(twin).read_bytes() == killed
+    same = MODEL.replace("tiny", "same")
+    workspace.succeed(same, "--config", f"training={settings}")
+    assert workspace.path(same).read_bytes() == killed
 
 
 @pytest.mark.slow

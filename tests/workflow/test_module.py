@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from workspace import ROOT, SETTINGS, Workspace, clean_environment
+from workspace import ROOT, SETTINGS, WITHOUT_KERNELS, Workspace, clean_environment
 
 from config.as_module import completed
 from config.configuration import read_settings
@@ -33,7 +33,7 @@ def run(tmp_path: Path):
     folder = tmp_path / "work"
     folder.mkdir()
     Workspace(folder)  # an image
-    pictures = {**SETTINGS, "fields": {"siren": SETTINGS["fields"]["siren"]}}
+    pictures = {**SETTINGS, "fields": {"siren": WITHOUT_KERNELS}}
     settings = {"title": "of the other workflow", "pictures": pictures}
     (folder / "config.yaml").write_text(yaml.safe_dump(settings))
 

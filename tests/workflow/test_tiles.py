@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 from PIL import Image
-from workspace import ROOT, Workspace, clean_environment
+from workspace import ROOT, WITHOUT_KERNELS, Workspace, clean_environment
 
 from config.configuration import Problems, read_settings
 from neuralfield.images import PngBandWriter, read_pixel_csv
@@ -168,7 +168,7 @@ def test_segments_and_black_and_white(workspace: Workspace):
     line = np.zeros((20, 40), np.uint8)
     line[8:11] = 255
     Image.fromarray(line).save(workspace.path("line.png"))
-    workspace.settings["fields"] = {"siren": workspace.settings["fields"]["siren"]}
+    workspace.settings["fields"] = {"siren": WITHOUT_KERNELS}
     workspace.settings["training"]["segments"] = 2
     tiles = {"size": 24}
     workspace.settings["images"]["line"] = {"path": "line.png", "tiles": tiles}

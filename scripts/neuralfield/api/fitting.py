@@ -22,9 +22,8 @@ from neuralfield.api.training_image import training_image
 from neuralfield.fields import NETWORKS, suggested_learning_rate
 from neuralfield.system.settings import AUTO, settings_of
 from neuralfield.tasks.image.presets import PRESETS, read_preset
-from neuralfield.tasks.image_fit import settings_for
+from neuralfield.tasks.image_fit import image_task, settings_for
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
-from neuralfield.tasks.upscaler.upscaler_task import image_task
 
 _USUAL_FIELD = "siren"
 

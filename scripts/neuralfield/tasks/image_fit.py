@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from neuralfield.fields import FieldSettings, Upscaler, network_settings
 from neuralfield.images import read_facts, read_pixel_csv, require_image
 from neuralfield.system.provenance import made_by_the_workflow
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining, of_the_training
-from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, image_task
+from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask
 
 
 def settings_for(
@@ -43,6 +45,15 @@ def read_task(
     task = image_task(values, about["source"]["mode"], own, settings)
     require_image(pixels, task.image, about, facts)
     return task
+
+
+def image_task(
+    values: np.ndarray, mode: str, network: FieldSettings | Upscaler, training: ImageTraining
+) -> ImageTask | UpscalingTask:
+    """Make the task of fitting a network of either kind to an image."""
+    if isinstance(network, Upscaler):
+        return UpscalingTask(values, mode, network, training)
+    return ImageTask(values, mode, network, training)
 
 
 def with_output(

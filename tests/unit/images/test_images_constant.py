@@ -8,8 +8,8 @@ from test_fit import CPU, SMALL, sha256, train
 from neuralfield.fields import FIELDS, network_settings
 from neuralfield.rendering.render import render
 from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image_fit import image_task
 from neuralfield.tasks.training_settings import ImageTraining
-from neuralfield.tasks.upscaler.upscaler_task import image_task
 
 COLOURS = [(0.0,), (1.0,), (0.2, 0.6, 1.0), (0.9, 0.1, 0.4, 0.5)]
 MODES = {1: "grey", 3: "rgb", 4: "rgba"}

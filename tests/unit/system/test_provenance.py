@@ -24,7 +24,7 @@ from entry.image_network import ExpectedNetwork
 from import_weights import main as import_weights
 from neuralfield.images import read_pixel_csv
 from neuralfield.system.errors import NeuralfieldError
-from neuralfield.tasks.upscaler.upscaler_task import image_task
+from neuralfield.tasks.image_fit import image_task
 
 TRAINING: dict[str, Any] = {
     **{"steps": 8, "snapshots": 3, "batch_pixels": 50, "loss": "mse", "random_seed": 0},

@@ -17,9 +17,10 @@ from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.errors import CheckpointError, ConfigError
 from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image_fit import image_task
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.tasks.upscaler.upscaler_objective import Crops, turned, turned_back
-from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask, image_task
+from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask
 from neuralfield.training.history import read_history
 
 CPU = select_device("cpu")

@@ -7,8 +7,8 @@ import pytest
 
 from neuralfield.fields import network_settings
 from neuralfield.system.device import select_device
+from neuralfield.tasks.image_fit import image_task
 from neuralfield.tasks.training_settings import ImageTraining
-from neuralfield.tasks.upscaler.upscaler_task import image_task
 from neuralfield.training.budget import (
     ENOUGH_STEPS,
     LEAST_STEPS,

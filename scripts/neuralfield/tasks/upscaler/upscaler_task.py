@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.fields import FieldSettings, Upscaler, UpscalingNetwork, build_field
+from neuralfield.fields import Upscaler, UpscalingNetwork, build_field
 from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.image.image_task import FittedImage, ImageTask
-from neuralfield.tasks.training_settings import ImageTraining
+from neuralfield.tasks.image.image_task import FittedImage
 from neuralfield.tasks.upscaler.upscaler_objective import Crops, UpscalerObjective
 
 _CROPS_JUDGED = 16
@@ -75,12 +74,3 @@ class UpscalingTask(FittedImage[Upscaler]):
         crops = Crops(self.field, self.values, self.training.random_seed, device, dtype)
         enlarged, target = crops.of_step(np.arange(_CROPS_JUDGED), _STEP_JUDGED)
         return float(((network(enlarged).data - target) ** 2).mean())
-
-
-def image_task(
-    values: np.ndarray, mode: str, network: FieldSettings | Upscaler, training: ImageTraining
-) -> ImageTask | UpscalingTask:
-    """Make the task of fitting a network of either kind to an image."""
-    if isinstance(network, Upscaler):
-        return UpscalingTask(values, mode, network, training)
-    return ImageTask(values, mode, network, training)
