@@ -387,11 +387,12 @@ void main() {
 
 const SHOW_SHADER = `${HEAD}
 uniform sampler2D tile;
+uniform vec2 last;  // the middle of the tile's last texel that is inside the image
 uniform vec3 checker[2];
 in vec2 at;
 out vec4 colour;
 void main() {
-  vec4 value = texture(tile, at);
+  vec4 value = texture(tile, min(at, last));
   ivec2 square = ivec2(gl_FragCoord.xy) / 12;
   colour = vec4(mix(checker[(square.x + square.y) & 1], value.rgb, value.a), 1.0);
 }`;

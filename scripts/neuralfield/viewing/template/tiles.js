@@ -257,7 +257,7 @@ class Tiles {
     const job = { key, tile: null };
     function* steps() {
       job.tile = tiles.newTile();
-      Object.assign(job.tile, { kind, snapshot, scale, column, row, used: tiles.clock });
+      Object.assign(job.tile, { kind, snapshot, scale, column, row, columns, rows, used: tiles.clock });
       yield* tiles.fill(job.tile, kind, snapshot, grid, samples);
     }
     job.steps = steps();

@@ -151,6 +151,8 @@ function draw() {
         (2 * (x + side)) / canvas.width - 1,
         1 - (2 * (y + side)) / canvas.height,
       );
+      const middles = [tile.columns, tile.rows].map((texels) => (texels - 0.5) / TILE_PX);
+      gl.uniform2f(tiles.show.at("last"), ...middles);
       tiles.gpu.bind(0, gl.TEXTURE_2D, tile.texture);
       const filter = tile.scale === state.zoom ? gl.NEAREST : gl.LINEAR;
       gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, filter);
