@@ -14,6 +14,10 @@ from neuralfield.system.device import HOST, Device, to_host
 
 _FORMAT = 1
 
+Arrays = dict[str, np.ndarray]
+Described = Mapping[str, Any]
+Metadata = dict[str, Any]
+
 AnyNetwork = TypeVar("AnyNetwork", bound=Network)
 
 
@@ -35,8 +39,8 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     kind: ClassVar[str | None] = None
     """The kind that its file names, if any."""
 
-    arrays: dict[str, np.ndarray]
-    metadata: dict[str, Any]
+    arrays: Arrays
+    metadata: Metadata
 
     @property
     @abstractmethod
@@ -49,12 +53,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
 
     @classmethod
     @abstractmethod
-    def from_described(
-        cls,
-        arrays: dict[str, np.ndarray],
-        description: Mapping[str, Any],
-        metadata: dict[str, Any],
-    ) -> Self:
+    def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
         """Make a model out of a file that anybody may have written: nothing is believed unchecked.
 
         Raises

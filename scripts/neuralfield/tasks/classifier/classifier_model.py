@@ -1,6 +1,5 @@
 """A trained classifier on disk: enough to use it anywhere."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +14,7 @@ from neuralfield.system.device import HOST, Device, to_host
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.idx import MOST_SIDE_PX
 from neuralfield.tasks.classifier.labelled import network_inputs
-from neuralfield.tasks.stored_model import StoredModel
+from neuralfield.tasks.stored_model import Arrays, Described, Metadata, StoredModel
 
 _MOST_CLASSES = 256
 _IMAGES_AT_ONCE = 256
@@ -42,8 +41,8 @@ class ClassifierModel(StoredModel[Sequential]):
     shape: ImageShape
     classes: int
     scaling: Scaling
-    arrays: dict[str, np.ndarray]
-    metadata: dict[str, Any] = field(default_factory=dict)
+    arrays: Arrays
+    metadata: Metadata = field(default_factory=dict)
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -66,12 +65,7 @@ class ClassifierModel(StoredModel[Sequential]):
         }
 
     @classmethod
-    def from_described(
-        cls,
-        arrays: dict[str, np.ndarray],
-        description: Mapping[str, Any],
-        metadata: dict[str, Any],
-    ) -> Self:
+    def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
         """Make a model out of a file that anybody may have written."""
         width, height, classes = (description[key] for key in ("width", "height", "classes"))
         sides = (width, MOST_SIDE_PX), (height, MOST_SIDE_PX), (classes, _MOST_CLASSES)

@@ -19,7 +19,7 @@ from neuralfield.fields import (
 )
 from neuralfield.images.image import CHANNELS
 from neuralfield.nn.network import Network, require_enough
-from neuralfield.tasks.stored_model import StoredModel
+from neuralfield.tasks.stored_model import Arrays, Described, Metadata, StoredModel
 
 _LARGEST_SIDE_PX = 1 << 20
 _RESIDUAL = "residual"
@@ -48,8 +48,8 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
     settings: FieldSettings | Upscaler
     shape: ImageShape
     mode: str
-    arrays: dict[str, np.ndarray]
-    metadata: dict[str, Any] = field(default_factory=dict)
+    arrays: Arrays
+    metadata: Metadata = field(default_factory=dict)
     residual: np.ndarray | None = None
 
     @property
@@ -95,12 +95,7 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
         }
 
     @classmethod
-    def from_described(
-        cls,
-        arrays: dict[str, np.ndarray],
-        description: Mapping[str, Any],
-        metadata: dict[str, Any],
-    ) -> Self:
+    def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
         """Make a model out of a file that anybody may have written."""
         sides = [description[key] for key in ("width", "height", "channels")]
         if not all(type(side) is int for side in sides):

@@ -1,6 +1,5 @@
 """A network fitted to a table, on disk: weights, columns and scaling; enough to predict."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +10,7 @@ from neuralfield.nn.network import Sequential, require_enough
 from neuralfield.nn.scaling import Scaling
 from neuralfield.system.device import HOST, Device, to_host
 from neuralfield.system.input_files import MOST_COLUMNS
-from neuralfield.tasks.stored_model import StoredModel
+from neuralfield.tasks.stored_model import Arrays, Described, Metadata, StoredModel
 from neuralfield.tasks.table.dense_network import Dense
 
 _ROWS_AT_ONCE = 1 << 13
@@ -38,8 +37,8 @@ class TableModel(StoredModel[Sequential]):
     targets: tuple[str, ...]
     input_scaling: Scaling
     target_scaling: Scaling
-    arrays: dict[str, np.ndarray]
-    metadata: dict[str, Any] = field(default_factory=dict)
+    arrays: Arrays
+    metadata: Metadata = field(default_factory=dict)
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -58,12 +57,7 @@ class TableModel(StoredModel[Sequential]):
         }
 
     @classmethod
-    def from_described(
-        cls,
-        arrays: dict[str, np.ndarray],
-        description: Mapping[str, Any],
-        metadata: dict[str, Any],
-    ) -> Self:
+    def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
         """Make a model out of a file that anybody may have written."""
         inputs, targets = (_names(description[key]) for key in ("inputs", "targets"))
         given = dict(description["network"])
