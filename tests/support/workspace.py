@@ -111,6 +111,17 @@ class Workspace:
             check=False,
         )
 
+    def start(self, *arguments: str) -> subprocess.Popen:
+        """Start the workflow in a session of its own, to be killed or stopped as a whole."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=clean_environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
     def succeed(self, *arguments: str) -> str:
         """Run the workflow, which must succeed, and return what it says."""
         done = self.run(*arguments)

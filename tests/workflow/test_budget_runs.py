@@ -4,11 +4,10 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
 
 import pytest
-from workspace import Workspace, clean_environment
+from workspace import Workspace
 
 MODEL = "results/tiny/siren/model.safetensors"
 
@@ -27,14 +26,7 @@ def test_a_budget_ends_with_a_render(workspace: Workspace):
 def test_a_kill_and_explicit_settings_end_with_the_same_bytes(workspace: Workspace):
     images, budget = workspace.settings["images"], ("--config", "budget=3")
     images["same"] = images["tiny"]
-    process = subprocess.Popen(
-        workspace.command(MODEL, *budget),
-        cwd=workspace.folder,
-        env=clean_environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    process = workspace.start(MODEL, *budget)
     written, deadline_s = workspace.path("results/tiny/siren/budget.json"), time.monotonic() + 60
     while not written.exists():
         assert time.monotonic() < deadline_s

@@ -4,12 +4,11 @@ import hashlib
 import os
 import re
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from workspace import WITHOUT_KERNELS, Workspace, clean_environment
+from workspace import WITHOUT_KERNELS, Workspace
 
 ALL = ("all", "tables", "classifiers")
 LEDGER = "results/batches.jsonl"
@@ -79,14 +78,7 @@ def test_a_damaged_table_of_pixels_costs_no_network(small: Workspace):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_forced_run_that_is_stopped_while_it_trains_costs_no_network(small: Workspace, how):
     before = contents(small)
-    process = subprocess.Popen(
-        small.command("-F"),
-        cwd=small.folder,
-        env=clean_environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    process = small.start("-F")
     deadline_s = time.monotonic() + 120
     while small.path(MODEL).exists():  # the job deletes it when it starts
         assert time.monotonic() < deadline_s and process.poll() is None

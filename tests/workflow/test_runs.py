@@ -77,17 +77,6 @@ def test_a_time_limit_and_retries_end_with_the_same_bytes(workspace: Workspace):
     assert "train" not in workspace.planned(cut), "a limit makes no difference to the result"
 
 
-def start(workspace: Workspace) -> subprocess.Popen:
-    return subprocess.Popen(
-        workspace.command(),
-        cwd=workspace.folder,
-        env=clean_environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
 def wait_for(workspace: Workspace, pattern: str) -> None:
     deadline = time.monotonic() + 60
     while not list(workspace.folder.glob(pattern)):
@@ -101,7 +90,7 @@ def test_the_same_command_goes_on_after_a_kill(workspace: Workspace):
     del workspace.settings["fields"]["plain"]
     workspace.settings["timelapse"]["formats"] = []
     workspace.settings["training"] |= {"steps": 4000, "checkpoint_interval_s": 0.2}
-    process = start(workspace)
+    process = workspace.start()
     wait_for(workspace, "results/tiny/siren/.state/**/state_*")
     os.killpg(process.pid, signal.SIGSTOP)  # time stands still for Snakemake and its job
     refused = workspace.run()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 from PIL import Image
-from workspace import ROOT, WITHOUT_KERNELS, Workspace, clean_environment
+from workspace import ROOT, WITHOUT_KERNELS, Workspace
 
 from config.configuration import Problems, read_settings
 from neuralfield.images import PngBandWriter, read_pixel_csv
@@ -55,14 +55,7 @@ def tiled(tmp_path_factory) -> Workspace:
 
 
 def kill_a_training(workspace: Workspace, folder: str) -> None:
-    process = subprocess.Popen(
-        workspace.command(f"{folder}/model.safetensors"),
-        cwd=workspace.folder,
-        env=clean_environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    process = workspace.start(f"{folder}/model.safetensors")
     deadline = time.monotonic() + 60
     while not list(workspace.path(folder).glob(".state/**/state_*")):
         assert time.monotonic() < deadline and process.poll() is None
