@@ -26,19 +26,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
-from measuring import ROOT
 from measuring.command_line import new_parser, start
 from measuring.field_runs import ImagePair, fit_and_render
 from measuring.measure import print_header, print_row
+from measuring.preset_network import PresetNetwork
 
-from neuralfield.fields import network_settings
 from neuralfield.images import ImageData, read_image, resize_image
 from neuralfield.images.metrics import psnr_db
 from neuralfield.images.resizing import back_projected
 from neuralfield.system.device import Device, select_device
-from neuralfield.system.settings import settings_of
-from neuralfield.tasks.training_settings import ImageTraining, of_the_training
 
 _FILTERS = ("lanczos", "bicubic", "back_projection")
 _HEADER = (
@@ -58,33 +54,6 @@ class Gain(NamedTuple):
     over_lanczos_db: float
     over_best_filter_db: float
     seconds: float
-
-
-@dataclass(frozen=True, eq=False)
-class Network:
-    """A network as it is written on the command line, like ``quality steps=500``."""
-
-    text: str
-    field: dict[str, Any]
-    training: dict[str, Any]
-
-    @classmethod
-    def read(cls, text: str) -> "Network":
-        """Read a preset and the settings that are changed."""
-        name, *changes = text.split()
-        path = ROOT / "workflow" / "presets" / f"{name}.yaml"
-        if not path.is_file():
-            sys.exit(f"{name}: no preset in {path.parent}")
-        network = yaml.safe_load(path.read_text("utf-8"))
-        # both are measured, without it and corrected
-        training = of_the_training(network.pop("training")) | {"residual": False}
-        for change in changes:
-            key, _, value = change.partition("=")
-            section = training if key in settings_of(ImageTraining) else network
-            section[key] = yaml.safe_load(value)
-        settings = network_settings(network)
-        training.setdefault("learning_rate", settings.suggested_learning_rate)
-        return cls(text, network, training)
 
 
 @dataclass
@@ -113,7 +82,7 @@ class Photograph:
 
 def main(arguments: argparse.Namespace) -> None:
     """Print the mean gains of every network."""
-    networks = [Network.read(text) for text in arguments.networks]
+    networks = [PresetNetwork.read(text) for text in arguments.networks]
     mixtures = [[networks[int(n) - 1] for n in text.split("+")] for text in arguments.mixtures]
     photographs = list(_photographs(arguments))
     device = select_device(arguments.device)
@@ -124,7 +93,7 @@ def main(arguments: argparse.Namespace) -> None:
         best_db = [p.filters_db[name] - max(p.filters_db.values()) for p in photographs]
         _print_means(f"({name})", "", "", over_db, best_db, 0.0)
     ends_s = time.perf_counter() + arguments.limit_s
-    means: dict[Network, list[np.ndarray]] = {}
+    means: dict[PresetNetwork, list[np.ndarray]] = {}
     for network in networks:
         for photograph in photographs:
             if time.perf_counter() > ends_s:
@@ -146,12 +115,13 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def _fits(
-    network: Network, pair: ImagePair, device: Device, arguments: argparse.Namespace
+    network: PresetNetwork, pair: ImagePair, device: Device, arguments: argparse.Namespace
 ) -> tuple[list[np.ndarray], float]:
     """Train with each seed; return the renders, and the seconds of all steps together."""
     renders, seconds = [], 0.0
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
-        training = {**network.training, "random_seed": seed}
+        # both are measured, without it and corrected
+        training = {**network.training, "residual": False, "random_seed": seed}
         found = fit_and_render(pair, network.field, training, device, "auto", arguments.threads)
         if found.values is None:
             sys.exit(f"{network.text}: diverged with seed {seed}")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 _SUPERSAMPLING = 4
 """Each pixel is the mean of a square of this many subpixels a side."""
@@ -31,7 +31,14 @@ class Paper:
         """Draw a closed shape."""
         self._draw.polygon([tuple(p) for p in outline * self._side], fill=255 if white else 0)
 
-    def stroke(self, curve: Curve, widest: float, *, tapered: bool = True) -> None:
+    def write(self, place: tuple[float, float], text: str, high: float, font: str) -> None:
+        """Write a text from its upper left corner, `high` in parts of the side."""
+        x, y = (self._side * part for part in place)
+        self._draw.text((x, y), text, fill=0, font=ImageFont.truetype(font, self._side * high))
+
+    def stroke(
+        self, curve: Curve, widest: float, *, tapered: bool = True, white: bool = False
+    ) -> None:
         """Draw a line, `widest` in parts of the side, which as a brush's is thin at both ends."""
         share = np.linspace(0, 1, len(curve))
         swell = np.sqrt(np.sin(np.pi * share)) if tapered else np.ones_like(share)
@@ -46,12 +53,12 @@ class Paper:
             (curve + across)[:-1],
             strict=True,
         ):  # piece by piece: a line may cross itself
-            self.fill(np.stack([a, b, c, d]))
+            self.fill(np.stack([a, b, c, d]), white=white)
         for point, radius in zip(
             curve[:: len(curve) // 200 + 1], half[:: len(curve) // 200 + 1], strict=True
         ):
             box = np.concatenate([point - radius, point + radius]) * self._side
-            self._draw.ellipse(tuple(box), fill=0)
+            self._draw.ellipse(tuple(box), fill=255 if white else 0)
 
     def values(self) -> np.ndarray:
         """The drawing; float32, shape (side_px, side_px, 1), from 0 (black) to 1 (white)."""

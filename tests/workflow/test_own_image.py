@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw
 
 import resize
 from config.own_image import require_same_source, slug
+from neuralfield.fields import FieldSettings
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image_fit import settings_for, with_detail_share
 
@@ -68,7 +69,8 @@ def test_a_preset_that_is_named_is_obeyed(tmp_path, written):
     assert settings["named_preset"] == "line_art"
     field = settings["fields"]["line_art"]
     own, training = settings_for("rgb", False, field, field.pop("training"))
-    assert own.output == "sigmoid" and training.detail_share == 0.5
+    assert isinstance(own, FieldSettings) and own.output == "sigmoid"
+    assert training.detail_share == 0.5
     lines: list[str] = []
     outputs = tmp_path / "resized.png", tmp_path / "picture.json"
     options = {"size": 40, "report": lines.append, "say_kind": True}

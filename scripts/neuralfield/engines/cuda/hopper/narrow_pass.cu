@@ -272,7 +272,7 @@ __device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
     const Arguments& arguments = shared.arguments;
 #if WARP_PRODUCTS
     bring_weights(memory, arguments.weights, [&](char* to, const char* from, int bytes) {
-        start_copy(to, from, bytes, blockDim.x);
+        start_copy<WEIGHT_BYTES, CONSUMERS>(to, from, bytes);
     });
     end_copies();
 #else

@@ -127,15 +127,33 @@ struct Table {
     // Lay down 16 columns of a tile with so many: pairs[2 j + i] is row i of the j-th 8 columns.
     template <int columns>
     __device__ __forceinline__ void put(int column, const uint32_t (&pairs)[4]) const {
-        constexpr int block_row = columns / 8 * 128;
-        store_matrices(shared_address(tile) + 2 * warp * block_row + column / 8 * 128, block_row,
-                       pairs);
+        store_matrices<columns>(shared_address(tile), warp, lane, column, pairs);
     }
 
     // Before a tile is laid out: all have done with the one before.
     __device__ __forceinline__ void clear() const {
         if (is_first()) bulk_stores_read();
         sync();
+    }
+
+    // The same where each warp reads its own rows alone, if products are those of warps. These rows
+    // lie elsewhere in tiles of another width.
+    __device__ __forceinline__ void clear_rows() const {
+#if WARP_PRODUCTS
+        if (has_one_width()) {
+            __syncwarp();
+            return;
+        }
+#endif
+        clear();
+    }
+
+    __device__ __forceinline__ void show_rows() const {
+#if WARP_PRODUCTS
+        __syncwarp();
+#else
+        show();
+#endif
     }
 
     // After it: all may read it.
@@ -256,14 +274,14 @@ __device__ __forceinline__ void fourier_features(uint32_t (&pairs)[4], int colum
 // All of them, as values of a tile.
 __device__ __forceinline__ void encode(const Table& table, const float2 (&points)[2],
                                        const Constants& constants) {
-    table.clear();
+    table.clear_rows();
 #pragma unroll
     for (int column = 0; column < INPUT_WIDTH; column += 16) {
         uint32_t pairs[4];
         fourier_features(pairs, column, points, constants);
         table.put<INPUT_WIDTH>(column, pairs);
     }
-    table.show();
+    table.show_rows();
 }
 
 // Sums of a first layer that has no matrix; its bias comes with the activation.
@@ -294,7 +312,7 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tabl
     constexpr int layer = HIDDEN - 1, columns = LAST_WIDTH;
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; ++channel) z[0][channel] = z[1][channel] = 0.0f;
-    if (keep) table.clear();
+    if (keep) table.clear_rows();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];

@@ -30,7 +30,7 @@ _LEAST_SHARED_KIB = 99
 _WIDEST = 256
 _MOST_LAYERS = 12
 _MOST_CHANNELS = 4
-_STAGE_BYTES = 16384
+STAGE_BYTES = 16384
 _BARRIER_BYTES = 16
 """The two barriers that guard a stage."""
 
@@ -127,15 +127,23 @@ class HopperNetwork:
             shapes += [(self.widths[i], self.fan_in(i)) for i in reversed(self.matrices) if i]
         return shapes
 
-    def ring(self, fixed_bytes: int, limit_bytes: int, *, backward: bool) -> tuple[int, int]:
+    def ring(
+        self,
+        fixed_bytes: int,
+        limit_bytes: int,
+        *,
+        backward: bool,
+        stage_bytes: int = STAGE_BYTES,
+    ) -> tuple[int, int]:
         """Count the stages of the ring of weights, and all bytes of shared memory.
 
         `fixed_bytes` is everything else in a block's shared memory of `limit_bytes`.
         """
-        chunks = sum(_chunks(*shape) for shape in self.stream_shapes(backward=backward))
-        places = (limit_bytes - fixed_bytes) // (_STAGE_BYTES + _BARRIER_BYTES)
+        shapes = self.stream_shapes(backward=backward)
+        chunks = sum(_chunks(*shape, stage_bytes) for shape in shapes)
+        places = (limit_bytes - fixed_bytes) // (stage_bytes + _BARRIER_BYTES)
         stages = max(1, min(chunks, places))
-        return stages, fixed_bytes + stages * (_STAGE_BYTES + _BARRIER_BYTES)
+        return stages, fixed_bytes + stages * (stage_bytes + _BARRIER_BYTES)
 
     def constants(self, stages: int) -> dict[str, Any]:
         """Return the constants of a kernel that includes padded_network.cuh."""
@@ -151,7 +159,7 @@ class HopperNetwork:
             "CHANNELS": self.network.layers[-1].fan_out,
             "BLOCK_TILES": self.block_tiles,
             "STAGES": stages,
-            "STAGE_BYTES": _STAGE_BYTES,
+            "STAGE_BYTES": STAGE_BYTES,
             "BY_FOURS": True,
             "WARP_PRODUCTS": False,
         }
@@ -232,7 +240,7 @@ def addresses(arrays: Sequence[Array | None]) -> np.ndarray:
     return np.array([0 if array is None else array.data.ptr for array in arrays], np.uint64)
 
 
-def _chunks(rows: int, columns: int) -> int:
+def _chunks(rows: int, columns: int, stage_bytes: int) -> int:
     """Count the copies of at most a stage that bring a matrix."""
-    fitting = _STAGE_BYTES // (2 * columns) // 16 * 16
+    fitting = stage_bytes // (2 * columns) // 16 * 16
     return -(-rows // min(fitting, rows))

@@ -37,7 +37,9 @@ class TileRange:
     step: int
 
 
-def plan_rounds(tiles: int, processors: int, block_tiles: int) -> Rounds:
+def plan_rounds(
+    tiles: int, processors: int, block_tiles: int, *, leaves_room: bool = True
+) -> Rounds:
     """Cut a batch into rounds.
 
     Parameters
@@ -45,11 +47,14 @@ def plan_rounds(tiles: int, processors: int, block_tiles: int) -> Rounds:
     tiles, processors : int
     block_tiles : int
         Tiles that a block works on at once.
+    leaves_room : bool
+        Whether the last round takes as few blocks as can be, for sums to begin on the others.
     """
     blocks = min(processors, tiles)
     full = (tiles - 1) // (blocks * block_tiles)
     left = tiles - full * blocks * block_tiles
-    return Rounds(tiles, blocks, block_tiles, full, -(-left // block_tiles) if full else blocks)
+    last_blocks = -(-left // block_tiles) if leaves_room else min(blocks, left)
+    return Rounds(tiles, blocks, block_tiles, full, last_blocks if full else blocks)
 
 
 def share_processors(

@@ -19,6 +19,13 @@ __host__ __device__ constexpr int largest_width() {
     return largest;
 }
 
+// Whether all tiles of values have as many columns.
+__host__ __device__ constexpr bool has_one_width() {
+    for (int layer = 0; layer < HIDDEN; ++layer)
+        if (width_after[layer] != (has_features ? INPUT_WIDTH : width_after[0])) return false;
+    return true;
+}
+
 constexpr int WIDEST = largest_width();
 constexpr int CONSUMERS = 128 * BLOCK_TILES;
 constexpr int ALL_CONSUMERS = 15;  // name of their barrier

@@ -32,6 +32,34 @@ __host__ __device__ constexpr bool is_resident() {
     return stream_chunks(backward) <= STAGES;
 }
 
+// Groups of 128 threads take turns at products: while one has the tensor cores, others are at their
+// activations. Not where layers are of different widths: they would wait for each other where there
+// is little to do. The first to begin a product works through its whole matrix before the last has
+// begun, so the ring must have room for one.
+__host__ __device__ constexpr bool has_turns() {
+    if (BLOCK_TILES == 1) return false;
+    for (int layer = 0; layer < HIDDEN; ++layer)
+        if (width_after[layer] != width_after[0]) return false;
+    int most = 0;
+    for (int layer = first_product; layer < HIDDEN; ++layer) {
+        int forward = chunk_count(fan_in(layer), width_after[layer]);
+        int backward = chunk_count(width_after[layer], fan_in(layer));
+        most = forward > most ? forward : most;
+        most = backward > most && layer > 0 ? backward : most;
+    }
+    return most <= STAGES;
+}
+
+constexpr int FIRST_TURN = 8;  // name of the first warpgroup's barrier
+
+__device__ __forceinline__ void wait_for_turn() {
+    if (has_turns()) named_sync<256>(FIRST_TURN + threadIdx.x / 128);
+}
+
+__device__ __forceinline__ void give_turn() {
+    if (has_turns()) named_arrive<256>(FIRST_TURN + (threadIdx.x / 128 + 1) % BLOCK_TILES);
+}
+
 // Bytes of each chunk of the stream, and whether it is the last one of its matrix.
 struct Chunks {
     int bytes[stream_chunks(true) + 1];

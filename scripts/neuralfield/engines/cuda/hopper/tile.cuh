@@ -40,9 +40,7 @@ struct Shared {
     float outputs[BLOCK_TILES][64][CHANNELS];  // values of all points, for pixels' means
     double losses[4 * BLOCK_TILES][2];
     float output_bias[4 * BLOCK_TILES][CHANNELS];
-#if !WARP_PRODUCTS
     uint64_t filled[STAGES], emptied[STAGES];
-#endif
 };
 
 struct Tile : Points {

@@ -3,21 +3,22 @@
 // tile's 64 rows. A product is done when its function returns.
 #pragma once
 
-constexpr int PRODUCER_THREADS = 0;
-
 // ---- copies ---------------------------------------------------------------------------------
 
 __device__ __forceinline__ void copy_16_bytes(uint32_t to, const char* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-// Copy bytes (a multiple of 16) from global to shared memory, by so many threads, the block's first.
-__device__ __forceinline__ void start_copy(void* to, const void* from, int bytes, int threads) {
-    const uint32_t target = shared_address(to);
-    const char* source = static_cast<const char*>(from);
-#pragma unroll 4
-    for (int i = threadIdx.x * 16; i < bytes; i += threads * 16)
-        copy_16_bytes(target + i, source + i);
+// Copy bytes (a multiple of 16, at most so many) from global to shared memory, by all threads of a
+// block or of a tile in it.
+template <int most_bytes, int threads>
+__device__ __forceinline__ void start_copy(void* to, const void* from, int bytes = most_bytes) {
+    const int first = (threads == 128 ? threadIdx.x % 128 : threadIdx.x) * 16;
+    const uint32_t target = shared_address(to) + first;
+    const char* source = static_cast<const char*>(from) + first;
+#pragma unroll
+    for (int i = 0; i < most_bytes; i += threads * 16)
+        if (first + i < bytes) copy_16_bytes(target + i, source + i);
 }
 
 // The copies since the last group are one.
@@ -30,13 +31,34 @@ __device__ __forceinline__ void wait_for_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
+__device__ __forceinline__ void barrier_init_fence() {}
+
+// This thread's copies so far arrive at the barrier when they are done.
+__device__ __forceinline__ void arrive_with_copies(uint64_t* barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(
+                     shared_address(barrier))
+                 : "memory");
+}
+
+__device__ __forceinline__ void barrier_wait(uint64_t* barrier, int parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}\n" ::"r"(shared_address(barrier)),
+        "r"(parity)
+        : "memory");
+}
+
 // A tile of 128 threads from shared to global memory: each warp takes its own rows.
 __device__ __forceinline__ void store_tile(void* to, const void* from, int bytes) {
     const int first = threadIdx.x / 32 % 4 * (bytes / 4);
 #pragma unroll 4
     for (int i = threadIdx.x % 32 * 16; i < bytes / 4; i += 32 * 16)
-        *reinterpret_cast<uint4*>(static_cast<char*>(to) + first + i) =
-            *reinterpret_cast<const uint4*>(static_cast<const char*>(from) + first + i);
+        __stcs(reinterpret_cast<uint4*>(static_cast<char*>(to) + first + i),
+               *reinterpret_cast<const uint4*>(static_cast<const char*>(from) + first + i));
 }
 
 // Copies of tiles have read their sources when they return.
@@ -45,14 +67,14 @@ __device__ __forceinline__ void bulk_stores_read() {}
 // Barriers alone order everything here.
 __device__ __forceinline__ void fence_shared() {}
 
-// Four 8 x 8 matrices of 16-bit numbers to shared memory: two columns of blocks, which lie one after
-// another, of two rows, so many bytes apart.
-__device__ __forceinline__ void store_matrices(uint32_t address, int block_row,
+// The four 8 x 8 matrices of a warp's rows and of 16 columns to a tile in shared memory.
+template <int columns>
+__device__ __forceinline__ void store_matrices(uint32_t tile, int warp, int lane, int column,
                                                const uint32_t (&matrices)[4]) {
-    address += threadIdx.x % 32 * 4;
+    const uint32_t address = tile + (2 * warp * (columns / 8) + column / 8) * 128 + lane * 4;
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-        asm volatile("st.shared.u32 [%0], %1;" ::"r"(address + i % 2 * block_row + i / 2 * 128),
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(address + i % 2 * (columns * 16) + i / 2 * 128),
                      "r"(matrices[i])
                      : "memory");
 }

@@ -56,19 +56,22 @@ __host__ __device__ constexpr int warps_across(int down, int across) {
 template <int rows, int columns>
 __device__ __forceinline__ void bring(const Job& job, int number, char* buffer) {
     if (number < job.full.count + job.last.count) {
-        const int tile = number < job.full.count
-                             ? job.full.newest - number * job.full.step
-                             : job.last.newest - (number - job.full.count) * job.last.step;
+        const int tile = number < job.last.count
+                             ? job.last.newest - number * job.last.step
+                             : job.full.newest - (number - job.last.count) * job.full.step;
         constexpr int row_bytes = rows / 8 * 128, gradient_bytes = TILE_POINTS * columns * 2;
         char* stage = buffer + number % WEIGHT_STAGES * STAGE_BYTES;
-        start_copy(stage, job.gradients + size_t(tile) * gradient_bytes, gradient_bytes, THREADS);
+        start_copy<gradient_bytes, THREADS>(stage, job.gradients + size_t(tile) * gradient_bytes);
         const char* values = job.values + size_t(tile) * TILE_POINTS * job.value_columns * 2 +
                              job.first_column * 16;
         const uint32_t target = shared_address(stage + gradient_bytes);
-#pragma unroll 4
-        for (int i = threadIdx.x * 16; i < 8 * row_bytes; i += THREADS * 16)
-            copy_16_bytes(target + i,
-                          values + i / row_bytes * job.value_columns * 16 + i % row_bytes);
+#pragma unroll
+        for (int first = 0; first < 8 * row_bytes; first += THREADS * 16) {
+            const int i = first + threadIdx.x * 16;
+            if (8 * row_bytes % (THREADS * 16) == 0 || i < 8 * row_bytes)
+                copy_16_bytes(target + i,
+                              values + i / row_bytes * job.value_columns * 16 + i % row_bytes);
+        }
     }
     end_copies();
 }

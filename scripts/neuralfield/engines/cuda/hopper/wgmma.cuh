@@ -3,8 +3,6 @@
 // warp_products.cuh has the same for other GPUs.
 #pragma once
 
-constexpr int PRODUCER_THREADS = 128;  // a warpgroup, whose registers others take
-
 // ---- copies ---------------------------------------------------------------------------------
 
 __device__ __forceinline__ void barrier_init_fence() {
@@ -115,13 +113,13 @@ __device__ __forceinline__ void fence_shared() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Four 8 x 8 matrices of 16-bit numbers to shared memory: two columns of blocks, which lie one after
-// another, of two rows, so many bytes apart. The compiler may move other reads of memory across it: call `fence_shared` before
-// what has been stored is read.
-__device__ __forceinline__ void store_matrices(uint32_t address, int block_row,
+// The four 8 x 8 matrices of a warp's rows and of 16 columns to a tile in shared memory. The compiler
+// may move other reads of memory across it: call `fence_shared` before what has been stored is read.
+template <int columns>
+__device__ __forceinline__ void store_matrices(uint32_t tile, int warp, int lane, int column,
                                                const uint32_t (&matrices)[4]) {
-    const int lane = threadIdx.x % 32;
-    address += lane / 8 % 2 * block_row + lane / 16 * 128 + lane % 8 * 16;
+    const int block_row = 2 * warp + lane / 8 % 2, block = column / 8 + lane / 16;
+    const uint32_t address = tile + (block_row * (columns / 8) + block) * 128 + lane % 8 * 16;
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                  "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3]));
 }

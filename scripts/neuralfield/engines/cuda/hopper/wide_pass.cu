@@ -24,7 +24,7 @@ template <int columns>
 __device__ __forceinline__ void activate(const Tile& tile, int layer, const float* sums) {
     Derivatives<columns> derivatives = {};
     const float inverse_frequency = inverse_frequencies[layer];
-    tile.table.clear();
+    tile.table.clear_rows();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
@@ -46,7 +46,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
 #pragma unroll
         for (int vector = 0; vector < derivatives.vectors; ++vector)
             derivatives.save(tile.kept(layer), vector);
-    tile.table.show();
+    tile.table.show_rows();
 }
 
 // Gradients of a layer's values, in `sums` -> gradients of its z on the table.
@@ -55,7 +55,7 @@ __device__ __forceinline__ void differentiate(const Tile& tile, int layer,
                                               const Derivatives<columns>& derivatives,
                                               const float* sums) {
     const float inverse_frequency = inverse_frequencies[layer];
-    tile.table.clear();
+    tile.table.clear_rows();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
@@ -66,7 +66,7 @@ __device__ __forceinline__ void differentiate(const Tile& tile, int layer,
         }
         tile.table.put<columns>(column, pairs);
     }
-    tile.table.show();
+    tile.table.show_rows();
 }
 
 // From z of the first layer to z of the last hidden layer.
@@ -96,10 +96,12 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
         for_shape_of(layer, [&](auto kind) {
             constexpr int rows = width_after[kind.value], columns = fan_in(kind.value);
             tile.send<rows>(tile.shared.arguments.gradients[layer]);
-            Derivatives<columns> derivatives;  // on their way while the product is worked on
-            if (!WARP_PRODUCTS) derivatives.load(tile.kept(layer - 1));
+            // on their way while the product is worked on, where there is room
+            Derivatives<columns> derivatives;
+            constexpr bool have_room = !WARP_PRODUCTS || derivatives.words <= 32;
+            if (have_room) derivatives.load(tile.kept(layer - 1));
             multiply<rows, columns, RESIDENT, true>(sums, tile.table.tile, tile.stream, tile.place);
-            if (WARP_PRODUCTS) derivatives.load(tile.kept(layer - 1));  // there was no room
+            if (!have_room) derivatives.load(tile.kept(layer - 1));
             differentiate(tile, layer - 1, derivatives, sums);
         });
 }
@@ -119,7 +121,7 @@ __device__ __forceinline__ void output_backward(const float (&gradients)[2][CHAN
     constexpr int columns = LAST_WIDTH;
     const int number = tile.table.number;
     note_rows(tile.shared.left[number][0], tile.table, gradients);
-    tile.table.show();
+    tile.table.show();  // all rows are read
     add_vectors<columns, 1>(tile.table, tile.shared.left[number], tile.shared.vectors[number],
                             CHANNELS);
     tile.table.clear();
@@ -129,7 +131,7 @@ __device__ __forceinline__ void output_backward(const float (&gradients)[2][CHAN
         last_gradients(pairs, column, gradients, sums, tile.shared.constants);
         tile.table.put<columns>(column, pairs);
     }
-    tile.table.show();
+    tile.table.show_rows();
 }
 
 // ---- the kernel ----------------------------------------------------------------------------
@@ -159,12 +161,15 @@ __device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& to
     if constexpr (first_product == 1) note_points(tile);
     output_backward(z, tile, sums);
     if constexpr (HIDDEN > 1) backward(tile, sums);
-    if constexpr (first_product == 0)
+    if constexpr (first_product == 0) {
         tile.send<width_after[0]>(shared.arguments.gradients[0]);
-    else
+    } else {
+        if (WARP_PRODUCTS) tile.table.sync();
         add_vectors<width_after[0], 2>(tile.table, tile.shared.left[tile.table.number] + 1,
                                        tile.shared.vectors[tile.table.number] + CHANNELS,
                                        COORDINATE_VECTORS);
+        if (WARP_PRODUCTS) tile.table.sync();
+    }
 }
 
 // Sets up what no step changes.
@@ -178,6 +183,15 @@ __device__ __forceinline__ Shared& begin(char* tiles, const Arguments* given) {
     for (int i = threadIdx.x; i < BLOCK_TILES * 3 * 8 * ROWS_PITCH; i += blockDim.x)
         left[i] = __half(0.0f);
     return shared;
+}
+
+__device__ __forceinline__ void begin_barriers(Shared& shared, int bringing) {
+    if (threadIdx.x > 0) return;
+    for (int stage = 0; stage < STAGES; ++stage) {
+        barrier_init(&shared.filled[stage], bringing);
+        barrier_init(&shared.emptied[stage], 4 * BLOCK_TILES);
+    }
+    barrier_init_fence();
 }
 
 // What a warpgroup does; `each_round` is called after each.
@@ -213,16 +227,21 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_pass(const Arg
     extern __shared__ __align__(128) char memory[];
     char* tiles = memory + STAGES * STAGE_BYTES;
     Shared& shared = begin(tiles, given);
+    begin_barriers(shared, 128);
     wait_for_earlier_kernels();
     __syncthreads();
     const Arguments& arguments = shared.arguments;
-    const Stream stream = {memory, arguments.weights};
+    const Stream stream = {memory, arguments.weights, shared.filled, shared.emptied};
     StreamPlace place;
     begin_stream<true>(stream, place);
     load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
                    CONSUMERS);
     __syncthreads();
+    const int number = threadIdx.x / 128;
+    if (number == BLOCK_TILES - 1) give_turn();  // the first of all
     work_on_rounds(shared, stream, place, tiles, [](int, const Table&) {});
+    if (number == 0) wait_for_turn();  // what the last one has given
+    end_copies();
     wait_for_copies<0>();  // more than are needed
     __syncthreads();
     write_partials(shared);
@@ -234,13 +253,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
     char* tiles = memory + STAGES * STAGE_BYTES;
     Shared& shared = begin(tiles, given);
     Stream stream = {memory, shared.filled, shared.emptied};
-    if (threadIdx.x == 0) {
-        for (int stage = 0; stage < STAGES; ++stage) {
-            barrier_init(&shared.filled[stage], 1);
-            barrier_init(&shared.emptied[stage], 4 * BLOCK_TILES);
-        }
-        barrier_init_fence();
-    }
+    begin_barriers(shared, 1);
     wait_for_earlier_kernels();
     __syncthreads();
     const Arguments& arguments = shared.arguments;

@@ -14,6 +14,7 @@ from neuralfield.engines.cuda.buffers import PassArguments
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.hopper.fused_pass import FusedPass, vector_count
 from neuralfield.engines.cuda.hopper.padded_network import (
+    STAGE_BYTES,
     TILE_THREADS,
     HopperNetwork,
     addresses,
@@ -46,6 +47,9 @@ because the choice of a pass decides the result."""
 _BLOCK_TILES = {64: 4, 128: 3, 256: 2}
 
 _ALL_CHUNKS_BYTES = 1 << 30
+_LARGE_STAGES = 4
+"""Where products of warps have room for so many of twice the size, they wait less often."""
+
 _LEAST_STAGES = 2
 """Of the ring of weights: one is brought while the other is worked on."""
 
@@ -87,7 +91,11 @@ class HopperPass(FusedPass):
         self._shared_limit_bytes = shared_limit_bytes(capability)
         shape = _shape(given.network, self._shared_limit_bytes)
         assert shape is not None
-        self._rounds = plan_rounds(given.batch.tiles, self._processors, shape.block_tiles)
+        # sums of products of warps do not begin before the pass has ended
+        tiles, leaves_room = given.batch.tiles, not self.by_warps
+        self._rounds = plan_rounds(
+            tiles, self._processors, shape.block_tiles, leaves_room=leaves_room
+        )
         super().__init__(given, shape, self._rounds.blocks, backward=True)
         self._counters = self._zeros(3, "uint32")
         self._set_up_pass()
@@ -114,13 +122,17 @@ class HopperPass(FusedPass):
 
     def _set_up_pass(self) -> None:
         batch, shape = self.batch, self._shape
+        fixed_bytes, limit_bytes = _pass_fixed_bytes(shape), self._shared_limit_bytes
+        stage_bytes = STAGE_BYTES
+        if self.by_warps and fixed_bytes + _LARGE_STAGES * 2 * STAGE_BYTES < limit_bytes:
+            stage_bytes = 2 * STAGE_BYTES
         stages, shared_bytes = shape.ring(
-            _pass_fixed_bytes(shape), self._shared_limit_bytes, backward=True
+            fixed_bytes, limit_bytes, backward=True, stage_bytes=stage_bytes
         )
         constants = shape.constants(stages) | batch.constants()
         constants |= {"GRADIENT_SCALE": MIXED_GRADIENT_SCALE, "BY_FOURS": False}
         constants |= {"FULL_ROUNDS": self._rounds.full, "LAST_BLOCKS": self._rounds.last_blocks}
-        constants |= {"WARP_PRODUCTS": self.by_warps}
+        constants |= {"WARP_PRODUCTS": self.by_warps, "STAGE_BYTES": stage_bytes}
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
         path, prelude = Path(__file__).with_name("wide_pass.cu"), self._products(products)
         kernel = compile_kernel(path, "hopper_pass", constants, prelude, shared_bytes)
