@@ -44,7 +44,7 @@ _HEADER = (
 
 
 class Row(NamedTuple):
-    """What was measured of a render, or of a filter."""
+    """The measurements of a render, or of a filter."""
 
     render_db: float
     filter_db: float

@@ -195,8 +195,7 @@ class ImageField:
         ValueError, TypeError
             As for a call.
         """
-        first, _ = self._derivatives(xy)
-        return first
+        return self._derivatives(xy)[0]
 
     def laplacian(self, xy: Any) -> Array:
         """Return the sum of the second derivatives of the values by x and by y, in float64.
@@ -214,8 +213,7 @@ class ImageField:
         ValueError, TypeError
             As for a call.
         """
-        _, second = self._derivatives(xy)
-        return second.sum(axis=-1)
+        return self._derivatives(xy)[1].sum(axis=-1)
 
     def _derivatives(self, xy: Any) -> tuple[Array, Array]:
         points, device = positions_on_device(xy)
