@@ -1,8 +1,8 @@
 """One batch forwards and backwards, with all gradients, in one kernel: for narrow networks.
 
-In 16-bit products: of warpgroups on GPUs of compute capability 9.0, of warps on others. Nothing of a
-tile of 64 points goes to global memory, but for features of hash grids and their gradients; see
-`narrow_pass.cu`.
+In 16-bit products: of warpgroups on GPUs of compute capability 9.0, of warps on others. Nothing
+of a tile of 64 points goes to global memory, but for features of hash grids and their gradients;
+see `narrow_pass.cu`.
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,57 @@
+"""A training step of each network of gpu_speed.py by every pass of the cuda engine that covers it.
+
+    python benchmarks/pass_speed.py --output benchmarks/results/NAME.md
+
+One run on one GPU shows what the passes for other GPUs cost there. All gradients are checked first,
+against the tape's in float64.
+"""
+
+import argparse
+from functools import partial
+from typing import Any
+
+from measuring.command_line import new_parser, start
+from measuring.environment import describe
+from measuring.measure import Deadline, Effort, Report, time_calls
+from measuring.ours import CUDA_MIXED, TrainingSteps, checked_error, first_gradient
+from measuring.rows import STEPS, Row
+
+from neuralfield.engines.cuda import field_engine
+from neuralfield.system.device import Device, select_device
+
+EFFORT = Effort(sample_s=0.03, samples=7)
+PASSES = field_engine._PASSES
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Measure each row by each pass; 1 where a gradient is wrong."""
+    device, report = select_device("gpu"), Report()
+    deadline = Deadline(arguments.limit_s)
+    for row in [row for row in STEPS if arguments.rows in row.name and row.optimizer != "muon"]:
+        reference = first_gradient(row.task("float64", "adam"), device, "tape")
+        for pass_type in PASSES:
+            field_engine._PASSES = (pass_type,)
+            measure = partial(_measured, row, reference, device, report)
+            report.attempt("passes", row.name, pass_type.name, deadline, measure)
+    report.add_table("passes", "step_ms", "milliseconds a step")
+    report.add_table("passes", "gradient_error", "relative error of the first gradient")
+    return report.publish(describe(device), arguments.output)
+
+
+def _measured(row: Row, reference: Any, device: Device, report: Report) -> dict[str, Any]:
+    gradient = first_gradient(row.task("mixed", "adam"), device, "cuda")
+    error = checked_error(report, row.name, CUDA_MIXED, gradient, reference)
+    with TrainingSteps(row.task("mixed"), device, "cuda") as steps:
+        timing = time_calls(steps, device, EFFORT)
+    return {"step_ms": 1e3 * timing.median_s, "gradient_error": error}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__, "output")
+    parser.add_argument("--rows", default="", help="only rows whose names contain this")
+    parser.add_argument("--limit-s", type=float, default=300.0, help="about how long it may take")
+    return parser
+
+
+if __name__ == "__main__":
+    start(main, _parser())

@@ -1,0 +1,70 @@
+"""The kernels of every kind of GPU compile, by NVIDIA's compiler, which needs no GPU."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from kernel_texts import complaints_of_compiler, kernel_texts, nvrtc
+from make_objective import SIREN, make_objective
+
+pytestmark = pytest.mark.skipif(nvrtc() is None, reason="nvidia-cuda-nvrtc is not installed")
+
+CAPABILITIES = (75, 80, 86, 89, 90, 100, 120)
+OFTEN = (75, 80, 120)
+"""The oldest and the newest, and the first with products of warps."""
+
+GRIDS = {
+    "type": "hashgrid",
+    "levels": 3,
+    "base_resolution": 3,
+    "log2_table_size": 7,
+    "hidden_layers": 1,
+    "width": 16,
+}
+PASSES = {
+    75: ("layers", "layers"),
+    90: ("hopper-narrow", "hopper"),
+}
+"""The passes of a narrow and of a wider network; those of other GPUs are by products of warps."""
+
+OTHERS = {
+    "wire": ({"type": "wire", "hidden_layers": 1, "width": 8}, {}, "auto"),
+    "grids": (GRIDS, {"channels": 3}, "auto"),
+    "grids, some pixels": (GRIDS, {"batch_pixels": 65}, "auto"),
+    "cafe": ({"type": "cafe", "width": 16}, {"points": 3}, "auto"),
+    "float32": (SIREN, {"detail_share": 0.5, "batch_pixels": 65}, "float32"),
+    "muon": (SIREN, {"optimizer": "muon", "gradient_clip_norm": 0.1}, "auto"),
+}
+
+
+def compile_all(texts, capability):
+    codes, options = zip(*sorted(texts), strict=True)
+    with ThreadPoolExecutor(2) as compilers:
+        capabilities = [capability] * len(codes)
+        complaints = compilers.map(complaints_of_compiler, codes, options, capabilities)
+        return [complaint for complaint in complaints if complaint]
+
+
+@pytest.mark.parametrize(
+    "capability",
+    [pytest.param(c, marks=() if c in OFTEN else pytest.mark.slow) for c in CAPABILITIES],
+)
+def test_the_fused_passes_compile(monkeypatch, capability):
+    narrow = make_objective({**SIREN, "width": 16}, channels=3)
+    wider = make_objective({**SIREN, "width": 80, "hidden_layers": 1}, batch_pixels=65)
+    texts, passes = set(), []
+    for objective in (narrow, wider):
+        name, found = kernel_texts(monkeypatch, objective, capability, "auto")
+        texts |= found
+        passes.append(name)
+    assert tuple(passes) == PASSES.get(capability, ("fused-narrow", "fused"))
+    assert compile_all(texts, capability) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", OTHERS)
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_all_kernels_compile(monkeypatch, capability, case):
+    field, settings, precision = OTHERS[case]
+    objective = make_objective(field, **settings)
+    _, texts = kernel_texts(monkeypatch, objective, capability, precision)
+    assert compile_all(texts, capability) == []
