@@ -202,14 +202,6 @@ CASES = {
         {**SIREN, "output": "sigmoid"},
         {"loss": "binary_cross_entropy", "batch_pixels": 64, "points": 3},
     ),
-    "two tones": ({**SIREN, "output": "sigmoid"}, {"loss": "two_tone", "batch_pixels": 100}),
-    **{
-        f"two tones, footprint {points}": (
-            {**SIREN, "output": "sigmoid"},
-            {"loss": "two_tone", "batch_pixels": 64, "points": points},
-        )
-        for points in (2, 4, 9)
-    },
     "huber": (SIREN, {"loss": "huber"}),
     "huber, footprint": (SIREN, {"loss": "huber", "points": 4, "batch_pixels": 100}),
     **{

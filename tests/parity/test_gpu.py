@@ -57,7 +57,7 @@ def test_operation(name, gpu):
     assert_alike(function, arrays, gpu)
 
 
-@pytest.mark.parametrize("name", losses.LOSSES)
+@pytest.mark.parametrize("name", ["mse", "binary_cross_entropy", "huber"])
 def test_loss(name, gpu):
     generator = np.random.default_rng(0)
     values, target = generator.uniform(0.01, 0.99, size=(2, 40, 3))

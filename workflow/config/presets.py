@@ -10,7 +10,7 @@ def adopt_preset(written: dict[str, Any]) -> str | None:
     """Put the network that ``preset`` names in place of those listed under ``fields``.
 
     It is fitted to every image, and alone: sweeps, which start from those fields, are left out. A
-    name that is none of `PRESETS` is left for the schema to refuse. Returns the name, or None.
+    name that is none of `PRESETS` is left for the schema to refuse. Returns the name, if there is one.
     """
     name = written.get("preset")
     if name not in PRESETS:

@@ -6,7 +6,6 @@ from typing import Any
 from config.named_files import require_file
 from config.training_limits import outside_their_limits
 from config.wording import WhereIs, as_written
-from neuralfield.nn.losses import BOUNDED_LOSSES
 from neuralfield.system.errors import ConfigError
 
 
@@ -39,8 +38,8 @@ def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Ite
         expected = f"a column for each target: {len(targets)}"
         yield ConfigError(where("truth"), f"{len(truth)} columns", expected)
     output, training = table["network"]["output"], table["training"]
-    if training["loss"] in BOUNDED_LOSSES and output != "sigmoid":
-        expected = f"sigmoid, whose values are probabilities, with the loss {training['loss']}"
+    if training["loss"] == "binary_cross_entropy" and output != "sigmoid":
+        expected = "sigmoid, whose values are probabilities, with the loss binary_cross_entropy"
         yield ConfigError(where("network", "output"), output, expected)
     if output == "sigmoid" and table["scale_targets"] not in ("auto", "none"):
         expected = "auto or none, with the output sigmoid"

@@ -10,7 +10,6 @@ from neuralfield.fields.coordinate_network import CornerBias, FourierFeatures, I
 from neuralfield.fields.hashgrid import HashEncoding, Level
 from neuralfield.fields.wire import ComplexLinear, Gabor
 from neuralfield.nn.layers import Layer, Nonlinearity
-from neuralfield.nn.losses import TWO_TONE_PULL
 from neuralfield.tasks.image.image_objective import ImageObjective
 
 TILE_ROWS = 64
@@ -29,7 +28,7 @@ ACTIVATIONS = (
     *("product", "gabor"),
 )
 OUTPUTS = ("linear", "sigmoid")
-LOSSES = ("mse", "binary_cross_entropy", "huber", "two_tone")
+LOSSES = ("mse", "binary_cross_entropy", "huber")
 SCHEDULES = ("constant", "cosine", "exponential")
 """Everything that kernels have code for; they identify it by its place in its list."""
 
@@ -139,7 +138,7 @@ class BatchPlan:
     pixels: int
     points: int  # of a pixel, 1 to 64
     footprint: bool  # two groups of points estimate a pixel's mean; the first is the larger
-    loss: str  # one of LOSSES
+    loss: str  # mse, binary_cross_entropy or huber
     huber_delta: float
     channels: int
     weighted: bool  # whether a slot's squared error has a weight
@@ -171,7 +170,6 @@ class BatchPlan:
             "TILES": self.tiles,
             "LOSS": LOSSES.index(self.loss),
             "HUBER_DELTA": float(self.huber_delta),
-            "TWO_TONE_PULL": TWO_TONE_PULL,
             "CHANNELS": self.channels,
             "WEIGHTED": int(self.weighted),
         }

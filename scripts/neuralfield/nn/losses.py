@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from neuralfield.nn.ops import add
 from neuralfield.nn.tensor import Tensor, record
 from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.errors import ConfigError
@@ -14,14 +13,8 @@ Loss = Callable[[Tensor, Array, int], Tensor]
 `count` is the number of values in the whole batch; `values` may be one block of it.
 """
 
-LOSSES = ("mse", "binary_cross_entropy", "huber", "two_tone")
+LOSSES = ("mse", "binary_cross_entropy", "huber")
 """The names of losses of values; that of classes is `softmax_cross_entropy`."""
-
-BOUNDED_LOSSES = ("binary_cross_entropy", "two_tone")
-"""Those of values between 0 and 1, which a sigmoid gives."""
-
-TWO_TONE_PULL = 0.01
-"""How strongly `two_tone` draws values to black and white."""
 
 PROBABILITY_MARGIN = 1e-7
 """Probabilities are clipped this far from 0 and 1, before their logarithm is taken."""
@@ -56,25 +49,6 @@ def squared_error_of_means(estimates: Tensor, target: Array, count: int) -> Tens
         (estimates,),
         lambda g: (errors[:, ::-1] * (g / count).astype(errors.dtype),),
     )
-
-
-def pull_to_two_tones(values: Tensor, count: int) -> Tensor:
-    """Mean of value * (1 - value), which is least for black and for white, times `TWO_TONE_PULL`.
-
-    A line that is thinner than a pixel could as well be grey and as wide as the pixel; with this it
-    is thin and black.
-    """
-    data, pull = values.data, values.data.dtype.type(TWO_TONE_PULL)
-    return record(
-        pull * (data * (1 - data)).sum() / count,
-        (values,),
-        lambda g: ((1 - 2 * data) * (pull * g / count).astype(data.dtype),),
-    )
-
-
-def two_tone(values: Tensor, target: Array, count: int) -> Tensor:
-    """Mean of the squared error, and `pull_to_two_tones`."""
-    return add(mean_squared_error(values, target, count), pull_to_two_tones(values, count))
 
 
 def binary_cross_entropy(values: Tensor, target: Array, count: int) -> Tensor:
@@ -163,7 +137,7 @@ def make_loss(name: str, huber_delta: float = 0.1) -> Loss:
 
     Parameters
     ----------
-    name : {"mse", "binary_cross_entropy", "huber", "two_tone"}
+    name : {"mse", "binary_cross_entropy", "huber"}
     huber_delta : float
         Where `huber` turns from square to linear, in units of the values.
 
@@ -176,7 +150,6 @@ def make_loss(name: str, huber_delta: float = 0.1) -> Loss:
         "mse": mean_squared_error,
         "binary_cross_entropy": binary_cross_entropy,
         "huber": partial(huber, delta=huber_delta),
-        "two_tone": two_tone,
     }
     if name not in losses:
         raise ConfigError("training.loss", repr(name), f"one of {', '.join(losses)}")

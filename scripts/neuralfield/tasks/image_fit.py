@@ -8,7 +8,6 @@ import numpy as np
 
 from neuralfield.fields import FieldSettings, Upscaler, network_settings
 from neuralfield.images import read_facts, read_pixel_csv, require_image
-from neuralfield.nn.losses import BOUNDED_LOSSES
 from neuralfield.system.provenance import made_by_the_workflow
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining, of_the_training
@@ -66,7 +65,7 @@ def with_output(
     """
     if field.get("output") != "auto":
         return dict(field)
-    is_steep = mode == "bilevel" or loss in BOUNDED_LOSSES or is_line_art
+    is_steep = mode == "bilevel" or loss == "binary_cross_entropy" or is_line_art
     return {**field, "output": "sigmoid" if is_steep else "linear"}
 
 

@@ -43,12 +43,6 @@ def test_huber_is_square_near_the_target_and_linear_far_from_it():
     assert gradient[0] == pytest.approx(0.1 / 3, rel=1e-5)
 
 
-def test_two_tone_draws_a_grey_that_fits_to_the_nearer_tone():
-    value, gradient = value_and_gradient("two_tone", [0.0, 1.0, 0.25])
-    assert value == pytest.approx(0.01 * 0.25 * 0.75 / 3, rel=1e-5)
-    assert gradient[2] == pytest.approx(0.01 * 0.5 / 3, rel=1e-5), "towards black"
-
-
 def test_blocks_of_a_batch_add_up_to_the_batch():
     loss, values = make_loss("mse"), np.array([[0.2], [0.7], [0.9]], dtype=np.float32)
     whole = loss(Tensor(values), TARGET, 3).data

@@ -102,7 +102,7 @@ def test_every_operation_is_checked():
     assert public - {"as_tensor"} == set(CASES)
 
 
-@pytest.mark.parametrize("name", losses.LOSSES)
+@pytest.mark.parametrize("name", ["mse", "binary_cross_entropy", "huber"])
 def test_loss(name):
     loss = losses.make_loss(name, huber_delta=0.2)
     target = RNG.uniform(size=(6, 3))

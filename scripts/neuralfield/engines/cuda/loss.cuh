@@ -1,7 +1,7 @@
 // From the last layer's number z to a value, from values to the loss, and both gradients.
 // Reference implementations: fields/coordinate_network.py (Output), nn/losses.py.
 //
-// Constants: OUTPUT_SIGMOID (0, 1), STEEPNESS, LOSS, HUBER_DELTA, TWO_TONE_PULL.
+// Constants: OUTPUT_SIGMOID (0, 1), STEEPNESS, LOSS, HUBER_DELTA.
 #pragma once
 
 #define PROBABILITY_MARGIN 1e-7f
@@ -30,24 +30,10 @@ __device__ __forceinline__ float clipped_probability(float value) {
                                                : value;
 }
 
-#if LOSS == TWO_TONE
-// The loss of a point's own value, whatever its pixel's mean is, and its gradient: see
-// pull_to_two_tones in nn/losses.py. With footprints it is not a part of footprint_loss.
-__device__ __forceinline__ float pull_value(float value) {
-    return float(TWO_TONE_PULL) * value * (1.0f - value);
-}
-__device__ __forceinline__ float pull_derivative(float value) {
-    return float(TWO_TONE_PULL) * (1.0f - 2.0f * value);
-}
-#endif
-
 __device__ __forceinline__ float loss_value(float value, float target) {
 #if LOSS == MSE
     float difference = value - target;
     return difference * difference;
-#elif LOSS == TWO_TONE
-    float difference = value - target;
-    return difference * difference + pull_value(value);
 #elif LOSS == BINARY_CROSS_ENTROPY
     float p = clipped_probability(value);
     return -fmaf(target, logf(p), (1.0f - target) * log1pf(-p));
@@ -61,8 +47,6 @@ __device__ __forceinline__ float loss_value(float value, float target) {
 __device__ __forceinline__ float loss_derivative(float value, float target) {
 #if LOSS == MSE
     return 2.0f * (value - target);
-#elif LOSS == TWO_TONE
-    return 2.0f * (value - target) + pull_derivative(value);
 #elif LOSS == BINARY_CROSS_ENTROPY
     float p = clipped_probability(value);
     return (p - target) / (p * (1.0f - p));
@@ -82,7 +66,7 @@ __device__ __forceinline__ FootprintLoss footprint_loss(float mean0, float mean1
     FootprintLoss result;
     float error0 = mean0 - target, error1 = mean1 - target;
     result.squared_error = error0 * error1;
-#if LOSS == MSE || LOSS == TWO_TONE
+#if LOSS == MSE
     result.loss = result.squared_error;
     result.gradient0 = error1;
     result.gradient1 = error0;

@@ -7,12 +7,8 @@ import numpy as np
 
 from neuralfield.fields import CoordinateNetwork, ImageShape
 from neuralfield.images.coordinates import pixel_centres
-from neuralfield.nn.losses import (
-    make_loss,
-    pull_to_two_tones,
-    squared_error_of_means,
-)
-from neuralfield.nn.ops import add, group_means, mean_axis
+from neuralfield.nn.losses import make_loss, squared_error_of_means
+from neuralfield.nn.ops import group_means, mean_axis
 from neuralfield.nn.sampling import Footprint
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array
@@ -66,12 +62,9 @@ class ImageObjective(Objective):
             squared = (values.data - targets) ** 2
         else:
             points = self.footprint.spread(self.device.xp, centres, samples, step)
-            values = self.network(points)
-            estimates = group_means(values, self.footprint.group_sizes)
-            if self.loss in ("mse", "two_tone"):
+            estimates = group_means(self.network(points), self.footprint.group_sizes)
+            if self.loss == "mse":
                 loss = squared_error_of_means(estimates, targets, count)
-                if self.loss == "two_tone":
-                    loss = add(loss, pull_to_two_tones(values, count * self.points))
             else:
                 loss = loss_of(mean_axis(estimates, axis=1), targets, count)
             errors = estimates.data - targets[:, None, :]

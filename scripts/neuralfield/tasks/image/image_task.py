@@ -19,7 +19,6 @@ from neuralfield.fields import (
 )
 from neuralfield.images import image_digest
 from neuralfield.images.coordinates import pixel_centres
-from neuralfield.nn.losses import BOUNDED_LOSSES
 from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches, Footprint, detail_density
 from neuralfield.nn.schedules import Schedule
@@ -149,10 +148,10 @@ class ImageTask(FittedImage[FieldSettings]):
     ) -> ImageObjective:
         """Make what engines compute steps of."""
         settings, shape = self.training, self.shape
-        if settings.loss in BOUNDED_LOSSES and self.field.output != "sigmoid":
+        if settings.loss == "binary_cross_entropy" and self.field.output != "sigmoid":
             raise ConfigError(
                 "fields: output",
-                f"{self.field.output!r} with the loss {settings.loss}",
+                f"{self.field.output!r} with the loss binary_cross_entropy",
                 "sigmoid, whose values are probabilities",
             )
         seed, pixels = settings.random_seed, shape.width * shape.height

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.nn.losses import BOUNDED_LOSSES
 from neuralfield.nn.network import Sequential, require_memory_for
 from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
@@ -65,8 +64,8 @@ class TableTask(Task):
         if is_sigmoid and self.scale_targets not in ("auto", "none"):
             expected = "auto or none, as the output is sigmoid"
             raise ConfigError("scale_targets", repr(self.scale_targets), expected)
-        if self.training.loss in BOUNDED_LOSSES and not is_sigmoid:
-            found = f"{self.network.output!r} with the loss {self.training.loss}"
+        if self.training.loss == "binary_cross_entropy" and not is_sigmoid:
+            found = f"{self.network.output!r} with the loss binary_cross_entropy"
             raise ConfigError("network: output", found, "sigmoid, whose values are probabilities")
         if is_sigmoid:
             self.samples.require_probabilities()

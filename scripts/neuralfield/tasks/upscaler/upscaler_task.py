@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from neuralfield.fields import Upscaler, UpscalingNetwork, build_field
-from neuralfield.nn.losses import BOUNDED_LOSSES
 from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
 from neuralfield.nn.schedules import Schedule
@@ -45,7 +44,7 @@ class UpscalingTask(FittedImage[Upscaler]):
     ) -> UpscalerObjective:
         """Make what engines compute steps of."""
         settings = self.training
-        if settings.loss in BOUNDED_LOSSES:
+        if settings.loss == "binary_cross_entropy":
             expected = "mse or huber: what an upscaler makes is no probability"
             raise ConfigError("training.loss", repr(settings.loss), expected)
         pixels = settings.batch_pixels or self.shape.width * self.shape.height

@@ -7,11 +7,9 @@ import math
 
 from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.plan import LOSSES, OUTPUTS
-from neuralfield.nn.losses import TWO_TONE_PULL
 
 _SIGMOID = OUTPUTS.index("sigmoid")
 _SQUARED, _CROSS_ENTROPY = LOSSES.index("mse"), LOSSES.index("binary_cross_entropy")
-_TWO_TONE = LOSSES.index("two_tone")
 _PROBABILITY_MARGIN = 1e-7
 
 
@@ -31,9 +29,9 @@ def output_gradient(kind, steepness, value):
 
 @kernel_part
 def loss_of_value(kind, delta, value, target):
-    """The loss of a value, and its gradient, but for the pull of two tones."""
+    """The loss of a value, and its gradient."""
     difference = value - target
-    if kind in (_SQUARED, _TWO_TONE):
+    if kind == _SQUARED:
         return difference * difference, 2 * difference
     if kind == _CROSS_ENTROPY:
         # a NaN stays one
@@ -66,7 +64,7 @@ def losses_and_gradients(numbers, length, channels, pixels, points, targets, wei
         for channel in range(channels):
             target = float(targets[pixel, channel])
             start = index * points * length + channel
-            first = second = grey = 0.0
+            first = second = 0.0
             for point in range(points):
                 place = start + point * length
                 value = output_value(output, steepness, float(numbers[place]))
@@ -74,18 +72,14 @@ def losses_and_gradients(numbers, length, channels, pixels, points, targets, wei
                     first += value
                 else:
                     second += value
-                if kind == _TWO_TONE:
-                    grey += value * (1 - value)
-                    numbers[place] = value
-                else:
-                    numbers[place] = output_gradient(output, steepness, value) * share
+                numbers[place] = output_gradient(output, steepness, value) * share
             if points == 1:
                 part, by_first = loss_of_value(kind, delta, first, target)
                 error, by_second = (first - target) ** 2, 0.0
             else:
                 first, second = first / first_points, second / (points - first_points)
                 error = (first - target) * (second - target)
-                if kind in (_SQUARED, _TWO_TONE):
+                if kind == _SQUARED:
                     part, by_first, by_second = error, second - target, first - target
                 else:
                     part, gradient = loss_of_value(kind, delta, (first + second) / 2, target)
@@ -94,15 +88,5 @@ def losses_and_gradients(numbers, length, channels, pixels, points, targets, wei
             loss += part
             squared += error * weight
             for point in range(points):
-                place = start + point * length
-                gradient = by_first if point < first_points else by_second
-                if kind == _TWO_TONE:
-                    value = float(numbers[place])
-                    gradient += TWO_TONE_PULL * (1 - 2 * value) / points
-                    gradient *= output_gradient(output, steepness, value) * share
-                    numbers[place] = gradient
-                else:
-                    numbers[place] *= gradient
-            if kind == _TWO_TONE:
-                loss += TWO_TONE_PULL * grey / points
+                numbers[start + point * length] *= by_first if point < first_points else by_second
     return loss * share, squared * share

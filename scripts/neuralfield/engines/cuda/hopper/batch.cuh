@@ -126,37 +126,23 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
 #if FOOTPRINT
             constexpr int points0 = (POINTS + 1) / 2, points1 = POINTS / 2;
             float mean0 = 0.0f, mean1 = 0.0f;
-#if LOSS == TWO_TONE
-            float pull = LANES_SUM_GROUPS ? pull_value(value) : 0.0f;  // of all points
-#endif
             if constexpr (LANES_SUM_GROUPS) {
                 const float partner = __shfl_xor_sync(~0u, value, 4);
                 const float own = POINTS == 4 ? value + partner : value;
                 const float other = __shfl_xor_sync(~0u, own, 2 * POINTS);
                 mean0 = point < points0 ? own : other;
                 mean1 = point < points0 ? other : own;
-#if LOSS == TWO_TONE
-                pull += __shfl_xor_sync(~0u, pull, 4);
-                if (POINTS == 4) pull += __shfl_xor_sync(~0u, pull, 8);
-#endif
             } else {
                 // of one warp, lanes without a channel stay with its rows
                 const int first = 16 % POINTS == 0 || valid ? row - point : 0;
                 const int channel = Tile::shared_out ? own_channel() % CHANNELS : c;
                 for (int i = 0; i < points0; ++i) mean0 += values[first + i][channel];
                 for (int i = points0; i < POINTS; ++i) mean1 += values[first + i][channel];
-#if LOSS == TWO_TONE
-                for (int i = 0; i < POINTS; ++i) pull += pull_value(values[first + i][channel]);
-#endif
             }
             FootprintLoss both = footprint_loss(mean0 / points0, mean1 / points1, target);
             loss = both.loss;
             squared_error = both.squared_error;
             gradient = point < points0 ? both.gradient0 / points0 : both.gradient1 / points1;
-#if LOSS == TWO_TONE
-            loss += pull / POINTS;
-            gradient += pull_derivative(value) / POINTS;
-#endif
 #else
             float difference = value - target;
             loss = loss_value(value, target);

@@ -35,11 +35,6 @@ __device__ __forceinline__ void loss_and_gradients(const float* values, float* g
         const float mean0 = mean_of_points(points, 0, GROUP_0_POINTS);
         const float mean1 = mean_of_points(points, GROUP_0_POINTS, POINTS - GROUP_0_POINTS);
         at = footprint_loss(mean0, mean1, target);
-#if LOSS == TWO_TONE
-        float pull = 0.0f;
-        for (int point = 0; point < POINTS; ++point) pull += pull_value(points[point * CHANNELS]);
-        at.loss += pull / float(POINTS);
-#endif
 #else
         const float value = values[thread];
         at.loss = loss_value(value, target);
@@ -64,9 +59,6 @@ __device__ __forceinline__ void loss_and_gradients(const float* values, float* g
 #if FOOTPRINT
             gradient = row % POINTS < GROUP_0_POINTS ? pair[0] / float(GROUP_0_POINTS)
                                                      : pair[1] / float(POINTS - GROUP_0_POINTS);
-#if LOSS == TWO_TONE
-            gradient += pull_derivative(values[thread]) / float(POINTS);
-#endif
 #else
             gradient = pair[0];
 #endif
