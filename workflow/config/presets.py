@@ -9,8 +9,9 @@ from neuralfield.tasks.image.presets import PRESETS, read_preset
 def adopt_preset(written: dict[str, Any]) -> str | None:
     """Put the network that ``preset`` names in place of those listed under ``fields``.
 
-    It is fitted to every image, and alone: sweeps, which start from those fields, are left out. A
-    name that is none of `PRESETS` is left for the schema to refuse. Returns the name, if there is one.
+    It is fitted to every image, and alone: sweeps, which start from those fields, are left out.
+    A name that is none of `PRESETS` is left for the schema to refuse. Returns the name, if
+    there is one.
     """
     name = written.get("preset")
     if name not in PRESETS:
