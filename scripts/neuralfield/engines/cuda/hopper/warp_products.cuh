@@ -22,7 +22,9 @@ __device__ __forceinline__ void start_copy(void* to, const void* from, int bytes
 }
 
 // The copies since the last group are one.
-__device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void end_copies() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
 
 // Wait until at most `pending` of this thread's groups are under way; other threads' come with the
 // next barrier.
@@ -35,9 +37,9 @@ __device__ __forceinline__ void barrier_init_fence() {}
 
 // This thread's copies so far arrive at the barrier when they are done.
 __device__ __forceinline__ void arrive_with_copies(uint64_t* barrier) {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(
-                     shared_address(barrier))
-                 : "memory");
+    asm volatile(
+        "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))
+        : "memory");
 }
 
 __device__ __forceinline__ void barrier_wait(uint64_t* barrier, int parity) {
@@ -74,9 +76,10 @@ __device__ __forceinline__ void store_matrices(uint32_t tile, int warp, int lane
     const uint32_t address = tile + (2 * warp * (columns / 8) + column / 8) * 128 + lane * 4;
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-        asm volatile("st.shared.u32 [%0], %1;" ::"r"(address + i % 2 * (columns * 16) + i / 2 * 128),
-                     "r"(matrices[i])
-                     : "memory");
+        asm volatile(
+            "st.shared.u32 [%0], %1;" ::"r"(address + i % 2 * (columns * 16) + i / 2 * 128),
+            "r"(matrices[i])
+            : "memory");
 }
 
 // ---- matrix products -----------------------------------------------------------------------

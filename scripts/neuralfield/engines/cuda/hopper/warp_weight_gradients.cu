@@ -46,7 +46,8 @@ struct Job {
 __host__ __device__ constexpr int warps_across(int down, int across) {
     int best = 1, best_cost = 1 << 30;
     for (int warps = 1; warps <= 8; warps *= 2) {
-        int own_down = (down + 8 / warps - 1) / (8 / warps), own_across = (across + warps - 1) / warps;
+        int own_down = (down + 8 / warps - 1) / (8 / warps),
+            own_across = (across + warps - 1) / warps;
         int cost = 64 * own_down * own_across + own_down + own_across;
         if (cost < best_cost) best = warps, best_cost = cost;
     }
@@ -62,8 +63,8 @@ __device__ __forceinline__ void bring(const Job& job, int number, char* buffer) 
         constexpr int row_bytes = rows / 8 * 128, gradient_bytes = TILE_POINTS * columns * 2;
         char* stage = buffer + number % WEIGHT_STAGES * STAGE_BYTES;
         start_copy<gradient_bytes, THREADS>(stage, job.gradients + size_t(tile) * gradient_bytes);
-        const char* values = job.values + size_t(tile) * TILE_POINTS * job.value_columns * 2 +
-                             job.first_column * 16;
+        const char* values =
+            job.values + size_t(tile) * TILE_POINTS * job.value_columns * 2 + job.first_column * 16;
         const uint32_t target = shared_address(stage + gradient_bytes);
 #pragma unroll
         for (int first = 0; first < 8 * row_bytes; first += THREADS * 16) {

@@ -265,8 +265,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
     if (threadIdx.x >= CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x == CONSUMERS)
-            send_weights<true>(stream, arguments.weights,
-                               FULL_ROUNDS + (blockIdx.x < LAST_BLOCKS));
+            send_weights<true>(stream, arguments.weights, FULL_ROUNDS + (blockIdx.x < LAST_BLOCKS));
     } else {
         take_registers<CONSUMER_REGISTERS>();
         const int number = threadIdx.x / 128;
