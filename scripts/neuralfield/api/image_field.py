@@ -221,7 +221,7 @@ class ImageField:
         flat = points.reshape(-1, 2).astype("float64")
         found = device.xp.empty((2, len(flat), self.channels, 2))
         for rows in _blocks(len(flat), device):
-            found[:, rows] = derivatives(network, flat[rows])
+            found[0, rows], found[1, rows] = derivatives(network, flat[rows])
         shape = (*points.shape[:-1], self.channels, 2)
         return found[0].reshape(shape), found[1].reshape(shape)
 
