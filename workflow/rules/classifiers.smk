@@ -1,33 +1,13 @@
 # Images to classify: made by `snakemake --cores all classifiers`, never by the rule all.
 
 
-from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, find_files
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
 every_classifier = one_for_each(
     "classifiers",
     "classifier",
     "at least one set of images; add one, as docs/classifier.md shows",
 )
-
-
-def images_of(part):
-    """An input function for the images of a part of a set."""
-    return lambda wildcards: str(find_files(PLAN.network_of(wildcards)["path"], part)[0])
-
-
-def labels_of(part):
-    """An input function for the labels of a part of a set."""
-    return lambda wildcards: str(find_files(PLAN.network_of(wildcards)["path"], part)[1])
-
-
-def classifier_memory_mb(wildcards, threads):
-    return estimates.classifier_memory_mb(PLAN.network_of(wildcards), threads, gpus_of(wildcards))
-
-
-def classifier_minutes(wildcards, threads, attempt):
-    return estimates.classifier_minutes(
-        PLAN.network_of(wildcards), threads, gpus_of(wildcards), attempt
-    )
 
 
 rule classifiers:

@@ -6,17 +6,6 @@ every_table = one_for_each(
 )
 
 
-def table_memory_mb(wildcards):
-    return estimates.table_memory_mb(PLAN.network_of(wildcards), gpus_of(wildcards))
-
-
-def table_sizes(table):
-    """The metrics of a table that has several networks."""
-    several = config["tables"][table]["sizes"]
-    networks = PLAN.networks_of_table(table) if several else []
-    return [f"results/tables/{network}/metrics.json" for network in networks]
-
-
 rule tables:
     input:
         "results/tables/report.html",
