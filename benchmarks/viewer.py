@@ -1,11 +1,12 @@
-"""Counts what a viewer computes for a point, and times it on a software renderer.
+"""Counts what a viewer computes for a point, and times it on a software renderer or on a GPU.
 
-    python benchmarks/viewer.py
+    python benchmarks/viewer.py [--gpu] [--pages results/*/*/view.html]
 
-prints the tables of docs/viewer.md: operations by counting, in the passes that a GPU gets; the
-time to the first image, the frames of a moving view and the points that refine a still one, in a
-headless Chromium that renders on the processor. `--results results` adds those of
-its pages: their bytes, and how near their rounded snapshots are to the exact ones.
+prints the tables of docs/viewer.md: operations by counting, in the passes that a GPU gets; the time
+to the first tile, the frames of a moving view, and the points that a still one is made of, in a
+headless Chromium that renders on the processor, or with `--gpu` on the GPU, by Vulkan. `--pages`
+measures these pages too. `--results results` adds those of its pages: their bytes, and how near
+their rounded snapshots are to the exact ones.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measuring.chromium import Page, chromium, missing_reason
+from measuring.chromium import GPU, SOFTWARE, Page, chromium, missing_reason
 from measuring.command_line import new_parser, start
 from measuring.measure import print_header, print_row
 from PIL import Image
@@ -44,58 +45,107 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "mlp original": {"type": "mlp", "preset": "original"},
 }
 
+FIRST = """(() => {
+  const { gl } = viewer.tiles;
+  gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
+  return performance.now() / 1000;
+})()"""
+"""Seconds until the GPU has rendered what it was given, the first tile."""
+
 MOVING = """(async () => {
   const end = performance.now() + a[0];
-  let [frames, longest, last] = [0, 0, performance.now()];
+  const times = [];
+  let last = performance.now();
   while (performance.now() < end) {
     viewer.look({ x: viewer.state.x + 0.31, zoom: viewer.state.zoom * 1.01 });
     await new Promise(requestAnimationFrame);
     const now = performance.now();
-    [frames, longest, last] = [frames + 1, Math.max(longest, now - last), now];
+    times.push(now - last);
+    last = now;
   }
-  return [(1000 * frames) / a[0], longest];
+  times.sort((x, y) => x - y);
+  return [(1000 * times.length) / a[0], times[Math.floor(0.95 * times.length)], times.at(-1)];
 })()"""
-"""Frames a second while the view moves and zooms, and milliseconds of the longest one."""
+"""Frames a second while the view moves and zooms, and milliseconds of 95% and of all of them."""
 
 STILL = """(async () => {
-  const points = viewer.tiles.gpu.points;
-  await new Promise((end) => setTimeout(end, a[0]));
-  return (1000 * (viewer.tiles.gpu.points - points)) / a[0];
+  const { gpu } = viewer.tiles;
+  const [start, points] = [performance.now(), gpu.points];
+  viewer.look({ x: viewer.state.x + 1, zoom: viewer.state.zoom * 1.07 });
+  await new Promise(requestAnimationFrame);
+  while (document.body.dataset.ready !== "1" && performance.now() < start + a[0]) {
+    await new Promise((end) => setTimeout(end, 5));
+  }
+  const ms = performance.now() - start;
+  return [document.body.dataset.ready === "1" ? ms / 1000 : null, (gpu.points - points) / ms];
 })()"""
-"""Points a second that refine a view which is still."""
+"""Seconds until a new view is exact, None if it is not after so long; points a millisecond."""
+
+RENDERER = """(() => {
+  const about = viewer.tiles.gl.getExtension("WEBGL_debug_renderer_info");
+  return viewer.tiles.gl.getParameter(about.UNMASKED_RENDERER_WEBGL);
+})()"""
+
+ALONE = """(async () => {
+  const { tiles } = viewer;
+  const { gl, gpu, store } = tiles;
+  const last = store.layout.snapshots;
+  const sides = [0.001, 0.001];
+  const part = { arrays: () => store.arrays(0, last), place: [-1, -1, ...sides], sides };
+  const parts = [{ key: `0 ${last}`, ...part }];
+  const region = { left: 0, top: 0, width: 128, height: 128, parts };
+  const tile = tiles.newTile();
+  const pixels = Math.ceil(Math.min(65536, gpu.mostPoints, tiles.slice) / 4);
+  const run = (count) => {
+    const start = performance.now();
+    for (let i = 0; i < count; ++i) gpu.run(tile, region, 0, pixels, 4, false);
+    gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
+    return performance.now() - start;
+  };
+  let count = 1;
+  while (run(count) < a[0] / 16) count *= 2;
+  return (4 * pixels * count) / Math.min(run(count), run(count), run(count));
+})()"""
+"""Points a millisecond, with nothing else to do."""
 
 
-def write_page(folder: Path, description: dict[str, Any]) -> Path:
-    """Write the page of a network with fresh weights."""
+def write_page(folder: Path, name: str) -> Path:
+    """Write the page of one of `NETWORKS`, with fresh weights."""
+    description = NETWORKS[name]
     settings, shape = field_settings(description), ImageShape(SIDE_PX, SIDE_PX, 3)
     network = build_field(settings, shape).to(HOST, "float32")
     model, image = folder / "model.safetensors", folder / "resized.png"
     save_model(model, network, settings, shape, "rgb", {"step": 0})
     Image.fromarray(np.zeros((SIDE_PX, SIDE_PX, 3), np.uint8)).save(image)
-    view.main(model, image, image, folder / "view.html", image="image", field="network")
-    return folder / "view.html"
+    page = folder / f"{name}.html"
+    view.main(model, image, image, page, image="image", field=name)
+    return page
 
 
 def measure(page: Page, path: Path, seconds: float) -> list[Any]:
-    """Count what a GPU does for a point, and time the software renderer."""
+    """Count what a GPU does for a point, and time what is there."""
     page.open(path, "#gpu", wait=False)
     page.wait("window.viewer && viewer.tiles")
     gpu = "viewer.tiles.gpu"
     counts = page.run(f"[{gpu}.passes.length, {gpu}.cost, {gpu}.texelReads]")
     page.open(path, wait=False)
-    page.wait("window.viewer && viewer.tiles && document.getElementById('preview').hidden")
-    first_s = page.run("performance.now() / 1000")
+    page.wait("window.viewer && viewer.tiles && viewer.tiles.finished")
+    first_s = page.run(FIRST)
     before_s = page.processor_s()
-    frames, longest_ms = page.run(MOVING, 1000 * seconds)
+    frames, usual_ms, longest_ms = page.run(MOVING, 1000 * seconds)
     frame_ms = 1000 * (page.processor_s() - before_s) / (frames * seconds)
-    still = page.run(STILL, 1000 * seconds)
+    exact_s, still = page.run(STILL, 1000 * seconds)
+    alone = page.run(ALONE, 1000 * seconds)
     return [
         *counts,
         f"{first_s:.1f}",
         f"{frames:.0f}",
         f"{frame_ms:.0f}",
+        f"{usual_ms:.0f}",
         f"{longest_ms:.0f}",
-        f"{still / 1e3:.0f}",
+        f"over {seconds:.0f}" if exact_s is None else f"{exact_s:.2f}",
+        f"{still:,.0f}",
+        f"{alone:,.0f}",
     ]
 
 
@@ -122,16 +172,18 @@ def main(arguments: argparse.Namespace) -> None:
     if reason := missing_reason():
         raise ConfigError("viewer", reason, "a browser to measure in")
     print_header(
-        *("network", "passes", "products", "texels read", "first image, s", "frames/s"),
-        "processor ms/frame",
-        *("longest frame, ms", "1,000 points/s when still"),
+        *("network", "passes", "products", "texels read", "first tile, s", "frames/s"),
+        *("processor ms/frame", "95% of frames, ms", "longest frame, ms", "exact view, s"),
+        *("1,000 points/s when still", "alone"),
     )
-    with chromium() as page, TemporaryDirectory() as folder:
+    with chromium(GPU if arguments.gpu else SOFTWARE) as page, TemporaryDirectory() as folder:
         page.look(*arguments.screen)
-        for name, description in NETWORKS.items():
-            path = write_page(Path(folder), description)
+        made = ((name, write_page(Path(folder), name)) for name in NETWORKS)
+        given = (("/".join(path.parts[-3:-1]), path) for path in arguments.pages)
+        for name, path in (*made, *given):
             passes, products, reads, *times = measure(page, path, arguments.seconds)
             print_row(name, passes, f"{products:,}", f"{reads:,}", *times)
+        print(page.run(RENDERER))
         if arguments.results:
             print_header("page", "bytes", "networks on the slider", "snapshots, dB to exact")
         for path in sorted(arguments.results.glob("*/*/view.html")) if arguments.results else ():
@@ -144,5 +196,7 @@ if __name__ == "__main__":
     parser = new_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=4.0, help="of moving, for each network")
     parser.add_argument("--screen", type=int, nargs=2, default=(1920, 1080), help="of the page, px")
+    parser.add_argument("--gpu", action="store_true", help="render on this machine's GPU")
+    parser.add_argument("--pages", type=Path, nargs="*", default=(), help="viewers to time, too")
     parser.add_argument("--results", type=Path, help="folder of results whose pages are listed")
     start(main, parser)

@@ -84,7 +84,14 @@ def _encoding(network: CoordinateNetwork, plan: NetworkPlan) -> dict[str, Any]:
         return {"frequencies": encoding.frequencies.shape[1], "degree": degree}
     if plan.levels:
         levels = [
-            {"resolution": level.resolution, "start": level.start, "rows": level.rows}
+            {
+                "resolution": level.resolution,
+                "start": level.start,
+                "rows": level.rows,
+                "isHashed": level.is_hashed,
+                "columns": level.columns,
+                "skipped": level.skipped,
+            }
             for level in plan.levels
         ]
         return {"levels": levels, "features": plan.table_shape[1]}

@@ -236,12 +236,10 @@ function hashShader(network, first, texels) {
   const until = Math.min(levels.length, Math.ceil((4 * (first + texels)) / features));
   const lines = [];
   for (let index = from; index < until; ++index) {
-    const { resolution, start, rows } = levels[index];
-    const side = resolution + 1;
-    const row =
-      rows < side * side
-        ? `(corner.x ^ (corner.y * 2654435761u)) & ${rows - 1}u`
-        : `corner.y * ${side}u + corner.x`;
+    const { resolution, start, rows, isHashed, columns, skipped } = levels[index];
+    const row = isHashed
+      ? `(corner.x ^ (corner.y * 2654435761u)) & ${rows - 1}u`
+      : `corner.y * ${columns}u + corner.x - ${skipped}u`;
     lines.push(`{
     vec2 position = unit * ${number(resolution)};
     vec2 cell = clamp(floor(position), 0.0, ${number(resolution - 1)});

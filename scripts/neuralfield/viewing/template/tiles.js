@@ -4,6 +4,13 @@ const MOST_TILES = 1200;
 const SMALLEST_SLICES = [256, 2048]; // points: fewer ones the more products each takes
 const LARGEST_SLICE = 1 << 22;
 
+// How many milliseconds a slice may take at the least and at the most. What a GPU has begun delays the
+// next frame; a software renderer would take more time for its many passes than for their points.
+const SLICE_MS = {
+  gpu: { moving: [6, 10], still: [12, 30] },
+  software: { moving: [30, 120], still: [120, 400] },
+};
+
 // Runs of columns, or rows, of pixels that the same networks of a mosaic cover.
 function runsOf(spans, start, step, count) {
   const runs = [];
@@ -71,7 +78,7 @@ function regionsOf(network, store, snapshot, { x, y, dx, dy, columns, rows }) {
 }
 
 class Tiles {
-  constructor(gl, network, store, image) {
+  constructor(gl, network, store, image, preview) {
     this.gl = gl;
     this.network = network;
     this.store = store;
@@ -80,11 +87,9 @@ class Tiles {
     if (residual) this.gpu.setResidual(residual);
     this.show = this.gpu.program(SHOW_VERTEX, SHOW_SHADER);
     this.flags = this.gpu.texture(gl.TEXTURE_2D, gl.R8, TILE_PX, TILE_PX);
-    this.image = this.gpu.texture(gl.TEXTURE_2D, gl.RGBA8, image.width, image.height);
-    gl.pixelStorei(gl.UNPACK_PREMULTIPLY_ALPHA_WEBGL, false);
-    gl.pixelStorei(gl.UNPACK_COLORSPACE_CONVERSION_WEBGL, gl.NONE);
-    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, gl.RGBA, gl.UNSIGNED_BYTE, image);
+    this.image = this.imageTexture(image);
     this.imageSize = [image.width, image.height];
+    this.preview = this.previewTile(preview);
     this.cache = new Map();
     this.free = [];
     this.jobs = [];
@@ -94,9 +99,32 @@ class Tiles {
     this.smallest = Math.min(most, Math.max(least, Math.round(6e7 / this.gpu.cost)));
     this.slice = Math.max(this.smallest, Math.min(1 << 16, Math.round(1e8 / this.gpu.cost)));
     this.pointsPerMs = this.slice / 16;
+    this.sliceMs = SLICE_MS[isSoftware(gl) ? "software" : "gpu"];
     this.clock = 0;
     this.finished = 0;
     this.isMoving = false;
+  }
+
+  imageTexture(image) {
+    const { gl } = this;
+    const texture = this.gpu.texture(gl.TEXTURE_2D, gl.RGBA8, image.width, image.height);
+    gl.pixelStorei(gl.UNPACK_PREMULTIPLY_ALPHA_WEBGL, false);
+    gl.pixelStorei(gl.UNPACK_COLORSPACE_CONVERSION_WEBGL, gl.NONE);
+    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, gl.RGBA, gl.UNSIGNED_BYTE, image);
+    return texture;
+  }
+
+  // A render of the finished network, as a tile that is never dropped and has the whole image.
+  previewTile(image) {
+    const { width, height } = this.network;
+    return {
+      texture: this.imageTexture(image),
+      kind: "network",
+      snapshot: this.store.layout.snapshots,
+      scale: Math.max(image.width, image.height) / Math.max(width, height),
+      ...{ column: 0, row: 0, across: width, down: height },
+      last: [1 - 0.5 / image.width, 1 - 0.5 / image.height],
+    };
   }
 
   newTile() {
@@ -183,23 +211,27 @@ class Tiles {
     return Math.max(1, Math.round((TILE_PX * TILE_PX * 400) / gpu.cost));
   }
 
-  // Do as much of the jobs as fits into a slice. A slice is as large as the GPU does in a frame; a
-  // slow one may take longer for it while the view is still.
+  // Whether the GPU has not finished the last slice. How long that took says how large the next is.
+  isWaiting() {
+    const { gl, fence } = this;
+    if (!fence) return false;
+    if (gl.clientWaitSync(fence.sync, 0, 0) === gl.TIMEOUT_EXPIRED) return true;
+    gl.deleteSync(fence.sync);
+    this.fence = null;
+    if (fence.points > this.slice / 2) {
+      const took = Math.max(1, performance.now() - fence.since);
+      this.pointsPerMs = 0.7 * this.pointsPerMs + (0.3 * fence.points) / took;
+      const [fast, slow] = this.sliceMs[this.isMoving ? "moving" : "still"];
+      const factor = took < fast ? 1.5 : took > slow ? 0.6 : 1;
+      this.slice = Math.min(LARGEST_SLICE, Math.max(this.smallest, this.slice * factor));
+    }
+    return false;
+  }
+
+  // Do as much of the jobs as fits into a slice.
   work() {
     const { gl } = this;
-    if (this.fence) {
-      if (gl.clientWaitSync(this.fence.sync, 0, 0) === gl.TIMEOUT_EXPIRED) return;
-      gl.deleteSync(this.fence.sync);
-      const took = performance.now() - this.fence.since;
-      const { points } = this.fence;
-      this.fence = null;
-      if (points > this.slice / 2) {
-        this.pointsPerMs = 0.7 * this.pointsPerMs + (0.3 * points) / took;
-        const [fast, slow] = this.isMoving ? [30, 120] : [120, 400];
-        const factor = took < fast ? 1.5 : took > slow ? 0.6 : 1;
-        this.slice = Math.min(LARGEST_SLICE, Math.max(this.smallest, this.slice * factor));
-      }
-    }
+    if (this.isWaiting()) return;
     let points = 0;
     while (points < this.slice) {
       this.current ??= this.jobs.shift();
@@ -257,7 +289,9 @@ class Tiles {
     const job = { key, tile: null };
     function* steps() {
       job.tile = tiles.newTile();
-      Object.assign(job.tile, { kind, snapshot, scale, column, row, columns, rows, used: tiles.clock });
+      const last = [columns, rows].map((texels) => (texels - 0.5) / TILE_PX);
+      const place = { column, row, across: side, down: side, last };
+      Object.assign(job.tile, { kind, snapshot, scale, ...place, used: tiles.clock });
       yield* tiles.fill(job.tile, kind, snapshot, grid, samples);
     }
     job.steps = steps();

@@ -4,17 +4,20 @@ const page = JSON.parse(document.getElementById("page").textContent);
 const network = page.network ?? { width: 1, height: 1 };
 const part = (id) => document.getElementById(id);
 const canvas = part("canvas");
+const AS_STORED = { premultiplyAlpha: "none", colorSpaceConversion: "none" };
 const LAST = page.snapshots.length - 1;
 const state = { x: network.width / 2, y: network.height / 2, zoom: 0, snapshot: LAST, shown: LAST };
 let tiles = null;
 let isFitted = true;
 let isStale = true;
 let isPlaying = false;
+let isDue = false;
+let finished = 0; // tiles when the screen was drawn
 let playedAt = 0;
 let movedAt = 0;
 let planned = [];
 let store = null;
-let image = null;
+let bitmaps = null; // of the training image and of the preview
 
 const compared = () => part("compare").value;
 const count = (value) => Math.round(value).toLocaleString("en");
@@ -37,6 +40,17 @@ function resized() {
   [canvas.width, canvas.height] = size;
   if (isFitted || !state.zoom) fit();
   changed();
+  placePreview();
+}
+
+// The preview lies where the canvas will show it.
+function placePreview() {
+  const ratio = canvas.width / canvas.clientWidth || 1;
+  const [left, top] = origin();
+  const sides = { left, top, width: network.width * state.zoom, height: network.height * state.zoom };
+  const { style } = part("preview");
+  style.inset = "auto";
+  for (const [name, px] of Object.entries(sides)) style[name] = `${px / ratio}px`;
 }
 
 function changed() {
@@ -101,6 +115,7 @@ function plan() {
       const box = boxOf(layer);
       const exact = tiles.cover(state.zoom, box);
       if (isCoarse && exact.every((place) => has(layer.kind, snapshot, state.zoom, place))) continue;
+      if (isCoarse && layer.kind === "network" && hasPreview(snapshot, scale)) continue;
       for (const place of tiles.cover(scale, box)) {
         const job = tiles.job(layer.kind, snapshot, scale, place, isCoarse);
         if (has(layer.kind, snapshot, scale, place) || keys.has(job.key)) continue;
@@ -112,100 +127,55 @@ function plan() {
   tiles.want(wanted);
 }
 
+// Whether the preview is at least as fine as a network would be at a scale.
+const hasPreview = (snapshot, scale) => snapshot === LAST && tiles.preview.scale >= scale;
+
 // Whether the network of the slider can be shown instead of the one before.
 function isReady() {
+  if (hasPreview(state.snapshot, planned[0])) return true;
   const box = boxOf(layers()[0]);
   return planned.some((scale) =>
     tiles.cover(scale, box).every((place) => has("network", state.snapshot, scale, place)),
   );
 }
 
-function draw() {
-  const { gl } = tiles;
-  tiles.clock += 1;
-  if (state.shown !== state.snapshot && isReady()) state.shown = state.snapshot;
-  const [left, top] = origin();
-  const right = left + Math.round(network.width * state.zoom);
-  const bottom = top + Math.round(network.height * state.zoom);
-  gl.bindFramebuffer(gl.FRAMEBUFFER, null);
-  gl.viewport(0, 0, canvas.width, canvas.height);
-  gl.disable(gl.SCISSOR_TEST);
-  gl.clearColor(...colours().paper, 1);
-  gl.clear(gl.COLOR_BUFFER_BIT);
-  gl.enable(gl.SCISSOR_TEST);
-  gl.useProgram(tiles.show.program);
-  gl.bindVertexArray(tiles.gpu.vertices);
-  gl.uniform3fv(tiles.show.at("checker"), colours().checker);
-  for (const layer of layers()) {
-    const [from, to] = [Math.max(left, layer.from), Math.min(right, layer.to)];
-    const [above, below] = [Math.max(top, 0), Math.min(bottom, canvas.height)];
-    if (from >= to || above >= below) continue;
-    gl.scissor(from, canvas.height - below, to - from, below - above);
-    for (const tile of drawn(layer)) {
-      const side = (TILE_PX * state.zoom) / tile.scale;
-      const [x, y] = [left + tile.column * side, top + tile.row * side];
-      gl.uniform4f(
-        tiles.show.at("box"),
-        (2 * x) / canvas.width - 1,
-        1 - (2 * y) / canvas.height,
-        (2 * (x + side)) / canvas.width - 1,
-        1 - (2 * (y + side)) / canvas.height,
-      );
-      const middles = [tile.columns, tile.rows].map((texels) => (texels - 0.5) / TILE_PX);
-      gl.uniform2f(tiles.show.at("last"), ...middles);
-      tiles.gpu.bind(0, gl.TEXTURE_2D, tile.texture);
-      const filter = tile.scale === state.zoom ? gl.NEAREST : gl.LINEAR;
-      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, filter);
-      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, filter);
-      gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
-      tile.used = tiles.clock;
-    }
-  }
-  gl.disable(gl.SCISSOR_TEST);
-}
-
-// The tiles of a layer that are there: only exact ones if these are all, else the nearest on top.
-function drawn(layer) {
-  const snapshot = snapshotOf(layer.kind, state.shown);
-  const [left, top, right, bottom] = boxOf(layer);
-  const distance = (tile) => Math.abs(Math.log2(tile.scale / state.zoom));
-  const found = [];
-  for (const tile of tiles.cache.values()) {
-    const side = TILE_PX / tile.scale;
-    if (tile.kind !== layer.kind || tile.snapshot !== snapshot) continue;
-    if (tile.column * side >= right || (tile.column + 1) * side <= left) continue;
-    if (tile.row * side >= bottom || (tile.row + 1) * side <= top) continue;
-    if (tile.scale <= 6 * state.zoom) found.push(tile);
-  }
-  const exact = found.filter((tile) => tile.scale === state.zoom);
-  if (exact.length >= tiles.cover(state.zoom, boxOf(layer)).length) return exact;
-  return found.sort((a, b) => distance(b) - distance(a));
-}
-
-const darkness = matchMedia("(prefers-color-scheme: dark)");
-function colours() {
-  return darkness.matches
-    ? { paper: [0.082, 0.078, 0.071], checker: [0.23, 0.21, 0.19, 0.118, 0.11, 0.098] }
-    : { paper: [0.98, 0.973, 0.957], checker: [0.914, 0.902, 0.875, 1, 1, 1] };
-}
+const isThere = () => tiles && !tiles.gl.isContextLost();
 
 function frame(now) {
   requestAnimationFrame(frame);
-  if (!tiles || tiles.gl.isContextLost()) return;
+  if (!isThere()) return;
   try {
     if (isPlaying) play(now);
     if (isStale) plan();
     if (isStale) movedAt = now;
     tiles.isMoving = now - movedAt < 300;
-    const { finished } = tiles;
     tiles.work();
     if (isStale || tiles.finished !== finished) draw();
+    finished = tiles.finished;
+    part("preview").hidden = true;
     isStale = false;
     document.body.dataset.ready = tiles.isBusy ? "" : "1";
-    if (!part("preview").hidden && isReady()) part("preview").hidden = true;
+    later();
   } catch (error) {
     refuse(error);
   }
+}
+
+// Between frames the GPU goes on with a still view; while the view moves, it has a slice for each.
+function later() {
+  if (isDue || !tiles.isBusy) return;
+  isDue = true;
+  setTimeout(() => {
+    isDue = false;
+    if (!isThere()) return;
+    try {
+      if (tiles.isMoving) tiles.isWaiting();
+      else tiles.work();
+      later();
+    } catch (error) {
+      refuse(error);
+    }
+  });
 }
 
 // The first snapshots differ little, so that a training is played in about eight seconds.
@@ -271,6 +241,13 @@ function move(x, y) {
   changed();
 }
 
+// Whether a key means something else to the part of the page that has the focus.
+function isTaken(target, key) {
+  if (target.tagName === "SELECT" || target.closest?.("dialog")) return true;
+  if (target.tagName === "BUTTON") return key === " ";
+  return target === part("time") && key.startsWith("Arrow");
+}
+
 function listen() {
   const pointers = new Map();
   canvas.addEventListener("pointerdown", (event) => {
@@ -320,11 +297,14 @@ function listen() {
     ".": () => showSnapshot(state.snapshot + 1),
   };
   document.addEventListener("keydown", (event) => {
-    const isOwn = event.target !== canvas && event.target !== document.body;
-    const isOther = event.ctrlKey || event.metaKey || event.altKey;
-    if (isOwn || isOther || !(event.key in keys)) return;
+    const { target, key } = event;
+    if (event.ctrlKey || event.metaKey || event.altKey || !(key in keys)) return;
+    if (isTaken(target, key)) return;
     event.preventDefault();
-    keys[event.key]();
+    if (target === part("split") && key.startsWith("Arrow")) {
+      target.value = Number(target.value) + (key === "ArrowLeft" || key === "ArrowDown" ? -2 : 2);
+      compare();
+    } else keys[key]();
   });
   part("in").addEventListener("click", () => zoomBy(2));
   part("out").addEventListener("click", () => zoomBy(0.5));
@@ -360,6 +340,7 @@ function refuse(error) {
   part("message").textContent = `The network cannot be evaluated here: ${error.message}. This is its render.`;
   part("message").hidden = false;
   part("preview").hidden = false;
+  part("preview").removeAttribute("style");
   document.body.classList.add("still");
   document.body.dataset.ready = "1";
   if (!(error instanceof Refusal)) console.warn(error);
@@ -368,18 +349,23 @@ function refuse(error) {
 function start() {
   const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, powerPreference: "high-performance" });
   if (!gl) throw new Refusal("this browser has no WebGL2");
-  tiles = new Tiles(gl, network, store, image);
+  tiles = new Tiles(gl, network, store, ...bitmaps);
   isStale = true;
 }
 
 async function open() {
   if (page.refusal) throw new Refusal(page.refusal);
   if (!window.DecompressionStream) throw new Refusal("this browser is too old");
-  image = await bitmapOf(page.image);
+  await part("preview").decode();
+  bitmaps = await Promise.all([bitmapOf(page.image), createImageBitmap(part("preview"), AS_STORED)]);
   store = new StoredWeights(page.weights, await inflated(part("weights").textContent));
   listen();
   listenToSaving();
-  canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
+  canvas.addEventListener("webglcontextlost", (event) => {
+    event.preventDefault();
+    placePreview();
+    part("preview").hidden = false;
+  });
   canvas.addEventListener("webglcontextrestored", () => {
     try {
       start();
@@ -395,8 +381,7 @@ async function open() {
 
 async function bitmapOf(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const options = { premultiplyAlpha: "none", colorSpaceConversion: "none" };
-  return createImageBitmap(new Blob([bytes]), options);
+  return createImageBitmap(new Blob([bytes]), AS_STORED);
 }
 
 // For tests and for anyone who opens the console.
