@@ -65,8 +65,8 @@ format: $(VENV)/installed-test ## bring all code into its form
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow/rules
 
-docs: $(VENV)/installed-docs ## build the pages as a site: site/index.html
-	$(BIN)/mkdocs build --quiet
+docs: $(VENV)/installed-docs ## build the pages as a site, site/index.html; runs the tutorials
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(CURDIR)/scripts $(BIN)/mkdocs build --quiet
 
 clean: ## remove all results, and everything else that runs and tests have made
 	find results -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +

@@ -1,6 +1,11 @@
-"""Hooks of MkDocs: pages of the repository's top, and links to files that are not on the site."""
+"""Hooks of MkDocs: pages of the repository's top, links to files that are not on the site, and the
+gallery, whose images the workflow makes."""
 
+import csv
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +19,25 @@ TOP = {
 }
 """Pages beside docs/, and their names on the site."""
 
+GALLERY = "gallery.md"
+GALLERY_FOLDER = ROOT / "build/gallery"
+"""The results for the last site stay there, and are not made again."""
+
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
+_SHOWN = re.compile(r'src="(gallery/([^"]+))"')
+_NUMBER = re.compile(r"\{(\w+)/(\w+)/(redraw|filter)\}")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages of the top."""
+    """Add the pages of the top, and the images of the gallery."""
     for name, page in TOP.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         text = _with_links(text, ROOT).replace('src="docs/', 'src="')
         files.append(File.generated(config, page, content=text))
+    results = run_workflow(ROOT / "docs/gallery.yaml", GALLERY_FOLDER)
+    page = (ROOT / "docs" / GALLERY).read_text(encoding="utf-8")
+    for target, name in _SHOWN.findall(page):
+        files.append(File.generated(config, target, content=(results / name).read_bytes()))
     return files
 
 
@@ -30,7 +45,33 @@ def on_page_markdown(markdown: str, page: Any, **others: Any) -> str:
     """Let links of a page of docs/ lead to pages of the site, or be text."""
     if page.file.src_uri in TOP.values():
         return markdown
-    return _with_links(markdown, ROOT / "docs")
+    if page.file.src_uri == GALLERY:
+        return _with_numbers(markdown, GALLERY_FOLDER / "results/summary.csv")
+    return _with_links(markdown, ROOT / Path("docs", page.file.src_uri).parent)
+
+
+def run_workflow(config: Path, folder: Path) -> Path:
+    """Make everything that a config names in a folder, and return its results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile"]
+    command += ["--directory", folder, "--configfile", config, "--cores", "all"]
+    done = subprocess.run(list(map(os.fspath, command)), capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"the workflow failed for the gallery:\n{done.stderr}")
+    return folder / "results"
+
+
+def _with_numbers(text: str, summary: Path) -> str:
+    """Put the decibels of enlarged images in."""
+    with summary.open(encoding="utf-8", newline="") as file:
+        rows = {(row["image"], row["field"]): row for row in csv.DictReader(file)}
+
+    def number(found: re.Match[str]) -> str:
+        row = rows[found[1], found[2]]
+        best = f"upscale_{row['upscale_best_filter']}_psnr_db"
+        return f"{float(row['upscale_psnr_db' if found[3] == 'redraw' else best]):.1f}"
+
+    return _NUMBER.sub(number, text)
 
 
 def _with_links(text: str, folder: Path) -> str:

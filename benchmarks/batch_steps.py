@@ -45,7 +45,6 @@ def main(networks: int, width: int, layers: int, size: int) -> int:
 
     Parameters
     ----------
-    networks : int
     width, layers : int
         Width and hidden layers of each network, a siren.
     size : int

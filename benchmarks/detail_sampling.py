@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import yaml
@@ -25,7 +25,7 @@ from measuring.measure import print_header, print_row
 from measuring.ours import TrainingSteps, fit_db
 
 from config.configuration import read_settings
-from neuralfield.fields import field_settings
+from neuralfield.fields import CoordinateNetwork, field_settings
 from neuralfield.images import read_image, resize_image
 from neuralfield.images.edges import EdgeFilter
 from neuralfield.images.metrics import as_seen, wrong_pixels
@@ -35,6 +35,7 @@ from neuralfield.system.device import Device, select_device
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_objective import ImageObjective
 from neuralfield.tasks.image.image_task import ImageTask
+from neuralfield.tasks.objective import Shared
 from neuralfield.tasks.training_settings import ImageTraining
 
 SIGMAS_PX = (0.7, 1.4)
@@ -46,9 +47,9 @@ class DensityTask(ImageTask):
 
     density: np.ndarray
 
-    def objective(self, *arguments: Any, **named: Any) -> ImageObjective:
+    def objective(self, network: CoordinateNetwork, **shared: Unpack[Shared]) -> ImageObjective:
         """Return the usual objective with other batches."""
-        objective = super().objective(*arguments, **named)
+        objective = super().objective(network, **shared)
         cumulative = objective.batches.xp.asarray(np.cumsum(self.density))
         batches = dataclasses.replace(objective.batches, cumulative_density=cumulative)
         return dataclasses.replace(objective, batches=batches)

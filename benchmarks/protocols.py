@@ -75,9 +75,6 @@ class Training(NamedTuple):
     ----------
     row : str
         Its name in the report.
-    image_name : str
-    image : ImageData
-    seed : int
     settings : dict
         The section `training`.
     """
@@ -94,11 +91,8 @@ class Comparison:
 
     Parameters
     ----------
-    protocol : Protocol
-    paths : list of Path
     seeds : int
         How many random seeds each image is trained with.
-    device : Device
 
     Attributes
     ----------

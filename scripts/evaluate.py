@@ -44,30 +44,18 @@ def main(
     device: str = "auto",
     threads: int = 1,
 ) -> None:
-    """Compare renders with the training image and with the source; write the numbers.
+    """Compare renders with the training image and with the source; write the numbers as JSON.
 
     Where the source is larger than the training image, the network is rendered at the source's own
     size too, and next to it stand the training image enlarged by Lanczos, bicubic, and Lanczos with
     back-projection. All of these are rounded to the source's levels before they are compared, and
-    written as source, redraw, lanczos, bicubic and back_projection.png. Without a larger source
-    there is only the redraw, at the training size.
+    written into the folder `comparison` as source, redraw, lanczos, bicubic and
+    back_projection.png. Without a larger source there is only the redraw, at the training size.
 
-    Parameters
-    ----------
-    record : Path or None
-        The training.json; None where nothing was trained.
-    metrics : Path
-        JSON to write.
-    comparison : Path
-        The folder for the images.
-    expected : ExpectedNetwork, optional
-        The network that the settings describe: another one, or another image, is refused.
-    threshold : float
-        Where black ends and white begins in a black-and-white source.
-    max_megapixels : float
-        A larger source is reduced to this many million pixels before anything is compared.
-    max_source_megapixels : float
-        A larger source is refused.
+    `record` is the training.json, None where nothing was trained. Another network than the expected
+    one, or another image, is refused. White begins at `threshold` in a black-and-white source. A
+    source above `max_megapixels` is reduced before anything is compared, and one above
+    `max_source_megapixels` is refused.
     """
     network = expected.load(model) if expected else load_model(model)
     assert isinstance(network, Model)

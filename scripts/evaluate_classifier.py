@@ -31,14 +31,8 @@ def main(
 ) -> None:
     """Evaluate a classifier on the images that it was trained on, and on those held out.
 
-    Parameters
-    ----------
-    training_files, held_out : (Path, Path)
-        IDX files of the images and of their labels.
-    metrics, predictions : Path
-        The JSON file and the CSV to write.
-    checksums : mapping
-        SHA-256 of files, by their names.
+    Both are IDX files of images and of labels, with `checksums` (SHA-256) by their names; `metrics`
+    is the JSON file to write, and `predictions` the CSV.
     """
     network = load_classifier(model)
     known, others = read_labelled(*training_files, checksums), read_labelled(*held_out, checksums)

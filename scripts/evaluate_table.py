@@ -31,16 +31,10 @@ def main(
 ) -> None:
     """Compare a network's answers with the rows that it was trained on, and with those held out.
 
-    Parameters
-    ----------
-    metrics, predictions : Path
-        The JSON file and the CSV to write.
-    settings, training : mapping
-        See `entry.table_network.read_task`.
-    truth : sequence of str
-        Columns with the targets without their noise, if they are known.
-    remembers : bool
-        Whether to count the bits that a network remembers of targets that are 0 or 1.
+    `metrics` is the JSON file to write, and `predictions` the CSV; for `settings` and `training`
+    see `entry.table_network.read_task`. `truth` names columns with the targets without their noise,
+    if they are known. If it `remembers`, the bits are counted that a network remembers of targets
+    that are 0 or 1.
     """
     network, samples = read_own(table, model, settings, training)
     answers = predict(network, samples.input_values)

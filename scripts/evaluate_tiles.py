@@ -31,17 +31,11 @@ def main(
 ) -> None:
     """Compare the render at the image's own size with the image, band by band.
 
-    Parameters
-    ----------
-    mosaic, pixels : Path
-        See ``gather_tiles.py`` and ``unpack.py``.
-    expected : ExpectedNetwork
-        The networks that the settings describe: others are refused.
-    metrics : Path
-        JSON to write: as `evaluate.py` does, and ``tiles`` and ``seam_psnr_db``, the PSNR of the
-        pixels near the edges of tiles (see `Tiling.columns_at_seams`).
-    comparison : Path
-        The folder for redraw.png, which is reduced like the overview of the image.
+    For `mosaic` and `pixels` see ``gather_tiles.py`` and ``unpack.py``. Networks other than the
+    expected ones are refused. `metrics` is written as `evaluate.py` does, with ``tiles`` and
+    ``seam_psnr_db``, the PSNR of the pixels near the edges of tiles (see
+    `Tiling.columns_at_seams`); into the folder `comparison` goes redraw.png, reduced like the
+    overview of the image.
     """
     networks = expected.load(mosaic)
     assert isinstance(networks, Mosaic)

@@ -35,22 +35,11 @@ def main(
 ) -> None:
     """Convert an image to grey, and write the Laplacian of a Gaussian of it.
 
-    Parameters
-    ----------
-    image : Path
-        The training image: a PNG, or the pixels that ``unpack.py`` writes (.npy), which are read a
-        band at a time.
-    facts : Path
-        JSON that describes it, see ``resize.py``.
-    edges : Path
-        PNG to write: middle grey where there is no edge, see `EdgeFilter.levels`.
-    raw : Path
-        The signed values themselves, in NumPy's format: float32, shape (height, width).
-    sigma : float
-        Standard deviation of the Gaussian, in pixels.
-    kernel_size : int, optional
-        Odd number of pixels that the Gaussian is cut off to.
-    bit_depth : {8, 16}
+    The training image is a PNG, or the pixels that ``unpack.py`` writes (.npy), which are read a
+    band at a time; for `facts` see ``resize.py``. `edges` is the PNG to write: middle grey where
+    there is no edge, see `EdgeFilter.levels`. `raw` gets the signed values themselves, in NumPy's
+    format: float32, shape (height, width). `sigma` is the standard deviation of the Gaussian in
+    pixels, and `kernel_size` the odd number of pixels that it is cut off to.
     """
     kernel = EdgeFilter(sigma, kernel_size)
     about = read_facts(facts)

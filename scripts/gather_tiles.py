@@ -10,10 +10,10 @@ import numpy as np
 
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
-from entry.records import read_record, write_json
+from entry.records import read_record
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.checkpoint import list_snapshots
-from neuralfield.system.files import write_atomically
+from neuralfield.system.files import write_atomically, write_json
 from neuralfield.system.provenance import require_recorded, sha256_of
 from neuralfield.tasks.image.mosaic import save_mosaic
 from neuralfield.training.history import History, read_history
@@ -31,20 +31,11 @@ def main(
 ) -> None:
     """Write the mosaic of the finished models, one for each snapshot, and what was recorded.
 
-    Parameters
-    ----------
-    models : sequence of Path
-        Those of all tiles, row by row; history.csv, training.json and checkpoints lie beside each.
-    mosaic : Path
-        JSON to write, beside the folder ``tiles``, which has a folder for each.
-    history : Path
-        CSV to write: at each step the sum of the seconds, and means over pixels of the errors.
-    record : Path
-        JSON to write: sums of seconds and parameters, and what all tiles have in common.
-    checkpoints : Path
-        Folder for the mosaics of snapshots.
-    expected : sequence of ExpectedNetwork
-        The network of each tile that the settings describe: others are refused.
+    The models are those of all tiles, row by row; history.csv, training.json and checkpoints lie
+    beside each. The mosaic is a JSON file beside the folder ``tiles``. `history` has at each step
+    the sum of the seconds, and means over pixels of the errors; `record` has sums of seconds and
+    parameters, and what all tiles have in common; `checkpoints` gets the mosaics of snapshots.
+    Networks of tiles other than the expected ones are refused.
     """
     records = [read_tile(path, of) for path, of in zip(models, expected, strict=True)]
     save_mosaic(mosaic, tiling)

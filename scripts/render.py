@@ -27,27 +27,13 @@ def main(
     threads: int = 1,
     version: str = "",
 ) -> None:
-    """Render an image, or parts of it, in its own proportions.
+    """Render an image, or parts of it, in its own proportions, as PNGs that all lie in one folder.
 
-    Parameters
-    ----------
-    renders : Path or list of Path
-        PNGs to write, all in one folder.
-    parts : sequence of mapping
-        For each PNG, the longer side of the render in pixels, ``size``, and the part of the image,
-        ``box``: left, top, right and bottom in fractions of the image's sides.
-    tiles : sequence of Path
-        The networks of a mosaic, if `model` is one.
-    samples : int or "auto"
-        Samples in each pixel, of which the mean is taken.
-    expected : ExpectedNetwork, optional
-        The network that the settings describe: another one is refused.
-    bit_depth : {8, 16}
-    max_megapixels : float
-        A larger render is refused.
-    device : {"auto", "cpu", "gpu"}
-    version : str
-        Renders of another version of the project are made again.
+    For each of them `parts` has the longer side of the render in pixels, ``size``, and the part of
+    the image, ``box``: left, top, right and bottom in fractions of the image's sides. `tiles` are
+    the networks of a mosaic, if `model` is one; another network than the expected one is refused.
+    The mean of so many `samples` in each pixel is taken. A render above `max_megapixels` is
+    refused, and those of another `version` of the project are made again.
     """
     network = expected.load(model) if expected else load_trained(model)
     place = select_device(device)

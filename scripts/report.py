@@ -42,24 +42,12 @@ def main(
 ) -> None:
     """Write one HTML file that needs nothing beside it and no internet.
 
-    It shows the networks of this run, and after them what other runs have left beside the page.
-
-    Parameters
-    ----------
-    metrics, resized, comparisons, histories, timelapses : sequence of Path
-        See `reporting.contents.gather`; networks appear in the order of `metrics`, and images too,
-        after the one with the best result.
-    template, report : Path
-        See `reporting.page.write_page`.
-    settings : dict
-        The user's settings, printed at the end of the page.
-    files : mapping, optional
-        Names of the files that this run makes of each network, by ``{image}/{field}``: the page
-        links to them.
-    sweep_tables : sequence of Path
-        ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``; empty without sweeps.
-    sweep_metrics, sweep_comparisons : sequence of Path
-        Those of all runs of sweeps.
+    It shows the networks of this run, in the order of `metrics`, and after them what other runs
+    have left beside the page; the image with the best result comes first. See
+    `reporting.contents.gather` and `reporting.page.write_page`. `files` names the files that this
+    run makes of each network, by ``{image}/{field}``: the page links to them. `sweep_tables` are
+    ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``, none without sweeps;
+    `sweep_metrics` and `sweep_comparisons` are those of all runs of sweeps.
     """
     fields = settings.get("fields", {})
     folders = [path.parent for path in metrics]

@@ -51,13 +51,8 @@ def main(
 ) -> None:
     """Write the page of all classifiers; see `reporting.page.write_page`.
 
-    Parameters
-    ----------
-    images, metrics, predictions, histories : sequence of Path
-        One of each for every classifier, in the order of the settings; the images are those held
-        out.
-    settings : mapping
-        The section `classifiers`, by that name.
+    There are one of each file for every classifier, in the order of the section `classifiers` of
+    the settings; the images are those held out.
     """
     sections = []
     files = zip(images, metrics, predictions, histories, strict=True)

@@ -26,29 +26,17 @@ _SHOWN = (
 
 @dataclass(frozen=True)
 class TableSection(Titled):
-    """One table and its network.
-
-    Attributes
-    ----------
-    numbers : dict
-        Its metrics.
-    network : str
-        A description of the network.
-    plot, curve : Markup
-        The network's answers, and its learning curve.
-    plot_says : str
-        The plot in words.
-    sizes : list of dict
-        Metrics of the networks of all sizes, the smallest first; empty where there is one.
-    """
+    """One table and its network."""
 
     about: str
-    numbers: dict[str, Any]
-    network: str
+    numbers: dict[str, Any]  # its metrics
+    network: str  # a description of the network
+    # the network's answers, and its learning curve
     plot: Markup
     curve: Markup
-    plot_says: str
+    plot_says: str  # the plot in words
     sizes: list[dict[str, Any]]
+    """Metrics of the networks of all sizes, the smallest first; empty where there is one."""
 
     @property
     def learned(self) -> str:
@@ -69,14 +57,9 @@ def main(
 ) -> None:
     """Write the page of all tables; see `reporting.page.write_page`.
 
-    Parameters
-    ----------
-    tables, models, metrics, histories : sequence of Path
-        One of each for every table, in the order of the settings.
-    sizes : sequence of Path
-        Metrics of further networks: in a folder ``sizes`` beside those of their table.
-    settings : mapping
-        The section `tables`, by that name.
+    There are one of each file for every table, in the order of the section `tables` of the
+    settings. `sizes` are metrics of further networks: in a folder ``sizes`` beside those of their
+    table.
     """
     sections = []
     for number, (name, table) in enumerate(settings["tables"].items()):

@@ -29,29 +29,13 @@ def main(
 ) -> None:
     """Reduce an image, and describe what it was and what it has become.
 
-    Parameters
-    ----------
-    resized : Path
-        PNG to write.
-    facts : Path
-        JSON to write: mode, width, height (in pixels) and bit depth of the ``source`` and of what
-        is ``resized``, and a digest of the values of the latter. A black-and-white source that was
-        reduced has become grey.
-    size : int, [int, int] or None
-        Longer side, or both; None keeps the image's own.
-    mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
-        The mode in which the image is read.
-    threshold : float
-        Where white begins, for bilevel.
-    filter : {"box", "lanczos", "bicubic"}
-    max_megapixels : float
-        A larger image is refused.
-    report : callable
-        Called with a line on what was done to the colours, and on the kind of image.
-    say_kind : bool
-        Report which kind of image it was found to be: settings that are ``auto`` depend on that.
-    named_preset : str, optional
-        The preset that the user has named. It is obeyed, whatever kind of image this is.
+    `facts` is the JSON to write: mode, width, height (in pixels) and bit depth of the ``source``
+    and of what is ``resized``, and a digest of the values of the latter. A black-and-white source
+    that was reduced has become grey. For `size`, `filter`, `mode` and `threshold` see
+    `resize_image`; an image above `max_megapixels` is refused. `report` is called with a line on
+    what was done to the colours and, with `say_kind`, on the kind of image that it was found to be:
+    settings that are ``auto`` depend on that. A preset that the user has named is obeyed, whatever
+    kind of image this is.
     """
     limits = {"threshold": threshold, "max_megapixels": max_megapixels}
     source = read_image(image, mode=mode, report=report, **limits)

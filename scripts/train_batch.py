@@ -49,19 +49,10 @@ def main(
 ) -> None:
     """Train all networks, and write each with what `train.py` writes beside it.
 
-    Parameters
-    ----------
-    models : sequence of Path
-        The networks to write: ``results/{image}/{field}/model.safetensors``.
-    networks : sequence of mapping
-        For each its settings, with `training` among them; they differ in what `batches.VARIED` of
-        the workflow names.
-    batch : str
-        The name of the batch.
-    threads : int
-        Cores to use: each network has one, or more where there are more cores than networks.
-    log_path : Path, optional
-        The job's log: progress is written beside it.
+    The models to write are ``results/{image}/{field}/model.safetensors``. `networks` has the
+    settings of each, with `training` among them; they differ in what `batches.VARIED` of the
+    workflow names. Each has one core, or more where there are more cores than networks. Progress is
+    written beside the job's log.
     """
     training = networks[0]["training"]
     leave_at_s = when_to_leave_s(training)

@@ -25,21 +25,12 @@ def main(
     threshold: float = 0.5,
     report: Report = log.info,
 ) -> None:
-    """Write the pixels of an image uncompressed, and describe it.
+    """Write the pixels of an image uncompressed, uint8 or uint16 of shape (height, width, channels)
+    in .npy, and describe it as `resize.py` does.
 
     It is read from top to bottom, and never in memory as a whole, unless its rows are stored in
-    another order: see `neuralfield.images.Header`.
-
-    Parameters
-    ----------
-    pixels : Path
-        .npy to write: uint8 or uint16, shape (height, width, channels).
-    facts : Path
-        JSON to write, as `resize.py` does.
-    size : [int, int]
-        Width and height that the tiles were laid out for; another image is refused.
-    mode, threshold, report
-        As in `resize.py`.
+    another order: see `neuralfield.images.Header`. `size` is the width and height that the tiles
+    were laid out for; another image is refused.
     """
     header = read_header(image)
     if [header.width, header.height] != size:

@@ -37,7 +37,6 @@ class Artefacts:
         ----------
         redraw, truth : ndarray of float32, shape (height, width, channels)
             The render and the true image.
-        factor : int
         """
         lowest, highest = surroundings(truth, 2 * factor)
         is_flat = highest - lowest <= _FLAT_LEVELS / _LEVELS

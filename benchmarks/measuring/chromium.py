@@ -1,18 +1,20 @@
-"""A headless Chromium with a software renderer, to test and measure pages in."""
+"""A headless Chromium, by default with a software renderer, to test and measure pages in."""
 
 import importlib
 import importlib.util
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-ARGUMENTS = (
-    *("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"),
-    *("--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
+ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars")
+SOFTWARE = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+GPU = (
+    *("--use-angle=vulkan", "--enable-features=Vulkan", "--disable-vulkan-surface"),
+    *("--ignore-gpu-blocklist", "--enable-unsafe-webgpu"),
 )
 
 
@@ -87,12 +89,12 @@ def _program() -> str | None:
 
 
 @contextmanager
-def chromium() -> Iterator[Page]:
+def chromium(renderer: Sequence[str] = SOFTWARE) -> Iterator[Page]:
     """Start a browser, where there is no `missing_reason`."""
     webdriver: Any = importlib.import_module("selenium.webdriver")
     options = webdriver.ChromeOptions()
     options.binary_location = str(_program())
-    for argument in ARGUMENTS:
+    for argument in (*ARGUMENTS, *renderer):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))

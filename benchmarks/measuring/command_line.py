@@ -58,8 +58,6 @@ def start(
 
     Parameters
     ----------
-    main : callable
-    parser : argparse.ArgumentParser
     blas_threads : int, optional
         Threads of NumPy's matrix products; None leaves them as they are.
     """

@@ -14,12 +14,8 @@ class Context:
 
     Attributes
     ----------
-    device : Device
-    ceilings : Ceilings
-    effort : Effort
     deadline : Deadline
         The end of the time that the part may take.
-    report : Report
     quick : bool
         Sizes are tiny: to see that everything runs, not how fast.
     with_peers : bool

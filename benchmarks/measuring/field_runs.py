@@ -31,10 +31,8 @@ class Fit(NamedTuple):
 
     Attributes
     ----------
-    parameters, steps : float
     seconds : float
         Time of the steps alone.
-    db : float
     lost_db : float
         How far the dB falls below its best so far within the last tenth of the steps, at the most.
     """
@@ -87,7 +85,6 @@ class RenderedFit:
         PSNR at pixel centres. NaN, as render_db, if the training diverged.
     render_db : float
         PSNR at the true image's size.
-    parameters : int
     seconds : float
         Time of the steps alone.
     core_seconds : float
@@ -124,12 +121,10 @@ def fit(
 
     Parameters
     ----------
-    image : ImageData
     field : dict
         Its type and settings.
     training : dict
         Settings of the section `training`.
-    device : Device
     threads : int
         CPU cores to use.
     looks : int
@@ -158,14 +153,10 @@ def fit_and_render(
 
     Parameters
     ----------
-    pair : ImagePair
     field : dict
         Its type and settings.
     training : dict
         Settings of the section `training`.
-    device : Device
-    engine : str
-    threads : int
     """
     task = image_task(pair.small, field, training)
     with np.errstate(all="ignore"), TrainingSteps(task, device, engine, threads) as steps:

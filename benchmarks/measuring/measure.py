@@ -23,7 +23,6 @@ class Effort:
         A sample is as many calls as take at least this long.
     samples : int
         The median of this many is reported.
-    warm_up_calls : int
     """
 
     sample_s: float = 0.05
@@ -68,8 +67,6 @@ def time_calls(run: Callable[[int], None], device: Device, effort: Effort) -> Ti
     ----------
     run : callable
         Makes as many calls, one after another, as its argument says.
-    device : Device
-    effort : Effort
     """
 
     def sample_s(calls: int) -> float:
@@ -157,7 +154,6 @@ class Report:
 
         Parameters
         ----------
-        part, title : str
         columns : dict of quantity to heading
             Entries without the first of these quantities have no line.
         """

@@ -26,7 +26,6 @@ class Ours:
 
     Attributes
     ----------
-    name : str
     engine : {"cpu", "cuda", "tape"}
     precision : {"mixed", "float32"}
     gradient_limit : float
@@ -63,9 +62,6 @@ class TrainingSteps:
 
     Parameters
     ----------
-    task : Task
-    device : Device
-    engine : str
     threads : int
         CPU cores to use.
     """
@@ -148,9 +144,6 @@ def fit_db(
 
     Parameters
     ----------
-    arrays : dict of name to ndarray
-    task : ImageTask
-    device : Device
     samples : int or "auto"
         Points in each pixel. 1 is its centre; "auto" is as the workflow measures it: means over
         pixels where the network was trained on those.

@@ -40,13 +40,10 @@ class Protocol:
 
     Attributes
     ----------
-    name : str
     field : dict
         Type and settings, as in the config.
     image : {"kodim15", "kodim03", "drawing", "div2k"}
         The training image; with ``div2k`` each image that is given, and the mean counts.
-    steps : int
-    learning_rate : float
     others_db : float or None
         Their dB; None for rows "as in the paper", which measure it in the same run.
     source : str

@@ -36,7 +36,6 @@ class Row:
 
     Attributes
     ----------
-    name : str
     field : dict
         Type and settings, as in the config.
     width, height : int

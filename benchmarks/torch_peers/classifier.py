@@ -85,7 +85,6 @@ class TorchSteps:
     ----------
     task : ClassifierTask
         With Adam, and without dropout.
-    device : Device
     peer : Peer
         Not of 16 bits.
     """

@@ -42,7 +42,6 @@ class Peer:
 
     Attributes
     ----------
-    name : str
     compiled : bool
         torch.compile, and on a GPU the whole step captured in a CUDA graph.
     matmul_precision : {"highest", "high"}
@@ -160,12 +159,6 @@ class TorchSteps:
     """Full-batch steps of a task under point supervision; call it with how many.
 
     Positions do not change from step to step, so they are encoded once, before the first.
-
-    Parameters
-    ----------
-    task : ImageTask
-    device : Device
-    peer : Peer
     """
 
     def __init__(self, task: ImageTask, device: Device, peer: Peer) -> None:
@@ -251,9 +244,6 @@ class TorchRendering:
         The shape of the training image.
     size_px : (int, int)
         Width and height; the height is a multiple of `rows_per_block`.
-    rows_per_block : int
-    device : Device
-    peer : Peer
     """
 
     def __init__(

@@ -237,7 +237,6 @@ def train_as_in_paper(
         ``keep_best`` looks at every step.
     field : dict
         Type and settings.
-    device : Device
     own : dict
         Settings that the program alone has; `same_start`: it begins with our initial numbers.
 

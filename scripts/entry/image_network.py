@@ -36,17 +36,10 @@ _EXPECTED = "the network that the settings describe"
 
 @dataclass(frozen=True)
 class ExpectedNetwork:
-    """The network of an image that the settings describe.
+    """The network of an image that the settings describe."""
 
-    Attributes
-    ----------
-    facts_path : Path
-        JSON that describes the image, see ``resize.py``.
-    field, training : mapping
-        Settings of the network and of its training; an imported network has none of the latter.
-    """
-
-    facts_path: Path
+    facts_path: Path  # JSON that describes the image, see ``resize.py``
+    # settings of the network and of its training; an imported network has none of the latter
     field: Mapping[str, Any]
     training: Mapping[str, Any]
 
@@ -90,7 +83,11 @@ class ExpectedNetwork:
         steps, batch_pixels = own.get("steps", 0), own.get("batch_pixels", -1)
         if not (rules["steps"].allows(steps) and rules["batch_pixels"].allows(batch_pixels)):
             return self
-        changes = self.settings[1].changes_for(steps, batch_pixels)
+        expected = self.settings[1]
+        changes = expected.changes_for(steps, batch_pixels)
+        fewer = expected.changes_for_smaller_batches()
+        if fewer and fewer.items() <= own.items():
+            changes |= fewer
         return replace(self, training={**self.training, **changes})
 
     def require_own(self, path: Path, network: Model, *, is_tile: bool = False) -> None:

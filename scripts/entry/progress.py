@@ -14,28 +14,16 @@ _LARGEST_BYTES = 10_000
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a training is.
+    """How far a training is."""
 
-    Attributes
-    ----------
-    step, steps : int
-        Steps taken, and those of the whole training.
-    until_step : int
-        The last step of this job: before the last one of all where it is a segment.
-    measured : str
-        The measure of the task with its unit; empty before the first row of the history.
-    seconds : float
-        Of all steps so far, those of earlier attempts too.
-    steps_per_s : float
-        Of this job; 0 where it is not known yet.
-    """
-
+    # steps taken, and steps of the whole training
     step: int
     steps: int
-    until_step: int
+    until_step: int  # the last step of this job: before the last one of all where it is a segment
     measured: str = ""
-    seconds: float = 0.0
-    steps_per_s: float = 0.0
+    """The measure of the task with its unit; empty before the first row of the history."""
+    seconds: float = 0.0  # time of all steps so far, in earlier attempts too
+    steps_per_s: float = 0.0  # rate of this job; 0 where it is not known yet
 
     @property
     def seconds_left(self) -> float | None:

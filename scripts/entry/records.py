@@ -1,11 +1,10 @@
 """The JSON files that evaluations write, and the records of trainings that they pass on."""
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from neuralfield.system.files import write_atomically
+from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded, sha256_of
 
@@ -65,8 +64,3 @@ def write_metrics(
         training[FOUND_KEY] = record[FOUND_KEY]
     content = {**numbers, "parameters": parameters, **training, "sha256": checksums}
     write_json(path, content, allow_nan=allow_nan)
-
-
-def write_json(path: Path, content: Mapping[str, Any], *, allow_nan: bool = True) -> None:
-    """Write a JSON file that people can read."""
-    write_atomically(path, (json.dumps(content, indent=2, allow_nan=allow_nan) + "\n").encode())

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from entry.budget import naming_budgets
 from entry.job import paths_of, show_line
 from entry.preview import Preview, preview_path
 from entry.progress import ProgressFile, progress_path
@@ -17,7 +16,7 @@ from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.heat import guard_gpu
-from neuralfield.system.interruption import leaving_time_s
+from neuralfield.system.interruption import Interrupted, TimeLimitReached, leaving_time_s
 from neuralfield.system.kept import FOLDER_NAME, has_kept_results
 from neuralfield.tasks.task import Measure, Task
 from neuralfield.training.budget_file import within_budget
@@ -33,16 +32,8 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 class ProgressLog:
-    """Keeps the progress of a job's trainings: a line in the log every few seconds, and a file.
-
-    Parameters
-    ----------
-    name : str
-        The name of the training in lines for the user.
-    steps, until_step : int
-        The last step of the training, and of this job.
-    file : Path, optional
-        See `entry.progress.ProgressFile`.
+    """Keeps the progress of a job's trainings: a line in the log every few seconds, and a file, see
+    `entry.progress.ProgressFile`. Lines for the user begin with `name`.
     """
 
     def __init__(
@@ -115,6 +106,18 @@ def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def _naming_budgets(training: Mapping[str, Any]) -> Iterator[None]:
+    """Name the setting that ends in an image, where the time limit ends a training without one."""
+    try:
+        yield
+    except TimeLimitReached as pause:
+        if "time_limit_s" not in training or training.get("segments") != 1:  # or it is a table's
+            raise
+        instead = f"budget={training['time_limit_s']:g} ends with an image after that time"
+        raise Interrupted(f"{pause}; {instead}") from pause
+
+
 def training_arguments(job: Any) -> dict[str, Any]:
     """Return the arguments of `train_task` for the job of a rule that trains one network."""
     training = {**job.params.training, **job.params.execution}
@@ -147,39 +150,23 @@ def train_task(
     segment_folder: Path | None = None,
     **outputs: Path,
 ) -> None:
-    """Train to the end of a segment; the last segment writes the network.
+    """Train to the end of a segment, which are numbered from 1; the last segment writes the
+    network.
 
     What is published is kept beside the state too, and where the same training has ended before it
-    is published again from there.
-
-    Parameters
-    ----------
-    make_task : callable
-        Reads the data; the time that it takes counts towards the limit.
-    training : mapping
-        The section `training`, as far as it is for this task.
-    state : Path
-        Folder to resume from, and to leave the state in; each segment has its own part of it.
-    name : str
-        The name of the training in lines for the user.
-    log_path : Path, optional
-        The job's log: progress and previews are written beside it.
-    previews : bool
-        Whether the task is an image's, to be rendered while it is trained.
-    shared_folder : Path, optional
-        The folder of what the trainings of an image's tiles share.
-    segment : int
-        The number of the segment, from 1.
-    segment_folder : Path, optional
-        Folder to write; the last segment writes `outputs` instead, see
-        `neuralfield.training.results.outputs_in`.
+    is published again from there. The time that `make_task` takes to read the data counts towards
+    the limit. `training` is the section of that name, as far as it is for this task. `state` is a
+    folder to resume from, and to leave the state in; each segment has its own part of it, and
+    `shared_folder` is what the trainings of an image's tiles share. Progress is written beside the
+    job's log, and with `previews` so are renders of an image. The last segment writes `outputs`,
+    see `neuralfield.training.results.outputs_in`; others write `segment_folder`.
     """
     leave_at_s = when_to_leave_s(training)
     cores = usable_cores(training, threads)
     kept_folder = state.with_name(FOLDER_NAME)
     with contextlib.ExitStack() as stack:
         stack.enter_context(logging_kept_results([kept_folder]))
-        stack.enter_context(naming_budgets(training))
+        stack.enter_context(_naming_budgets(training))
         task = make_task()
         device = select_device(training["device"])
         task, found = within_budget(task, training, device, cores, state.parent, shared_folder)

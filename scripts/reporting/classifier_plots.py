@@ -46,20 +46,13 @@ class Mistake:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The contents of the plots of a classifier.
-
-    Attributes
-    ----------
-    confusion : ndarray of int64, shape (classes, classes)
-        A row is the class of held-out images, a column the predicted class.
-    mistakes : list of Mistake
-        Those on held-out images, the most certain first.
-    steps, accuracy : ndarray of float64, shape (n,)
-        Columns of the history.
-    """
+    """The contents of the plots of a classifier."""
 
     confusion: np.ndarray
-    mistakes: list[Mistake]
+    """int64, shape (classes, classes); a row is the class of held-out images, a column the
+    predicted class."""
+    mistakes: list[Mistake]  # mistakes on held-out images, the most certain first
+    # float64, shape (n,); columns of the history
     steps: np.ndarray
     accuracy: np.ndarray
 

@@ -40,7 +40,7 @@ class Colours:
 
 
 PAPER = Colours("#211e1a", "#716a60", "#e7e2d8", "#ffffff", "#c2410c", "#0f766e", "#4f46e5")
-"""Those of a PNG: the page's own, by day."""
+"""The colours of a PNG: the page's own, by day."""
 
 PAGE = Colours(INK, MUTED, HAIRLINE, GPU, *(series_stand_in(number) for number in range(3)))
 """Stand-ins for the colours of a page."""

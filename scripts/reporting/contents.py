@@ -37,7 +37,7 @@ MODES = {
     "rgba": "colour with transparency",
 }
 SHOWN = ("psnr_db", "ssim", "wrong_pixels", "upscale_psnr_db", "parameters", "steps", "versions")
-FILM_BYTES = 24 << 20
+TIMELAPSE_BYTES = 24 << 20
 """The time-lapses that a page has inside itself; it refers to the files of further ones."""
 
 LEAST_GAIN_DB = 0.05
@@ -49,35 +49,18 @@ COLOURS = 8
 
 @dataclass(frozen=True)
 class ShownNetwork:
-    """One network on one image.
-
-    Attributes
-    ----------
-    colour : int
-        Number of its series colour, the same wherever it appears.
-    numbers : dict
-        Its metrics.
-    redraw, crop : str
-        Data URIs.
-    timelapse : str or None
-        Data URI of its time-lapse, or where it is from the page.
-    timelapse_is_video : bool
-        Whether that is a video; else it is an animated image.
-    kind : str or None
-        The type of its field.
-    links : list of (str, str)
-        Words for its files, and where they are from the page.
-    """
+    """One network on one image."""
 
     name: str
-    colour: int
-    numbers: dict[str, Any]
+    colour: int  # number of its series colour, the same wherever it appears
+    numbers: dict[str, Any]  # its metrics
+    # data URIs
     redraw: str
     crop: str
-    timelapse: str | None
-    timelapse_is_video: bool
-    kind: str | None
-    links: list[tuple[str, str]]
+    timelapse: str | None  # data URI of its time-lapse, or where it is from the page
+    timelapse_is_video: bool  # whether that is a video; else it is an animated image
+    kind: str | None  # the type of its field
+    links: list[tuple[str, str]]  # words for its files, and where they are from the page
 
     @property
     def view(self) -> str | None:
@@ -114,37 +97,22 @@ class Enlargement:
 
 @dataclass(frozen=True)
 class ImageSection(Titled):
-    """One image and everything made from it.
+    """One image and everything made from it."""
 
-    Attributes
-    ----------
-    thumbnail, training_image, source, source_crop : str
-        Data URIs; without a larger source the training image is the source.
-    mode : str
-        The mode of the training image: "black and white", "grey", "colour", ...
-    size, source_size : (int, int)
-        Width and height in pixels.
-    crop_place : tuple of float
-        Left, top, width and height of the crop, in percent of the image's sides.
-    networks : list of ShownNetwork
-        In the order of the settings.
-    enlargements : list of Enlargement
-        None of them where there is no larger source.
-    curves : list of (str, Markup)
-        The horizontal axis of a plot, and the plot.
-    """
-
+    # data URIs; without a larger source the training image is the source
     thumbnail: str
     training_image: str
     source: str
     source_crop: str
-    mode: str
+    mode: str  # the mode of the training image: "black and white", "grey", "colour", ...
+    # width and height in pixels
     size: tuple[int, int]
     source_size: tuple[int, int]
     crop_place: tuple[float, float, float, float]
-    networks: list[ShownNetwork]
-    enlargements: list[Enlargement]
-    curves: list[tuple[str, Markup]]
+    """Left, top, width and height of the crop, in percent of the image's sides."""
+    networks: list[ShownNetwork]  # in the order of the settings
+    enlargements: list[Enlargement]  # none of them where there is no larger source
+    curves: list[tuple[str, Markup]]  # the horizontal axis of a plot, and the plot
 
     @property
     def best(self) -> ShownNetwork:
@@ -189,22 +157,14 @@ def gather(
 ) -> list[ImageSection]:
     """Read everything; files belong together by the folders they lie in.
 
-    Parameters
-    ----------
-    metrics, histories, timelapses : sequence of Path
-        ``results/{image}/{field}/`` and a name. A network may have no history and no time-lapse.
-    comparisons : iterable of Path
-        Folders beside the metrics, with redraw.png and, where the source is larger than the
-        training image, source.png and those of `ENLARGEMENTS`.
-    resized : iterable of Path
-        ``results/{image}/`` and a name.
-    kinds : mapping, optional
-        The types of the fields, by the networks' folders.
-    files : mapping, optional
-        Names of files to link to, by the networks' folders.
+    Metrics, histories and time-lapses lie in ``results/{image}/{field}/``; a network may have no
+    history and no time-lapse. Comparisons are folders beside the metrics, with redraw.png and,
+    where the source is larger than the training image, source.png and those of `ENLARGEMENTS`.
+    `resized` lie in ``results/{image}/``. `kinds` are the types of the fields and `files` the names
+    of files to link to, by the networks' folders.
     """
     kinds, files = kinds or {}, files or {}
-    film_bytes = 0
+    timelapse_bytes = 0
     training_image = {path.parent: path for path in resized}
     compared = {path.parent: path for path in comparisons}
     history_of = {path.parent: path for path in histories}
@@ -217,10 +177,10 @@ def gather(
         folders.setdefault(path.parent.parent, []).append(path.parent)
         colours.setdefault(path.parent.name, len(colours) % COLOURS)
 
-    def film(path: Path) -> str:
-        nonlocal film_bytes
-        film_bytes += path.stat().st_size
-        return file_uri(path) if film_bytes <= FILM_BYTES else _where(path)
+    def timelapse(path: Path) -> str:
+        nonlocal timelapse_bytes
+        timelapse_bytes += path.stat().st_size
+        return file_uri(path) if timelapse_bytes <= TIMELAPSE_BYTES else _where(path)
 
     def network(folder: Path, box: Box) -> ShownNetwork:
         own_timelapses = sorted(
@@ -233,7 +193,7 @@ def gather(
             numbers=read_own_metrics(folder / "metrics.json", SHOWN),
             redraw=overview_uri(redraw),
             crop=crop_uri(redraw, box),
-            timelapse=film(own_timelapses[0]) if own_timelapses else None,
+            timelapse=timelapse(own_timelapses[0]) if own_timelapses else None,
             timelapse_is_video=bool(own_timelapses) and own_timelapses[0].suffix == ".mp4",
             kind=kinds.get(folder),
             links=[(_in_words(name), _where(folder / name)) for name in files.get(folder, ())],
@@ -322,12 +282,7 @@ def _curves(
 
     def plot(column: str, label: str) -> tuple[str, Markup]:
         curves = [
-            Curve(
-                network.colour,
-                history[column],
-                history["psnr_db"],
-            )
-            for network, history in learned
+            Curve(own.colour, history[column], history["psnr_db"]) for own, history in learned
         ]
         # Safe: nothing in it was written by a user.
         return label, Markup(learning_curves(curves, label))

@@ -23,18 +23,10 @@ _FILES = ("view.html", "render_*.png", "crop_*.png", "timelapse.*", "model.safet
 
 @dataclass(frozen=True)
 class EarlierNetwork:
-    """A network that no job of this run makes.
+    """A network that no job of this run makes."""
 
-    Attributes
-    ----------
-    folder : Path
-        ``results/{image}/{field}``.
-    kind : str or None
-        The type of its field, if that is known.
-    """
-
-    folder: Path
-    kind: str | None
+    folder: Path  # ``results/{image}/{field}``
+    kind: str | None  # the type of its field, if that is known
 
     def existing(self, pattern: str) -> list[Path]:
         """Return its files of a name that may have ``*`` in it."""

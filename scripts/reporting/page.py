@@ -39,18 +39,9 @@ def write_page(
 ) -> None:
     """Write one HTML file that needs nothing beside it and no internet.
 
-    Parameters
-    ----------
-    template : Path
-        The template; files that it includes lie beside it.
-    filters : mapping of name to callable
-        Those of this page alone.
-    metrics : sequence of Path
-        Those of all networks on the page: the versions that made them are named at its end.
-    settings : mapping
-        The user's settings, printed at the end of the page.
-    **values
-        Further values for the template.
+    Files that the template includes lie beside it; `filters` are those of this page alone.
+    `metrics` are those of all networks on the page: the versions that made them are named at its
+    end, and the user's settings are printed there. `values` are further ones for the template.
     """
     own = {"breakable": breakable, "count": in_full, "device": device_name, "duration": duration}
     page = load_template(template, own | dict(filters)).render(

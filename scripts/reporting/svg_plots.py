@@ -34,26 +34,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Point:
-    """The score of a network on an image over what it cost.
+    """The score of a network on an image over what it cost."""
 
-    Attributes
-    ----------
-    label : str
-        Shown where a pointer rests on the point.
-    colour : int
-        See `series_colour`.
-    marker : int
-        Number of the image.
-    sd_db : float or None
-        Standard deviation of `score_db`; None or 0 where it is not known.
-    """
-
-    label: str
-    colour: int
-    marker: int
+    label: str  # shown where a pointer rests on the point
+    colour: int  # see `series_colour`
+    marker: int  # number of the image
     x: float
     score_db: float
-    sd_db: float | None
+    sd_db: float | None  # standard deviation of `score_db`; None or 0 where it is not known
 
 
 @dataclass(frozen=True)

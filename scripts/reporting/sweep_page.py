@@ -12,6 +12,7 @@ from entry.sweep_tables import MEASURES, read_table
 from entry.sweep_tables import Row as TableRow
 from neuralfield.viewing.template import words_of
 from reporting.colours import RAMP, RAMP_STEPS, series_colour
+from reporting.contents import ENLARGEMENTS
 from reporting.embedded import overview_uri
 from reporting.svg_plots import MARKER_SIGNS, Point, scatter
 
@@ -32,79 +33,52 @@ class Spread:
 
 @dataclass(frozen=True)
 class Row:
-    """One combination of a sweep over all images and seeds.
+    """One combination of a sweep over all images and seeds."""
 
-    Attributes
-    ----------
-    label : str
-        The settings in which it differs from others of the sweep.
-    colour : str
-        A CSS colour.
-    measures : dict of str to Spread
-        By the names in `compare.MEASURES`.
-    scores : list of (Spread or None)
-        The score on each image of the table; None where it was not trained on it.
-    """
-
-    label: str
-    colour: str
+    label: str  # the settings in which it differs from others of the sweep
+    colour: str  # a CSS colour
     rank: int
     mean_rank: float
     runs: int
-    measures: dict[str, Spread]
+    measures: dict[str, Spread]  # by the names in `compare.MEASURES`
     scores: list[Spread | None]
+    """The score on each image of the table; None where it was not trained on it."""
 
 
 @dataclass(frozen=True)
 class Best:
     """The best render of an image, and a plain enlargement; images are data URIs.
 
-    `title` is that of the image and `label` that of the network. Without a larger source there is
-    only the redraw.
+    `title` is that of the image, `label` that of the network and `plain_name` that of the best
+    filter. Without a larger source there is only the redraw.
     """
 
     title: str
     label: str
     source: str | None
-    lanczos: str | None
+    plain: str | None
+    plain_name: str | None
     redraw: str
     score_db: float
-    lanczos_db: float | None
+    plain_db: float | None
 
 
 @dataclass(frozen=True)
 class SweepSection:
-    """A sweep on the page.
-
-    Attributes
-    ----------
-    images : list of (str, str)
-        Title and marker of each.
-    rows : list of Row
-        The best first.
-    plots : list of (str, Markup)
-        The horizontal axis of a plot, and the plot.
-    wins : int
-        The number of images on which the first of the rows is the best.
-    lead_db : float or None
-        How far the first is above the second, in the mean over their common images; None where
-        they share the first rank, or there is no second.
-    seed_sd_db : float or None
-        Standard deviation between seeds, pooled over networks and images.
-    complete : bool
-        Whether every network was trained on every image equally often.
-    """
+    """A sweep on the page."""
 
     title: str
     runs: int
-    images: list[tuple[str, str]]
-    rows: list[Row]
-    plots: list[tuple[str, Markup]]
+    images: list[tuple[str, str]]  # title and marker of each
+    rows: list[Row]  # the best first
+    plots: list[tuple[str, Markup]]  # the horizontal axis of a plot, and the plot
     bests: list[Best]
-    wins: int
+    wins: int  # the number of images on which the first of the rows is the best
     lead_db: float | None
-    seed_sd_db: float | None
-    complete: bool
+    """How far the first is above the second, in the mean over their common images; None where they
+    share the first rank, or there is no second."""
+    seed_sd_db: float | None  # standard deviation between seeds, pooled over networks and images
+    complete: bool  # whether every network was trained on every image equally often
 
     @property
     def firsts(self) -> list[str]:
@@ -255,13 +229,15 @@ def _best(
     measure = "upscale_psnr_db" if enlarged else "psnr_db"
     row = max(own, key=lambda row: row[measure])
     folder = folders[image, row["field"]]
+    plain = row["upscale_best_filter"] if enlarged else None
     seeds = {row["random_seed"] for row in own}
     return Best(
         title=words_of(image),
         label=labels[row["combination"]] + f", seed {int(row['random_seed'])}" * (len(seeds) > 1),
         source=overview_uri(folder / "source.png") if enlarged else None,
-        lanczos=overview_uri(folder / "lanczos.png") if enlarged else None,
+        plain=overview_uri(folder / f"{plain}.png") if plain else None,
+        plain_name=ENLARGEMENTS[plain] if plain else None,
         redraw=overview_uri(folder / "redraw.png"),
         score_db=row[measure],
-        lanczos_db=row["upscale_lanczos_psnr_db"],
+        plain_db=row[f"upscale_{plain}_psnr_db"] if plain else None,
     )

@@ -44,21 +44,14 @@ def surface_colours(shares: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The contents of the plot of a table's network.
-
-    Attributes
-    ----------
-    held_out : ndarray of bool, shape (n,)
-    truth : ndarray of float64, shape (n, targets), or None
-    sizes : list of dict
-        Metrics of the networks of all sizes, the smallest first; empty where there is one.
-    """
+    """The contents of the plot of a table's network."""
 
     model: TableModel
     samples: Samples
-    held_out: np.ndarray
-    truth: np.ndarray | None
+    held_out: np.ndarray  # bool, shape (n,)
+    truth: np.ndarray | None  # float64, shape (n, targets)
     sizes: list[dict[str, Any]]
+    """Metrics of the networks of all sizes, the smallest first; empty where there is one."""
 
     @property
     def shown(self) -> np.ndarray:
@@ -78,14 +71,9 @@ def read_view(
 ) -> View:
     """Read the contents of a plot; metrics of another table than `name` are refused.
 
-    Parameters
-    ----------
-    truth : sequence of str
-        Columns with the targets without their noise, if they are known.
-    sizes : sequence of Path
-        ``metrics.json`` of the networks of all sizes, if there are several.
-    settings, training : mapping, optional
-        See `entry.table_network.read_own`.
+    `truth` names columns with the targets without their noise, if they are known; `sizes` are
+    ``metrics.json`` of the networks of all sizes, if there are several. For `settings` and
+    `training` see `entry.table_network.read_own`.
     """
     network, samples = read_own(table, model, settings, training)
 

@@ -1,5 +1,6 @@
 """The benchmarks run on a machine without a GPU, where their times mean nothing."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fits_figure import main as fits_figure
+from fits_figure import means
 from measuring.artefacts import Artefacts
 from workspace import ROOT, clean_environment
 
@@ -119,3 +122,13 @@ def test_specks_and_ringing_are_found_where_they_are():
     found = Artefacts.of(ringing, truth, factor=2)
     assert found.ringing == pytest.approx(25.5)
     assert found.specks == 0  # it is beside an edge, where the truth is not flat
+
+
+def test_the_figure_of_fits_has_the_means_of_a_report(tmp_path: Path):
+    report = ROOT / "benchmarks/results/h200_2026-11-24_sizes.md"
+    (first, *_) = means(report.read_text())
+    assert first == {"name": "hashgrid_400k", "parameters": 398061, "seconds": 1.1, "db": 46.29}
+    figure = tmp_path / "fits.svg"
+    options = argparse.Namespace(reports=[report], untimed=["siren_50k"], output=figure)
+    fits_figure(options)
+    assert figure.read_text().count("siren_50k") == 1

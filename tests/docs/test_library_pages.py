@@ -11,7 +11,7 @@ import neuralfield as nf
 
 
 def snippets(page):
-    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
 def run(code, names):
@@ -20,13 +20,23 @@ def run(code, names):
 
 def shortened(code):
     """The same with fewer steps, smaller networks and smaller renders."""
-    for long, short in ((r"steps=\d+", "steps=3"), (r"size=256", "size=32, width=8")):
-        code = re.sub(long, short, code)
+    code = re.sub(r"steps=\d+", "steps=3", code)
+    code = re.sub(r"size=256", "size=32, width=8", code)
+    code = re.sub(r'preset="fast"', 'preset="fast", steps=3', code)
     return re.sub(r"\b(1024|2048)\b", "96", code)
 
 
 def line_count(code):
     return sum(bool(line.strip()) for line in code.splitlines())
+
+
+def test_the_snippet_of_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Image.effect_noise((64, 48), 60).convert("RGB").save("photo.jpg")
+    (code,) = snippets("README.md")
+    run(shortened(code), {})
+    assert Image.open("part.png").size == (96, 72)
+    assert nf.load("photo.safetensors").width == 32
 
 
 def test_the_library_page_runs(tmp_path, monkeypatch):
@@ -37,7 +47,7 @@ def test_the_library_page_runs(tmp_path, monkeypatch):
     layers |= {f"net.{n}.linear.bias": np.ones(size[0]) for n, size in sizes.items()}
     np.savez("siren.npz", allow_pickle=False, **layers)
     names: dict = {}
-    for code in map(shortened, snippets("library.md")):
+    for code in map(shortened, snippets("docs/library.md")):
         if "to_onnx" in code:
             for line in code.splitlines():
                 package = "onnx" if "to_onnx" in line else "torch"
@@ -66,7 +76,7 @@ def saved(request, tmp_path_factory):
 
 def test_the_reader_of_numpy(saved):
     field, path = saved
-    code, _ = snippets("format.md")
+    code, _ = snippets("docs/format.md")
     assert line_count(code) <= 20
     names: dict = {}
     run(code, names)
@@ -77,7 +87,7 @@ def test_the_reader_of_numpy(saved):
 def test_the_reader_of_pytorch(saved):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     field, path = saved
-    _, code = snippets("format.md")
+    _, code = snippets("docs/format.md")
     assert line_count(code) <= 20
     names: dict = {}
     run(code, names)

@@ -39,7 +39,9 @@ def test_the_site_has_every_page():
         return set().union(*map(pages, parts))
 
     listed = pages(read_yaml("mkdocs.yml")["nav"])
-    own = {path.name for path in (ROOT / "docs").glob("*.md")}
+    docs = ROOT / "docs"
+    own = {path.name for path in docs.glob("*.md")}
+    own |= {f"tutorials/{path.name}" for path in docs.glob("tutorials/*.py")}
     assert listed == own | {"index.md", "contributing.md", "changelog.md"}
 
 

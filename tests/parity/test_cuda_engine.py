@@ -96,6 +96,7 @@ def make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective):
     if reason:
         pytest.skip(reason)
     monkeypatch.setattr(cuda_engine, "_PASSES", (pass_type,))
+    monkeypatch.delenv("NEURALFIELD_PASS", raising=False)
     return CudaEngine(objective, gpu, precision)
 
 
@@ -136,6 +137,14 @@ CASES = {
         {"channels": 3, "points": 4, "width": 80, "height": 50},
     ),
     "grids": (GRIDS, {"channels": 3, "width": 80, "height": 50}),
+    "grids, cropped": (
+        {**GRIDS, "activation": "tanh", "cropped": True},
+        {"channels": 3, "width": 80, "height": 50},
+    ),
+    "grids, cropped, some pixels": (
+        {**GRIDS, "activation": "tanh", "cropped": True},
+        {"batch_pixels": 100, "width": 30, "height": 70},
+    ),
     "grids, one pixel": (GRIDS, {"width": 1, "height": 1}),
     "grids, a line": (GRIDS, {"width": 3, "height": 61, "channels": 4}),
     "grids, some pixels": (GRIDS, {"batch_pixels": 100, "channels": 3}),

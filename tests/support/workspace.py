@@ -100,16 +100,7 @@ class Workspace:
 
     def run_command(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         """Run a command that `command` has made to its end; see `run`."""
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            env=clean_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        return run_in(self.folder, command)
 
     def start(self, *arguments: str) -> subprocess.Popen:
         """Start the workflow in a session of its own, to be killed or stopped as a whole."""
@@ -124,9 +115,7 @@ class Workspace:
 
     def succeed(self, *arguments: str) -> str:
         """Run the workflow, which must succeed, and return what it says."""
-        done = self.run(*arguments)
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return succeed_in(self.folder, self.command(*arguments))
 
     def planned(self, *arguments: str) -> dict[str, int]:
         """Count how many jobs of each rule would run now."""
@@ -141,6 +130,27 @@ class Workspace:
     def path(self, name: str) -> Path:
         """A file in the folder."""
         return self.folder / name
+
+
+def run_in(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder to its end; what it says is in ``stdout``."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def succeed_in(folder: Path, command: list[str]) -> str:
+    """Run a command in a folder, which must succeed, and return what it says."""
+    done = run_in(folder, command)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
 def clean_environment() -> dict[str, str]:

@@ -11,13 +11,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from clean_install import build_distributions
 from paths import ROOT
 from PIL import Image
 
 import neuralfield
 
 UV = [sys.executable, "-m", "uv"]
-LEFT_OUT = (".git", ".venv", ".snakemake", "results", "logs", "__pycache__", "build", "dist")
 NOT_NEEDED = ("av", "matplotlib", "pandas", "snakemake", "cupy", "onnx", "torch", "scipy")
 
 FIVE_LINES = """
@@ -43,10 +43,7 @@ def built(tmp_path_factory):
     probe = [*UV, "pip", "install", "--dry-run", "--quiet", "--target", folder / "none"]
     if subprocess.run([*probe, "setuptools>=77"], capture_output=True, check=False).returncode:
         pytest.skip("uv finds no package index: there is no network, or no uv")
-    shutil.copytree(ROOT, folder / "project", ignore=shutil.ignore_patterns(*LEFT_OUT))
-    (folder / "project/results").mkdir()
-    run([*UV, "build", "--quiet", "--out-dir", folder / "dist", folder / "project"])
-    return next(folder.glob("dist/*.whl")), next(folder.glob("dist/*.tar.gz"))
+    return build_distributions(folder)
 
 
 @pytest.mark.slow
@@ -69,10 +66,25 @@ def test_the_wheel_has_all_files_of_the_package_and_no_others(built):
     assert {"Snakefile", "config.yaml", "workflow/report/report.css", "LICENSE"} <= files
 
 
+def interpreter(version):
+    """The path of a Python of this version; None where the machine has none that starts."""
+    if version == "{}.{}".format(*sys.version_info):
+        return sys.executable
+    of_pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    for python in filter(None, [*of_pyenv, shutil.which(f"python{version}")]):
+        if not subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode:
+            return python
+    return None
+
+
 @pytest.mark.slow
-def test_the_wheel_runs_in_a_clean_environment(built, tmp_path):
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
+def test_the_wheel_runs_in_a_clean_environment(version, built, tmp_path):
+    installed = interpreter(version)
+    if installed is None:
+        pytest.skip(f"there is no Python {version} on this machine")
     python = tmp_path / "clean/bin/python"
-    run([*UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "clean"])
+    run([*UV, "venv", "--quiet", "--python", installed, tmp_path / "clean"])
     pins = ["--constraint", ROOT / "constraints.txt"]
     run([*UV, "pip", "install", "--quiet", "--python", python, *pins, built[0]])
     listed = run([*UV, "pip", "list", "--python", python])

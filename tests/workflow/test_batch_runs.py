@@ -4,11 +4,10 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 
 import pandas as pd
 import pytest
-from workspace import WITHOUT_KERNELS, Workspace, clean_environment
+from workspace import WITHOUT_KERNELS, Workspace, succeed_in
 
 from jobs.compare_estimates import read_jobs
 
@@ -122,16 +121,7 @@ def test_a_job_that_reads_the_snakefile_elsewhere_finds_its_batch(tmp_path):
     rule = f"train_batch_{json.loads(line)['batch']}"
     command = workspace.command("--target-jobs", f"{rule}:", "--allowed-rules", rule)
     as_a_job = ["--mode", "remote", "--nolock", "--no-hooks", "--force"]
-    done = subprocess.run(
-        [*command, *as_a_job],
-        cwd=tmp_path,
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    succeed_in(tmp_path, [*command, *as_a_job])
     assert all(workspace.path(name).exists() for name in networks())
     assert workspace.path("results/batches.jsonl").read_text() == f"{line}\n"
 

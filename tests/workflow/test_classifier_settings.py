@@ -58,5 +58,5 @@ def test_keys_and_defaults_are_those_of_the_package(settings):
     assert ConvolutionalClassifier.from_mapping(found["network"]) == ConvolutionalClassifier()
     training = {k: v for k, v in found["training"].items() if k not in HOW_AND_WHERE}
     assert ClassifierTraining.from_mapping(training) == ClassifierTraining()
-    unused = {"loss", "huber_delta", "gradient_clip_norm", "keep_best"}
+    unused = {"loss", "huber_delta", "gradient_clip_norm", "keep_best", "epsilon"}
     assert set(training) | unused == set(vars(ClassifierTraining()))

@@ -12,6 +12,7 @@ import tomllib
 
 import pytest
 import yaml
+from packaging.version import Version
 from test_imports import NEEDED
 from workspace import ROOT, Workspace
 
@@ -32,6 +33,15 @@ def test_versions_are_those_of_the_project(path):
     wanted = bounds_of([*wanted, f"python{project['requires-python']}"])
     listed = bounds_of(yaml.safe_load(path.read_text(encoding="utf-8"))["dependencies"])
     assert listed.items() <= wanted.items()
+
+
+@pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda path: path.stem)
+def test_pinned_versions_are_within_the_bounds(path):
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    pinned = dict(re.findall(r"^([\w-]+)==([\d.]+)", text, re.MULTILINE))
+    listed = bounds_of(yaml.safe_load(path.read_text(encoding="utf-8"))["dependencies"])
+    for name, lowest in listed.items() - {("python", listed["python"])}:
+        assert Version(pinned[name]) >= Version(lowest), name
 
 
 def test_every_job_has_an_environment_with_its_packages():
@@ -88,7 +98,8 @@ def test_environments_are_planned_where_only_they_have_the_packages_of_jobs(with
 
 @pytest.mark.slow
 def test_jobs_run_in_their_environments(with_conda):
-    probe = [sys.executable, "-m", "uv", "pip", "install", "--dry-run", "--quiet", "--target", "x"]
+    probe = [sys.executable, "-m", "uv", "pip", "install", "--dry-run", "--quiet"]
+    probe += ["--target", str(with_conda.path("none"))]
     if subprocess.run([*probe, "numpy"], capture_output=True, check=False).returncode:
         pytest.skip("uv finds no package index: there is no network, or no uv")
     del with_conda.settings["fields"]["plain"]

@@ -1,12 +1,11 @@
 """A config.yaml from anywhere: looked at before Snakemake, which would do what it says."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 import yaml
-from workspace import SETTINGS, Workspace, clean_environment
+from workspace import SETTINGS, Workspace, run_in
 
 from config.config_file import require_given_once, require_harmless, require_keys_once
 from jobs.startup import UserError
@@ -98,8 +97,6 @@ def test_nothing_in_it_is_run(tmp_path):
     evil = "__use_yte__: true\nimages:\n  ?open('run', 'w').name: {path: tiny.png}\n"
     workspace.path("config.yaml").write_text(evil + "fields: {siren: {type: siren}}\n")
     assert "snakemake" in command and command[0] == sys.executable
-    done = subprocess.run(
-        command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False
-    )
-    assert done.returncode != 0 and "would run code" in done.stdout + done.stderr
+    done = run_in(tmp_path, command)
+    assert done.returncode != 0 and "would run code" in done.stdout
     assert not workspace.path("run").exists()

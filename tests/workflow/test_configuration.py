@@ -12,7 +12,9 @@ from workspace import ROOT
 from config.configuration import Problems, Run, read_schema, runs, source_namer
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
+from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS
+from neuralfield.tasks.image_fit import with_detail_share
 from neuralfield.tasks.training_settings import HOW_AND_WHERE, ImageTraining
 
 
@@ -328,7 +330,11 @@ def test_schema_and_networks_agree(written, kind):
     written["fields"] = {"net": {"type": kind}}
     field = read(written)["fields"]["net"]
     settings = field_settings({k: v for k, v in field.items() if k not in ("training", "output")})
-    assert {"type", "training", *vars(settings)} == set(field)
+    declared = settings_of(type(settings))
+    added = {name: s.default for name, s in declared.items() if s.omit_when_off}
+    assert {"type", "training", *vars(settings)} == set(field) | set(added)
+    written["fields"]["net"] |= added
+    assert read(written)["fields"]["net"] == field | added
 
 
 def test_a_learning_rate_that_nobody_chose_is_the_field_s(written):
@@ -351,7 +357,8 @@ def test_a_learning_rate_that_nobody_chose_is_the_field_s(written):
 def test_schema_and_training_agree(written):
     """The settings without those that say where and how it is worked on."""
     training = read(written)["fields"]["siren"]["training"]
+    training = with_detail_share(training, is_line_art=False)
     for key in HOW_AND_WHERE:
         training.pop(key, None)
-    off = {"gradient_clip_norm": None, "keep_best": False, "residual": False}
+    off = {"gradient_clip_norm": None, "keep_best": False, "residual": False, "epsilon": 1e-8}
     assert vars(ImageTraining.from_mapping(training)) == training | off

@@ -1,15 +1,14 @@
 """Another workflow has this one as a module, with its own settings, from a folder of its own."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from workspace import ROOT, SETTINGS, WITHOUT_KERNELS, Workspace, clean_environment
+from workspace import ROOT, SETTINGS, WITHOUT_KERNELS, Workspace, succeed_in
 
-from config.as_module import completed
 from config.configuration import read_settings
+from config.precedence import with_shipped_sections
 
 FOREIGN = f"""
 module neuralfield:
@@ -41,17 +40,7 @@ def run(tmp_path: Path):
         snakefile = str(tmp_path / "other/Snakefile")
         command = [sys.executable, "-m", "snakemake", "-s", snakefile]
         command += ["--configfile", "config.yaml", "--cores", "2"]
-        done = subprocess.run(
-            [*command, *arguments],
-            cwd=folder,
-            env=clean_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return succeed_in(folder, [*command, *arguments])
 
     return folder, snakemake
 
@@ -78,8 +67,8 @@ def test_its_jobs_run_and_all_that_it_makes_is_a_target(run):
 def test_what_it_does_not_name_is_as_shipped_but_no_example(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Workspace(tmp_path)
-    found = read_settings(completed({"images": {"own": {"path": "tiny.png"}}}), str)
+    found = read_settings(with_shipped_sections({"images": {"own": {"path": "tiny.png"}}}), str)
     assert [*found["images"]] == ["own"] and [*found["fields"]] == ["siren", "siren_footprint"]
     assert not found["tables"] and not found["classifiers"]
-    found = read_settings(completed({"image": "tiny.png", "preset": "fast"}), str)
+    found = read_settings(with_shipped_sections({"image": "tiny.png", "preset": "fast"}), str)
     assert [*found["images"]] == ["tiny"] and [*found["fields"]] == ["fast"]

@@ -45,7 +45,7 @@ def noise() -> Image.Image:
 
 @pytest.mark.parametrize(
     ("make", "kind", "preset", "detail_share"),
-    [(line_art, "line art", "line_art", 0.5), (noise, "a photograph", "quality", 0.0)],
+    [(line_art, "line art", "line_art", 0.75), (noise, "a photograph", "quality", 0.0)],
 )
 def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share):
     make().save(tmp_path / "image.png")
@@ -145,14 +145,14 @@ def test_own_image_has_a_size_and_a_name(written):
     assert "size" not in read(written)["images"]["tiled"]
 
 
-def test_own_image_is_trained_as_what_it_is_unless_somebody_chose(written):
+def test_images_are_trained_as_what_they_are_unless_somebody_chose(written):
     """The resized image shows what it is, when it is trained: see `with_detail_share`."""
     written["image"] = "tiny.png"
     written["fields"]["plain"]["training"] = {"detail_share": 0.3}
     found = read(written)
     shares = [field["training"]["detail_share"] for field in found["fields"].values()]
     assert shares == ["auto", 0.3]
-    assert "settings are chosen by what the image is" in found["notes"][1]
+    assert "preset=line_art for a drawing" in found["notes"][1]
     changed(written, "training.detail_share", 0.2)
     assert read(written)["fields"]["siren"]["training"]["detail_share"] == 0.2
 

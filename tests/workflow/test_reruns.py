@@ -119,7 +119,8 @@ def test_another_image_is_trained(finished):
 def test_a_new_version_of_the_package_makes_everything_again(finished, tmp_path):
     for name in ("scripts", "workflow", "profiles"):
         shutil.copytree(ROOT / name, tmp_path / name)
-    shutil.copy2(ROOT / "Snakefile", tmp_path)
+    for name in ("Snakefile", "config.yaml"):
+        shutil.copy2(ROOT / name, tmp_path)
     finished.snakefile = tmp_path / "Snakefile"
     assert set(finished.planned()) <= {"report", "view"}  # their templates are other files now
     version = tmp_path / "scripts/neuralfield/version.py"

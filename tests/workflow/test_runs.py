@@ -4,14 +4,13 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from PIL import Image
-from workspace import ROOT, WITHOUT_KERNELS, Workspace, clean_environment
+from workspace import ROOT, WITHOUT_KERNELS, Workspace, succeed_in
 
 
 @pytest.mark.slow
@@ -109,15 +108,7 @@ def test_the_same_command_goes_on_after_a_kill(workspace: Workspace):
 
 def test_the_shipped_settings_and_profile_are_found(tmp_path: Path):
     """Without a config.yaml in the working directory, the one beside the Snakefile is used."""
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "2", "-n"],
-        cwd=tmp_path,
-        env=clean_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "Using workflow specific profile" in done.stdout
-    assert "lion_cub / siren: train, evaluate, render at 50, 200, 512 and 1,024" in done.stdout
+    command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile")]
+    messages = succeed_in(tmp_path, [*command, "--cores", "2", "-n"])
+    assert "Using workflow specific profile" in messages
+    assert "lion_cub / siren: train, evaluate, render at 50, 200, 512 and 1,024" in messages

@@ -17,11 +17,11 @@ from config.precedence import (
     COMMAND_LINE,
     Layer,
     adopt_budget,
+    adopt_preset,
     leave_out_examples,
     let_later_layers_win,
     settings_without_effect,
 )
-from config.presets import adopt_preset
 from config.schema import read_schema, with_defaults
 from config.training_limits import outside_their_limits
 from config.wording import (
@@ -40,7 +40,6 @@ from neuralfield.system.durations import seconds_of
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import AUTO
 from neuralfield.tasks.training_settings import BUDGETS
-from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE as MAKES_NO_DIFFERENCE
 
 TEXT_KEYS = (
     *("image", "images", "name", "path", "field", "fields"),
@@ -94,7 +93,7 @@ def read_settings(
     layers = [Layer(layer.name, _tidied(layer.content)) for layer in layers]
     notes: list[str] = []
     own_image, preset = written.get("image"), adopt_preset(written)
-    errors += list(adopt_own_image(written, layers, name_source, preset is not None, notes))
+    errors += list(adopt_own_image(written, name_source, preset is not None, notes))
     if own_image:
         name_source = name_source_beside_image(name_source)
     else:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from config.wording import Place, WhereIs
-from neuralfield.images.image import ImageShape
+from neuralfield.images.image import ImageShape, proportional_size
 from neuralfield.system.errors import ConfigError, NeuralfieldError
 
 
@@ -14,9 +14,7 @@ def size_in_training(own: tuple[int, int], size: Any) -> tuple[int, int]:
         return own
     if not isinstance(size, int):
         return size[0], size[1]
-    longer = max(own)
-    width, height = (max(1, (2 * side * size + longer) // (2 * longer)) for side in own)
-    return width, height
+    return proportional_size(own, size)
 
 
 def too_large_renders(settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:

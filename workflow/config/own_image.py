@@ -2,18 +2,15 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from config.image_sizes import size_in_training
 from config.named_files import require_file
-from config.precedence import Layer
 from config.wording import Place, as_written, name_place
 from neuralfield.images.usual_size import usual_size_px
 from neuralfield.system.errors import ConfigError, InputError
-from neuralfield.system.settings import AUTO, settings_of
-from neuralfield.tasks.training_settings import ImageTraining
 
 TAKEN_NAMES = ("tables", "classifiers")
 """Folders in results/ that belong to no image."""
@@ -21,13 +18,10 @@ TAKEN_NAMES = ("tables", "classifiers")
 KEYS = ("size", "mode", "threshold", "filter", "tiles")
 """Settings of an image that may stand beside ``image``, as may its ``name``."""
 
-_USUAL = settings_of(ImageTraining)["detail_share"].default
-
-_SUITED = (
-    "{path}: settings are chosen by what the image is: line art gets detail_share 0.5, a"
-    " photograph detail_share 0; logs/{name}/resize.log says which it is."
-    " training={{detail_share: 0.5}} chooses otherwise; preset=line_art and preset=quality are"
-    " better, and take some minutes without a GPU."
+_PRESETS = (
+    "{path}: preset=line_art for a drawing and preset=quality for a photograph are better than the"
+    " default networks, and take some minutes without a GPU; logs/{name}/resize.log says which"
+    " suits it."
 )
 
 
@@ -39,15 +33,13 @@ def slug(text: str) -> str:
 
 def adopt_own_image(
     written: dict[str, Any],
-    layers: Sequence[Layer],
     name_source: Callable[[Place], str],
     has_preset: bool,
     notes: list[str],
 ) -> Iterator[ConfigError]:
     """Put the image given by ``image`` in place of those listed under ``images``.
 
-    `notes` gets lines on what was chosen for it. Without a preset, a `training.detail_share` that
-    nobody changed becomes ``auto``.
+    `notes` gets lines on what was chosen for it.
     """
     path = written.get("image")
     if path is None:
@@ -74,11 +66,10 @@ def adopt_own_image(
     name = str(written.pop("name", f"{name}-picture" if name in TAKEN_NAMES else name))
     written["images"] = {name: image}
     del written["image"]
-    is_suited = not has_preset and _let_detail_share_suit(written, layers)
     if shape:
         notes.append(_described(path, shape, image))
-        if is_suited:
-            notes.append(_SUITED.format(path=path, name=name))
+        if not has_preset:
+            notes.append(_PRESETS.format(path=path, name=name))
     sweeps = written.get("sweeps")
     for sweep in sweeps.values() if isinstance(sweeps, Mapping) else ():
         _forget_images(sweep)
@@ -135,18 +126,6 @@ def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> s
         f"{line}, {verb} to {sides[0]} x {sides[1]} for training; size=N chooses another"
         " longer side: more pixels keep more detail, and take longer."
     )
-
-
-def _let_detail_share_suit(written: dict[str, Any], layers: Sequence[Layer]) -> bool:
-    """Let the resized image decide on `detail_share`; returns whether nobody else has."""
-    training = written.get("training", {})
-    if not isinstance(training, dict) or training.get("detail_share", _USUAL) != _USUAL:
-        return False
-    sections = [layer.content.get("training") for layer in layers]
-    if any(isinstance(section, Mapping) and "detail_share" in section for section in sections):
-        return False
-    written["training"] = training | {"detail_share": AUTO}
-    return True
 
 
 def _forget_images(sweep: Any) -> None:

@@ -15,6 +15,7 @@ import yaml
 from config.named_files import ROOT
 from config.wording import Place, as_written, name_place
 from neuralfield.system.settings import settings_of
+from neuralfield.tasks.image.presets import PRESETS, read_preset
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
 
 
@@ -39,6 +40,25 @@ def read_layers(given: Any) -> list[Layer]:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         layers.append(Layer(Path(path).name, content if isinstance(content, dict) else {}))
     return [*layers, Layer(COMMAND_LINE, given.config)]
+
+
+def adopt_preset(written: dict[str, Any]) -> str | None:
+    """Put the network that ``preset`` names in place of those listed under ``fields``.
+
+    It is fitted to every image, and alone: sweeps, which start from those fields, are left out. A
+    name that is none of `PRESETS` is left for the schema to refuse. Returns the name, if there is
+    one.
+    """
+    name = written.get("preset")
+    if name not in PRESETS:
+        return None
+    written["fields"] = {name: read_preset(name)}
+    for image in _mapping(written.get("images")).values():
+        if isinstance(image, dict):
+            image.pop("fields", None)
+    written.pop("sweeps", None)
+    del written["preset"]
+    return name
 
 
 def adopt_budget(written: dict[str, Any], layers: Sequence[Layer]) -> None:
@@ -106,9 +126,9 @@ def settings_without_effect(
     """Yield a line for each setting that changes nothing: which, why, and what to write instead.
 
     `written` is what all layers say together, after `let_later_layers_win`, and `own_keys` has the
-    settings of its training that each network sets itself, by its name. Values of the section
-    `training` that are those of the workflow's own config.yaml are passed over: that file spells
-    out every default.
+    settings of its training that each network sets itself, by its name. Networks, and values of the
+    section `training`, that are those of the workflow's own config.yaml are passed over: that file
+    spells out every default, and nobody wrote them.
     """
     for taking, taken in (("preset", "fields"), ("preset", "sweeps"), ("image", "images")):
         at = _last(layers, (taken,))
@@ -120,7 +140,10 @@ def settings_without_effect(
     fields = settings["fields"]
     used = set(_users(settings, own_keys, ""))
     for name in fields:
-        if name not in used:
+        is_shipped = _mapping(written.get("fields")).get(name) == shipped_settings()["fields"].get(
+            name
+        )
+        if name not in used and not is_shipped:
             yield (
                 f"{name_place(('fields', name), name_source)} has no effect, because no image and"
                 " no sweep names this network; add it to the `fields` of an image."
@@ -158,6 +181,15 @@ def training_is_for_images(layers: Sequence[Layer], targets: Collection[str]) ->
         f"{COMMAND_LINE}: {key} has no effect on {kind}, because that is for images;"
         f" write --config '{kind}={{NAME: {{training: {{steps: 500}}}}}}'."
     )
+
+
+def with_shipped_sections(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a workflow that has this one as a module, with the sections of the
+    workflow's own config.yaml that are left out, but for its examples.
+    """
+    examples = ("images", "sweeps", "tables", "classifiers")
+    usual = {key: value for key, value in shipped_settings().items() if key not in examples}
+    return {**usual, **config}
 
 
 @cache

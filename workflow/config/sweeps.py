@@ -66,26 +66,15 @@ class SweepNetwork:
 
 @dataclass(frozen=True)
 class Sweep:
-    """All networks of one sweep.
-
-    Attributes
-    ----------
-    networks : dict of str to SweepNetwork
-        By their names.
-    runs : list of Run
-        Each with the image that a network is fitted to.
-    render, timelapse : bool
-        Whether renders and time-lapses of them are made.
-    batch : int
-        How many of its runs may be trained in one job.
-    """
+    """All networks of one sweep."""
 
     name: str
-    networks: dict[str, SweepNetwork]
-    runs: list[Run]
+    networks: dict[str, SweepNetwork]  # by their names
+    runs: list[Run]  # each with the image that a network is fitted to
+    # whether renders and time-lapses of them are made
     render: bool
     timelapse: bool
-    batch: int
+    batch: int  # how many of its runs may be trained in one job
 
 
 def expand(settings: Mapping[str, Any], name_source: Callable[[Place], str]) -> list[Sweep]:

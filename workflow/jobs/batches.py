@@ -19,12 +19,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from config.configuration import MAKES_NO_DIFFERENCE, Run
+from config.configuration import Run
 from config.sweeps import Sweep
 from neuralfield.images.reading import image_size
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import storage_errors
-from neuralfield.tasks.training_settings import BUDGETS
+from neuralfield.tasks.training_settings import BUDGETS, MAKES_NO_DIFFERENCE
 
 LEDGER = Path("results/batches.jsonl")
 
@@ -55,22 +55,13 @@ Entry = tuple[Run, str]
 
 @dataclass(frozen=True)
 class Batch:
-    """Networks that one job trains.
+    """Networks that one job trains."""
 
-    Attributes
-    ----------
-    name : str
-        Ten hexadecimal digits: a digest of its networks and their settings.
-    runs : tuple of Run
-        Those of its networks that are asked for now.
-    images : tuple of str
-        Images of all networks that were ever put into it: the inputs of its job stay the same when
-        some are not asked for any more, and so nothing is made again.
-    """
-
-    name: str
-    runs: tuple[Run, ...]
+    name: str  # ten hexadecimal digits: a digest of its networks and their settings
+    runs: tuple[Run, ...]  # its networks that are asked for now
     images: tuple[str, ...]
+    """Images of all networks that were ever put into it: the inputs of its job stay the same when
+    some are not asked for any more, and so nothing is made again."""
 
 
 @dataclass(frozen=True)
@@ -133,12 +124,12 @@ def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) ->
 
 def settled(runs: Iterable[Run], fields: Mapping[str, Any], ledger: Ledger) -> list[Batch]:
     """Return the batches of runs as the ledger has them; runs without a place are left out."""
-    members: dict[str, list[Run]] = defaultdict(list)
+    batched: dict[str, list[Run]] = defaultdict(list)
     for run in runs if ledger.lines else ():
         place = ledger.place.get(_entry(run, fields), ALONE)
         if place != ALONE:
-            members[place].append(run)
-    return [Batch(name, tuple(runs), ledger.images[name]) for name, runs in members.items()]
+            batched[place].append(run)
+    return [Batch(name, tuple(runs), ledger.images[name]) for name, runs in batched.items()]
 
 
 def arrange(

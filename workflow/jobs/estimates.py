@@ -201,7 +201,7 @@ def training_minutes(
 
 
 def batch_minutes(
-    members: Sequence[tuple[Settings, Settings]],
+    networks: Sequence[tuple[Settings, Settings]],
     threads: int,
     gpus: int,
     attempt: int = 1,
@@ -211,8 +211,8 @@ def batch_minutes(
     There are three products of matrices for each layer, point and step: one forwards, two
     backwards.
     """
-    work_s = sum(training_s(image, field, threads, gpus) for image, field in members)
-    return _minutes(work_s, members[0][1]["training"], attempt)
+    work_s = sum(training_s(image, field, threads, gpus) for image, field in networks)
+    return _minutes(work_s, networks[0][1]["training"], attempt)
 
 
 def _minutes(work_s: float, training: Settings, attempt: int) -> int:
@@ -226,14 +226,16 @@ def _minutes(work_s: float, training: Settings, attempt: int) -> int:
 
 
 def batch_memory_mb(
-    members: Sequence[tuple[Settings, Settings]],
+    networks: Sequence[tuple[Settings, Settings]],
     threads: int,
     gpus: int,
 ) -> int:
     """Return the memory of trainings in one job: that of all at a time, and Python's once."""
     common = BASE_MEMORY_MB + (GPU_MEMORY_MB if gpus else 0)
-    own_threads = max(1, threads // len(members))
-    own = (training_memory_mb(image, field, own_threads, gpus) - common for image, field in members)
+    own_threads = max(1, threads // len(networks))
+    own = (
+        training_memory_mb(image, field, own_threads, gpus) - common for image, field in networks
+    )
     return common + sum(own)
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from config.configuration import MAKES_NO_DIFFERENCE, Run, runs, trained_fields
+from config.configuration import Run, runs, trained_fields
 from config.large_images import headers_and_tilings
 from config.sweeps import Sweep, all_fields, all_runs
 from config.table_settings import size_name
 from jobs.startup import UserError
 from neuralfield.images.tiling import Tile
+from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
 
 Settings = dict[str, Any]
 
@@ -19,42 +20,25 @@ SHORTEST_TILE_S = 1
 class Plan:
     """Everything that a config asks for.
 
-    Parameters
-    ----------
-    settings : mapping
-        See `config.configuration.read_settings`.
-    sweeps : sequence of Sweep
-        The sweeps among them, see `config.sweeps.expand`.
-
-    Attributes
-    ----------
-    config : dict
-        The settings, with the networks of sweeps among the `fields`.
-    single_runs, swept_runs, runs : list of Run
-        The networks of images: those of `fields`, those of sweeps, and all.
-    trained : set of str
-        Names of the fields that are trained here.
-    imported : list of str
-        Names of the others.
-    tiled : dict of str to (Header, Tiling)
-        The images that are trained in tiles.
-    whole : list of str
-        The other images.
-    table_networks : dict of str to str
-        The table of each network of tables, by the network's folder.
+    `settings` are those of `config.configuration.read_settings`, and `sweeps` the sweeps among
+    them, see `config.sweeps.expand`.
     """
 
     def __init__(self, settings: Mapping[str, Any], sweeps: Sequence[Sweep]) -> None:
         self.sweeps = sweeps
         swept_fields = all_fields(sweeps, settings)
         self.config: Settings = {**settings, "fields": settings["fields"] | swept_fields}
+        # the networks of images: those of `fields`, those of sweeps, and all
         self.single_runs = runs(settings)
         self.swept_runs = all_runs(sweeps)
         self.runs = self.single_runs + self.swept_runs
+        # the fields that are trained here, and the others
         self.trained = set(trained_fields(self.config))
         self.imported = [field for field in self.config["fields"] if field not in self.trained]
+        # the images that are trained in tiles, with header and tiling, and the others
         self.tiled = headers_and_tilings(self.config["images"])
         self.whole = [name for name in self.config["images"] if name not in self.tiled]
+        # the table of each network of tables, by the network's folder
         self.table_networks = {
             network: table
             for table in self.config["tables"]

@@ -29,22 +29,13 @@ _EXPECTED = "the manifest that a run of the workflow writes"
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a rule, in the state in which its job left it.
-
-    Attributes
-    ----------
-    made_at_s : float
-        Its modification time, in seconds since 1970.
-    sha256 : str
-        Empty where the output is a folder.
-    files : dict of str to str
-        SHA-256 of each file in an output that is a folder, by the name in that folder.
-    """
+    """One output of a rule, in the state in which its job left it."""
 
     rule: str
-    made_at_s: float
-    sha256: str = ""
+    made_at_s: float  # its modification time, in seconds since 1970
+    sha256: str = ""  # empty where the output is a folder
     files: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of each file in an output that is a folder, by the name in that folder."""
 
 
 @dataclass(frozen=True)

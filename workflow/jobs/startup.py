@@ -34,7 +34,7 @@ PACKAGES = {
 """The modules that the scripts import, and the names to install them by."""
 
 NEEDED_BESIDE_CONDA = ("numpy", "PIL", "safetensors", "threadpoolctl")
-"""Those that Snakemake's own process imports; with conda, jobs have environments of their own."""
+"""Modules that Snakemake's own process imports; with conda, jobs have environments of their own."""
 
 
 _USUAL_JOBS_PER_TIMESPAN = (100, 1)
@@ -86,13 +86,9 @@ def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None
     cover other machines that work in the same folder: the file names the last one, and locks that
     may be another machine's stay.
 
-    Returns
-    -------
-    owner : file or None
-        To be kept open as long as this Snakemake runs; programs that it starts do not inherit it.
-        None where the file system has no such locks.
-    cleared : bool
-        Whether there were stale locks.
+    Returns the lock's file, to be kept open as long as this Snakemake runs (programs that it starts
+    do not inherit it), or None where the file system has no such locks; and whether there were
+    stale locks.
     """
     folder.mkdir(exist_ok=True)
     owner = (folder / "neuralfield.owner").open("a+", encoding="utf-8")

@@ -21,18 +21,8 @@ SHIPPED = {"lion_cub": (474, True), "savannah": (480, False)}
 
 
 def to_image(image, bilevel=False):
-    """Convert an image to 8 bits per channel, or to black and white.
-
-    Parameters
-    ----------
-    image : ndarray of shape (height, width) or (height, width, 3)
-        Grey or colour in [0, 1].
-    bilevel : bool
-        Make each pixel of a grey image white where it is at least 0.5, and black elsewhere.
-
-    Returns
-    -------
-    PIL.Image.Image
+    """Convert an image in [0, 1], grey or colour, to 8 bits per channel; or a grey one to black and
+    white, which begins at 0.5.
     """
     if bilevel:
         return Image.fromarray(image >= 0.5)

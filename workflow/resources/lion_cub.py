@@ -31,21 +31,12 @@ STOUTEST = 0.2
 
 
 class Part(NamedTuple):
-    """One curve of the drawing.
+    """One curve of the drawing."""
 
-    Attributes
-    ----------
-    points : tuple of (float, float)
-        What the curve passes through; a repeated point is a corner.
-    tone : float
-        Grey to paint with: `INK` or `PAPER`.
-    pen : str or None
-        Name of the pen in `PENS` that draws the line, or None to fill the closed curve.
-    """
-
-    points: tuple
-    tone: float = INK
+    points: tuple  # what the curve passes through; a repeated point is a corner
+    tone: float = INK  # grey to paint with: `INK` or `PAPER`
     pen: str | None = None
+    """Name of the pen in `PENS` that draws the line, or None to fill the closed curve."""
 
 
 def line(pen, *points, tone=INK):
@@ -281,19 +272,8 @@ def span(before, start, end, after):
 
 
 def smooth_runs(points, closed):
-    """Sample the smooth curve through some points.
-
-    Parameters
-    ----------
-    points : sequence of (float, float)
-        Points on the curve, at least two different ones; a repeated point is a corner.
-    closed : bool
-        Whether the curve returns to its first point.
-
-    Returns
-    -------
-    list of ndarray of shape (n, 2)
-        The curve, cut at its corners.
+    """Sample the smooth curve through some points, at least two different ones, and cut it at its
+    corners, which are repeated points. A closed curve returns to its first point.
     """
     knots = np.array(points)
     if closed:
@@ -312,16 +292,8 @@ def smooth_runs(points, closed):
 def stroke_pieces(curve, pen):
     """Cut a stroke into convex polygons: a disc at each sample, and what lies between two.
 
-    Parameters
-    ----------
-    curve : ndarray of shape (n, 2)
-        Middle of the stroke.
-    pen : (float, float, float)
-        Width at the start, in the middle and at the end.
-
-    Returns
-    -------
-    list of ndarray of shape (m, 2)
+    `curve`, shape (n, 2), is the middle of the stroke, and `pen` its width at the start, in the
+    middle and at the end.
     """
     steps = np.diff(curve, axis=0)
     lengths = np.hypot(*steps.T)
@@ -340,18 +312,7 @@ def stroke_pieces(curve, pen):
 
 
 def draw_lion_cub(width_px):
-    """Draw the lion cub.
-
-    Parameters
-    ----------
-    width_px : int
-        Width, and height, of the image in pixels.
-
-    Returns
-    -------
-    ndarray of shape (width_px, width_px), float32
-        Grey of each pixel: 0 is ink, 1 is paper.
-    """
+    """Draw the lion cub: float32 of shape (width_px, width_px), 0 is ink and 1 is paper."""
     canvas = np.full((width_px, width_px), PAPER, dtype=np.float32)
     for part in (*BODY, *map(placed, HEAD)):
         runs = smooth_runs(part.points, closed=part.pen is None)

@@ -12,16 +12,9 @@ STRIP_SUBPIXELS = 1 << 24
 def blend(canvas, outlines, colour, opacity=1.0):
     """Paint the union of some polygons onto an image, in place, with smooth edges.
 
-    Parameters
-    ----------
-    canvas : ndarray of shape (height, width) or (height, width, channels), float32
-        Image to paint on.
-    outlines : list of ndarray of shape (n, 2)
-        Polygons; a unit is the width of the image.
-    colour : float or ndarray
-        What to paint with; anything that broadcasts to the shape of the image.
-    opacity : float
-        1 hides what was there before.
+    `canvas` is float32, with or without channels. `outlines` have the shape (n, 2); a unit is the
+    width of the image. `colour` is anything that broadcasts to the shape of the image, and an
+    opacity of 1 hides what was there before.
     """
     height, width = canvas.shape[:2]
     paint = np.broadcast_to(np.asarray(colour, dtype=np.float32), canvas.shape)

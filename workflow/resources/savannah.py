@@ -76,18 +76,8 @@ def ramp(colours, places):
 
 
 def ribbon(start, bend, end, widths):
-    """Outline a stroke along a quadratic Bezier curve.
-
-    Parameters
-    ----------
-    start, bend, end : (float, float)
-        Control points of the curve.
-    widths : ndarray of shape (STROKE_SAMPLES,)
-        Width of the stroke, evenly spread over the parameter of the curve.
-
-    Returns
-    -------
-    ndarray of shape (2 * STROKE_SAMPLES, 2)
+    """Outline a stroke along a quadratic Bezier curve with these control points, shape (2 *
+    STROKE_SAMPLES, 2); `widths` are evenly spread over the parameter of the curve.
     """
     t = np.linspace(0.0, 1.0, STROKE_SAMPLES)[:, None]
     start, bend, end = np.asarray(start), np.asarray(bend), np.asarray(end)
@@ -209,19 +199,9 @@ def paint_mountains(canvas, rng):
 def paint_acacia(canvas, rng, foot, height, bark, lit, leaves):
     """Paint an acacia: a forked trunk under a flat crown in layers.
 
-    Parameters
-    ----------
-    canvas : ndarray
-        Image to paint on.
-    rng : numpy.random.Generator
-    foot : ndarray of shape (2,)
-        Where the trunk leaves the ground.
-    height : float
-        From the foot to the top.
-    bark, lit : ndarray of shape (3,)
-        Colours of the shaded and of the sunlit parts.
-    leaves : int
-        Number of strokes in each layer of the crown; fewer leaves are larger.
+    `foot` is where the trunk leaves the ground, and `height` is from there to the top. `bark` and
+    `lit` are the colours of the shaded and of the sunlit parts. There are so many `leaves` in each
+    layer of the crown; fewer are larger.
     """
 
     def at(x, y):
@@ -321,17 +301,8 @@ def paint_birds(canvas):
 
 
 def draw_savannah(width_px):
-    """Paint the savannah.
-
-    Parameters
-    ----------
-    width_px : int
-        Width of the image in pixels; its height is two thirds of that.
-
-    Returns
-    -------
-    ndarray of shape (height, width_px, 3), float32
-        Red, green and blue of each pixel in [0, 1].
+    """Paint the savannah: red, green and blue in [0, 1], float32; the height is two thirds of the
+    width.
     """
     rng = np.random.default_rng(SEED)
     canvas = np.empty((round(width_px * ASPECT), width_px, 3), dtype=np.float32)

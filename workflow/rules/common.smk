@@ -36,7 +36,6 @@ if workflow.is_main_process:
 if not IS_MODULE:
     startup.leave_out_pandas()
 
-from config import as_module
 from jobs import batches
 from config import configuration
 from jobs import estimates
@@ -55,8 +54,8 @@ from neuralfield.version import ENGINE_VERSION
 
 try:
     if IS_MODULE:  # the command line and the config files are those of another workflow
-        name_source, layers = as_module.name_source, []
-        config = as_module.completed(config)
+        name_source, layers = lambda place: "config of the module neuralfield", []
+        config = precedence.with_shipped_sections(config)
     else:
         name_source = configuration.source_namer(workflow.config_settings)
         layers = precedence.read_layers(workflow.config_settings)
@@ -103,7 +102,7 @@ TRAININGS -= sum(len(batch.runs) - 1 for batch in BATCHES)
 """Jobs that train networks of images."""
 
 CORES_ON_A_CLUSTER = 2
-"""Those of a job, where neither the settings nor --cores set a number."""
+"""Cores of a job, where neither the settings nor --cores set a number."""
 
 SHORT_JOB_S = 60
 """A training that is estimated to take longer has its GPU for itself."""

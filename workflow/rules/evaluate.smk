@@ -23,6 +23,8 @@ rule evaluate:
         "logs/{image}/{field}/evaluate.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.whole),
+    # before time-lapses, which show what is measured here
+    priority: 1
     conda:
         "../envs/networks.yaml"
     threads: rendering_threads

@@ -3,64 +3,57 @@
 
 # All renders of a network in one job. One that was made before, from the same network by the same
 # settings, is put back: a size that is added costs that size alone.
-if RENDERS:
-
-    rule render:
-        input:
-            model=trained,
-            tiles=of_tiles("model.safetensors"),
-            weights=imported_weights,
-            facts="results/{image}/picture.json",
-        output:
-            renders=[
-                report(
-                    f"results/{{image}}/{{field}}/{name}.png",
-                    caption="../report/render.rst",
-                    category="Renders",
-                    labels={
-                        "image": "{image}",
-                        "network": "{field}",
-                        "pixels": name.partition("_")[2],
-                    },
-                )
-                for name in RENDERS
-            ],
-        log:
-            "logs/{image}/{field}/render.log",
-        benchmark:
-            "logs/{image}/{field}/render.benchmark.tsv"
-        conda:
-            "../envs/networks.yaml"
-        threads: rendering_threads
-        resources:
-            gpu=rendering_gpus,
-            gpu_memory_mb=rendering_gpu_memory_mb,
-            mem_mb=estimates.RENDERING_MEMORY_MB,
-            runtime=lambda wildcards, threads: rendering_minutes(
-                wildcards,
-                sum(part["size"] ** 2 for part in RENDERS.values()) ** 0.5,
-                threads,
-            ),
-        params:
-            parts=list(RENDERS.values()),
-            settings=RENDERING,
-            field=PLAN.field_settings,
-            training=PLAN.training_settings,
-            device=PLAN.device_of,
-            version=VERSION,
-        message:
-            "Rendering {wildcards.image} by {wildcards.field}"
-        script:
-            "../../scripts/render.py"
-
-
-# Made on request only: `snakemake results/lion_cub/siren/render_3000.png`
-rule render_other_size:
+rule render:
     input:
         model=trained,
         tiles=of_tiles("model.safetensors"),
         weights=imported_weights,
         facts="results/{image}/picture.json",
+    output:
+        renders=[
+            report(
+                f"results/{{image}}/{{field}}/{name}.png",
+                caption="../report/render.rst",
+                category="Renders",
+                labels={
+                    "image": "{image}",
+                    "network": "{field}",
+                    "pixels": name.partition("_")[2],
+                },
+            )
+            for name in RENDERS
+        ],
+    log:
+        "logs/{image}/{field}/render.log",
+    benchmark:
+        "logs/{image}/{field}/render.benchmark.tsv"
+    conda:
+        "../envs/networks.yaml"
+    threads: rendering_threads
+    resources:
+        gpu=rendering_gpus,
+        gpu_memory_mb=rendering_gpu_memory_mb,
+        mem_mb=estimates.RENDERING_MEMORY_MB,
+        runtime=lambda wildcards, threads: rendering_minutes(
+            wildcards,
+            sum(part["size"] ** 2 for part in RENDERS.values()) ** 0.5,
+            threads,
+        ),
+    params:
+        parts=list(RENDERS.values()),
+        settings=RENDERING,
+        field=PLAN.field_settings,
+        training=PLAN.training_settings,
+        device=PLAN.device_of,
+        version=VERSION,
+    message:
+        "Rendering {wildcards.image} by {wildcards.field}"
+    script:
+        "../../scripts/render.py"
+
+
+# Made on request only: `snakemake results/lion_cub/siren/render_3000.png`
+use rule render as render_other_size with:
     output:
         renders="results/{image}/{field}/render_{size}.png",
     log:
@@ -69,9 +62,6 @@ rule render_other_size:
         "logs/{image}/{field}/render_{size}.benchmark.tsv"
     wildcard_constraints:
         size=rf"(?!(?:{one_of(map(str, config['render']['sizes']))})\.png)[1-9]\d*",
-    conda:
-        "../envs/networks.yaml"
-    threads: rendering_threads
     resources:
         gpu=rendering_gpus,
         gpu_memory_mb=rendering_gpu_memory_mb,
@@ -81,15 +71,8 @@ rule render_other_size:
         ),
     params:
         parts=lambda wildcards: [{"size": int(wildcards.size), "box": [0, 0, 1, 1]}],
-        settings=RENDERING,
-        field=PLAN.field_settings,
-        training=PLAN.training_settings,
-        device=PLAN.device_of,
-        version=VERSION,
     message:
         "Rendering {wildcards.image} by {wildcards.field}, {wildcards.size} pixels"
-    script:
-        "../../scripts/render.py"
 
 
 if config["timelapse"]["formats"]:

@@ -27,6 +27,7 @@ rule view:
                 "network.js",
                 "weights.js",
                 "tiles.js",
+                "drawing.js",
                 "saving.js",
                 "view.js",
             )

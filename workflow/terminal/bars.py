@@ -19,13 +19,7 @@ _USUAL_SIZE = (80, 20)
 
 
 class Bars:
-    """Stacked bars; other lines are written above them. The cursor is never hidden.
-
-    Parameters
-    ----------
-    stream : file
-        A terminal.
-    """
+    """Stacked bars on a terminal; other lines are written above. The cursor is never hidden."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream

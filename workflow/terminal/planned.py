@@ -37,68 +37,34 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class Work:
-    """How much a job has to do.
+    """How much a job has to do."""
 
-    Attributes
-    ----------
-    kind : str
-        Works of one kind take times in proportion to their estimates.
-    seconds : float
-        The estimate of `jobs.estimates`, which is pessimistic; 0 where a job takes what it takes to
-        start.
-    steps : int
-        The steps of the whole training, of which this job may be a segment.
-    step_s : float
-        The estimate of a step.
-    bounds_s : (float, float)
-        What a budget allows: the least and the most seconds.
-    """
-
-    kind: str
+    kind: str  # works of one kind take times in proportion to their estimates
     seconds: float = 0.0
-    steps: int = 0
-    step_s: float = 0.0
+    """The estimate of `jobs.estimates`, which is pessimistic; 0 where a job takes what it takes to
+    start."""
+    steps: int = 0  # the steps of the whole training, of which this job may be a segment
+    step_s: float = 0.0  # the estimate of a step
     bounds_s: tuple[float, float] = (0.0, math.inf)
+    """The least and the most seconds that a budget allows."""
 
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that is to be run.
+    """A job that is to be run."""
 
-    Attributes
-    ----------
-    number : int
-        Snakemake's number of it.
-    rule : str
-    name : str
-        What it works on; see `terminal.words.name_of`.
-    wildcards : dict
-    outputs : tuple of str
-    log : str
-        Empty where it has none.
-    threads : int
-    gpus : int
-        Those that it has for itself.
-    is_on_gpu : bool
-        Whether it computes on one, which it may share.
-    needs : frozenset of int
-        The numbers of the jobs that have to end before it.
-    reason : str
-        Why it is run.
-    """
-
-    number: int
+    number: int  # Snakemake's number of it
     rule: str
-    name: str
+    name: str  # the thing that it works on; see `terminal.words.name_of`
     wildcards: dict[str, str]
     outputs: tuple[str, ...]
-    log: str
+    log: str  # empty where it has none
     threads: int
-    gpus: int
-    is_on_gpu: bool
-    needs: frozenset[int]
+    gpus: int  # GPUs that it has for itself
+    is_on_gpu: bool  # whether it computes on one, which it may share
+    needs: frozenset[int]  # the numbers of the jobs that have to end before it
     work: Work
-    reason: str = ""
+    reason: str = ""  # why it is run
 
     @property
     def is_training(self) -> bool:

@@ -20,16 +20,7 @@ _SECONDS_BETWEEN_ESTIMATES = 5.0
 
 
 class Run:
-    """The jobs of a run.
-
-    Parameters
-    ----------
-    jobs : iterable of PlannedJob
-        All that are to be run.
-    durations : Durations
-    limits : float
-        Those of `terminal.time_left.run_s`.
-    """
+    """The jobs that are to be run; for `limits` see `terminal.time_left.run_s`."""
 
     def __init__(self, jobs: Iterable[PlannedJob], durations: Durations, **limits: float) -> None:
         self.jobs = {job.number: job for job in jobs}

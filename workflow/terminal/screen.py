@@ -39,7 +39,7 @@ _OF_SNAKEMAKE_FOR_PEOPLE = re.compile(
 
 
 def take_over(logger: logging.Logger, workflow: Any) -> "Screen | None":
-    """Let Snakemake's messages to the terminal be told in people's words.
+    """Show Snakemake's messages on the terminal in people's words.
 
     Nothing is done where its own messages are asked for, more of them or fewer, and where they are
     the result: where no job is run. Failures are short unless ``--verbose`` is given. Handlers of
@@ -67,13 +67,8 @@ def take_over(logger: logging.Logger, workflow: Any) -> "Screen | None":
 class Screen(logging.Handler):
     """Tells in people's words what Snakemake does.
 
-    Parameters
-    ----------
-    usual : logging.StreamHandler
-        Snakemake's own handler, for errors and for what is not known here.
-    workflow : snakemake.workflow.Workflow
-    plan : Plan, optional
-        Set as soon as it is known.
+    Its own handler, `usual`, is for errors and for what is not known here. `plan` is set as soon as
+    it is known.
     """
 
     def __init__(self, usual: logging.StreamHandler, workflow: Any) -> None:

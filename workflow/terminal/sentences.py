@@ -36,13 +36,7 @@ _SHOWN = re.compile(r"results/[^/]+/[^/]+/(render_|crop_|timelapse\.|view\.)[^/]
 
 
 class Sentences:
-    """Tells what is finished.
-
-    Parameters
-    ----------
-    jobs : collection of PlannedJob
-        All jobs of the run.
-    """
+    """Tells what is finished of all jobs of the run."""
 
     def __init__(self, jobs: Collection[PlannedJob]) -> None:
         self._are_many = sum(len(job.trained) for job in jobs) >= MANY_TRAININGS

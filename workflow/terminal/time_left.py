@@ -44,15 +44,11 @@ _MOST_FACTOR = 20.0
 
 
 class Durations:
-    """The seconds that jobs take, learned from those that have been measured on this machine.
+    """The seconds that jobs take, learned from those that have been measured on this machine, and
+    kept at `path` from run to run.
 
     A job takes a time to start, which its rule decides, and a share of its pessimistic estimate,
     which its kind of work decides. The first run on a machine assumes both.
-
-    Parameters
-    ----------
-    path : Path, optional
-        Where they are kept from run to run.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -85,7 +81,7 @@ class Durations:
             before_s = self.start_s.get(_rule_family(job.rule), start_s)
             mixed_s = _MEMORY * start_s + (1 - _MEMORY) * before_s
             self.start_s[_rule_family(job.rule)] = round(mixed_s, 3)
-        elif not job.is_training:  # those have told already how fast they are
+        elif not job.is_training:  # a training has reported its rate already
             work_s = max(0.0, seconds - self._start_s(job.rule))
             before = self._share(job.work.kind)
             share = _MEMORY * work_s / job.work.seconds + (1 - _MEMORY) * before
@@ -171,16 +167,10 @@ def run_s(
 ) -> float:
     """Return how long jobs take together, each as soon as there is room for it.
 
-    Parameters
-    ----------
-    jobs : collection of PlannedJob
-        Those that have not ended; a job that they need and that is not among them has.
-    seconds : mapping of int to float
-        What each of them takes from now on.
-    running : collection of int
-        The numbers of those that have begun.
-    cores, gpus, slots : float
-        How many cores, jobs on GPUs, and jobs there may be at once.
+    The jobs are those that have not ended; a job that they need and that is not among them has.
+    `seconds` is what each takes from now on, and `running` has the numbers of those that have
+    begun. `cores`, `gpus` and `slots` are how many cores, jobs on GPUs, and jobs there may be at
+    once.
     """
     by_number = {job.number: job for job in jobs}
     waits = {n: len(job.needs & by_number.keys()) for n, job in by_number.items()}

@@ -9,19 +9,47 @@ from typing import Any
 import numpy as np
 
 from neuralfield.api.errors import InvalidInputError, InvalidSettingError, WrongTypeError
+from neuralfield.fields import ImageShape
 from neuralfield.images.coordinates import Box
 from neuralfield.rendering.render import size_for_longer_side
 from neuralfield.system.device import HOST, Array, Device, select_device
 from neuralfield.system.settings import AUTO, settings_of
 from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.table.samples import LARGEST_NUMBER
 from neuralfield.tasks.training_settings import ImageExecution
+
+_MOST_SAMPLES = 1 << 16
 
 
 def require_path(where: str, value: Any) -> Path:
     """Return a path; what is none is refused."""
     if not isinstance(value, str | os.PathLike):
         raise WrongTypeError(where, repr(value), "a path")
+    if str(value) == "" or "\0" in str(value):
+        raise InvalidInputError(where, repr(value), "a path")
     return Path(value)
+
+
+def require_png(where: str, value: Any) -> Path:
+    """Return the path of a PNG; what is none is refused."""
+    path = require_path(where, value)
+    if path.suffix.lower() != ".png":
+        raise InvalidInputError(where, str(path), "a name that ends in .png")
+    return path
+
+
+def require_bit_depth(value: Any) -> None:
+    """Refuse what PNGs here do not have."""
+    if value not in (8, 16):
+        raise InvalidSettingError("bit_depth", repr(value), "8 or 16")
+
+
+def as_array(where: str, values: Any) -> np.ndarray:
+    """Return values as an array; rows of several lengths are refused."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise InvalidInputError(where, str(error), "rows of one length") from error
 
 
 def require_function(where: str, value: Any) -> None:
@@ -36,25 +64,22 @@ def require_mapping(where: str, value: Any) -> None:
         raise WrongTypeError(where, repr(value), "a mapping of settings to values")
 
 
-def require_execution_setting(name: str, value: Any, place: str | None = None) -> None:
+def require_execution_setting(name: str, value: Any) -> None:
     """Refuse a value that the settings of how a training is run do not allow."""
     declared = settings_of(ImageExecution)[name]
     if not declared.allows(value):
-        raise InvalidSettingError(place or name, repr(value), declared.expectation)
+        raise InvalidSettingError(name, repr(value), declared.expectation)
 
 
-def require_positive(where: str, value: Any) -> None:
+def require_positive(where: str, value: Any, most: float = math.inf) -> None:
     """Refuse what is no positive number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
         raise InvalidSettingError(where, repr(value), "a number > 0")
 
 
 def require_box(box: Any) -> Box:
     """Return the part of an image that a render shows; what is none is refused."""
-    try:
-        left, top, right, bottom = (float(side) for side in box)
-    except (TypeError, ValueError):
-        left = top = right = bottom = math.nan
+    left, top, right, bottom = _floats(box, 4)
     if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
         expected = "(left, top, right, bottom) in [0, 1] with left < right and top < bottom"
         raise InvalidSettingError("box", repr(box), expected)
@@ -63,25 +88,24 @@ def require_box(box: Any) -> Box:
 
 def require_samples(samples: Any) -> None:
     """Refuse what is neither a number of samples nor "auto"."""
-    is_count = isinstance(samples, int) and samples >= 1
+    is_count = _is_count(samples) and samples <= _MOST_SAMPLES
     if not (is_count or (isinstance(samples, str) and samples == AUTO)):
-        raise InvalidSettingError("samples", repr(samples), "a whole number >= 1, or 'auto'")
+        expected = f"a whole number from 1 to {_MOST_SAMPLES}, or 'auto'"
+        raise InvalidSettingError("samples", repr(samples), expected)
 
 
 def render_sides(
-    model: Model, size: Any, box: Any, max_megapixels: float = 400.0
+    model: Model | ImageShape, size: Any, box: Any, max_megapixels: float = 400.0
 ) -> tuple[int, int]:
     """Return width and height of a render in pixels; see `ImageField.render`."""
     require_positive("max_megapixels", max_megapixels)
     left, top, right, bottom = box = require_box(box)
     if size is None:
         size = max(round(model.width * (right - left)), round(model.height * (bottom - top)), 1)
-    if not isinstance(size, int | np.integer):
-        width, height = require_width_and_height(size)
-    elif size < 1:
-        raise InvalidInputError("size", size, "a whole number of pixels >= 1")
-    else:
+    if _is_count(size):
         width, height = size_for_longer_side(model, int(size), box)
+    else:
+        width, height = require_width_and_height(size)
     if width * height > 1e6 * max_megapixels:
         found = f"{width:,} x {height:,} pixels"
         expected = f"at most {max_megapixels:g} megapixels"
@@ -90,13 +114,34 @@ def render_sides(
 
 
 def require_width_and_height(size: Any) -> tuple[int, int]:
-    """Return the sides of a render in pixels; what is no pair of whole numbers is refused."""
+    """Return the sides of an image in pixels; what is no pair of whole numbers is refused."""
     sides = tuple(size) if isinstance(size, Sequence | np.ndarray) else ()
-    is_whole = all(isinstance(side, int | np.integer) and side >= 1 for side in sides)
-    if len(sides) != 2 or not is_whole:
-        expected = "the longer side in pixels, or (width, height)"
+    if len(sides) != 2 or not all(map(_is_count, sides)):
+        expected = "a whole number of pixels >= 1 for the longer side, or (width, height)"
         raise InvalidInputError("size", repr(size), expected)
     return int(sides[0]), int(sides[1])
+
+
+def _is_count(value: Any) -> bool:
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_whole and int(value) >= 1
+
+
+def require_two_values(where: str, values: Any) -> tuple[float, float]:
+    """Return two different numbers; others are refused."""
+    first, second = _floats(values, 2)
+    if not (math.isfinite(first) and math.isfinite(second) and first != second):
+        raise InvalidInputError(where, repr(values), "two different numbers")
+    return first, second
+
+
+def _floats(values: Any, count: int) -> list[float]:
+    """Return so many numbers; NaN where they are none."""
+    try:
+        found = [float(value) for value in values]
+    except (TypeError, ValueError):
+        found = []
+    return found if len(found) == count else [math.nan] * count
 
 
 def positions_on_device(xy: Any) -> tuple[Array, Device]:
@@ -105,10 +150,13 @@ def positions_on_device(xy: Any) -> tuple[Array, Device]:
         device = select_device("gpu")
         points = device.asarray(xy)
     else:
-        device, points = HOST, np.asarray(xy)
+        device, points = HOST, as_array("xy", xy)
     if points.dtype.kind not in "fiu":
         raise WrongTypeError("xy", f"an array of {points.dtype}", "an array of numbers")
     if points.ndim == 0 or points.shape[-1] != 2:
         found, expected = f"an array of shape {points.shape}", "(..., 2), each row x and y"
         raise InvalidInputError("xy", found, expected)
+    if not (device.xp.abs(points) <= LARGEST_NUMBER).all():
+        found = "NaN, infinity or a number too large"
+        raise InvalidInputError("xy", found, f"numbers of at most {LARGEST_NUMBER:g} in size")
     return points, device

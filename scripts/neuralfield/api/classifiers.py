@@ -2,12 +2,20 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
+from neuralfield.api.arguments import as_array
 from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
-from neuralfield.api.estimators import Estimator, classes_of, plain_settings, seed_of
+from neuralfield.api.estimators import (
+    Classifier,
+    classes_of,
+    plain_settings,
+    require_same_length,
+    seed_of,
+)
 from neuralfield.api.run_training import Conditions, run_training
 from neuralfield.system.device import select_device
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
@@ -17,7 +25,8 @@ from neuralfield.tasks.classifier.labelled import LabelledImages
 from neuralfield.tasks.training_settings import ClassifierTraining
 
 
-class ImageClassifier(Estimator):
+@dataclass(kw_only=True, repr=False, eq=False)
+class ImageClassifier(Classifier):
     """A small convolutional network from grey images of one size to the probability of each class.
 
     It has the interface of scikit-learn's classifiers, and the results of the workflow's
@@ -68,41 +77,22 @@ class ImageClassifier(Estimator):
     ['lying', 'standing']
     """
 
-    classes_: np.ndarray
-    model_: ClassifierModel
+    channels: Sequence[int] = (10, 20)
+    kernel: int = 5
+    padding: int = 0
+    pool: int = 2
+    hidden: Sequence[int] = (64,)
+    dropout: float = 0.0
+    steps: int = 2000
+    learning_rate: float = 1e-3
+    batch_samples: int = 256
+    optimizer: str = "adam"
+    random_state: int | np.random.RandomState | None = 0
+    device: str = "auto"
+    folder: str | os.PathLike | None = None
+    settings: Mapping[str, Any] | None = None
 
-    def __init__(
-        self,
-        *,
-        channels: Sequence[int] = (10, 20),
-        kernel: int = 5,
-        padding: int = 0,
-        pool: int = 2,
-        hidden: Sequence[int] = (64,),
-        dropout: float = 0.0,
-        steps: int = 2000,
-        learning_rate: float = 1e-3,
-        batch_samples: int = 256,
-        optimizer: str = "adam",
-        random_state: int | np.random.RandomState | None = 0,
-        device: str = "auto",
-        folder: str | os.PathLike | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.channels = channels
-        self.kernel = kernel
-        self.padding = padding
-        self.pool = pool
-        self.hidden = hidden
-        self.dropout = dropout
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_samples = batch_samples
-        self.optimizer = optimizer
-        self.random_state = random_state
-        self.device = device
-        self.folder = folder
-        self.settings = settings
+    model_: ClassifierModel = field(init=False)
 
     @classmethod
     def of_model(cls, model: ClassifierModel) -> Self:
@@ -148,20 +138,16 @@ class ImageClassifier(Estimator):
         with built_in_kinds():
             images = _levels_of(X)
             self.classes_, labels = classes_of(y)
-            if len(labels) != len(images):
-                found = f"{len(images)} images and {len(labels)} labels"
-                raise InvalidInputError("X and y", found, "one label for each image")
+            require_same_length(images, labels)
             names = ("channels", "kernel", "padding", "pool", "hidden", "dropout")
             network = plain_settings({name: getattr(self, name) for name in names})
-            for name in ("channels", "hidden"):
-                network[name] = tuple(int(count) for count in network[name])
             names = ("steps", "learning_rate", "batch_samples", "optimizer")
             training = {name: getattr(self, name) for name in names}
-            training |= {"random_seed": seed_of(self.random_state), **(self.settings or {})}
+            training["random_seed"] = seed_of(self.random_state)
             task = ClassifierTask(
                 LabelledImages("y", images, labels.astype(np.int64)),
                 ConvolutionalClassifier.from_mapping(network),
-                ClassifierTraining.from_mapping(plain_settings(training)),
+                ClassifierTraining.from_mapping(plain_settings(training, self.settings)),
             )
             conditions = Conditions(self.folder, self.device)
             self.model_, self.history_ = run_training(task, conditions)
@@ -184,15 +170,6 @@ class ImageClassifier(Estimator):
                 raise InvalidInputError("X", found, expected)
             return self.model_.probabilities(images, select_device(self.device))
 
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Return the label of each image, shape (n,)."""
-        places = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[places]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """Return the share of images whose label is right."""
-        return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
-
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, InputTags
 
@@ -202,7 +179,7 @@ class ImageClassifier(Estimator):
 
 def _levels_of(images: Any) -> np.ndarray:
     """Return images as uint8, shape (n, height, width)."""
-    array = np.asarray(images)
+    array = as_array("X", images)
     if array.ndim != 3 or array.size == 0:
         found = f"an array of shape {array.shape}"
         raise InvalidInputError("X", found, "(images, height, width), none of them 0")

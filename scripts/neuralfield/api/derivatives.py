@@ -90,9 +90,10 @@ class JetArithmetic:
         xp = namespace_of(x.value)
         return x.through(xp.abs(x.value), xp.sign(x.value), 0.0)
 
-    def cell(self, x: Jet, count: int) -> Array:
+    def cell(self, x: Jet, first: list[int], last: list[int]) -> Array:
         xp = namespace_of(x.value)
-        return xp.clip(xp.floor(x.value), 0, count - 1)
+        bounds = (xp.asarray(bound, x.value.dtype) for bound in (first, last))
+        return xp.clip(xp.floor(x.value), *bounds)
 
     def whole(self, x: Array) -> Array:
         return x.astype(np.int64)

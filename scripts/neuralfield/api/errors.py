@@ -77,4 +77,6 @@ def built_in_kinds() -> Iterator[None]:
         if isinstance(error.__cause__, FileNotFoundError):
             kind = MissingFileError
         where = _SECTION.sub("", error.where)
-        raise kind(where, error.found, error.expected, error.remedy) from error
+        where = "seed" if where == "random_seed" else where
+        remedy = error.remedy.replace("training.", "")
+        raise kind(where, error.found, error.expected, remedy) from error

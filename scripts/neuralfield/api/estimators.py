@@ -5,17 +5,23 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
+from neuralfield.api.arguments import as_array, require_mapping, require_path
+from neuralfield.api.errors import (
+    InvalidInputError,
+    InvalidSettingError,
+    WrongTypeError,
+    built_in_kinds,
+)
+from neuralfield.system.errors import InputError
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
 from neuralfield.training.history import History
 
 
-class NotFittedError(ValueError, AttributeError):
+class NotFittedError(InputError, ValueError, AttributeError):
     """An estimator is used before `fit`."""
 
 
@@ -48,7 +54,7 @@ class Estimator:
         for name, value in parameters.items():
             if name not in known:
                 found = f"Invalid parameter {name!r} of {type(self).__name__}"
-                raise ValueError(f"{found}; expected one of {', '.join(known)}")
+                raise InvalidSettingError("set_params", found, f"one of {', '.join(known)}")
             setattr(self, name, value)
         return self
 
@@ -71,9 +77,11 @@ class Estimator:
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             # whoever uses scikit-learn catches its own error
-            module = sys.modules.get("sklearn.exceptions")
-            kind = getattr(module, "NotFittedError", NotFittedError)
-            raise kind(f"This {type(self).__name__} is not fitted yet; call 'fit' first.")
+            error = NotFittedError(
+                type(self).__name__, "it is not fitted yet", "a call of fit before"
+            )
+            kind = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
+            raise kind(str(error)) if kind else error
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the network to a file, as ``model.safetensors`` of the workflow.
@@ -84,7 +92,7 @@ class Estimator:
         """
         self._require_fitted()
         with built_in_kinds():
-            self.model_.write(Path(path))
+            self.model_.write(require_path("path", path))
 
     def _tags(self, estimator_type: str, **tags: Any) -> Any:
         """Return the tags that scikit-learn asks for; it is there whenever it does."""
@@ -93,14 +101,43 @@ class Estimator:
         return Tags(estimator_type, TargetTags(required=True), **tags)
 
 
+class Classifier(Estimator):
+    """The base of estimators with classes: what follows from ``predict_proba``."""
+
+    classes_: np.ndarray
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Return the probability of each class; float64, shape (n, classes)."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Return the label of each row or image, shape (n,)."""
+        places = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[places]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Return the share of labels that are right."""
+        found, truth = self.predict(X), labels_of(y)
+        require_same_length(found, truth)
+        return float(np.average(found == truth, weights=sample_weight))
+
+
+def require_same_length(inputs: np.ndarray, targets: np.ndarray) -> None:
+    """Refuse rows or images that have not one target each."""
+    if len(inputs) != len(targets):
+        found = f"inconsistent numbers of samples: {len(inputs)} of X and {len(targets)} of y"
+        raise InvalidInputError("X and y", found, "one of each for each sample")
+
+
 def seed_of(random_state: Any) -> int:
     """Return the seed that a ``random_state`` of scikit-learn stands for."""
     if random_state is None:
         return 0
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(np.iinfo(np.int32).max))
-    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
-        expected = "a whole number, a RandomState, or None"
+    is_whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if not is_whole or random_state < 0:
+        expected = "a whole number >= 0, a RandomState, or None"
         raise InvalidInputError("random_state", repr(random_state), expected)
     return int(random_state)
 
@@ -113,9 +150,8 @@ def labels_of(y: Any) -> np.ndarray:
     ValueError
         There are none, not one for each row, or they are no classes.
     """
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    labels = np.asarray(y)
+    require_targets(y)
+    labels = as_array("y", y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         module = sys.modules.get("sklearn.exceptions")
         kind = getattr(module, "DataConversionWarning", UserWarning)
@@ -132,11 +168,22 @@ def labels_of(y: Any) -> np.ndarray:
     return labels
 
 
+def require_targets(y: Any) -> None:
+    """Refuse targets that are left out."""
+    if y is None:
+        expected = "a target for each row of X"
+        raise InvalidInputError("y", "requires y to be passed, but the target y is None", expected)
+
+
 def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes, sorted, and the number of each row's class; raises as `labels_of`."""
-    classes, numbers_of_classes = np.unique(labels_of(y), return_inverse=True)
+    labels = labels_of(y)
+    try:
+        classes, numbers_of_classes = np.unique(labels, return_inverse=True)
+    except TypeError as error:  # labels that cannot be sorted
+        raise WrongTypeError("y", str(error), "labels of one kind") from error
     if len(classes) < 2:
-        found = f"one class only, {classes[0]!r}"
+        found = f"one class only, {classes[0]}"
         raise InvalidInputError("y", found, "two classes or more")
     return classes, numbers_of_classes
 
@@ -161,7 +208,7 @@ def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarr
     if hasattr(values, "tocsr"):
         remedy = "use .toarray()"
         raise WrongTypeError(where, "a sparse matrix", "dense data", remedy)
-    array = np.asarray(values)
+    array = as_array(where, values)
     if array.dtype.kind == "c":
         raise InvalidInputError(where, "Complex data not supported", "real numbers")
     try:
@@ -187,9 +234,13 @@ def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarr
     return array
 
 
-def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without types of NumPy, which files cannot hold."""
-    return {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in settings.items()
-    }
+def plain_settings(given: Mapping[str, Any], further: Any = None) -> dict[str, Any]:
+    """Return settings without types of NumPy, which files cannot hold; lists as tuples."""
+    require_mapping("settings", further or {})
+    return {name: _plain(value) for name, value in {**given, **(further or {})}.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value

@@ -15,7 +15,12 @@ from neuralfield.api.arguments import (
     require_mapping,
     require_positive,
 )
-from neuralfield.api.errors import InvalidSettingError, UnknownSettingError, built_in_kinds
+from neuralfield.api.errors import (
+    InvalidSettingError,
+    UnknownSettingError,
+    WrongTypeError,
+    built_in_kinds,
+)
 from neuralfield.api.image_field import ImageField
 from neuralfield.api.run_training import EXECUTION_SETTINGS, Callback, Conditions, run_training
 from neuralfield.api.training_image import training_image
@@ -23,6 +28,7 @@ from neuralfield.fields import NETWORKS, suggested_learning_rate
 from neuralfield.system.settings import AUTO, settings_of
 from neuralfield.tasks.image.presets import PRESETS, read_preset
 from neuralfield.tasks.image_fit import image_task, settings_for
+from neuralfield.tasks.table.samples import LARGEST_NUMBER
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
 
 _USUAL_FIELD = "siren"
@@ -63,8 +69,9 @@ def fit(
     seconds : float, optional
         The time that the training takes, in place of `steps`: as many as fit are found by timing
         some of them. By default the preset's limit for processors, if it has one.
-    preset : {"fast", "line_art", "quality", "original"}, optional
-        Ready-made settings: for speed, for drawings and for photographs; "original" is for mlp.
+    preset : str, optional
+        Ready-made settings: "fast", "line_art" for drawings, "quality" for photographs; "original"
+        is for mlp.
     device : {"auto", "cpu", "gpu"}
     seed : int
         Another number gives another network; the same one gives the same, bit for bit.
@@ -85,8 +92,7 @@ def fit(
         Settings of the network (``width``, ``first_omega_0`` ...), of its training
         (``learning_rate``, ``batch_pixels`` ...) and of the machine (``engine``, ``threads``,
         ``checkpoint_interval_s``, ``max_temperature_celsius``), with the names and meanings of
-        ``docs/fields.md`` and ``config.yaml``. ``detail_share`` is "auto" by default, which suits
-        it to the image.
+        ``docs/fields.md`` and ``config.yaml``.
 
     Returns
     -------
@@ -160,7 +166,7 @@ def _chosen(
     chosen = _Chosen({**given}, {**own_training, "random_seed": _plain(seed)})
     _sort(settings, chosen)
     usual = ImageTraining().described() | _config_defaults(ImageTraining)
-    chosen.training = usual | {"detail_share": AUTO} | chosen.training
+    chosen.training = usual | chosen.training
     if "preset" not in chosen.network:
         kind = NETWORKS[chosen.network["type"]]
         chosen.network = _config_defaults(kind) | chosen.network
@@ -177,7 +183,7 @@ def _budget(steps: int | None, seconds: float | None, chosen: _Chosen) -> dict[s
     if steps is not None:
         found, expected = f"{seconds!r} with steps={steps!r}", "one of the two"
         raise InvalidSettingError("seconds", found, expected, "remove one")
-    require_execution_setting("budget", _plain(seconds), "seconds")
+    require_positive("seconds", _plain(seconds), most=LARGEST_NUMBER)
     return {"budget": _plain(seconds)}
 
 
@@ -187,6 +193,9 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
         require_mapping("field", field)
         require_mapping("field: training", field.get("training", {}))
     given = {"type": field} if isinstance(field, str) else dict(field or {})
+    for where, name in (("field", given.get("type", "")), ("preset", preset or "")):
+        if not isinstance(name, str):
+            raise WrongTypeError(where, repr(name), "a name")
     if preset is not None and preset in PRESETS:
         network = read_preset(preset)
         if given and given != {"type": network["type"]}:

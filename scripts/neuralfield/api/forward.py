@@ -35,8 +35,8 @@ class Arithmetic(Protocol):
     def relu(self, x: Value) -> Value: ...
     def absolute(self, x: Value) -> Value: ...
 
-    def cell(self, x: Value, count: int) -> Value:
-        """Return the floor of x, from 0 to count - 1; its derivative is 0."""
+    def cell(self, x: Value, first: list[int], last: list[int]) -> Value:
+        """Return the floor of x, between bounds for each column; its derivative is 0."""
         ...
 
     def whole(self, x: Value) -> Value:
@@ -150,7 +150,7 @@ def _hash_features(encoding: HashEncoding, xy: Value, f: Arithmetic) -> Value:
     table, unit, features = f.parameter("encoding.table"), (xy + 1.0) * 0.5, []
     for level in encoding.levels:
         position = unit * float(level.resolution)
-        cell = f.cell(position, level.resolution)
+        cell = f.cell(position, *level.outermost_cells)
         near, part = f.whole(cell), position - cell
         x, y = f.columns(near, 0, 1), f.columns(near, 1, 2)
         u, v = f.columns(part, 0, 1), f.columns(part, 1, 2)

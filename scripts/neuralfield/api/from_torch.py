@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.api.errors import InvalidInputError, built_in_kinds
+from neuralfield.api.arguments import require_two_values, require_width_and_height
+from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
 from neuralfield.api.image_field import ImageField
 from neuralfield.fields import ImageShape, Siren
 from neuralfield.tasks.image.image_model import Model
@@ -71,7 +72,7 @@ def from_torch_siren(
     """
     with built_in_kinds():
         weights, biases = _layers(state_dict)
-        width, height = size
+        width, height = require_width_and_height(size)
         longer = max(width, height)
         places = {
             "centres": (longer / width, longer / height),
@@ -79,17 +80,15 @@ def from_torch_siren(
             "longer": (1.0, 1.0),
         }
         for name, given, known in (
-            ("pixels", pixels, places),
-            ("coordinates", coordinates, ("xy", "yx")),
+            ("pixels", pixels, [*places]),
+            ("coordinates", coordinates, ["xy", "yx"]),
         ):
             if given not in known:
                 raise InvalidInputError(name, repr(given), f"one of {', '.join(known)}")
         if coordinates == "yx":
             weights[0] = weights[0][::-1]
         weights[0] = weights[0] * np.array(places[pixels])[:, None]
-        black, white = values
-        if not black != white:
-            raise InvalidInputError("values", repr(values), "two different numbers")
+        black, white = require_two_values("values", values)
         # here z is -1 for black and 1 for white
         weights[-1] = weights[-1] * (2 / (white - black))
         biases[-1] = (biases[-1] - black) * (2 / (white - black)) - 1
@@ -114,7 +113,9 @@ def from_torch_siren(
 
 def _layers(state_dict: Mapping[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return float64 weights of shape (inputs, outputs), and biases."""
-    arrays = {name: _array(tensor) for name, tensor in state_dict.items()}
+    if not isinstance(state_dict, Mapping):
+        raise WrongTypeError(_WHERE, f"a {type(state_dict).__name__}", _EXPECTED)
+    arrays = {str(name): _array(tensor) for name, tensor in state_dict.items()}
     weights = [array.T for name, array in arrays.items() if name.endswith("weight")]
     biases = [array for name, array in arrays.items() if name.endswith("bias")]
     shapes = [array.shape for array in arrays.values()]
@@ -137,5 +138,8 @@ def _layers(state_dict: Mapping[str, Any]) -> tuple[list[np.ndarray], list[np.nd
 
 def _array(tensor: Any) -> np.ndarray:
     if hasattr(tensor, "detach"):
-        tensor = tensor.detach().cpu().numpy()
-    return np.asarray(tensor, np.float64)
+        tensor = tensor.detach().cpu().double().numpy()
+    try:
+        return np.asarray(tensor, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(_WHERE, str(error), _EXPECTED) from error

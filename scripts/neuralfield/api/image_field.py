@@ -11,7 +11,9 @@ import numpy as np
 from neuralfield.api.arguments import (
     positions_on_device,
     render_sides,
+    require_bit_depth,
     require_path,
+    require_png,
     require_samples,
 )
 from neuralfield.api.derivatives import derivatives
@@ -164,7 +166,7 @@ class ImageField:
         Raises
         ------
         ValueError
-            The last axis has not two numbers.
+            The last axis has not two numbers, or there are NaN or infinity.
         TypeError
             The network is an upscaler, which has no values at positions; or `xy` are no numbers.
         """
@@ -290,11 +292,13 @@ class ImageField:
             In pixels.
         """
         with built_in_kinds():
+            file = require_png("path", path)
+            require_bit_depth(bit_depth)
             require_samples(samples)
             sides = render_sides(self.model, size, box, max_megapixels)
             render_to_png(
                 self.model,
-                require_path("path", path),
+                file,
                 *sides,
                 device=select_device(self.device),
                 box=box,
@@ -346,7 +350,7 @@ class ImageField:
         from neuralfield.api.to_onnx import write_onnx  # imported here, as it needs onnx
 
         with built_in_kinds():
-            write_onnx(Path(path), network, self.model)
+            write_onnx(require_path("path", path), network, self.model)
 
     def to_torch(self) -> "torch.nn.Module":
         """Return the network as a module of PyTorch, from (n, 2) to (n, channels), in float32.

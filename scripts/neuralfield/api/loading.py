@@ -6,11 +6,13 @@ from typing import Any
 
 from neuralfield.api.arguments import require_path
 from neuralfield.api.classifiers import ImageClassifier
-from neuralfield.api.errors import MissingFileError, built_in_kinds
+from neuralfield.api.errors import InvalidFileError, MissingFileError, built_in_kinds
 from neuralfield.api.image_field import ImageField
 from neuralfield.api.tables import TableRegressor
 from neuralfield.api.training_image import training_image
 from neuralfield.system.checkpoint import load_arrays
+from neuralfield.system.device import require_device
+from neuralfield.system.errors import CheckpointError
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel, load_classifier
 from neuralfield.tasks.image.image_model import load_model
 from neuralfield.tasks.table.table_model import TableModel, load_table_model
@@ -23,7 +25,7 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
     Parameters
     ----------
     path : path
-        A ``model.safetensors``, or a file of ``checkpoints``.
+        A ``model.safetensors``, the folder that it lies in, or a file of ``checkpoints``.
     image : array, PIL image or path, optional
         The training image, for `ImageField.psnr`; as `neuralfield.fit` takes it.
     device : {"auto", "cpu", "gpu"}
@@ -51,10 +53,13 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
     neuralfield.api.errors.MissingFileError: nowhere.safetensors: ...
     """
     path = require_path("path", path)
+    if path.is_dir():
+        path = path / "model.safetensors"
     if not path.exists():
         raise MissingFileError(str(path), "there is no such file", "a network that was saved")
     with built_in_kinds():
-        kind = load_arrays(path)[1].get("kind")
+        require_device(device)
+        kind = _kind(path)
         if kind == TableModel.kind:
             return TableRegressor.of_model(load_table_model(path))
         if kind == ClassifierModel.kind:
@@ -70,6 +75,16 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
         image=values,
         checkpoints=_checkpoints(path.parent) if is_final else None,
     )
+
+
+def _kind(path: Path) -> Any:
+    """Return what the file says that it is; None for a field."""
+    try:
+        return load_arrays(path)[1].get("kind")
+    except CheckpointError as error:
+        # it need not be a file of the workflow, which would be made again
+        expected = "a network that neuralfield has saved, as a .safetensors file"
+        raise InvalidFileError(error.where, error.found, expected) from error
 
 
 def _checkpoints(folder: Path) -> Path | None:

@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from neuralfield.api.arguments import require_bit_depth, require_path
+from neuralfield.api.errors import InvalidInputError, InvalidSettingError, built_in_kinds
 from neuralfield.images import PngBandWriter
 from neuralfield.rendering.levels import to_levels
+from neuralfield.system.files import write_atomically
 
 
 class RenderedImage(np.ndarray):
@@ -31,8 +34,7 @@ class RenderedImage(np.ndarray):
         ----------
         bit_depth : {8, 16}
         """
-        if bit_depth not in (8, 16):
-            raise ValueError(f"bit_depth: {bit_depth!r}; expected 8 or 16")
+        require_bit_depth(bit_depth)
         return to_levels(np.asarray(self), bit_depth)
 
     def save(self, path: str | os.PathLike, *, bit_depth: int = 8) -> None:
@@ -48,23 +50,46 @@ class RenderedImage(np.ndarray):
         Raises
         ------
         ValueError
-            The format is unknown, or has no such depth.
+            The format is unknown, or has no such depth or channels.
+        OSError
+            The file cannot be written.
         """
-        levels = self.levels(bit_depth)
-        if Path(path).suffix.lower() != ".png":
-            if bit_depth != 8:
-                raise ValueError(f"bit_depth: {bit_depth} for {path}; expected 8, or a PNG")
-            Image.fromarray(levels).save(path)
-            return
-        levels = levels.reshape(*levels.shape[:2], -1)
-        height, width, channels = levels.shape
-        with PngBandWriter(path, width, height, channels, bit_depth) as png:
-            png.write_rows(levels)
+        with built_in_kinds():
+            file, levels = require_path("path", path), self.levels(bit_depth)
+            if not self._is_image():
+                expected = "(height, width) or (height, width, 3 or 4)"
+                raise InvalidInputError("image", f"an array of shape {self.shape}", expected)
+            if file.suffix.lower() != ".png":
+                if bit_depth != 8:
+                    raise InvalidSettingError("bit_depth", f"{bit_depth} for {file}", "8, or a PNG")
+                write_atomically(file, _encode(levels, file))
+                return
+            levels = levels.reshape(*levels.shape[:2], -1)
+            height, width, channels = levels.shape
+            with PngBandWriter(file, width, height, channels, bit_depth) as png:
+                png.write_rows(levels)
+
+    def _is_image(self) -> bool:
+        return self.size > 0 and (self.ndim == 2 or (self.ndim == 3 and self.shape[2] in (3, 4)))
 
     def _repr_png_(self) -> bytes | None:
         """Return a PNG, which notebooks show; None for a part that is no image."""
-        if self.ndim not in (2, 3) or (self.ndim == 3 and self.shape[2] not in (3, 4)):
+        if not self._is_image():
             return None
         file = io.BytesIO()
         Image.fromarray(self.levels()).save(file, "PNG")
         return file.getvalue()
+
+
+def _encode(levels: np.ndarray, file: Path) -> bytes:
+    """Return an image as a file of the format that a name ends in."""
+    kind = Image.registered_extensions().get(file.suffix.lower())
+    if kind not in Image.SAVE:
+        expected = "a name that ends in .png, .jpg, .webp, .tif or another that Pillow writes"
+        raise InvalidSettingError("path", repr(os.fspath(file)), expected)
+    encoded = io.BytesIO()
+    try:
+        Image.fromarray(levels).save(encoded, kind)
+    except OSError as error:
+        raise InvalidSettingError("path", f"{error}", "another format, such as .png") from error
+    return encoded.getvalue()

@@ -2,17 +2,21 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 from neuralfield.api.errors import InvalidInputError, built_in_kinds
 from neuralfield.api.estimators import (
+    Classifier,
     Estimator,
     classes_of,
     column_names,
     numbers,
     plain_settings,
+    require_same_length,
+    require_targets,
     seed_of,
 )
 from neuralfield.api.run_training import Conditions, run_training
@@ -23,59 +27,36 @@ from neuralfield.tasks.table.table_task import TableTask
 from neuralfield.tasks.training_settings import SampleTraining
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class TableNetwork(Estimator):
     """The base of the regressor and the classifier of tables; see `TableRegressor`."""
 
-    model_: TableModel
-    n_features_in_: int
+    widths: Sequence[int] = (32, 32)
+    activation: str = "tanh"
+    steps: int = 2000
+    learning_rate: float = 1e-2
+    batch_samples: int = 256
+    optimizer: str = "adam"
+    scale_inputs: str = "standard"
+    random_state: int | np.random.RandomState | None = 0
+    device: str = "cpu"
+    folder: str | os.PathLike | None = None
+    settings: Mapping[str, Any] | None = None
 
-    def __init__(
-        self,
-        *,
-        widths: Sequence[int] = (32, 32),
-        activation: str = "tanh",
-        steps: int = 2000,
-        learning_rate: float = 1e-2,
-        batch_samples: int = 256,
-        optimizer: str = "adam",
-        scale_inputs: str = "standard",
-        random_state: int | np.random.RandomState | None = 0,
-        device: str = "cpu",
-        folder: str | os.PathLike | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.widths = widths
-        self.activation = activation
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_samples = batch_samples
-        self.optimizer = optimizer
-        self.scale_inputs = scale_inputs
-        self.random_state = random_state
-        self.device = device
-        self.folder = folder
-        self.settings = settings
+    model_: TableModel = field(init=False)
+    n_features_in_: int = field(init=False)
 
     def _train(self, samples: Samples, output: str, loss: str, scale_targets: str) -> None:
         """Fit the network to the rows of a table."""
-        training = {
-            "steps": self.steps,
-            "learning_rate": self.learning_rate,
-            "batch_samples": self.batch_samples,
-            "optimizer": self.optimizer,
-            "random_seed": seed_of(self.random_state),
-            "loss": loss,
-        }
-        training = plain_settings(training | dict(self.settings or {}))
-        network = Dense(
-            widths=tuple(int(width) for width in self.widths),
-            activation=self.activation,
-            output=output,
-            bias=training.pop("bias", True),
-        )
+        names = ("steps", "learning_rate", "batch_samples", "optimizer")
+        given = {name: getattr(self, name) for name in names}
+        given |= {"random_seed": seed_of(self.random_state), "loss": loss}
+        training = plain_settings(given, self.settings)
+        network = {"widths": self.widths, "activation": self.activation, "output": output}
+        network["bias"] = training.pop("bias", True)
         task = TableTask(
             samples,
-            network,
+            Dense.from_mapping(plain_settings(network)),
             SampleTraining.from_mapping(training),
             self.scale_inputs,
             scale_targets,
@@ -86,9 +67,7 @@ class TableNetwork(Estimator):
     def _samples(self, inputs: Any, targets: np.ndarray, names: tuple[str, ...]) -> Samples:
         """Check the inputs, and note what `predict` has to be given."""
         values = numbers(inputs, "X", dimensions=(2,))
-        if len(values) != len(targets):
-            found = f"inconsistent numbers of samples: {len(values)} of X and {len(targets)} of y"
-            raise InvalidInputError("X and y", found, "one row of each for each sample")
+        require_same_length(values, targets)
         columns = column_names(inputs)
         self.n_features_in_ = values.shape[1]
         if columns is not None:
@@ -104,9 +83,9 @@ class TableNetwork(Estimator):
         with built_in_kinds():
             values = numbers(inputs, "X", dimensions=(2,))
             if values.shape[1] != self.n_features_in_:
-                found = f"X has {values.shape[1]} features, but {type(self).__name__}"
-                expected = f"is expecting {self.n_features_in_} features as input"
-                raise ValueError(f"{found} {expected}")
+                found = f"X has {values.shape[1]} features, but {type(self).__name__} is expecting"
+                found = f"{found} {self.n_features_in_} features as input"
+                raise InvalidInputError("X", found, "the columns that fit was given")
             columns = column_names(inputs)
             own = getattr(self, "feature_names_in_", None)
             if own is not None and columns is not None and tuple(own) != columns:
@@ -116,6 +95,7 @@ class TableNetwork(Estimator):
             return self.model_.predict(values, dtype="float64" if is_double else "float32")
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class TableRegressor(TableNetwork):
     """A fully connected network from the columns of a table to one or several targets.
 
@@ -162,38 +142,8 @@ class TableRegressor(TableNetwork):
     array([2.5])
     """
 
-    def __init__(
-        self,
-        *,
-        widths: Sequence[int] = (32, 32),
-        activation: str = "tanh",
-        steps: int = 2000,
-        learning_rate: float = 1e-2,
-        batch_samples: int = 256,
-        optimizer: str = "adam",
-        scale_inputs: str = "standard",
-        scale_targets: str = "standard",
-        loss: str = "mse",
-        random_state: int | np.random.RandomState | None = 0,
-        device: str = "cpu",
-        folder: str | os.PathLike | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(
-            widths=widths,
-            activation=activation,
-            steps=steps,
-            learning_rate=learning_rate,
-            batch_samples=batch_samples,
-            optimizer=optimizer,
-            scale_inputs=scale_inputs,
-            random_state=random_state,
-            device=device,
-            folder=folder,
-            settings=settings,
-        )
-        self.scale_targets = scale_targets
-        self.loss = loss
+    scale_targets: str = "standard"
+    loss: str = "mse"
 
     @classmethod
     def of_model(cls, model: TableModel) -> Self:
@@ -225,9 +175,8 @@ class TableRegressor(TableNetwork):
         ValueError
             A setting is out of range, the shapes do not go together, or there are NaN or infinity.
         """
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
         with built_in_kinds():
+            require_targets(y)
             targets = numbers(y, "y", dimensions=(1, 2))
             self._has_one_target = targets.ndim == 1
             targets = targets.reshape(len(targets), -1)
@@ -243,7 +192,8 @@ class TableRegressor(TableNetwork):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Return R squared: 1 for perfect predictions, 0 for those of the mean."""
-        found, truth = self.predict(X), np.asarray(y, np.float64)
+        found, truth = self.predict(X), numbers(y, "y", dimensions=(1, 2))
+        require_same_length(found, truth)
         weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
         shape = (len(truth), -1)
         found, truth, weights = found.reshape(shape), truth.reshape(shape), weights.reshape(shape)
@@ -261,7 +211,7 @@ class TableRegressor(TableNetwork):
         return tags
 
 
-class TableClassifier(TableNetwork):
+class TableClassifier(Classifier, TableNetwork):
     """A fully connected network from the columns of a table to the probability of each class.
 
     With two classes one sigmoid gives the probability of the second; with more, each class has one,
@@ -277,8 +227,6 @@ class TableClassifier(TableNetwork):
     >>> classifier.predict([[-0.8], [0.8]]).tolist()
     ['a', 'b']
     """
-
-    classes_: np.ndarray
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Fit the network to rows and their classes.
@@ -315,15 +263,6 @@ class TableClassifier(TableNetwork):
             return np.concatenate([1 - found, found], axis=1)
         found = found + np.finfo(np.float32).tiny
         return found / found.sum(axis=1, keepdims=True)
-
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Return the class of each row, shape (n,)."""
-        places = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[places]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """Return the share of rows whose class is right."""
-        return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags

@@ -105,9 +105,9 @@ class Graph:
     def absolute(self, x: Node) -> Node:
         return self.add("Abs", x)
 
-    def cell(self, x: Node, count: int) -> Node:
-        bounds = [self.constant(np.array(bound, np.float32)) for bound in (0, count - 1)]
-        return self.add("Clip", self.add("Floor", x), *bounds)
+    def cell(self, x: Node, first: list[int], last: list[int]) -> Node:
+        lowest, highest = (self.constant(np.array(bound, np.float32)) for bound in (first, last))
+        return self.add("Min", self.add("Max", self.add("Floor", x), lowest), highest)
 
     def whole(self, x: Node) -> Node:
         return self.add("Cast", x, is_whole=True, to=TensorProto.INT64)

@@ -49,8 +49,9 @@ class _TorchArithmetic:
     def parameter(self, name: str) -> torch.Tensor:
         return self._arrays[name]
 
-    def cell(self, x: torch.Tensor, count: int) -> torch.Tensor:
-        return torch.clamp(torch.floor(x), 0, count - 1).detach()
+    def cell(self, x: torch.Tensor, first: list[int], last: list[int]) -> torch.Tensor:
+        bounds = [torch.tensor(bound, dtype=x.dtype, device=x.device) for bound in (first, last)]
+        return torch.clamp(torch.floor(x), *bounds).detach()
 
     def whole(self, x: torch.Tensor) -> torch.Tensor:
         return x.long()

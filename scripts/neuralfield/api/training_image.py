@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from neuralfield.api.arguments import require_path
 from neuralfield.api.errors import InvalidInputError, WrongTypeError
 from neuralfield.images import convert_values, read_image, resize_image
 from neuralfield.images.facts import is_line_art
 from neuralfield.images.image import CHANNELS, ImageData, require_mode
 from neuralfield.images.reading import image_of_pixels, pixels_of_pillow, simplest_pixels
+from neuralfield.images.resizing import target_size
 
 WHERE = "image"
 _EXPECTED = "an array of shape (height, width) or (height, width, 1, 3 or 4)"
@@ -48,7 +50,8 @@ def training_image(
     """Read an image as `neuralfield.fit` describes it, and reduce it."""
     require_mode(mode, "auto")
     if isinstance(image, str | os.PathLike):
-        source = read_image(image, mode=mode, threshold=threshold, max_megapixels=max_megapixels)
+        path = require_path(WHERE, image)
+        source = read_image(path, mode=mode, threshold=threshold, max_megapixels=max_megapixels)
     elif isinstance(image, Image.Image):
         _require_size((image.height, image.width), max_megapixels)
         pixels = simplest_pixels(pixels_of_pillow(WHERE, image))
@@ -61,6 +64,7 @@ def training_image(
                 return _of_floats(values, mode, threshold)
             array = _levels_of(values)
         source = image_of_pixels(array, mode, threshold)
+    _require_size(target_size(source, size)[::-1], max_megapixels)
     reduced = resize_image(source, size, threshold=threshold, mode=mode)
     return TrainingImage(reduced.values(), source.mode, is_line_art(reduced))
 

@@ -5,7 +5,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuralfield.api.arguments import require_box
+from neuralfield.api.arguments import render_sides, require_png
+from neuralfield.fields import ImageShape
 from neuralfield.system.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,10 +18,12 @@ _MODEL_NAME = "model.safetensors"
 def enlarge(chosen: Namespace) -> None:
     """Fit a network to an image, and render it."""
     output = Path(chosen.output or f"{Path(chosen.image).stem}_{chosen.size}.png")
-    _require_png(output)
+    require_png("--output", output)
     if output.exists() and output.samefile(chosen.image):
         raise InputError("--output", f"{output}, the image itself", "another file", "")
-    require_box(chosen.crop)  # before the training, not after it
+    # before the training, not after it
+    shape = ImageShape(*_sides(Path(chosen.image)), channels=3)
+    render_sides(shape, chosen.size, chosen.crop, chosen.max_megapixels)
     _render(_fitted(chosen), output, chosen)
 
 
@@ -31,15 +34,15 @@ def fit(chosen: Namespace) -> None:
 
 def render(chosen: Namespace) -> None:
     """Render a network."""
-    path = _model_path(chosen.model)
+    path = Path(chosen.model)
     output = Path(chosen.output or f"{_stem(path)}_{chosen.size}.png")
-    _require_png(output)
+    require_png("--output", output)
     _render(_image_field(path, chosen.device), output, chosen)
 
 
 def view(chosen: Namespace) -> None:
     """Write the page that evaluates a network, and open it."""
-    path = _model_path(chosen.model)
+    path = Path(chosen.model)
     output = Path(chosen.output or f"{_stem(path)}.html")
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError("--output", f"{output}", "a name that ends with .html", "")
@@ -55,7 +58,7 @@ def info(chosen: Namespace) -> None:
     """Print what a file holds."""
     from neuralfield.api.loading import load  # imported here, because it takes a while
 
-    path = _model_path(chosen.model)
+    path = Path(chosen.model)
     found: Any = load(path, device="cpu")
     print(f"{path}: {found!r}")
     if not hasattr(found, "settings"):
@@ -80,19 +83,22 @@ def _fitted(chosen: Namespace) -> "ImageField":
         size = usual_size_px(*_sides(image))
     folder = Path(chosen.folder or f"{image.stem}.field")
     preset = _preset(chosen, size)
-    field = nf.fit(
-        image,
-        chosen.field,
-        preset=preset,
-        steps=chosen.steps,
-        seconds=chosen.seconds,
-        size=size,
-        seed=chosen.seed,
-        device=chosen.device,
-        folder=folder,
-        progress=sys.stderr.isatty(),
-        **dict(chosen.set),
-    )
+    options: dict[str, Any] = {
+        "field": chosen.field,
+        "preset": preset,
+        "steps": chosen.steps,
+        "seconds": chosen.seconds,
+        "size": size,
+        "seed": chosen.seed,
+        "device": chosen.device,
+        "folder": folder,
+        "progress": sys.stderr.isatty(),
+    }
+    for name, _ in chosen.set:
+        if name in options or name == "image":
+            expected = "a setting of the network or of its training"
+            raise InputError("--set", name, expected, "neuralfield fit --help lists the options")
+    field = nf.fit(image, **options, **dict(chosen.set))
     steps, seconds = field.history["step"][-1], field.history["seconds"][-1]
     print(
         f"{folder / _MODEL_NAME}: {preset or field.settings['type']},"
@@ -122,19 +128,19 @@ def _sides(image: Path) -> tuple[int, int]:
 def _render(field: "ImageField", output: Path, chosen: Namespace) -> None:
     left, top, right, bottom = chosen.crop
     box = (left, top, right, bottom)
-    width, height = field.render_to(output, chosen.size, box=box, bit_depth=chosen.bits)
+    width, height = field.render_to(
+        output,
+        chosen.size,
+        box=box,
+        bit_depth=chosen.bits,
+        max_megapixels=chosen.max_megapixels,
+    )
     print(f"{output}: {width} x {height} pixels")
-
-
-def _model_path(text: str) -> Path:
-    """Return the file of a network; a folder stands for the network in it."""
-    path = Path(text)
-    return path / _MODEL_NAME if path.is_dir() else path
 
 
 def _stem(path: Path) -> str:
     """Return what files made from a network are named after."""
-    return (path.resolve().parent if path.name == _MODEL_NAME else path).stem
+    return (path.parent if path.name == _MODEL_NAME else path).resolve().stem
 
 
 def _image_field(path: Path, device: str) -> "ImageField":
@@ -145,12 +151,6 @@ def _image_field(path: Path, device: str) -> "ImageField":
     if not isinstance(found, ImageField):
         raise InputError(str(path), f"a {type(found).__name__}", "the network of an image", "")
     return found
-
-
-def _require_png(path: Path) -> None:
-    """Refuse what is no PNG before anything is trained for it."""
-    if path.suffix.lower() != ".png":
-        raise InputError("--output", str(path), "a name that ends in .png", "")
 
 
 def _in_words(settings: dict[str, Any]) -> str:

@@ -151,6 +151,13 @@ def _add_size_and_crop(parser: argparse.ArgumentParser) -> None:
         help="the part to render, in fractions of the sides",
     )
     parser.add_argument("--bits", type=int, choices=(8, 16), default=8, help="of each channel")
+    parser.add_argument(
+        "--max-megapixels",
+        type=float,
+        default=400.0,
+        metavar="N",
+        help="a larger render is refused; default: 400",
+    )
 
 
 def _add_device(parser: argparse.ArgumentParser) -> None:
@@ -159,7 +166,11 @@ def _add_device(parser: argparse.ArgumentParser) -> None:
 
 def _seconds(text: str) -> float:
     seconds = seconds_of(text)
-    return float(text) if seconds is None else seconds
+    try:
+        return float(text) if seconds is None else seconds
+    except ValueError:
+        message = f"{text!r} is no time like 60, 90s, 30m or 2h"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def _pixels(text: str) -> int:

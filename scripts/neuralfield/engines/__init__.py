@@ -49,27 +49,15 @@ def make_engine(
     threads: int,
     note: Callable[[str], None],
 ) -> Engine:
-    """An engine for an objective.
+    """Make an engine for an objective.
 
-    Parameters
-    ----------
-    request : {"auto", "cpu", "cuda", "tape"}
-        ``auto`` takes the fastest engine that covers the objective.
-    precision : {"auto", "mixed", "float32", "float64"}
-        ``auto`` is mixed on the cuda engine and float32 elsewhere.
-    objective : Objective
-    device : Device
-    threads : int
-        Cores to use, on the CPU.
-    note : callable
-        Called with a line of text where something else is done than was asked for.
+    The request ``auto`` takes the fastest engine that covers the objective; ``cpu``, ``cuda`` and
+    ``tape`` name one. The precision ``auto`` is ``mixed`` on the cuda engine and ``float32``
+    elsewhere; ``float64`` is the tape's. `threads` are the cores to use on the CPU. `note` is
+    called with a line of text where something else is done than was asked for.
 
-    Raises
-    ------
-    ConfigError
-        Unknown engine, or the one asked for does not cover the objective.
-    ResourceError
-        The step would not fit into memory.
+    Raises `ConfigError` for an unknown engine, or one that does not cover the objective, and
+    `ResourceError` where the step would not fit into memory.
     """
     if request not in ENGINES:
         raise ConfigError("training.engine", repr(request), "auto, cpu, cuda or tape")

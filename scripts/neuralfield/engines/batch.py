@@ -21,13 +21,8 @@ if TYPE_CHECKING:  # only jobs on a GPU need these many modules
 
 
 class EngineBatch:
-    """Takes steps of several engines, side by side on a CPU's cores, or together on a GPU.
-
-    Parameters
-    ----------
-    device : Device
-    side_by_side : int
-        How many engines work at the same time on a CPU, at the most.
+    """Takes steps of several engines: at most `side_by_side` at the same time on a CPU's cores, or
+    together on a GPU.
     """
 
     def __init__(self, device: Device, side_by_side: int) -> None:

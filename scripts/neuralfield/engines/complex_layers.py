@@ -66,12 +66,8 @@ def complex_layer(
 def real_parameters(
     tensors: Sequence[ComplexTensor], parameters: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Make the parameters of the real network from the complex one's.
-
-    Returns
-    -------
-    dict of name to array, shape (row_step * rows, column_step * columns)
-        In the order of `tensors`.
+    """Make the parameters of the real network from the complex one's, in the order of `tensors`;
+    each has the shape (row_step * rows, column_step * columns).
     """
     made = {}
     for tensor in tensors:

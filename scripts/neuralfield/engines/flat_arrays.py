@@ -7,12 +7,7 @@ from neuralfield.system.device import Array, Device
 
 
 def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:
-    """Move arrays into one flat one, and leave views of it in their places.
-
-    Returns
-    -------
-    array of float32, shape (n,)
-    """
+    """Move arrays into one flat one of float32, and leave views of it in their places."""
     arrays = [mapping[key] for mapping, key in places]
     flat = device.xp.concatenate([array.ravel() for array in arrays])
     start = 0
@@ -23,13 +18,9 @@ def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]
 
 
 def flatten_parameters(device: Device, network: Network) -> tuple[Array, dict[str, int]]:
-    """Move a network's parameters into one flat array, of which they become views.
+    """Move a network's parameters into one flat array of float32, of which they become views.
 
-    Returns
-    -------
-    flat : array of float32, shape (n,)
-    offsets : dict of str to int
-        Where each begins, in numbers.
+    Returns it, and where each parameter begins, in numbers.
     """
     tensors = network.parameters
     arrays: dict[str, Array] = {name: tensor.data for name, tensor in tensors.items()}

@@ -34,14 +34,7 @@ class TapeEngine:
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def run(self, first_step: int, count: int) -> None:
-        """Take `count` steps and add each one's loss and error to `totals`.
-
-        Parameters
-        ----------
-        first_step : int
-            Steps taken before.
-        count : int
-        """
+        """Take `count` steps and add each one's loss and error to `totals`."""
         for index in range(first_step, first_step + count):
             loss, error = self._step(index)
             self.totals[0] += loss

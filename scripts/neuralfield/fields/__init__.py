@@ -44,18 +44,11 @@ def field_settings(description: Mapping[str, Any]) -> FieldSettings:
 
 
 def network_settings(description: Mapping[str, Any]) -> FieldSettings | Upscaler:
-    """Read the settings of a field or an upscaler.
+    """Read the settings of a field or an upscaler; raises `ConfigError` for an unknown type, preset
+    or key, or a value out of range.
 
-    Parameters
-    ----------
-    description : mapping
-        ``type`` names the field; ``preset`` may name a ready-made one; the other keys are its
-        settings, with the defaults of its class.
-
-    Raises
-    ------
-    ConfigError
-        An unknown type, preset or key, or a value out of range.
+    ``type`` names the field; ``preset`` may name a ready-made one; the other keys are its settings,
+    with the defaults of its class.
     """
     given = dict(description)
     kind, preset = given.pop("type", None), given.pop("preset", None)
@@ -98,14 +91,10 @@ def build_field(
 def build_field(
     settings: FieldSettings | Upscaler, shape: ImageShape, random_seed: int = 0
 ) -> CoordinateNetwork | UpscalingNetwork:
-    """A network with fresh weights, in float64 on the CPU.
+    """A network with fresh weights, in float64 on the CPU; raises `ResourceError` where it is
+    larger than the memory there is.
 
     The weights are a function of the settings, the shape and the seed alone.
-
-    Raises
-    ------
-    ResourceError
-        The network is larger than the memory there is.
     """
     require_memory_for(settings.weight_shapes(shape), "fields")
     return settings.build(shape, np.random.default_rng(random_seed))

@@ -33,15 +33,10 @@ class FourierChebyshev(Fixed):
 
     T_0 is 1: with it the constant part of each linear map has three weights, its bias among them,
     and learns as much faster.
-
-    Attributes
-    ----------
-    frequencies : array, shape (2, count)
-        See `neuralfield.fields.coordinate_network.FourierFeatures`.
-    degree : int
     """
 
     frequencies: Array
+    """Shape (2, count); see `neuralfield.fields.coordinate_network.FourierFeatures`."""
     degree: int
 
     @property

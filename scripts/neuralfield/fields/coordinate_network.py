@@ -98,15 +98,10 @@ class CornerBias(Fixed):
 
 @dataclass
 class FourierFeatures(Fixed):
-    """[sin(2 pi B p), cos(2 pi B p)] (Tancik et al. 2020, equation 5).
-
-    Attributes
-    ----------
-    frequencies : array, shape (2, count)
-        B, in cycles for each unit of coordinate; fixed, not trained.
-    """
+    """[sin(2 pi B p), cos(2 pi B p)] (Tancik et al. 2020, equation 5)."""
 
     frequencies: Array
+    """Shape (2, count); B, in cycles for each unit of coordinate; fixed, not trained."""
 
     @property
     def size(self) -> int:
@@ -127,17 +122,11 @@ class FourierFeatures(Fixed):
 
 @dataclass(frozen=True)
 class Output:
-    """Maps the last layer's number z to a value.
-
-    Attributes
-    ----------
-    name : {"linear", "sigmoid"}
-        ``linear`` is (1 + z) / 2, so that z = +-1 are white and black; ``sigmoid`` is
-        1 / (1 + exp(-steepness * z)), which keeps line art black and white.
-    steepness : float
-    """
+    """Maps the last layer's number z to a value."""
 
     name: str
+    """``linear`` is (1 + z) / 2, so that z = +-1 are white and black;
+    ``sigmoid`` is 1 / (1 + exp(-steepness * z)), which keeps line art black and white."""
     steepness: float = 1.0
 
     def __post_init__(self) -> None:
@@ -159,15 +148,8 @@ class Output:
 
 
 class CoordinateNetwork(Network[Layer]):
-    """An image as a function: positions in, values out.
-
-    Parameters
-    ----------
-    encoding : Encoding
-    layers : sequence of Layer
-    activations : sequence of Nonlinearity
-        One after each layer but the last.
-    output : Output
+    """An image as a function: positions in, values out. An activation follows each layer but the
+    last.
     """
 
     def __init__(
@@ -183,17 +165,10 @@ class CoordinateNetwork(Network[Layer]):
         self.output = output
 
     def __call__(self, coordinates: Array) -> Tensor:
-        """Values at the given positions.
+        """Values at the given positions, not clipped: a linear output may leave [0, 1].
 
-        Parameters
-        ----------
-        coordinates : array, shape (n, 2)
-            See `neuralfield.images.coordinates`; of the network's dtype and device.
-
-        Returns
-        -------
-        Tensor, shape (n, channels)
-            Not clipped: a linear output may leave [0, 1].
+        From coordinates of shape (n, 2), see `neuralfield.images.coordinates`, of the network's
+        dtype and device, to shape (n, channels).
         """
         encoded = self.encoding(coordinates)
         x = encoded if isinstance(encoded, Tensor) else Tensor(encoded)
@@ -213,21 +188,13 @@ class CoordinateNetwork(Network[Layer]):
         return {f"encoding.{name}": array for name, array in self.encoding.buffers.items()}
 
     def make_constant(self, values: np.ndarray) -> bool:
-        """Set the weights so that the network has the same values at every position.
+        """Set the weights so that the network has the same values, in [0, 1], at every position; a
+        sigmoid reaches 0 and 1 to one in a million.
 
         The bias of the last layer is set, and its weights are zero. Without biases the network
         keeps the column of ones of `CornerBias` as its only input, and the last layer is scaled.
-
-        Parameters
-        ----------
-        values : ndarray, shape (channels,)
-            In [0, 1]; a sigmoid reaches 0 and 1 to one in a million.
-
-        Returns
-        -------
-        bool
-            False, and nothing is changed, where no weights do this: a network without biases whose
-            hidden values are zero.
+        False is returned, and nothing is changed, where no weights do this: in a network without
+        biases whose hidden values are zero.
         """
         z, last = self.output.inverse(values), self.layers[-1]
         if "bias" in last.parameters:

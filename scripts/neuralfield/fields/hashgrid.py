@@ -8,7 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork
-from neuralfield.fields.settings import FieldSettings, layer_count, layer_width
+from neuralfield.fields.settings import (
+    FieldSettings,
+    activation_choice,
+    layer_count,
+    layer_width,
+)
+from neuralfield.images.coordinates import extent
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Activation, he_weights, make_linear
@@ -21,49 +27,53 @@ HASH_PRIME = 2654435761
 
 _INITIAL_BOUND = 1e-4
 
+_EDGE = 1e-2
+"""Cells that a cropped grid has beyond the image at least, for points rounded in float32."""
+
 
 @dataclass(frozen=True)
 class Level:
-    """One of the grids.
+    """One of the grids."""
 
-    Attributes
-    ----------
-    resolution : int
-        Cells along the longer side of the image.
-    start : int
-        Its first row in the table.
-    rows : int
-        How many it has there.
-    """
-
-    resolution: int
-    start: int
-    rows: int
+    resolution: int  # cells along the longer side of the image
+    start: int  # its first row in the table
+    rows: int  # how many it has there
+    cells: tuple[range, range] | None = None
+    """The cells along x and y whose corners have rows of their own; None: all of the square."""
 
     @property
     def is_hashed(self) -> bool:
         """Whether corners share rows, because there are more of them."""
-        return self.rows < (self.resolution + 1) ** 2
+        return self.cells is None and self.rows < (self.resolution + 1) ** 2
+
+    @property
+    def columns(self) -> int:
+        """Corners in a line that have rows of their own."""
+        return len(self.cells[0] if self.cells else range(self.resolution)) + 1
+
+    @property
+    def skipped(self) -> int:
+        """Corners before the first that has a row of its own, if all lines had `columns`."""
+        return self.cells[1].start * self.columns + self.cells[0].start if self.cells else 0
+
+    @property
+    def outermost_cells(self) -> tuple[list[int], list[int]]:
+        """The first and the last cell along x and y."""
+        axes = self.cells or (range(self.resolution), range(self.resolution))
+        return [axis[0] for axis in axes], [axis[-1] for axis in axes]
 
     def row_of(self, column: Array, line: Array) -> Array:
         """Row in the table of the grid's corners; arrays of int64."""
         if self.is_hashed:
             return self.start + ((column ^ (line * HASH_PRIME)) & (self.rows - 1))
-        return self.start + line * (self.resolution + 1) + column
+        return self.start - self.skipped + line * self.columns + column
 
 
 @dataclass
 class HashEncoding:
-    """Features of the corners around a point, interpolated bilinearly, for each of some grids.
+    """Features of the corners around a point, interpolated bilinearly, for each of some grids."""
 
-    Attributes
-    ----------
-    table : Tensor, shape (rows, features)
-        The features of all corners of all grids.
-    levels : sequence of Level
-    """
-
-    table: Tensor
+    table: Tensor  # shape (rows, features); the features of all corners of all grids
     levels: tuple[Level, ...]
 
     @property
@@ -91,18 +101,8 @@ class HashEncoding:
         return ops.weighted_rows(self.table, rows, weights)
 
     def corners(self, coordinates: Array) -> tuple[Array, Array]:
-        """Rows of the table that each point is interpolated from, and their weights.
-
-        Parameters
-        ----------
-        coordinates : array, shape (n, 2)
-
-        Returns
-        -------
-        rows : array of int64, shape (n, levels, 4)
-            Of the table.
-        weights : array, shape (n, levels, 4)
-            Add up to 1 over the four.
+        """Rows of the table that each point is interpolated from, int64 of shape (n, levels, 4),
+        and their weights, which add up to 1 over the four.
         """
         xp, number = namespace_of(coordinates), coordinates.dtype.type
         unit = (coordinates + 1) * number(0.5)
@@ -110,7 +110,8 @@ class HashEncoding:
         for level in self.levels:
             position = unit * number(level.resolution)
             # a point on the far edge belongs to the last cell
-            cell = xp.clip(xp.floor(position), 0, level.resolution - 1)
+            bounds = (xp.asarray(cell, coordinates.dtype) for cell in level.outermost_cells)
+            cell = xp.clip(xp.floor(position), *bounds)
             part = position - cell
             near = cell.astype(np.int64)
             (x, y), (u, v) = near.T, part.T
@@ -129,11 +130,12 @@ class HashEncoding:
 
 @dataclass(frozen=True)
 class Hashgrid(FieldSettings):
-    """Trained features on grids of several resolutions, then a small relu network.
+    """Trained features on grids of several resolutions, then a small network.
 
     Grid l has N_l = floor(N_min b ** l) cells along the longer side, with b such that the last has
     N_max. Corner (i, j) has its own row of features where the grid has at most T corners, and row
-    (i xor 2654435761 j) mod T otherwise. Features start uniform in [-1e-4, 1e-4].
+    (i xor 2654435761 j) mod T otherwise. Cropped grids have the corners around the image, others
+    those of a square. Features start uniform in [-1e-4, 1e-4].
     """
 
     usual_learning_rate = 1e-2
@@ -164,18 +166,27 @@ class Hashgrid(FieldSettings):
     )
     hidden_layers: int = layer_count(2, "layers of the network after the grids", minimum=1)
     width: int = layer_width(64)
+    activation: str = activation_choice("relu", omit_when_off=True)
+    cropped: bool = setting(
+        False,
+        "whether grids lack corners outside the image, which no pixel needs: fewer numbers for the"
+        " same fit where an image is not square",
+        omit_when_off=True,
+    )
 
     def grids(self, shape: ImageShape) -> tuple[Level, ...]:
         """The grids for an image."""
         finest = self.finest_resolution or max(shape.width, shape.height)
-        # of one level there is the coarsest
+        # a single level is the coarsest
         growth = max(1.0, finest / self.base_resolution) ** (1 / max(1, self.levels - 1))
         found, start = [], 0
         for index in range(self.levels):
             # the last power may fall a rounding short of the whole number it should be
             resolution = math.floor(self.base_resolution * growth**index + 1e-6)
-            rows = min((resolution + 1) ** 2, 1 << self.log2_table_size)
-            found.append(Level(resolution, start, rows))
+            cells = _cells_of(shape, resolution) if self.cropped else None
+            corners = math.prod(len(axis) + 1 for axis in cells or 2 * (range(resolution),))
+            rows = min(corners, 1 << self.log2_table_size)
+            found.append(Level(resolution, start, rows, cells if rows == corners else None))
             start += rows
         return tuple(found)
 
@@ -197,4 +208,14 @@ class Hashgrid(FieldSettings):
             make_linear(fan_in, fan_out, he_weights, generator) for fan_in, fan_out in layer_shapes
         ]
         encoding = HashEncoding(Tensor(table, differentiable=True), self.grids(shape))
-        return self.network(encoding, layers, [Activation("relu")] * self.hidden_layers)
+        return self.network(encoding, layers, [Activation(self.activation)] * self.hidden_layers)
+
+
+def _cells_of(shape: ImageShape, resolution: int) -> tuple[range, range]:
+    """List the cells along x and y that an image's points lie in."""
+    axes = []
+    for half_side in extent(shape.width, shape.height):
+        first, last = ((1 + side * half_side) / 2 * resolution for side in (-1, 1))
+        end = min(math.floor(last + _EDGE) + 1, resolution)
+        axes.append(range(max(math.floor(first - _EDGE), 0), end))
+    return axes[0], axes[1]

@@ -24,9 +24,10 @@ def layer_width(default: int, unit: str = "values") -> Any:
     return setting(default, "values in each layer", unit=unit, minimum=1)
 
 
-def activation_choice(default: str) -> Any:
+def activation_choice(default: str, **declared: Any) -> Any:
     """Declare the setting `activation`."""
-    return setting(default, "the function after each hidden layer", choices=tuple(ACTIVATIONS))
+    help = "the function after each hidden layer"
+    return setting(default, help, choices=tuple(ACTIVATIONS), **declared)
 
 
 def frequency_count(default: int) -> Any:

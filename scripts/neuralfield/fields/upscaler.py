@@ -66,14 +66,8 @@ class Upscaler(NetworkSettings):
 
 
 class UpscalingNetwork(Network[Conv2d]):
-    """The detail that enlarged images lack, and the image that it was fitted to.
-
-    Parameters
-    ----------
-    layers : sequence of Conv2d
-        Without padding.
-    image : array, shape (height, width, channels)
-        Values in [0, 1].
+    """The detail that enlarged images lack, and the image that it was fitted to, with values in [0,
+    1]. Its convolutions have no padding.
     """
 
     def __init__(self, layers: Sequence[Conv2d], image: Array) -> None:
@@ -81,16 +75,10 @@ class UpscalingNetwork(Network[Conv2d]):
         self.image = image
 
     def __call__(self, enlarged: Array) -> Tensor:
-        """Enlarged images with the detail that enlarging left out.
+        """Enlarged images with the detail that enlarging left out, shape (n, height, width,
+        channels).
 
-        Parameters
-        ----------
-        enlarged : array, shape (n, height + 2 r, width + 2 r, channels)
-            With r pixels around, as far as the network reaches.
-
-        Returns
-        -------
-        Tensor, shape (n, height, width, channels)
+        They are given with as many pixels around as the network reaches.
         """
         x = Tensor(enlarged - enlarged.dtype.type(0.5))
         for layer in self.layers[:-1]:
@@ -111,12 +99,8 @@ class UpscalingNetwork(Network[Conv2d]):
 
 
 def with_light(values: np.ndarray) -> np.ndarray:
-    """Colour multiplied by alpha, so that what is hidden does not bleed into what is seen.
-
-    Parameters
-    ----------
-    values : ndarray, shape (height, width, channels)
-        Without alpha they are returned as they are.
+    """Colour multiplied by alpha, so that what is hidden does not bleed into what is seen; values
+    of shape (height, width, channels) without alpha are returned as they are.
     """
     if values.shape[2] < 4:
         return values

@@ -19,22 +19,13 @@ from neuralfield.system.settings import setting
 
 @dataclass(frozen=True)
 class ComplexLinear:
-    """z = x (A + i B) + c of complex x, in real numbers: [Re x, Im x] -> [Re z, Im z].
+    """z = x (A + i B) + c of complex x, in real numbers: [Re x, Im x] -> [Re z, Im z]."""
 
-    Attributes
-    ----------
-    real, imaginary : Tensor, shape (complex values in, complex values out)
-        A and B.
-    bias : Tensor, shape (fan_out,)
-        [Re c, Im c].
-    real_part_only : bool
-        Whether Re z alone goes out: of the last layer.
-    """
-
+    # shape (complex values in, complex values out); A and B
     real: Tensor
     imaginary: Tensor
-    bias: Tensor
-    real_part_only: bool
+    bias: Tensor  # shape (fan_out,); [Re c, Im c]
+    real_part_only: bool  # whether Re z alone goes out: of the last layer
 
     @property
     def fan_in(self) -> int:

@@ -36,20 +36,14 @@ DTYPES = {"uchar": np.uint8, "ushort": np.uint16}
 
 @dataclass(frozen=True)
 class Header:
-    """The sides and layout of an image, read before any pixel.
+    """The sides and layout of an image, read before any pixel."""
 
-    Attributes
-    ----------
-    width, height : int
-        Sides of the upright image, in px.
-    row_by_row : bool
-        Whether its rows are stored one after another. An interlaced PNG, a progressive JPEG or an
-        image that is not stored upright has to be decoded as a whole first.
-    """
-
+    # sides of the upright image, in px
     width: int
     height: int
     row_by_row: bool
+    """Whether its rows are stored one after another. An interlaced PNG, a progressive JPEG or an
+    image that is not stored upright has to be decoded as a whole first."""
 
 
 def read_header(path: str | os.PathLike) -> Header:
@@ -65,24 +59,13 @@ def read_header(path: str | os.PathLike) -> Header:
 
 
 def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[np.ndarray]:
-    """Read all rows of an upright image from top to bottom, as levels of sRGB.
+    """Yield all rows of an upright image from top to bottom, as levels of sRGB: uint8 or uint16,
+    shape (rows, width, 1, 3 or 4).
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        PNG, JPEG, TIFF (also BigTIFF; in strips or tiles, compressed or not) or WebP: grey or RGB
-        with or without alpha, with 1, 8 or 16 bits a channel or a palette; CMYK with 8 bits.
-    report : callable
-        See `read_image`.
-
-    Yields
-    ------
-    ndarray of uint8 or uint16, shape (rows, width, 1, 3 or 4)
-
-    Raises
-    ------
-    InputError
-        The file is missing, damaged or cut off, or its pixels are of another kind.
+    PNG, JPEG, TIFF (also BigTIFF; in strips or tiles, compressed or not) and WebP are read: grey or
+    RGB with or without alpha, with 1, 8 or 16 bits a channel or a palette; CMYK with 8 bits. Raises
+    `InputError` where the file is missing, damaged, cut off or of another kind. For `report` see
+    `read_image`.
     """
     import pyvips
 

@@ -33,21 +33,12 @@ _CMYK_RULE = "CMYK without a usable colour profile: red is (1 - cyan) (1 - black
 
 @dataclass(frozen=True)
 class Conversion:
-    """The conversion of one file's levels to sRGB.
-
-    Attributes
-    ----------
-    profile : Profile or None
-        None: CMYK is converted by a formula, and the others are left as they are.
-    content : bytes
-        The embedded profile.
-    space : {"RGB", "GRAY", "CMYK"}
-        Colour space of the levels.
-    """
+    """The conversion of one file's levels to sRGB."""
 
     profile: Profile | None
-    content: bytes
-    space: str
+    """None: CMYK is converted by a formula, and the others are left as they are."""
+    content: bytes  # the embedded profile
+    space: str  # "RGB", "GRAY" or "CMYK"; colour space of the levels
 
     def __call__(self, levels: np.ndarray) -> np.ndarray:
         """Convert levels of uint8 or uint16, shape (height, width, 1, 3 or 4), in the same type.

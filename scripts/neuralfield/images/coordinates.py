@@ -26,12 +26,8 @@ def extent(width: int, height: int) -> tuple[float, float]:
 def axis_centres(
     xp: ModuleType, count: int, half_side: float, start: float = 0.0, end: float = 1.0
 ) -> Array:
-    """Return the centres of `count` equal intervals in the part [start, end] of a side.
-
-    Returns
-    -------
-    array of float64, shape (count,)
-        In coordinates, for a side from -`half_side` to `half_side`.
+    """Return the centres of `count` equal intervals in the part [start, end] of a side, which runs
+    from -`half_side` to `half_side`; float64, shape (count,).
     """
     # on the host: on a GPU each operation would be a kernel to load
     fraction = start + (end - start) * (np.arange(count, dtype=np.float64) + 0.5) / count

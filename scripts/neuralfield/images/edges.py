@@ -33,24 +33,14 @@ class EdgeFilter:
     """A Gaussian followed by a Laplacian; the border's pixels are repeated beyond it.
 
     The Gaussian is applied along the columns and then along the rows, which equals its square
-    kernel and is faster.
-
-    Attributes
-    ----------
-    sigma_px : float
-        Standard deviation of the Gaussian, which smooths away finer detail.
-    kernel_size : int, optional
-        Odd number of pixels of the Gaussian; None: all within four sigmas, as in
-        `scipy.ndimage.gaussian_filter`.
-
-    Raises
-    ------
-    ConfigError
-        `sigma_px` is not above 0, or `kernel_size` is not odd.
+    kernel and is faster. Raises `ConfigError` where `sigma_px` is not above 0, or `kernel_size` is
+    not odd.
     """
 
-    sigma_px: float
+    sigma_px: float  # standard deviation of the Gaussian, which smooths away finer detail
     kernel_size: int | None = None
+    """Odd number of pixels of the Gaussian; None: all within four sigmas, as in
+    `scipy.ndimage.gaussian_filter`."""
 
     def __post_init__(self) -> None:
         if not 0 < self.sigma_px < math.inf:

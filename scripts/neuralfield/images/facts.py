@@ -19,17 +19,14 @@ from neuralfield.images.pixel_table import read_pixel_csv
 from neuralfield.images.reading import read_image
 from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import InputError, NeuralfieldError
-from neuralfield.system.files import write_atomically
+from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import made_by_the_workflow, remedy_for
 
 
 def image_digest(values: np.ndarray) -> str:
-    """Return the SHA-256 of an image's values and shape, in hexadecimal.
-
-    Parameters
-    ----------
-    values : ndarray of float32, shape (height, width, channels)
+    """Return the SHA-256 of an image's values and shape, in hexadecimal; `values` is float32, shape
+    (height, width, channels).
     """
     digest = hashlib.sha256(json.dumps(list(values.shape)).encode())
     digest.update(np.ascontiguousarray(values, "<f4").data)
@@ -50,24 +47,15 @@ def write_facts(
 
 def save_facts(path: Path, facts: dict[str, Any]) -> None:
     """Write facts about an image with their checksum."""
-    written = facts | {"checksum": _checksum(facts)}
-    write_atomically(path, (json.dumps(written, indent=2) + "\n").encode())
+    write_json(path, facts | {"checksum": _checksum(facts)})
 
 
 def read_facts(path: Path) -> dict[str, dict[str, Any]]:
-    """Read what `write_facts` wrote.
+    """Read what `write_facts` wrote; raises `InputError` where the file is missing or damaged.
 
-    Returns
-    -------
-    dict
-        ``source`` and ``resized``, each with ``mode``, ``width``, ``height`` (in pixels) and
-        ``bit_depth``; ``resized`` with ``is_line_art`` and ``digest`` too, unless an earlier
-        version wrote it.
-
-    Raises
-    ------
-    InputError
-        The file is missing or damaged.
+    There are ``source`` and ``resized``, each with ``mode``, ``width``, ``height`` (in pixels) and
+    ``bit_depth``; ``resized`` has ``is_line_art`` and ``digest`` too, unless an earlier version
+    wrote it.
     """
     facts = read_json(path, ("source", "resized"))
     checksum = facts.pop("checksum", None)  # an earlier version wrote none
@@ -93,16 +81,9 @@ def require_image(
 ) -> None:
     """Refuse values of another image than that of the facts; raises `InputError`.
 
-    Parameters
-    ----------
-    where : Path
-        The file that the values come from, for the message.
-    digest : str or None
-        `image_digest` of the values; None where it is not known.
-    facts : dict
-        See `read_facts`; without a digest, any values are accepted.
-    facts_path : Path, optional
-        The file of the facts: the error names it if another file beside it has the same `digest`.
+    `where` is the file that the values come from, and `digest` their `image_digest`, None where it
+    is not known. Without a digest in the facts any values are accepted. The error names
+    `facts_path` if another file beside it has the same digest as the values.
     """
     noted = facts["resized"].get("digest")
     if digest is not None and noted is not None and digest != noted:

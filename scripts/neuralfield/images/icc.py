@@ -33,24 +33,14 @@ _WHITE_TOLERANCE = 0.02
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile; its tables are not read.
+    """A profile; its tables are not read."""
 
-    Attributes
-    ----------
-    name : str
-        Description of the profile.
-    space : str
-        ``RGB``, ``GRAY``, ``CMYK``, ``Lab`` or another of the format's names.
-    curves : tuple of Curve
-        Three for RGB, one for grey; none where the profile has tables.
-    matrix : ndarray of float64, shape (3, 3), or None
-        From linear light of the profile to linear light of sRGB, for RGB with curves.
-    """
-
-    name: str
-    space: str
-    curves: tuple[Curve, ...] = ()
+    name: str  # description of the profile
+    space: str  # ``RGB``, ``GRAY``, ``CMYK``, ``Lab`` or another of the format's names
+    curves: tuple[Curve, ...] = ()  # three for RGB, one for grey; none where the profile has tables
     matrix: np.ndarray | None = None
+    """float64, shape (3, 3); from linear light of the profile to linear light of sRGB, for RGB with
+    curves."""
 
     def to_linear(self, values: np.ndarray) -> np.ndarray:
         """Convert values in [0, 1], shape (n, channels), to linear light of sRGB, not clipped."""

@@ -18,22 +18,15 @@ BAND_VALUES = 2**22
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """The pixels of an image as they are stored in a file.
-
-    Attributes
-    ----------
-    pixels : numpy.ndarray, shape (height, width, channels), uint8 or uint16
-        Levels from 0 (black, transparent) to `max_value` (white, opaque), row by row from the top
-        left. Alpha is not multiplied into the colour.
-    mode : {"bilevel", "grey", "rgb", "rgba"}
-        ``bilevel`` has the two levels 0 and 1.
-    bit_depth : {1, 8, 16}
-        Bits a channel: 1 for ``bilevel``, 8 (uint8) or 16 (uint16) for the others.
-    """
+    """The pixels of an image as they are stored in a file."""
 
     pixels: np.ndarray
-    mode: str
+    """Shape (height, width, channels), uint8 or uint16; levels from 0 (black, transparent) to
+    `max_value` (white, opaque), row by row from the top left. Alpha is not multiplied into the
+    colour."""
+    mode: str  # "bilevel", "grey", "rgb" or "rgba"; ``bilevel`` has the two levels 0 and 1
     bit_depth: int
+    """1, 8 or 16; bits a channel: 1 for ``bilevel``, 8 (uint8) or 16 (uint16) for the others."""
 
     def __post_init__(self) -> None:
         if self.mode not in CHANNELS or (self.mode == "bilevel") != (self.bit_depth == 1):
@@ -73,21 +66,10 @@ class ImageData:
     def from_values(
         cls, values: np.ndarray, mode: str, bit_depth: int, threshold: float = 0.5
     ) -> "ImageData":
-        """Make an image of the levels nearest to values.
+        """Make an image of the levels nearest to values: 0 is black, 1 is white, and values beyond
+        are clipped. In a ``bilevel`` one a value of at least `threshold` is white.
 
-        Parameters
-        ----------
-        values : numpy.ndarray, shape (height, width, channels), floating
-            Black is 0 and white is 1; values beyond are clipped.
-        mode, bit_depth
-            See `ImageData`.
-        threshold : float
-            For ``bilevel``: a value of at least this is white.
-
-        Raises
-        ------
-        ValueError
-            A value is not finite, or the channels are not those of `mode`.
+        Raises ValueError where a value is not finite, or the channels are not those of `mode`.
         """
         pixels = np.empty(values.shape, _dtype_of(bit_depth))
         for band in row_bands(values):
@@ -102,20 +84,11 @@ class ImageData:
         return cls(pixels, mode, bit_depth)
 
     def converted(self, mode: str, threshold: float = 0.5) -> "ImageData":
-        """Return the image in another mode.
+        """Return the image in another mode; raises `ConfigError` where the mode is unknown.
 
-        Parameters
-        ----------
-        mode : {"bilevel", "grey", "rgb", "rgba"}
-            Grey is luma; an image that loses its alpha is laid over white; an alpha that is added
-            is opaque. A bilevel image gets 8 bits; the others keep their depth.
-        threshold : float
-            For ``bilevel``: a luma of at least this is white.
-
-        Raises
-        ------
-        ConfigError
-            The mode is unknown.
+        Grey is luma, of which at least `threshold` is white in a ``bilevel`` image; an image that
+        loses its alpha is laid over white; an alpha that is added is opaque. A bilevel image gets 8
+        bits; the others keep their depth.
         """
         if mode == self.mode:
             return self
@@ -130,19 +103,11 @@ class ImageData:
 
 
 def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
-    """Convert values to another number of channels.
+    """Convert values, float32 of shape (height, width, channels), to 1, 3 or 4 channels: grey, RGB,
+    or RGB and an alpha that is not multiplied into the colour.
 
-    Parameters
-    ----------
-    values : numpy.ndarray, shape (height, width, 1, 3 or 4), float32
-        Grey, RGB, or RGB and an alpha that is not multiplied into the colour.
-    channels : {1, 3, 4}
-        With fewer, alpha is laid over white, and colour becomes luma; with more, grey is repeated,
-        and alpha is 1.
-
-    Returns
-    -------
-    numpy.ndarray, shape (height, width, channels), float32
+    With fewer channels alpha is laid over white, and colour becomes luma; with more, grey is
+    repeated, and alpha is 1.
     """
     if values.shape[2] == 4 and channels < 4:
         colour, alpha = values[..., :3], values[..., 3:]
@@ -171,6 +136,14 @@ def row_bands(array: np.ndarray) -> Iterator[slice]:
     """Cut an array into bands of rows, so that not all of a large image is converted at once."""
     rows = max(1, BAND_VALUES // max(1, array[:1].size))
     return (slice(start, start + rows) for start in range(0, len(array), rows))
+
+
+def proportional_size(own: tuple[int, int], longer_px: int) -> tuple[int, int]:
+    """Return width and height in the proportions of `own`, the longer side `longer_px`."""
+    longer = max(own)
+    # whole-number arithmetic: half a pixel always rounds up, at any size
+    width, height = (max(1, (2 * side * longer_px + longer) // (2 * longer)) for side in own)
+    return width, height
 
 
 @dataclass(frozen=True)

@@ -25,27 +25,8 @@ _GMSD_C = 170 / 255**2
 
 
 def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
-    """Peak signal-to-noise ratio for a peak of 1.
-
-    Parameters
-    ----------
-    image, reference : ndarray of float, shape (h, w, c) or (h, w)
-        Values in [0, 1].
-
-    Returns
-    -------
-    float
-        ``-10 log10(mean squared error)`` in decibels; infinite for identical images.
-
-    Raises
-    ------
-    InputError
-        The shapes differ, or there are no pixels.
-
-    Examples
-    --------
-    >>> round(psnr_db(np.full((2, 2), 0.6), np.full((2, 2), 0.5)), 6)
-    20.0
+    """Peak signal-to-noise ratio for a peak of 1: ``-10 log10(mean squared error)`` in decibels;
+    infinite for identical images.
     """
     image, reference = _checked(image, reference)
     squared_error = float(np.mean(np.square(image - reference)))
@@ -53,30 +34,13 @@ def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def ssim(image: np.ndarray, reference: np.ndarray) -> float:
-    """Structural similarity, averaged over the image and its channels.
+    """Structural similarity, averaged over the image and its channels; 1 for identical images.
 
     Gaussian window of 11 x 11 taps with sigma 1.5, K1 = 0.01, K2 = 0.03, population covariance,
-    over the positions where the whole window lies inside the image. A side shorter than the
-    window gets the largest odd number of taps that fits, with the same sigma and a sum of one,
-    so that every image has a value; those values are not comparable with full windows.
+    over the positions where the whole window lies inside the image. A side shorter than the window
+    gets the largest odd number of taps that fits, with the same sigma and a sum of one, so that
+    every image has a value; those values are not comparable with full windows.
 
-    Parameters
-    ----------
-    image, reference : ndarray of float, shape (h, w, c) or (h, w)
-        Values in [0, 1].
-
-    Returns
-    -------
-    float
-        1 for identical images.
-
-    Raises
-    ------
-    InputError
-        The shapes differ, or there are no pixels.
-
-    References
-    ----------
     Z. Wang, A. C. Bovik, H. R. Sheikh and E. P. Simoncelli, "Image quality assessment: from error
     visibility to structural similarity", IEEE Transactions on Image Processing 13 (4), 2004.
     """
@@ -97,32 +61,15 @@ def wrong_pixels(image: np.ndarray, reference: np.ndarray, threshold: float = 0.
 
 
 def gmsd(image: np.ndarray, reference: np.ndarray) -> float:
-    """Gradient magnitude similarity deviation of the luma: how visible errors are.
+    """Gradient magnitude similarity deviation of the luma: how visible errors are. It is 0 for
+    identical images; below about 0.05 differences are hard to see. Alpha is left out.
 
     Both are averaged over blocks of 2 x 2 pixels, and m is the length of the gradient by Prewitt's
     filter, where the outermost pixels are repeated beyond the edge. The similarity of each pixel is
     ``(2 m_r m_i + c) / (m_r^2 + m_i^2 + c)`` with c = 170 / 255^2, and the result is its standard
-    deviation over the image: equations 1 to 6 of the paper.
-
-    Parameters
-    ----------
-    image, reference : ndarray of float, shape (h, w, c) or (h, w)
-        Values in [0, 1]; a fourth channel, alpha, is left out.
-
-    Returns
-    -------
-    float
-        0 for identical images; below about 0.05 differences are hard to see.
-
-    Raises
-    ------
-    InputError
-        The shapes differ, or there are no pixels.
-
-    References
-    ----------
-    W. Xue, L. Zhang, X. Mou and A. C. Bovik, "Gradient magnitude similarity deviation: a highly
-    efficient perceptual image quality index", IEEE Transactions on Image Processing 23 (2), 2014.
+    deviation over the image: equations 1 to 6 of W. Xue, L. Zhang, X. Mou and A. C. Bovik,
+    "Gradient magnitude similarity deviation: a highly efficient perceptual image quality index",
+    IEEE Transactions on Image Processing 23 (2), 2014.
     """
     seen, true = (_gradient_lengths(values) for values in _checked(image, reference))
     similarity = (2 * seen * true + _GMSD_C) / (seen**2 + true**2 + _GMSD_C)

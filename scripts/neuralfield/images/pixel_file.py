@@ -18,11 +18,7 @@ def write_pixel_file(
 
     The file is an array of uint8 or uint16 of shape (height, width, channels) in NumPy's format; it
     is replaced in one step, once it is complete. Returns the bits of each channel: 1, 8 or 16.
-
-    Raises
-    ------
-    ValueError
-        There are fewer rows than `height`.
+    Raises ValueError where there are fewer rows than `height`.
     """
     rows_left, bit_depth = height, 0
     with replacing(path) as temporary, temporary.open("wb") as file:
@@ -51,12 +47,8 @@ def read_window(
 ) -> ImageData:
     """Read a window of an image that `write_pixel_file` wrote, and no other rows.
 
-    Edges are in px; `right` and `bottom` are the first pixels beyond.
-
-    Raises
-    ------
-    InputError
-        The file is missing or damaged, or the window is not inside the image.
+    Edges are in px; `right` and `bottom` are the first pixels beyond. Raises `InputError` where the
+    file is missing or damaged, or the window is not inside the image.
     """
     expected = "the pixels that `unpack` writes"
     remedy = remedy_for(path)

@@ -31,18 +31,8 @@ _MOST_PLAIN_BYTES = 8 << 20  # above, pandas starts in less time than it saves
 def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
     """Write every pixel of an image as a row of a CSV, row by row from the top left.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        Replaced in one step, once the new table is complete.
-    image : ImageData
-        Values are written as the shortest decimals that read back to the same float32 of
-        level / `max_value`, so that no level is lost.
-
-    Raises
-    ------
-    StorageError
-        The file cannot be written.
+    Values are written as the shortest decimals that read back to the same float32 of level /
+    `max_value`, so that no level is lost. The file is replaced in one step, once it is complete.
     """
     mode = "grey" if image.channels == 1 else image.mode
     texts_of_levels = _level_texts(image.max_value)
@@ -55,25 +45,13 @@ def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
 
 
 def read_pixel_csv(path: str | os.PathLike) -> np.ndarray:
-    """Read a table of pixels; its rows may be in any order.
+    """Read a table of pixels, whose rows and columns may be in any order: float32, shape (height,
+    width, 1, 3 or 4); `ImageData.from_values` makes an image of it.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        A CSV with a header: ``x,y,pixel_value`` or ``x,y,red,green,blue`` with or without
-        ``alpha``, the columns in any order; x and y are whole numbers from the top left, and values
-        are in [0, 1].
-
-    Returns
-    -------
-    ndarray of float32, shape (height, width, 1, 3 or 4)
-        Grey, RGB, or RGB and alpha; `ImageData.from_values` makes an image of it.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, a column or a pixel is missing, a pixel is there twice, or a cell
-        is not a number in its range.
+    The header is ``x,y,pixel_value`` or ``x,y,red,green,blue`` with or without ``alpha``; x and y
+    are whole numbers from the top left, and values are in [0, 1]. Raises `InputError` where the
+    file cannot be read, a column or a pixel is missing, a pixel is there twice, or a cell is not a
+    number in its range.
     """
     where = str(path)
     with open_input(path, EXPECTED) as file:
@@ -144,7 +122,7 @@ def _plain_numbers(file: BinaryIO, names: list[str]) -> dict[str, np.ndarray] | 
     types = [(name, np.int64 if name in ("x", "y") else np.float32) for name in names]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of no rows
+            warnings.simplefilter("error")  # a table without rows is warned of
             table = np.loadtxt(io.StringIO(text.decode()), types, delimiter=",", ndmin=1)
     except (ValueError, Warning):
         return None

@@ -77,10 +77,6 @@ def read_image(
     report : callable
         Called with a line about converted colours, and about the frame or page that was read.
 
-    Returns
-    -------
-    ImageData
-
     Raises
     ------
     InputError
@@ -113,12 +109,8 @@ def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0
 
 
 def image_size(path: str | os.PathLike) -> tuple[int, int]:
-    """Read width and height in px from a file's first bytes, without decoding it.
-
-    Raises
-    ------
-    InputError
-        The file is missing, empty, or not an image.
+    """Read width and height in px from a file's first bytes, without decoding it; raises
+    `InputError` where that is missing, empty, or not an image.
     """
     with open_input(path, EXPECTED) as file, _decoding(str(path), file, 1e9):
         if size := float_size(str(path), file):

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from neuralfield.images.image import CHANNELS, ImageData, convert_values, require_mode
+from neuralfield.images.image import (
+    CHANNELS,
+    ImageData,
+    convert_values,
+    proportional_size,
+    require_mode,
+)
 from neuralfield.system.errors import ConfigError
 
 FILTERS = ("box", "lanczos", "bicubic", "back_projection")
@@ -28,7 +34,6 @@ def resize_image(
 
     Parameters
     ----------
-    image : ImageData
     size : int, (int, int) or None
         The longer side in px, where the other one follows from the aspect ratio; or width and
         height; or None for the present size.
@@ -43,10 +48,6 @@ def resize_image(
         Mode of the result. ``auto`` keeps the mode, except that a bilevel image of a new size gets
         8-bit greys: the means show where in a pixel an edge lies.
 
-    Returns
-    -------
-    ImageData
-
     Raises
     ------
     ConfigError
@@ -60,7 +61,7 @@ def resize_image(
     if filter not in FILTERS:
         raise ConfigError("filter", repr(filter), f"one of {', '.join(FILTERS)}")
     require_mode(mode, "auto")
-    size_px = _target_size(image, size)
+    size_px = target_size(image, size)
     if size_px == (image.width, image.height):
         return image if mode == "auto" else image.converted(mode, threshold)
     if mode == "auto":
@@ -70,7 +71,7 @@ def resize_image(
     return ImageData.from_values(convert_values(values, CHANNELS[mode]), mode, bit_depth, threshold)
 
 
-def _target_size(image: ImageData, size: int | Sequence[int] | None) -> tuple[int, int]:
+def target_size(image: ImageData, size: int | Sequence[int] | None) -> tuple[int, int]:
     """Return the width and height in px that `size` stands for."""
     own_size = (image.width, image.height)
     if size is None:
@@ -89,10 +90,7 @@ def _target_size(image: ImageData, size: int | Sequence[int] | None) -> tuple[in
         )
     if count == 2:
         return sides[0], sides[1]
-    longer = max(own_size)
-    # whole-number arithmetic: half a pixel always rounds up, at any size
-    width, height = (max(1, (2 * side * sides[0] + longer) // (2 * longer)) for side in own_size)
-    return width, height
+    return proportional_size(own_size, sides[0])
 
 
 def _resized_values(image: ImageData, size_px: tuple[int, int], filter: str) -> np.ndarray:
@@ -166,14 +164,8 @@ def _means_over_intervals(values: np.ndarray, count: int, start: float, stop: fl
 
 
 class Overview:
-    """A small version of a large image that comes in bands: means over square blocks.
-
-    Parameters
-    ----------
-    width, height, channels : int
-        Shape of the large image.
-    max_megapixels : float
-        Most pixels of the overview, in 10^6 px; the blocks are the smallest with which it fits.
+    """A small version of a large image that comes in bands: means over square blocks, the smallest
+    with which it has at most `max_megapixels`, in 10^6 px.
     """
 
     def __init__(self, width: int, height: int, channels: int, max_megapixels: float) -> None:

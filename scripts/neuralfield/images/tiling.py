@@ -36,24 +36,12 @@ class Tile:
 
 @dataclass(frozen=True)
 class Tiling:
-    """An image cut into tiles of nearly one size.
+    """An image cut into tiles of nearly one size, whose longest side is `tile_px`.
 
     Neighbours share `overlap_px` pixels, and no more than two tiles of a row or of a column overlap
-    anywhere. In an overlap, one weight falls as a cosine while the other rises, so that the weights
-    of all tiles add up to 1 everywhere and are continuous.
-
-    Parameters
-    ----------
-    width, height : int
-        Sides of the image, in px.
-    tile_px : int
-        Longest side of a tile.
-    overlap_px : int
-
-    Raises
-    ------
-    ConfigError
-        The overlap is more than a third of a tile, so that three tiles could overlap.
+    anywhere: an overlap of more than a third of a tile raises `ConfigError`. In an overlap, one
+    weight falls as a cosine while the other rises, so that the weights of all tiles add up to 1
+    everywhere and are continuous.
     """
 
     width: int

@@ -40,7 +40,6 @@ def write_timelapse(path: Path, frames: Iterable[np.ndarray], frames_per_second:
 
     Parameters
     ----------
-    path : Path
     frames : iterable of ndarray of uint8, shape (h, w, 3)
         Frames of one size.
     frames_per_second : float
@@ -64,16 +63,8 @@ def write_timelapse(path: Path, frames: Iterable[np.ndarray], frames_per_second:
 
 
 def to_frame(values: np.ndarray) -> np.ndarray:
-    """Turn a rendered image into a frame; transparent pixels show a checkerboard.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (h, w, c)
-        Values in [0, 1]; c is 1 (grey), 3 (colour) or 4 (colour and alpha).
-
-    Returns
-    -------
-    ndarray of uint8, shape (h, w, 3)
+    """Turn a rendered image into a frame, uint8 of shape (h, w, 3); transparent pixels show a
+    checkerboard. `values` are in [0, 1], shape (h, w, 1, 3 or 4).
     """
     height, width, channels = values.shape
     colour = np.clip(values[..., :3], 0, 1) * 255

@@ -5,7 +5,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,6 @@ class PngBandWriter:
 
     Parameters
     ----------
-    path : str or os.PathLike
     width, height : int
         In px.
     channels : {1, 3, 4}
@@ -76,26 +75,15 @@ class PngBandWriter:
         self._context.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return self._context.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._context.__exit__(*error)
 
     def write_rows(self, rows: np.ndarray) -> None:
-        """Write the next rows.
+        """Write the next rows, shape (any, width, channels): uint16 for 16 bits, otherwise uint8; 0
+        and 1 for 1 bit.
 
-        Parameters
-        ----------
-        rows : numpy.ndarray, shape (any, width, channels), uint8 or uint16
-            uint16 for 16 bits, otherwise uint8; 0 and 1 for 1 bit.
-
-        Raises
-        ------
-        ValueError
-            The shape or dtype is not that of this PNG, or there are more rows than its height.
+        Raises ValueError where shape or dtype is not that of this PNG, or there are more rows than
+        its height.
         """
         dtype = np.dtype(np.uint16 if self._bit_depth == 16 else np.uint8)
         if rows.shape[1:] != self._row_shape or rows.dtype != dtype:
@@ -154,19 +142,9 @@ class PngBandWriter:
 
 
 def write_image(path: str | os.PathLike, image: ImageData) -> None:
-    """Write an image as PNG without loss.
+    """Write an image as PNG without loss; an existing file is replaced in one step.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        An existing file is replaced in one step, once the new one is complete.
-    image : ImageData
-        Bilevel becomes 1 bit a pixel; the other modes keep their 8 or 16 bits a channel.
-
-    Raises
-    ------
-    StorageError
-        The file cannot be written.
+    Bilevel becomes 1 bit a pixel; the other modes keep their 8 or 16 bits a channel.
     """
     shape = (image.width, image.height, image.channels)
     with PngBandWriter(path, *shape, image.bit_depth) as png:

@@ -17,19 +17,11 @@ class TrainingCall:
 
     A sample's random numbers do not depend on its batch or block: blocks can be computed
     separately, and a resumed training goes on with the same bytes.
-
-    Attributes
-    ----------
-    random_seed : int
-    step : int
-        Steps taken before, below 2 ** 32.
-    samples : array of int64, shape (n,)
-        Indices of the samples in the data, below 2 ** 32.
     """
 
     random_seed: int
-    step: int
-    samples: Array
+    step: int  # steps taken before, below 2 ** 32
+    samples: Array  # int64, shape (n,); indices of the samples in the data, below 2 ** 32
 
 
 @dataclass(frozen=True)
@@ -44,29 +36,13 @@ class Dropout:
 
 
 def dropout(x: Tensor, rate: float, call: TrainingCall, layer: int) -> Tensor:
-    """Set each value to 0 with probability `rate`, and divide the others by 1 - `rate`.
+    """Set each value of x, shape (n, ...), to 0 with probability `rate`, and divide the others by 1
+    - `rate`, which is in [0, 1).
 
     The mean of a value is unchanged, so that inference needs no factor (Srivastava et al.,
     "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014, section 10).
-
-    Parameters
-    ----------
-    x : Tensor, shape (n, ...)
-    rate : float
-        In [0, 1).
-    call : TrainingCall
-        The counters of these n samples.
-    layer : int
-        Number of this dropout in the network, below 2 ** 24; each has its own random numbers.
-
-    Returns
-    -------
-    Tensor, shape (n, ...)
-
-    Raises
-    ------
-    ValueError
-        `call` has another number of samples.
+    `call` has the counters of these n samples. `layer` is the number of this dropout in the
+    network, below 2 ** 24; each has its own random numbers.
     """
     if len(call.samples) != len(x.data):
         raise ValueError(f"dropout: {len(x.data)} values in, but {len(call.samples)} samples")

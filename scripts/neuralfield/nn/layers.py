@@ -42,16 +42,10 @@ def _named(weight: Tensor, bias: Tensor | None) -> Mapping[str, Tensor]:
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear layer: x @ weight + bias.
+    """A linear layer: x @ weight + bias."""
 
-    Attributes
-    ----------
-    weight : Tensor, shape (fan_in, fan_out)
-    bias : Tensor, shape (fan_out,), or None
-    """
-
-    weight: Tensor
-    bias: Tensor | None = None
+    weight: Tensor  # shape (fan_in, fan_out)
+    bias: Tensor | None = None  # shape (fan_out,)
 
     def __call__(self, x: Tensor, scale: float = 1.0) -> Tensor:
         """Return scale * (x @ weight + bias); the weights are scaled instead of all rows."""
@@ -75,18 +69,10 @@ class Linear:
 
 @dataclass(frozen=True)
 class Conv2d:
-    """A convolution; see `neuralfield.nn.convolution.conv2d`.
+    """A convolution; see `neuralfield.nn.convolution.conv2d`."""
 
-    Attributes
-    ----------
-    weight : Tensor, shape (kernel height, kernel width, channels in / groups, channels out)
-    bias : Tensor, shape (channels out,), or None
-    stride, padding, dilation : int or (along the height, along the width)
-    groups : int
-    """
-
-    weight: Tensor
-    bias: Tensor | None = None
+    weight: Tensor  # shape (kernel height, kernel width, channels in / groups, channels out)
+    bias: Tensor | None = None  # shape (channels out,)
     stride: Pair = 1
     padding: Pair = 0
     dilation: Pair = 1
@@ -221,19 +207,11 @@ def make_conv2d(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Conv2d:
-    """Make a trainable convolution with fresh float64 weights.
+    """Make a trainable convolution with fresh float64 weights; see `make_linear` and
+    `neuralfield.nn.convolution.conv2d`.
 
-    The `fan_in` of the initialisation is the number of values in a window of one group.
-
-    Parameters
-    ----------
-    kernel : (height, width)
-    channels_in, channels_out : int
-        Channels of all groups together.
-    initializer, generator, bias
-        See `make_linear`.
-    stride, padding, dilation, groups
-        See `neuralfield.nn.convolution.conv2d`.
+    The `fan_in` of the initialisation is the number of values in a window of one group; channels
+    are those of all groups together.
     """
     fan_in = kernel[0] * kernel[1] * (channels_in // groups)
     rows = make_linear(fan_in, channels_out, initializer, generator, bias=bias)

@@ -31,17 +31,12 @@ def mean_squared_error(values: Tensor, target: Array, count: int) -> Tensor:
 
 
 def squared_error_of_means(estimates: Tensor, target: Array, count: int) -> Tensor:
-    """Mean of (mean - target) ** 2, where two independent estimates of each mean are given.
+    """Mean of (mean - target) ** 2, where two independent estimates of each mean are given: shape
+    (n, 2, channels) for targets of shape (n, channels).
 
     The expectation of the product of their errors is the square of the mean's error. The square of
     one estimate's error would add its variance, which is largest at an edge inside a pixel:
     networks would blur edges to make it small.
-
-    Parameters
-    ----------
-    estimates : Tensor, shape (n, 2, channels)
-    target : array, shape (n, channels)
-    count : int
     """
     errors = estimates.data - target[:, None, :]
     return record(
@@ -83,26 +78,10 @@ def huber(values: Tensor, target: Array, count: int, *, delta: float) -> Tensor:
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Array, count: int) -> Tensor:
-    """Mean of -log(softmax(logits)[label]), for classes.
+    """Mean of -log(softmax(logits)[label]) over the `count` samples of the whole batch.
 
-    The largest logit of each sample is subtracted first, so that nothing overflows.
-
-    Parameters
-    ----------
-    logits : Tensor, shape (n, classes)
-    labels : array of int, shape (n,)
-        In ``range(classes)``.
-    count : int
-        Samples of the whole batch.
-
-    Returns
-    -------
-    Tensor of one number
-
-    Raises
-    ------
-    ValueError
-        The shapes do not match.
+    Logits have the shape (n, classes), and labels (n,). The largest logit of each sample is
+    subtracted first, so that nothing overflows.
     """
     if len(logits.shape) != 2 or labels.shape != logits.shape[:1]:
         raise ValueError(
@@ -133,18 +112,8 @@ def softmax(logits: Array) -> Array:
 
 
 def make_loss(name: str, huber_delta: float = 0.1) -> Loss:
-    """Return the loss of a name.
-
-    Parameters
-    ----------
-    name : {"mse", "binary_cross_entropy", "huber"}
-    huber_delta : float
-        Where `huber` turns from square to linear, in units of the values.
-
-    Raises
-    ------
-    ConfigError
-        Unknown name.
+    """Return the loss of a name; `huber_delta` is where ``huber`` turns from square to linear, in
+    units of the values. Raises `ConfigError` where the name is unknown.
     """
     losses: dict[str, Loss] = {
         "mse": mean_squared_error,

@@ -64,12 +64,8 @@ class Network(Generic[AnyLayer]):
         return sum(tensor.data.size for tensor in self.parameters.values())
 
     def load(self, arrays: dict[str, np.ndarray], source: str) -> None:
-        """Replace all arrays by saved ones from `source`.
-
-        Raises
-        ------
-        ConfigError
-            A name or a shape is not this network's.
+        """Replace all arrays by saved ones from `source`; raises `ConfigError` where a name or a
+        shape is not this network's.
         """
         present = self.arrays
         if set(arrays) != set(present):
@@ -102,10 +98,6 @@ Operation = Linear | Conv2d | Dropout | Callable[[Tensor], Tensor]
 class Sequential(Network[Linear | Conv2d]):
     """A sequence of operations.
 
-    Parameters
-    ----------
-    operations : sequence of Operation
-
     Examples
     --------
     >>> network = Sequential([convolution, ops.relu, ops.flatten, Dropout(0.5), linear])
@@ -118,18 +110,8 @@ class Sequential(Network[Linear | Conv2d]):
         self.operations = list(operations)
 
     def __call__(self, inputs: Array, training: TrainingCall | None = None) -> Tensor:
-        """Apply all operations.
-
-        Parameters
-        ----------
-        inputs : array, shape (n, ...)
-            Of the network's dtype and device.
-        training : TrainingCall, optional
-            The counters of dropout's random numbers; without it nothing is dropped.
-
-        Returns
-        -------
-        Tensor, shape (n, ...)
+        """Apply all operations to inputs of shape (n, ...), of the network's dtype and device;
+        nothing is dropped without `training`.
         """
         x, dropouts = Tensor(inputs), 0
         for operation in self.operations:

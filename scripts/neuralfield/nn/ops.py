@@ -88,14 +88,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x @ weight + bias in one buffer.
-
-    Parameters
-    ----------
-    x : Tensor, shape (n, fan_in)
-    weight : Tensor, shape (fan_in, fan_out)
-    bias : Tensor, shape (fan_out,), or None
-    """
+    """x @ weight + bias in one buffer; shapes (n, fan_in), (fan_in, fan_out) and (fan_out,)."""
     if bias is None:
         return matmul(x, weight)
     data = x.data @ weight.data
@@ -159,18 +152,8 @@ def _bell(exponent: Array) -> Array:
 def gabor(x: Tensor, omega: float, scale: float, *, is_complex: bool) -> Tensor:
     """exp(i * omega * z - |scale * z| ** 2), with complex numbers as pairs of real ones.
 
-    Parameters
-    ----------
-    x : Tensor, shape (n, 2 * width) or (n, width)
-        [Re z, Im z] for a complex z, or a real z.
-    omega, scale : float
-    is_complex : bool
-        Whether z is complex.
-
-    Returns
-    -------
-    Tensor, shape (n, 2 * width)
-        [real parts, imaginary parts].
+    x is [Re z, Im z], shape (n, 2 * width), or, unless `is_complex`, a real z of shape (n, width).
+    The result is [real parts, imaginary parts], shape (n, 2 * width).
     """
     xp, number = namespace_of(x.data), x.data.dtype.type
     width = x.shape[1] // 2 if is_complex else x.shape[1]
@@ -215,19 +198,10 @@ def product_of_parts(x: Tensor, count: int) -> Tensor:
 
 
 def weighted_rows(table: Tensor, rows: Array, weights: Array) -> Tensor:
-    """Weighted sums of rows of a table, side by side.
+    """Weighted sums of rows of a table, shape (count, features), side by side: for `rows` and
+    `weights` of shape (n, groups, k) the result has shape (n, groups * features).
 
     The gradient does not depend on the order of threads.
-
-    Parameters
-    ----------
-    table : Tensor, shape (count, features)
-    rows : array of int64, shape (n, groups, k)
-    weights : array, shape (n, groups, k)
-
-    Returns
-    -------
-    Tensor, shape (n, groups * features)
     """
     points, groups, _ = rows.shape
     count, features = table.shape

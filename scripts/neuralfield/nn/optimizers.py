@@ -96,10 +96,9 @@ class Muon:
 
     Parameters
     ----------
-    parameters : mapping of name to Tensor
     hidden_matrices : set of str
         Names of the parameters that are matrices between hidden layers.
-    beta1, beta2 : float
+    beta1, beta2, epsilon : float
         Settings of Adam.
 
     Attributes
@@ -116,10 +115,11 @@ class Muon:
         hidden_matrices: frozenset[str],
         beta1: float = 0.9,
         beta2: float = 0.999,
+        epsilon: float = 1e-8,
     ) -> None:
         self.parameters, self.hidden_matrices = parameters, hidden_matrices
         rest = {name: t for name, t in parameters.items() if name not in hidden_matrices}
-        self.adam = Adam(rest, beta1, beta2)
+        self.adam = Adam(rest, beta1, beta2, epsilon)
         self.state = self.adam.state  # one dict, so that both see arrays that are replaced in it
         for name in sorted(hidden_matrices):
             data = parameters[name].data
@@ -184,13 +184,9 @@ def unclipped(optimizer: Optimizer) -> Optimizer:
 
 
 def state_keys(optimizer: Optimizer, names: Sequence[str]) -> list[list[str]]:
-    """Return the names of an optimizer's state arrays for the named parameters.
-
-    Returns
-    -------
-    list of at most two lists of str
-        First the names of one array for every parameter, in order; then those of the second array
-        of the parameters that have two.
+    """Return the names of an optimizer's state arrays for the named parameters: first those of one
+    array for every parameter, in order; then those of the second array of the parameters that have
+    two.
     """
     optimizer = unclipped(optimizer)
     if isinstance(optimizer, Muon):
@@ -209,33 +205,20 @@ def make_optimizer(
     momentum: float = 0.0,
     beta1: float = 0.9,
     beta2: float = 0.999,
+    epsilon: float = 1e-8,
     gradient_clip_norm: float | None = None,
 ) -> Optimizer:
-    """Make the optimizer of a name.
+    """Make the optimizer of a name; raises `ConfigError` where it is unknown.
 
-    Parameters
-    ----------
-    name : {"adam", "muon", "sgd"}
-    parameters : mapping of name to Tensor
-    hidden_matrices : set of str
-        For muon: names of the parameters that are matrices between hidden layers.
-    momentum : float
-        For sgd.
-    beta1, beta2 : float
-        For adam, and for the parameters that muon leaves to adam.
-    gradient_clip_norm : float, optional
-        See `ClippedGradients`.
-
-    Raises
-    ------
-    ConfigError
-        Unknown name.
+    `hidden_matrices` is for muon: names of the parameters that are matrices between hidden layers.
+    `momentum` is for sgd; `beta1`, `beta2` and `epsilon` are for adam, and for the parameters that
+    muon leaves to adam. For `gradient_clip_norm` see `ClippedGradients`.
     """
     optimizer: Optimizer
     if name == "adam":
-        optimizer = Adam(parameters, beta1, beta2)
+        optimizer = Adam(parameters, beta1, beta2, epsilon)
     elif name == "muon":
-        optimizer = Muon(parameters, hidden_matrices, beta1, beta2)
+        optimizer = Muon(parameters, hidden_matrices, beta1, beta2, epsilon)
     elif name == "sgd":
         optimizer = Sgd(parameters, momentum)
     else:

@@ -16,28 +16,14 @@ from neuralfield.system.errors import ConfigError
 
 
 def max_pool2d(x: Tensor, window: Pair, stride: Pair | None = None, *, padding: Pair = 0) -> Tensor:
-    """Take the largest value of each window and channel.
+    """Take the largest value of each window and channel of images, (batch, height, width,
+    channels).
 
-    Where several values are the largest, the gradient goes to the first of them, line by line.
-
-    Parameters
-    ----------
-    x : Tensor, shape (batch, height, width, channels)
-    window : int or (height, width)
-    stride : int or pair, optional
-        Steps between windows; by default windows lie side by side.
-    padding : int or pair
-        Places on each side that are never the maximum; at most half a window.
-
-    Returns
-    -------
-    Tensor, shape (batch, places along the height, places along the width, channels)
-        A rest at the end that is smaller than a window is ignored.
-
-    Raises
-    ------
-    ConfigError
-        A window is larger than the padded images, or the padding than half a window.
+    By default windows lie side by side; a rest at the end that is smaller than a window is ignored.
+    `padding` counts places on each side that are never the maximum; at most half a window. Where
+    several values are the largest, the gradient goes to the first of them, line by line. Raises
+    `ConfigError` where a window is larger than the padded images, or the padding than half a
+    window.
     """
     require_images(x.shape, "max_pool2d")
     sides, steps = _window_and_stride(window, stride, "max_pool2d")

@@ -22,27 +22,17 @@ _MOST_POINTS = 64
 
 @dataclass(frozen=True)
 class Batches:
-    """Random batches of samples, which are pixels of an image or rows of a table.
+    """Random batches of samples, which are pixels of an image or rows of a table."""
 
-    Attributes
-    ----------
-    xp : module
-        ``numpy`` or ``cupy``.
-    sample_count : int
-        Number of all samples.
-    batch_samples : int
-        Samples in a step; with 0, or `sample_count` and more, all of them in order.
-    random_seed : int
-    cumulative_density : array of float64, shape (sample_count,), or None
-        Cumulative sum of each sample's probability (see `detail_density`). None: batches are slices
-        of an endless sequence of random orders, so that each sample comes once in every epoch.
-    """
-
-    xp: ModuleType
-    sample_count: int
+    xp: ModuleType  # ``numpy`` or ``cupy``
+    sample_count: int  # number of all samples
     batch_samples: int
+    """Samples in a step; with 0, or `sample_count` and more, all of them in order."""
     random_seed: int
     cumulative_density: Array | None = None
+    """float64, shape (sample_count,); cumulative sum of each sample's probability (see
+    `detail_density`). None: batches are slices of an endless sequence of random orders, so that
+    each sample comes once in every epoch."""
 
     @property
     def size(self) -> int:
@@ -94,19 +84,11 @@ class Batches:
 
 
 def detail_density(values: np.ndarray, detail_share: float) -> np.ndarray:
-    """Return a probability for each pixel that is larger near edges.
+    """Return a probability for each pixel that is larger near edges; float64, shape (height *
+    width,), with a sum of 1.
 
-    Parameters
-    ----------
-    values : ndarray, shape (height, width, channels)
-    detail_share : float
-        Part of the density that follows the contrast of each pixel's 3 x 3 surroundings; the rest
-        is even.
-
-    Returns
-    -------
-    ndarray of float64, shape (height * width,)
-        With a sum of 1.
+    The part `detail_share` of the density follows the contrast of each pixel's 3 x 3 surroundings;
+    the rest is even.
     """
     height, width, _ = values.shape
     padded = np.pad(values, ((1, 1), (1, 1), (0, 0)), mode="edge")
@@ -129,26 +111,14 @@ class Footprint:
     """Random points in each pixel's square, which estimate a field's mean over it.
 
     A pixel of a reduced image is a mean over its square. With new points in every step, a network
-    learns edges finer than the pixels. The points form two independent groups, so that a loss can
-    multiply the errors of two estimates: see `neuralfield.nn.losses.squared_error_of_means`. Each
-    group is a Latin hypercube: one point in every column and every row of a grid over the square.
-
-    Attributes
-    ----------
-    points : int
-        Points in a pixel; if odd, the first group has one more.
-    pixel_side : float
-        Side of a pixel in coordinates: 2 / longer side.
-    random_seed : int
-
-    Raises
-    ------
-    ConfigError
-        `points` is less than 2 or more than 64.
+    learns edges finer than the pixels. The points, 2 to 64, form two independent groups, so that a
+    loss can multiply the errors of two estimates: see
+    `neuralfield.nn.losses.squared_error_of_means`. Each group is a Latin hypercube: one point in
+    every column and every row of a grid over the square.
     """
 
-    points: int
-    pixel_side: float
+    points: int  # points in a pixel; if odd, the first group has one more
+    pixel_side: float  # side of a pixel in coordinates: 2 / longer side
     random_seed: int
 
     groups = 2
@@ -164,23 +134,11 @@ class Footprint:
         return (self.points + 1) // 2, self.points // 2
 
     def spread(self, xp: ModuleType, centres: Array, pixels: Array, step: int) -> Array:
-        """Return the points of the given pixels in a step.
+        """Return the points of some pixels in a step, pixel by pixel and group by group; shape (n *
+        points, 2), of the dtype of `centres`.
 
-        A pixel's points do not depend on its batch.
-
-        Parameters
-        ----------
-        xp : module
-        centres : array, shape (n, 2)
-            Pixel centres, in coordinates.
-        pixels : array of int64, shape (n,)
-            Indices of the pixels.
-        step : int
-
-        Returns
-        -------
-        array of the dtype of `centres`, shape (n * points, 2)
-            Pixel by pixel, and group by group.
+        `centres`, shape (n, 2), are in coordinates, and `pixels` are the indices of the pixels, on
+        which alone the points depend, and not on the batch.
         """
         counters = (self.group_sizes[0] + 1) // 2  # each gives four words, for two points
         index = xp.arange(self.groups * counters)

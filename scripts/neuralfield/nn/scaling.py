@@ -47,14 +47,10 @@ class Scaling:
 
 
 def fit_scaling(values: np.ndarray, rule: str) -> Scaling:
-    """Compute the scaling of columns.
+    """Compute the scaling of columns, shape (n, columns).
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n, columns)
-    rule : {"standard", "range", "none"}
-        ``standard`` scales to mean 0 and (population) standard deviation 1, ``range`` to the
-        interval [-1, 1]; a constant column becomes 0. ``none`` leaves values as they are.
+    The rule ``standard`` scales to mean 0 and (population) standard deviation 1, ``range`` to the
+    interval [-1, 1]; a constant column becomes 0. ``none`` leaves values as they are.
     """
     if rule == "none":
         return Scaling(np.zeros(values.shape[1]), np.ones(values.shape[1]))

@@ -20,32 +20,19 @@ class Schedule:
 
         lr_max * (lr_min / lr_max) ** (i / (steps + epoch_offset))
 
-    Attributes
-    ----------
-    name : {"cosine", "exponential", "constant"}
-    learning_rate : float
-        The highest rate, lr_max.
-    minimum_learning_rate : float
-        The rate at the end of cosine and exponential, lr_min.
-    steps : int
-        Steps of the whole training.
-    epoch_offset : int
-        Steps by which the schedule extends beyond the last step.
-    warmup_steps : int
-        The rate rises linearly from 0 over these steps, up to the schedule's rate.
-
     Raises
     ------
     ConfigError
         The name is unknown, or an exponential has no `minimum_learning_rate` above 0.
     """
 
-    name: str
-    learning_rate: float
-    minimum_learning_rate: float
-    steps: int
-    epoch_offset: int = 0
+    name: str  # "cosine", "exponential" or "constant"
+    learning_rate: float  # the highest rate, lr_max
+    minimum_learning_rate: float  # the rate at the end of cosine and exponential, lr_min
+    steps: int  # steps of the whole training
+    epoch_offset: int = 0  # steps by which the schedule extends beyond the last step
     warmup_steps: int = 0
+    """The rate rises linearly from 0 over these steps, up to the schedule's rate."""
 
     def __post_init__(self) -> None:
         if self.name not in SCHEDULES:

@@ -13,14 +13,9 @@ Backward = Callable[[Array], tuple[Array | None, ...]]
 
 
 class Tensor:
-    """An array on the tape.
+    """An array on the tape, of NumPy or CuPy, in float32 or float64.
 
-    Parameters
-    ----------
-    data : array of float32 or float64
-        An array of NumPy or CuPy.
-    differentiable : bool
-        Whether gradients can be computed: True for a parameter, False for data.
+    It is `differentiable` where gradients can be computed: True for a parameter, False for data.
     """
 
     __slots__ = ("backward", "data", "differentiable", "parents")
@@ -40,17 +35,10 @@ class Tensor:
 
 
 def record(data: Array, parents: tuple[Tensor, ...], backward: Backward) -> Tensor:
-    """Make the result of an operation.
+    """Make the result of an operation: its value and its operands.
 
-    Parameters
-    ----------
-    data : array
-        The value.
-    parents : tuple of Tensor
-        The operands.
-    backward : callable
-        From the gradient of the value to one gradient (or None) for each parent. It is dropped,
-        with the memory that it holds, where no parent is differentiable.
+    `backward` leads from the gradient of the value to one gradient (or None) for each operand. It
+    is dropped, with the memory that it holds, where no operand is differentiable.
     """
     result = Tensor(data)
     if any(parent.differentiable for parent in parents):
@@ -59,24 +47,8 @@ def record(data: Array, parents: tuple[Tensor, ...], backward: Backward) -> Tens
 
 
 def gradients(output: Tensor, leaves: Sequence[Tensor]) -> list[Array]:
-    """Differentiate a scalar with respect to each leaf.
-
-    Parameters
-    ----------
-    output : Tensor
-        A single number.
-    leaves : sequence of Tensor
-        Usually a network's parameters.
-
-    Returns
-    -------
-    list of arrays, shaped like the leaves
-        Zeros where `output` does not depend on the leaf.
-
-    Raises
-    ------
-    ValueError
-        `output` is not a single number.
+    """Differentiate a scalar with respect to each leaf: arrays of their shapes, zeros where
+    `output` does not depend on the leaf. Raises ValueError where `output` is not a single number.
     """
     if output.data.size != 1:
         raise ValueError(f"gradients: output of shape {output.shape}; expected a single number")

@@ -27,12 +27,8 @@ def window_places(
     """Count the places of a window along the height and the width of an image.
 
     All pairs are (along the height, along the width), and `sides` are those of the image without
-    padding. `where` names the operation or setting in the message.
-
-    Raises
-    ------
-    ConfigError
-        The window is larger than the padded image.
+    padding. Raises `ConfigError`, which names the operation or setting `where`, if the window is
+    larger than the padded image.
     """
     padded = [side + 2 * pad for side, pad in zip(sides, padding, strict=True)]
     extent = [d * (k - 1) + 1 for k, d in zip(window, dilation, strict=True)]

@@ -1,4 +1,4 @@
-"""What a trained network lacks of its training image, to correct its renders with."""
+"""Finding the residual: the difference that corrects renders of a trained network."""
 
 from dataclasses import replace
 

@@ -47,12 +47,8 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
 
 
 def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read the arrays and the metadata that `save_arrays` wrote.
-
-    Raises
-    ------
-    CheckpointError
-        The file is missing, cut short, changed, or not written by neuralfield.
+    """Read the arrays and the metadata that `save_arrays` wrote; raises `CheckpointError` where the
+    file is missing, cut short, changed, or not written by neuralfield.
     """
     try:
         content = read_whole(path, MOST_BYTES)
@@ -117,15 +113,11 @@ def load_described(
     what: str,
     describe: Callable[[dict[str, np.ndarray], dict[str, Any]], AnySaved],
 ) -> AnySaved:
-    """Read a network from a file of unknown origin.
+    """Read a network from a file of unknown origin; raises `CheckpointError` where it is missing,
+    damaged, of an unknown format, or something else.
 
     `what` names the expected content in messages: "a model". `describe` makes the network from the
     file's arrays and description, and raises an error where they are not valid.
-
-    Raises
-    ------
-    CheckpointError
-        The file is missing, damaged, of an unknown format, or something else.
     """
     arrays, description = load_arrays(Path(path))
     try:
@@ -185,7 +177,7 @@ def _metadata(content: bytes) -> dict[str, Any]:
     """Return neuralfield's part of the header; safetensors checks the header against the data."""
     header_bytes = int.from_bytes(content[:8], "little")
     if not 0 < header_bytes <= min(len(content) - 8, _MOST_HEADER_BYTES):
-        raise ValueError(f"a header of {header_bytes} bytes in a file of {len(content)}")
+        raise ValueError("no header of a safetensors file, or a part of the file is missing")
     return json.loads(json.loads(content[8 : 8 + header_bytes])["__metadata__"][_METADATA_KEY])
 
 

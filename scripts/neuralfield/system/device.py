@@ -23,20 +23,11 @@ DRIVER_FILE = Path("/proc/driver/nvidia/version")
 
 @dataclass(frozen=True)
 class Device:
-    """A processor or GPU, and the array library for it.
+    """A processor or GPU, and the array library for it."""
 
-    Attributes
-    ----------
-    kind : {"cpu", "gpu"}
-    name : str
-        The model of the processor or GPU, for the record.
-    xp : module
-        ``numpy`` or ``cupy``.
-    """
-
-    kind: str
-    name: str
-    xp: ModuleType
+    kind: str  # "cpu" or "gpu"
+    name: str  # the model of the processor or GPU, for the record
+    xp: ModuleType  # ``numpy`` or ``cupy``
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         """Copy `values` to this device, unless they are there already."""
@@ -86,23 +77,20 @@ def gpu_is_present() -> bool:
     return DRIVER_FILE.exists() and importlib.util.find_spec("cupy") is not None
 
 
-def select_device(request: str = "auto") -> Device:
-    """Choose the device.
-
-    Parameters
-    ----------
-    request : {"auto", "cpu", "gpu"}
-        ``auto`` takes the GPU where an NVIDIA driver answers, CuPy is installed and a GPU works.
-
-    Raises
-    ------
-    ConfigError
-        `request` is none of these.
-    ResourceError
-        ``gpu`` was requested and no GPU works.
-    """
+def require_device(request: Any) -> None:
+    """Refuse what `select_device` does not know."""
     if request not in ("auto", "cpu", "gpu"):
         raise ConfigError("training.device", repr(request), "auto, cpu or gpu")
+
+
+def select_device(request: str = "auto") -> Device:
+    """Choose the device: "cpu", "gpu" or "auto", which takes the GPU where an NVIDIA driver
+    answers, CuPy is installed and a GPU works.
+
+    Raises `ConfigError` for another request, and `ResourceError` where ``gpu`` was requested and no
+    GPU works.
+    """
+    require_device(request)
     if request == "cpu" or (request == "auto" and not gpu_is_present()):
         return Device("cpu", _processor_name(), np)
     try:

@@ -34,28 +34,11 @@ def claim_gpu(
     """Take a GPU for this process, and wait for one while all are taken.
 
     Sets ``CUDA_VISIBLE_DEVICES`` and must be called before CUDA starts, which reads it. A process
-    claims once; another call changes nothing.
-
-    Parameters
-    ----------
-    share : int
-        How many processes may use one GPU at the same time.
-    say : callable
-        Called with a line for the user.
-    gpus : sequence of str, optional
-        Names of the GPUs to choose from; those of `visible_gpus` by default.
-    folder : Path
-        Folder of the locks.
-
-    Returns
-    -------
-    str or None
-        The name of the GPU; None where NVML does not answer, and no GPU is claimed.
-
-    Raises
-    ------
-    ResourceError
-        ``CUDA_VISIBLE_DEVICES`` allows no GPU, or the folder cannot be written.
+    claims once; another call changes nothing. At most `share` processes use one GPU at the same
+    time; they have locks in `folder`. `gpus` are those to choose from, by default those of
+    `visible_gpus`. `say` is called with a line for the user. Returns the name of the GPU; None
+    where NVML does not answer, and no GPU is claimed. Raises `ResourceError` where
+    ``CUDA_VISIBLE_DEVICES`` allows no GPU, or the folder cannot be written.
     """
     if _held:
         return os.environ.get(_VISIBLE)
@@ -89,23 +72,13 @@ def claim_gpu(
 def join_gpu(
     need_mb: int, *, free_mb: Callable[[], Mapping[str, int] | None] | None = None
 ) -> str | None:
-    """Choose a GPU that has room for a short job, whoever else uses it.
+    """Choose a GPU that has room for a short job, whoever else uses it, and return its name.
 
-    Sets ``CUDA_VISIBLE_DEVICES`` and must be called before CUDA starts, which reads it.
-
-    Parameters
-    ----------
-    need_mb : int
-        Memory that the job is expected to need, in MB.
-    free_mb : callable, optional
-        Returns the free memory of each GPU by its name, or None; that of `free_memory_mb` by
-        default.
-
-    Returns
-    -------
-    str or None
-        The name of the GPU: one of those that have room, which differs between jobs, or else the
-        one with the most; None where NVML does not answer.
+    Sets ``CUDA_VISIBLE_DEVICES`` and must be called before CUDA starts, which reads it. `need_mb`
+    is the memory that the job is expected to need; `free_mb` returns the free memory of each GPU by
+    its name, or None, by default that of `free_memory_mb`. Of the GPUs that have room, jobs take
+    different ones; where none has, it is the one with the most. None is returned where NVML does
+    not answer.
     """
     free = (free_mb or free_memory_mb)()
     if not free:

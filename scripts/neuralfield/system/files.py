@@ -6,6 +6,7 @@ Network file systems deviate from this, and comments say where that is handled.
 
 import contextlib
 import errno
+import json
 import os
 import re
 import socket
@@ -45,15 +46,10 @@ _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.E
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
     """Give a temporary name beside `path` to write to, and rename it at the end of the block.
 
-    When the block ends without an error, the file is synced and takes its final name in one step:
-    a crash at any moment leaves the old file or the new one. When the block raises, the temporary
+    When the block ends without an error, the file is synced and takes its final name in one step: a
+    crash at any moment leaves the old file or the new one. When the block raises, the temporary
     file is removed. Temporary files of killed processes are removed first, and a missing folder is
-    made.
-
-    Raises
-    ------
-    StorageError
-        The disk is full, a permission is missing, or the file system fails; the old file is intact.
+    made. Raises `StorageError` where the file system fails; the old file is intact.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
@@ -84,15 +80,17 @@ def write_atomically(path: str | os.PathLike, content: bytes) -> None:
             os.close(handle)
 
 
+def write_json(path: Path, content: Any, *, indent: int = 2, allow_nan: bool = True) -> None:
+    """Write a JSON file that people can read."""
+    text = json.dumps(content, indent=indent, allow_nan=allow_nan)
+    write_atomically(path, f"{text}\n".encode())
+
+
 def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
     """Read a file into memory; a map of it would end the process when the file shrinks.
 
-    Raises
-    ------
-    ValueError
-        It is no plain file (a device or pipe may never end), or larger than `most_bytes`.
-    OSError
-        It cannot be read.
+    Raises ValueError where it is no plain file (a device or pipe may never end), or larger than
+    `most_bytes`, and OSError where it cannot be read.
     """
     # O_NONBLOCK: opening a pipe without a writer would wait
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -67,20 +67,10 @@ def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list
     """Read the names in the first line of a CSV, without spaces around them.
 
     The time and memory that pandas needs beyond the size of a file depend on the first two lines,
-    so both are checked here, before pandas reads the file.
-
-    Parameters
-    ----------
-    where, expected, remedy : str
-        For messages: the file's name, the right content, and what to do about a wrong one.
-    file : file
-        It is read from its beginning.
-
-    Raises
-    ------
-    InputError
-        The file is no text or has no names; one of its first two lines is longer than 1 MiB or has
-        more than `MOST_COLUMNS` values.
+    so both are checked here, before pandas reads the file. `where`, `expected` and `remedy` are for
+    messages: the file's name, the right content, and what to do about a wrong one. Raises
+    `InputError` where the file is no text or has no names, or one of its first two lines is longer
+    than 1 MiB or has more than `MOST_COLUMNS` values.
     """
     file.seek(0)
     start = file.read(2 * _LONGEST_LINE)
@@ -109,18 +99,9 @@ def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list
 def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: Any) -> Any:
     """Read a CSV with options of `pandas.read_csv`; with `names`, those in the file are ignored.
 
-    Parameters
-    ----------
-    where, file, expected, remedy
-        See `column_names`.
-
-    Raises
-    ------
-    InputError
-        The file is not text, its lines have different lengths, two columns have one name (without
-        `names`), or its first lines are too long, see `column_names`.
-    ValueError, OverflowError
-        A cell is not of its `dtype`.
+    For the other parameters see `column_names`. Raises `InputError` as it does, or where lines have
+    different lengths, or two columns have one name (without `names`); ValueError or OverflowError
+    where a cell is not of its `dtype`.
     """
     import pandas as pd
 
@@ -135,12 +116,8 @@ def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: 
 
 
 def read_own_csv(path: Path, expected: str, remedy: str) -> dict[str, list[str]]:
-    """Read the columns of a CSV that a rule has written, as text, without the start of pandas.
-
-    Raises
-    ------
-    InputError
-        It is missing or damaged.
+    """Read the columns of a CSV that a rule has written, as text, without the start of pandas;
+    raises `InputError` where it is missing or damaged.
     """
     where = str(path)
     try:
@@ -233,12 +210,7 @@ def read_json(
     """Read an object from a JSON file that a rule has written.
 
     It must have the `keys`, and the values `own` that make it belong to its folder, such as
-    ``{"image": "cub"}``.
-
-    Raises
-    ------
-    InputError
-        The file is missing, damaged, lacks a key, or belongs elsewhere.
+    ``{"image": "cub"}``. Raises `InputError` where it has not, or is missing or damaged.
     """
     expected = "a JSON file written by neuralfield"
     try:

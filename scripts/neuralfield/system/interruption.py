@@ -7,7 +7,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
-from types import TracebackType
 
 _TIME_LIMIT = "time limit"
 
@@ -53,12 +52,7 @@ class StopSignals:
                 self._previous[watched] = signal.signal(watched, self._note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for watched, handler in self._previous.items():
             signal.signal(watched, handler)  # type: ignore[arg-type]
 
@@ -83,18 +77,10 @@ def leaving_time_s(
 ) -> float:
     """Return the time to leave at: a margin before the job's or the cluster's limit.
 
-    All times are those of `time.monotonic`; the result is infinity where there is no limit.
-
-    Parameters
-    ----------
-    limit_s : float, optional
-        Seconds that the job may take.
-    margin_s : float
-        Seconds to leave before a limit; at most half of the time up to it is taken.
-    environment : mapping
-        ``os.environ``; in a SLURM job, SLURM is asked for the job's end.
-    started_s : float
-        Time at which the job began.
+    All times are those of `time.monotonic`; the result is infinity where there is no limit. Of the
+    margin at most half of the time up to a limit is taken. `environment` is ``os.environ``: in a
+    SLURM job, SLURM is asked for the job's end. The job began at `started_s`, and may take
+    `limit_s`.
     """
     now_s = time.monotonic()
     limits = [(now_s, slurm_time_left_s(environment))]

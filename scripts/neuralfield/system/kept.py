@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from neuralfield.system.checkpoint import MOST_BYTES
 from neuralfield.system.errors import StorageError
-from neuralfield.system.files import read_whole, replacing, storage_errors, write_atomically
+from neuralfield.system.files import read_whole, replacing, storage_errors, write_json
 
 FOLDER_NAME = ".kept"
 _TRAIN_ANEW = "train_anew"
@@ -27,18 +27,10 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class KeptResults:
-    """The kept results of one training, or of one segment of it.
+    """The kept results of one training, or of one segment of it, which ends at `until_step`.
 
-    Parameters
-    ----------
-    folder : Path
-        Shared by all segments of a training.
-    fingerprint : str
-        Fingerprint of settings and data.
-    until_step : int
-        The step at which the training, or the segment, ends.
-    say : callable
-        Called with a line for the user.
+    All segments of a training share the folder; `fingerprint` is that of its settings and data.
+    `say` is called with a line for the user.
     """
 
     def __init__(
@@ -89,8 +81,7 @@ class KeptResults:
                     digest = _sha256(file)
                     _put(file, self.folder / digest, as_link=path.is_dir())
                     digests["/".join((name, *file.relative_to(path).parts))] = digest
-            content = json.dumps({"run": self.fingerprint, "files": digests}, indent=1)
-            write_atomically(self._list, f"{content}\n".encode())
+            write_json(self._list, {"run": self.fingerprint, "files": digests}, indent=1)
             self._remove_others(is_last)
         except (OSError, StorageError, ValueError) as error:
             self.say(f"{self.folder}: results are not kept for a later restore ({error})")

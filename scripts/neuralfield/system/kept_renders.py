@@ -5,7 +5,6 @@ the same again are put back from a hidden folder, where they are hard links.
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from neuralfield.system.errors import NeuralfieldError
-from neuralfield.system.files import write_atomically
+from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
 
 FOLDER_NAME = ".renders"
@@ -40,8 +39,7 @@ def keep(path: Path, description: str) -> None:
         kept.unlink(missing_ok=True)
         os.link(path, kept)
         recorded = _recorded(kept) | {kept.name: [description, sha256_of([kept])]}
-        content = json.dumps(recorded, indent=1)
-        write_atomically(kept.with_name(RECORD_NAME), f"{content}\n".encode())
+        write_json(kept.with_name(RECORD_NAME), recorded, indent=1)
 
 
 def forget_kept(folder: Path) -> None:

@@ -81,19 +81,10 @@ def require_recorded(
 ) -> None:
     """Refuse a file that does not match the checksum in a record; raises `InputError`.
 
-    The error names the file, or the record if the other record beside it has the file's checksum.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    record : mapping
-        Checksums of files by their names, under ``sha256``; a record of an earlier version has
-        none, and is accepted.
-    where : Path
-        The file that the record is in.
-    wrong : Path, optional
-        The file that the error names, where that is known.
+    The record, read from `where`, has checksums of files by their names, under ``sha256``; that of
+    an earlier version has none, and is accepted. The error names the file `wrong` where that is
+    known; else the file itself, or the record if the other record beside it has the file's
+    checksum.
     """
     noted = _noted(record, path)
     if noted is None or noted == (sha256 := sha256_of(path)):

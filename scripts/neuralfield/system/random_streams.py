@@ -27,19 +27,8 @@ FEISTEL_ROUNDS = 8
 
 
 def philox(xp: ModuleType, counter: tuple[Array | int, ...], seed: int) -> tuple[Array, ...]:
-    """Return four random 32-bit words for every counter.
-
-    Parameters
-    ----------
-    xp : module
-        ``numpy`` or ``cupy``.
-    counter : tuple of four (arrays of uint32 that broadcast, or int)
-    seed : int
-        The 64-bit key.
-
-    Returns
-    -------
-    tuple of four arrays of uint32
+    """Return four random 32-bit words for every counter, four arrays of uint32 that broadcast, or
+    int; the seed has 64 bits.
     """
     c0, c1, c2, c3 = xp.broadcast_arrays(*(xp.asarray(word, dtype=xp.uint64) for word in counter))
     k0, k1 = seed & _WORD, (seed >> 32) & _WORD
@@ -65,21 +54,7 @@ def permuted(xp: ModuleType, places: Array, size: int, seed: int, order: tuple[i
     This keyed bijection is computed for each place alone: no sort, no memory, no state. It is a
     balanced Feistel network over the smallest power of 4 that holds `size`, applied again until the
     number is below `size` (Black & Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
-
-    Parameters
-    ----------
-    xp : module
-    places : array of int64, shape (n,)
-        Places in ``range(size)``.
-    size : int
-        At most 2 ** 32.
-    seed : int
-    order : tuple of two int
-        Number of the order: the last two words of a Philox counter.
-
-    Returns
-    -------
-    array of int64, shape (n,)
+    `size` is at most 2 ** 32, and `order` has the last two words of a Philox counter.
     """
     half_bits = half_bits_of(size)
     keys = np.stack(philox(np, (np.arange(FEISTEL_ROUNDS // 4), 0, *order), seed), axis=-1)

@@ -23,63 +23,35 @@ _MEASURES = ("pixels", "cells")
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a dataclass, as `setting` declares it.
+    """One setting of a dataclass, as `setting` declares it."""
 
-    Attributes
-    ----------
-    help : str
-        One line for users.
-    unit : str
-        Empty for a number without one.
-    minimum, above, maximum, below : float, optional
-        Bounds of a number, or of each number of a list; `above` and `below` are exclusive.
-    choices : tuple of str
-        All values of a text.
-    shortest, longest : int
-        Number of values of a list. `shortest` holds for config files alone.
-    expected, remedy : str
-        The text of a message instead of the bounds, and the remedy that it names.
-    auto : bool
-        Whether a config file may say ``auto``, for which a value is chosen later.
-    config_default, config_maximum : object
-        Those of config files where they are not those of the dataclass.
-    in_config : bool
-        Whether config files have it.
-    omit_when_off : bool
-        Whether records and names of trainings leave it out where it is off, because it was added
-        when there were such records.
-    changes_result : bool
-        Whether the result of a training depends on it.
-    only_with : dict of str to tuple of str
-        Another setting, and those of its values beside which this one has an effect; empty: all.
-    limited_by : str
-        Another setting that this one may not exceed.
-    kind : type
-        bool, int, float or str: of the value, or of each value of a list.
-    is_list : bool
-    default : object
-    """
-
-    help: str
-    unit: str = ""
+    help: str  # one line for users
+    unit: str = ""  # empty for a number without one
+    # bounds of a number, or of each number of a list; `above` and `below` are exclusive
     minimum: float | None = None
     above: float | None = None
     maximum: float | None = None
     below: float | None = None
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()  # all values of a text
+    # number of values of a list; `shortest` holds for config files alone
     shortest: int = 0
     longest: int = 1000
+    # the text of a message instead of the bounds, and the remedy that it names
     expected: str = ""
     remedy: str = ""
-    auto: bool = False
+    auto: bool = False  # whether a config file may say ``auto``, for which a value is chosen later
+    # default and maximum of config files, where these differ from the dataclass's
     config_default: Any = None
     config_maximum: float | None = None
-    in_config: bool = True
+    in_config: bool = True  # whether config files have it
     omit_when_off: bool = False
-    changes_result: bool = True
+    """Whether records and names of trainings leave it out at its default, because it was added when
+    there were such records."""
+    changes_result: bool = True  # whether the result of a training depends on it
     only_with: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    limited_by: str = ""
-    kind: type = str
+    """Another setting, and those of its values beside which this one has an effect; empty: all."""
+    limited_by: str = ""  # another setting that this one may not exceed
+    kind: type = str  # bool, int, float or str: of the value, or of each value of a list
     is_list: bool = False
     default: Any = None
 
@@ -144,12 +116,8 @@ def settings_of(cls: type) -> dict[str, Setting]:
 
 @dataclass(frozen=True)
 class Settings:
-    """Base of frozen dataclasses whose settings are checked when one is made.
-
-    Raises
-    ------
-    ConfigError
-        A value is not one of those that its class declares.
+    """Base of frozen dataclasses whose settings are checked when one is made: `ConfigError` is
+    raised where a value is not one of those that its class declares.
     """
 
     place: ClassVar[str] = "fields: {}"
@@ -163,12 +131,8 @@ class Settings:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> Self:
-        """Read settings as files have them, with lists in place of tuples.
-
-        Raises
-        ------
-        ConfigError
-            A key is unknown, or a value is not allowed.
+        """Read settings as files have them, with lists in place of tuples; raises `ConfigError`
+        where a key is unknown, or a value is not allowed.
         """
         known, where = settings_of(cls), cls.place.format(cls.__name__)
         if not isinstance(given, Mapping):  # read from a file that anybody may have written
@@ -183,7 +147,7 @@ class Settings:
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, declared in settings_of(type(self)).items()
-            if (value := getattr(self, name)) or not declared.omit_when_off
+            if (value := getattr(self, name)) != declared.default or not declared.omit_when_off
         }
 
 

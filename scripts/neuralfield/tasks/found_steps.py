@@ -12,34 +12,23 @@ from neuralfield.tasks.training_settings import ImageTraining
 
 FILE_NAME = "budget.json"
 
-_FOUND = ("steps", "batch_pixels", "warmup_steps")
+_FOUND = ("steps", "batch_pixels", "warmup_steps", "footprint_points")
 
 
 @dataclass(frozen=True)
 class FoundSteps:
-    """The steps and the batch that a budget came to.
-
-    Attributes
-    ----------
-    training : dict
-        The settings that were found: with them, in place of a budget, the same network is trained.
-    step_s : float
-        Time of a step, measured.
-    device, device_kind : str
-        What it was measured on; see `neuralfield.system.device.Device`.
-    threads : int
-    budget_s : float
-    measured_for : str
-        Digest of the training that they were found for.
-    """
+    """The steps and the batch that a budget came to."""
 
     training: dict[str, int]
-    step_s: float
+    """The settings that were found: with them, in place of a budget, the same network is trained.
+    """
+    step_s: float  # time of a step, measured
+    # the device that it was measured on; see `neuralfield.system.device.Device`
     device: str
     device_kind: str
     threads: int
     budget_s: float
-    measured_for: str
+    measured_for: str  # digest of the training that they were found for
 
     @property
     def steps(self) -> int:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 from neuralfield.nn.network import Network
 from neuralfield.nn.optimizers import Optimizer
@@ -13,27 +13,25 @@ from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, Device
 
 
-@dataclass(frozen=True, kw_only=True)
-class Objective(ABC):
-    """A network, what it is fitted to, and how.
+class Shared(TypedDict):
+    """The parts of an objective that are made alike for all tasks; see `Objective`."""
 
-    Attributes
-    ----------
-    network : Network
-        On `device`, in `dtype`; trained in place.
-    optimizer : Optimizer
-        Over the network's parameters.
-    schedule : Schedule
-        The learning rate at every step.
-    dtype : {"float32", "float64"}
-    """
-
-    network: Network[Any]
     optimizer: Optimizer
     schedule: Schedule
-    batches: Batches
     device: Device
     dtype: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective(ABC):
+    """A network, what it is fitted to, and how."""
+
+    network: Network[Any]  # on `device`, in `dtype`; trained in place
+    optimizer: Optimizer  # over the network's parameters
+    schedule: Schedule  # the learning rate at every step
+    batches: Batches
+    device: Device
+    dtype: str  # "float32" or "float64"
 
     @cached_property
     def data(self) -> Any:

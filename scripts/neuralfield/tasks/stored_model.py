@@ -22,16 +22,7 @@ AnyNetwork = TypeVar("AnyNetwork", bound=Network)
 
 
 class StoredModel(ABC, Generic[AnyNetwork]):
-    """A network's settings, its weights and how it was made.
-
-    Attributes
-    ----------
-    arrays : dict of name to array
-        Weights, and buffers such as random frequencies.
-    metadata : dict
-        How it was made: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or "gpu"),
-        ``precision`` ("float32", "float64" or "mixed"), and a digest of its training data.
-    """
+    """A network's settings, its weights and how it was made."""
 
     what: ClassVar[str]
     """The words for it in errors."""
@@ -39,8 +30,10 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     kind: ClassVar[str | None] = None
     """The kind that its file names, if any."""
 
-    arrays: Arrays
+    arrays: Arrays  # weights, and buffers such as random frequencies
     metadata: Metadata
+    """How it was made: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or "gpu"),
+    ``precision`` ("float32", "float64" or "mixed"), and a digest of its training data."""
 
     @property
     @abstractmethod
@@ -54,12 +47,8 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     @classmethod
     @abstractmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
-        """Make a model out of a file that anybody may have written: nothing is believed unchecked.
-
-        Raises
-        ------
-        Exception
-            Any, where something is wrong.
+        """Make a model out of a file that anybody may have written: nothing is believed unchecked,
+        and any exception is raised where something is wrong.
         """
 
     @abstractmethod
@@ -67,12 +56,8 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         """Build a network of this kind, with weights that do not matter."""
 
     def network(self, device: Device = HOST, dtype: str = "float32") -> AnyNetwork:
-        """Build the network with its weights, ready to be called on a device.
-
-        Raises
-        ------
-        ConfigError
-            The arrays are not those of the settings.
+        """Build the network with its weights, ready to be called on a device; raises `ConfigError`
+        where the arrays are not those of the settings.
         """
         return self.fresh_network().with_weights(self.arrays, device, dtype)
 
@@ -86,14 +71,8 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         return replace(model, metadata=metadata)
 
     def save(self, path: Path, network: Network, metadata: Mapping[str, Any]) -> None:
-        """Write a network so that it can be used anywhere; the same network gives the same bytes.
-
-        Parameters
-        ----------
-        path : Path
-        network : Network
-            Its weights are written; all else, but for the metadata, is this model's.
-        metadata : mapping
+        """Write the weights of a network, with all else but the metadata from this model, so that
+        it can be used anywhere; the same network gives the same bytes.
         """
         self._write(path, {name: to_host(a) for name, a in network.arrays.items()}, metadata)
 
@@ -110,12 +89,8 @@ class StoredModel(ABC, Generic[AnyNetwork]):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read a model or a snapshot of it.
-
-        Raises
-        ------
-        CheckpointError
-            The file is missing, damaged, of an unknown format, or another kind of model.
+        """Read a model or a snapshot of it; raises `CheckpointError` where the file is missing,
+        damaged, of an unknown format, or another kind of model.
         """
         return load_described(path, cls.what, cls._checked)
 

@@ -6,37 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from neuralfield.images.metrics import IDENTICAL_DB
 from neuralfield.nn.network import Network
-from neuralfield.nn.optimizers import Optimizer
-from neuralfield.nn.schedules import Schedule
 from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.device import Device
-from neuralfield.tasks.objective import Objective
+from neuralfield.tasks.objective import Objective, Shared
 from neuralfield.tasks.stored_model import StoredModel
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of histories beside the loss: a measure of quality, in users' terms.
+    """A column of histories beside the loss: a measure of quality, in users' terms."""
 
-    Attributes
-    ----------
-    name : str
-        Its column.
-    of_mean_error : callable
-        From the mean of what an engine adds up as errors.
-    format : str
-        How a number of it is printed, with its unit: as for `str.format`.
-    """
-
-    name: str
-    of_mean_error: Callable[[float], float]
-    format: str
+    name: str  # its column
+    of_mean_error: Callable[[float], float]  # from the mean of what an engine adds up as errors
+    format: str  # how a number of it is printed, with its unit: as for `str.format`
 
 
 def _decibels(squared_error: float) -> float:
@@ -50,11 +38,7 @@ PSNR_DB = Measure("psnr_db", _decibels, "{:.2f} dB")
 """The measure of squared errors of values in [0, 1]."""
 
 
-def _share_right(share_wrong: float) -> float:
-    return 1 - share_wrong
-
-
-ACCURACY = Measure("accuracy", _share_right, "{:.2%} right")
+ACCURACY = Measure("accuracy", lambda share_wrong: 1 - share_wrong, "{:.2%} right")
 """The measure of the share of answers that are wrong."""
 
 
@@ -78,14 +62,7 @@ class Task(ABC):
         """Build a network with fresh weights, in float64 on the CPU: the settings decide it."""
 
     @abstractmethod
-    def objective(
-        self,
-        network: Any,
-        optimizer: Optimizer,
-        schedule: Schedule,
-        device: Device,
-        dtype: str,
-    ) -> Objective:
+    def objective(self, network: Any, **shared: Unpack[Shared]) -> Objective:
         """Make what engines compute steps of."""
 
     @abstractmethod
@@ -108,7 +85,7 @@ class Task(ABC):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """That of every network of this task; see `StoredModel.provenance`."""
+        """The provenance of every network of this task; see `StoredModel.provenance`."""
         metadata = self.record() | {"training": self.training.described()}
         return self.model.with_metadata(metadata).provenance
 

@@ -20,6 +20,10 @@ _DURATION: dict[str, Any] = {
 BUDGETS = ("budget", "cpu_budget")
 """Settings of how long a training takes, by which its steps and batches are found."""
 
+_MOST_POINTS = 16
+"""Points of a pixel where batches are made smaller: in the same time, more pixels then bring more
+than more points; see ``docs/budgets.md``."""
+
 
 @dataclass(frozen=True)
 class TrainingSettings(Settings):
@@ -60,6 +64,14 @@ class TrainingSettings(Settings):
     )
     beta2: float = setting(
         0.999, "for adam, and for muon's adam", minimum=0, below=1, only_with=_ADAM
+    )
+    epsilon: float = setting(
+        1e-8,
+        "for adam, and for muon's adam: gradients far below it move their weights less",
+        above=0,
+        below=1,
+        only_with=_ADAM,
+        omit_when_off=True,
     )
     gradient_clip_norm: float | None = setting(
         None,
@@ -131,11 +143,11 @@ class ImageTraining(TrainingSettings):
     detail_share: float = setting(
         0.5,
         "share of each batch that is chosen by contrast, without effect where a batch is the whole"
-        " image; auto: 0.5 for line art, 0 for other images",
+        " image; auto: 0.75 for line art, 0 for other images",
         minimum=0,
         maximum=1,
         auto=True,
-        config_default=0.5,
+        config_default="auto",
     )
     residual: bool = setting(
         False,
@@ -150,6 +162,11 @@ class ImageTraining(TrainingSettings):
         if 2 * self.warmup_steps > steps:
             changes["warmup_steps"] = steps // 2
         return changes
+
+    def changes_for_smaller_batches(self) -> dict[str, int]:
+        """The settings for batches that a budget makes smaller; empty: they stay as they are."""
+        is_changed = self.supervision == "footprint" and self.footprint_points > _MOST_POINTS
+        return {"footprint_points": _MOST_POINTS} if is_changed else {}
 
 
 @dataclass(frozen=True)

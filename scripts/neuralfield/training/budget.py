@@ -18,6 +18,7 @@ ENOUGH_STEPS = 2000
 """Batches are made smaller until as many steps fit; see ``benchmarks/budgets.py``."""
 
 LEAST_STEPS = 32
+
 _MOST_STEPS = 10**9
 
 _FIRST_FACTOR = 4
@@ -73,22 +74,13 @@ def find_steps(
     step_s: Callable[[int], float],
     least_steps: int = LEAST_STEPS,
 ) -> tuple[int, int, float]:
-    """Find the steps and the batch of a training, and the seconds of a step.
+    """Find the steps and the batch of a training, and the seconds of a step, which `step_s`
+    measures by the pixels of its batch.
 
     The largest batch is taken with which `ENOUGH_STEPS` fit: that of the settings, or else a power
-    of two. Where not even the smallest one has enough, its steps are few. With a budget that is a
-    limit, the batch of the settings is kept if their steps fit.
-
-    Parameters
-    ----------
-    budget : Budget
-    steps : int
-        Those of the settings.
-    batches : BatchSizes
-    step_s : callable
-        Measures the seconds of a step by the pixels of its batch.
-    least_steps : int
-        These are taken even if they do not fit.
+    of two. Where not even the smallest one has enough, its steps are few, but at least
+    `least_steps`. With a budget that is a limit, the batch of the settings is kept if their `steps`
+    fit.
     """
     time_s = _FILLED_SHARE * budget.seconds
     configured = batches.configured

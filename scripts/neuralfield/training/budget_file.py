@@ -5,17 +5,16 @@ steps, on any machine, and one that is repeated ends with the same bytes.
 """
 
 import fcntl
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from neuralfield.system.checkpoint import fingerprint
 from neuralfield.system.device import Device
-from neuralfield.system.files import storage_errors, write_atomically
+from neuralfield.system.files import storage_errors, write_json
 from neuralfield.tasks.found_steps import FILE_NAME, FoundSteps
 from neuralfield.tasks.image.image_task import FittedImage
 from neuralfield.tasks.task import Task
@@ -87,22 +86,12 @@ def steps_in_budget(
     segments: int = 1,
     of_tiles: bool = False,
 ) -> tuple[FoundSteps, bool]:
-    """Take the steps of a training from the file at `path`, or find them and write it.
+    """Take the steps of a training from the file at `path`, or find them and write it; the second
+    result is whether they were found now.
 
-    Parameters
-    ----------
-    path : Path
-        Files of other settings, images or kinds of device are replaced.
-    segments : int
-        There are as many steps at the least.
-    of_tiles : bool
-        Whether all tiles of an image share the file: it is then for any image.
-
-    Returns
-    -------
-    FoundSteps
-    bool
-        Whether they were found now.
+    Files of other settings, images or kinds of device are replaced. There are as many steps as
+    segments at the least. The file is for any image where all tiles of an image share it,
+    `of_tiles`.
     """
     least_steps = max(LEAST_STEPS, segments)
     training = task.training.described()
@@ -114,12 +103,9 @@ def steps_in_budget(
         known = FoundSteps.read(path)
         if known and (known.measured_for, known.device_kind) == (digest, device.kind):
             return known, False
-        measure = partial(time_of_step_s, task, budget, device, engine, threads)
-        sizes = BatchSizes.of(task, device.kind)
-        steps, batch, step_s = find_steps(budget, task.training.steps, sizes, measure, least_steps)
-        is_smaller = batch < sizes.configured
+        changes, step_s = _find_changes(task, budget, device, engine, threads, least_steps)
         found = FoundSteps(
-            task.training.changes_for(steps, batch if is_smaller else task.training.batch_pixels),
+            changes,
             step_s,
             device.name,
             device.kind,
@@ -127,8 +113,29 @@ def steps_in_budget(
             budget.seconds,
             digest,
         )
-        write_atomically(path, (json.dumps(asdict(found), indent=2) + "\n").encode())
+        write_json(path, asdict(found))
         return found, True
+
+
+def _find_changes(
+    task: FittedImage[Any],
+    budget: Budget,
+    device: Device,
+    engine: str,
+    threads: int,
+    least_steps: int,
+) -> tuple[dict[str, int], float]:
+    """Find the settings that fit a budget, and the seconds of a step."""
+    training, sizes = task.training, BatchSizes.of(task, device.kind)
+    measure = partial(time_of_step_s, task, budget, device, engine, threads)
+    steps, batch, step_s = find_steps(budget, training.steps, sizes, measure, least_steps)
+    if batch == sizes.configured:
+        return training.changes_for(steps, training.batch_pixels), step_s
+    if points := training.changes_for_smaller_batches():
+        fewer = replace(task, training=replace(training, **points))
+        changes, step_s = _find_changes(fewer, budget, device, engine, threads, least_steps)
+        return changes | points, step_s
+    return training.changes_for(steps, batch), step_s
 
 
 @contextmanager

@@ -32,19 +32,12 @@ def fit(
     earlier_segment: Path | None = None,
     outputs: Mapping[str, Path] | None = None,
 ) -> None:
-    """Train up to a step, resuming from the state of an interrupted attempt.
+    """Train up to a step, resuming from the state of an interrupted attempt; see `Training`.
 
-    For the parameters see `Training`.
-
-    Raises
-    ------
-    Interrupted
-        SIGTERM, SIGINT or SIGUSR1 came, or the time limit is near; the state is saved.
-    DivergenceError
-        The loss or a weight stopped being finite for the second time; the last good state and
-        snapshots are kept.
-    ResourceError
-        More threads than cores, or too little memory.
+    Raises `Interrupted` where SIGTERM, SIGINT or SIGUSR1 came, or the time limit is near, and the
+    state is saved; `DivergenceError` where the loss or a weight stopped being finite for the second
+    time, and the last good state and snapshots are kept; `ResourceError` for more threads than
+    cores, or too little memory.
     """
     fit_batch([Training(task, execution, publish, until_step, earlier_segment, outputs=outputs)])
 
@@ -52,24 +45,13 @@ def fit(
 def fit_batch(trainings: Sequence[Training], side_by_side: int = 1) -> None:
     """Train several tasks step by step together; each ends with the bytes it would have alone.
 
-    Each has a state folder of its own, from which it can resume alone or in another batch.
+    Each has a state folder of its own, from which it can resume alone or in another batch. They
+    share device, engine, number of threads, checkpoint interval and time limit. On a CPU at most
+    `side_by_side` take steps at the same time, each with its own threads.
 
-    Parameters
-    ----------
-    trainings : sequence of Training
-        They share device, engine, number of threads, checkpoint interval and time limit.
-    side_by_side : int
-        How many take steps at the same time, each with its own threads.
-
-    Raises
-    ------
-    Interrupted
-        As in `fit`; the states of all are saved.
-    DivergenceError
-        One has diverged for the second time; the others are trained to their ends, and their
-        states are saved. Only those are published that had ended before, and were kept.
-    ResourceError
-        More threads than cores, or too little memory.
+    Raises the errors of `fit`. Where one has diverged for the second time, the others are trained
+    to their ends, and their states are saved; only those are published that had ended before, and
+    were kept.
     """
     execution = trainings[0].execution
     require_cores(execution.threads * side_by_side)

@@ -32,49 +32,25 @@ Publish = Callable[[Trainer, StateFolder], None]
 
 @dataclass
 class Execution:
-    """Where and how a task is trained. None of this changes the result.
-
-    Attributes
-    ----------
-    state_folder : Path
-        Beside the outputs, not one of them; kept for the next attempt.
-    engine : str
-        ``auto`` or an engine's name.
-    threads : int
-        CPU cores to use.
-    checkpoint_interval_s : float
-        Longest time between two saved states.
-    progress : callable
-        Called with each new row of the history, as a mapping of its columns.
-    say : callable
-        Called with a line for the user.
-    leave_at_s : float
-        Time of `time.monotonic` at which to save and leave.
-    heat : HeatGuard, optional
-        Pauses the training while the GPU is too hot.
-    kept_folder : Path, optional
-        Where published results are kept; see `neuralfield.system.kept`.
-    found_settings : mapping of str to int
-        Settings that a budget came to, for the record of the training.
-    notes : list of str
-        Lines for that record.
-    stepped : sequence of callable
-        Called with the trainers after each call to the engine; they change nothing of them.
-    """
+    """Where and how a task is trained. None of this changes the result."""
 
     device: Device
-    state_folder: Path
-    engine: str = "auto"
-    threads: int = 1
-    checkpoint_interval_s: float = 30.0
+    state_folder: Path  # beside the outputs, not one of them; kept for the next attempt
+    engine: str = "auto"  # ``auto`` or an engine's name
+    threads: int = 1  # CPU cores to use
+    checkpoint_interval_s: float = 30.0  # longest time between two saved states
     progress: Callable[[dict[str, float]], None] = lambda row: None
-    say: Callable[[str], None] = print
-    leave_at_s: float = math.inf
-    heat: HeatGuard | None = None
+    """Called with each new row of the history, as a mapping of its columns."""
+    say: Callable[[str], None] = print  # called with a line for the user
+    leave_at_s: float = math.inf  # time of `time.monotonic` at which to save and leave
+    heat: HeatGuard | None = None  # pauses the training while the GPU is too hot
     kept_folder: Path | None = None
+    """Where published results are kept; see `neuralfield.system.kept`."""
     found_settings: Mapping[str, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    """Settings that a budget came to, for the record of the training."""
+    notes: list[str] = field(default_factory=list)  # lines for that record
     stepped: Sequence[Callable[[Sequence[Trainer]], None]] = ()
+    """Called with the trainers after each call to the engine; they change nothing of them."""
 
     def note(self, line: str) -> None:
         """Log a line and keep it for the record."""
@@ -84,29 +60,18 @@ class Execution:
 
 @dataclass(frozen=True)
 class Training:
-    """A task to be trained, where and how, and what is written at the end.
-
-    Attributes
-    ----------
-    until_step : int, optional
-        The step to stop at; by default the last one.
-    earlier_segment : Path, optional
-        Folder written by `publish_segment`, to start from.
-    name : str
-        Names the training in errors, where it is one of several.
-    outputs : mapping of str to Path, optional
-        The files and folders that `publish` writes, by name. They are kept in
-        ``execution.kept_folder`` and published from there at once where the same training has
-        ended before.
-    """
+    """A task to be trained, where and how, and what is written at the end."""
 
     task: Task
     execution: Execution
     publish: Publish
-    until_step: int | None = None
-    earlier_segment: Path | None = None
-    name: str = ""
+    until_step: int | None = None  # the step to stop at; by default the last one
+    earlier_segment: Path | None = None  # folder written by `publish_segment`, to start from
+    name: str = ""  # names the training in errors, where it is one of several
     outputs: Mapping[str, Path] | None = None
+    """The files and folders that `publish` writes, by name. They are kept in
+    ``execution.kept_folder`` and published from there at once where the same training has ended
+    before."""
 
     @property
     def last_step(self) -> int:
@@ -116,21 +81,15 @@ class Training:
 
 @dataclass
 class ActiveTraining:
-    """A training in progress.
-
-    Attributes
-    ----------
-    failure : DivergenceError or None
-        Set when the training diverges for the second time; it takes no further step.
-    new_row : dict or None
-        A completed row of the history that is not reported yet.
-    """
+    """A training in progress."""
 
     training: Training
     trainer: Trainer
     folder: StateFolder
     failure: DivergenceError | None = None
+    """Set when the training diverges for the second time; it takes no further step."""
     new_row: dict[str, float] | None = None
+    """A completed row of the history that is not reported yet."""
 
     @property
     def is_unfinished(self) -> bool:

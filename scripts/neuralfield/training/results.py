@@ -3,7 +3,6 @@
 import csv
 import importlib.metadata
 import io
-import json
 import math
 import platform
 import statistics
@@ -17,7 +16,7 @@ import numpy as np
 from neuralfield import __version__
 from neuralfield.system.checkpoint import save_arrays, snapshot_path
 from neuralfield.system.device import to_host
-from neuralfield.system.files import write_atomically
+from neuralfield.system.files import write_atomically, write_json
 from neuralfield.system.provenance import sha256_of
 from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.training.loop import Execution
@@ -55,14 +54,14 @@ def publish_results(
     checkpoints: Path,
     record: Path,
     execution: Execution,
-    finish: Finish | None = None,
+    finish: Finish = lambda trainer: trainer.task.model,
 ) -> None:
     """Write the network, the history, the snapshots and a record of how they were made.
 
     `finish` returns what the file has beside the weights, if that depends on them.
     """
     _publish_snapshots(trainer, folder, checkpoints)
-    _save_best_network(trainer, model, execution, finish or _as_the_task)
+    _save_best_network(trainer, model, execution, finish)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow([*trainer.history_columns, "rollbacks"])
@@ -73,11 +72,7 @@ def publish_results(
     write_atomically(history, table.getvalue().encode())
     written = _record(trainer, execution)
     written["sha256"] = {path.name: sha256_of(path) for path in (model, history)}
-    write_atomically(record, (json.dumps(written, indent=2) + "\n").encode())
-
-
-def _as_the_task(trainer: Trainer) -> StoredModel[Any]:
-    return trainer.task.model
+    write_json(record, written)
 
 
 def _save_best_network(trainer: Trainer, path: Path, execution: Execution, finish: Finish) -> None:

@@ -27,45 +27,25 @@ _HISTORY_ROWS = 200
 
 @dataclass(frozen=True)
 class Best:
-    """The best of the candidates, which are the networks before the last step of each history row.
+    """The best of the candidates, the networks before the last step of each history row."""
 
-    Attributes
-    ----------
-    step : int
-        Steps that the network had taken.
-    loss : float
-        Loss of the row's last step where a step looks at all samples: that is the candidate's own
-        loss, apart from what a step samples. Otherwise the mean loss of the row's steps, as each
-        batch has a loss of its own.
-    arrays : dict of name to ndarray
-        Parameters and buffers of the network.
-    """
-
-    step: int
+    step: int  # steps that the network had taken
     loss: float
-    arrays: dict[str, np.ndarray]
+    """Loss of the row's last step where a step looks at all samples: that is the candidate's own
+    loss, apart from what a step samples. Otherwise the mean loss of the row's steps, as each batch
+    has a loss of its own."""
+    arrays: dict[str, np.ndarray]  # parameters and buffers of the network
 
 
 @dataclass(frozen=True)
 class Rollback:
-    """A divergence, and where the training went on from.
+    """A divergence, and where the training went on from."""
 
-    Attributes
-    ----------
-    to_step : int
-        Step of the snapshot that it went back to.
-    noticed_at_step : int
-        The step at which it was found; the loss on a GPU is not read after each step.
-    found : str
-        The value that was not finite.
-    learning_rate_factor : float
-        Factor on the learning rate since then.
-    """
-
-    to_step: int
+    to_step: int  # step of the snapshot that it went back to
     noticed_at_step: int
-    found: str
-    learning_rate_factor: float
+    """The step at which it was found; the loss on a GPU is not read after each step."""
+    found: str  # the value that was not finite
+    learning_rate_factor: float  # factor on the learning rate since then
 
 
 def training_fingerprint(task: Task, engine: Engine, device_kind: str) -> str:
@@ -106,6 +86,7 @@ class Trainer:
             momentum=settings.momentum,
             beta1=settings.beta1,
             beta2=settings.beta2,
+            epsilon=settings.epsilon,
             gradient_clip_norm=settings.gradient_clip_norm,
         )
         schedule = Schedule(
@@ -116,7 +97,9 @@ class Trainer:
             settings.epoch_offset,
             settings.warmup_steps,
         )
-        self.objective = task.objective(self.network, self.optimizer, schedule, device, dtype)
+        self.objective = task.objective(
+            self.network, optimizer=self.optimizer, schedule=schedule, device=device, dtype=dtype
+        )
         self._make_engine = partial(
             make_engine, engine, settings.precision, device=device, threads=threads
         )

@@ -113,14 +113,17 @@ MISTAKES = {
     "wide levels": (nf.ImageClassifier, BARS.astype(int), Y[:60] > 0, TypeError, "int64"),
     "large floats": (nf.ImageClassifier, BARS * 1.0, Y[:60] > 0, ValueError, "divide"),
     "small images": (nf.ImageClassifier, BARS, Y[:60] > 0, ValueError, "of a window"),
-    "labels": (nf.ImageClassifier, BARS, Y > 0, ValueError, "60 images and 80 labels"),
+    "rows of several lengths": (nf.TableRegressor, [[1.0], [1.0, 2.0]], Y[:2], ValueError, "^X: "),
+    "unsortable labels": (nf.TableClassifier, X, [None] * 80, TypeError, "^y: "),
+    "labels": (nf.ImageClassifier, BARS, Y > 0, ValueError, "60 of X and 80 of y"),
 }
 
 
 @pytest.mark.parametrize(("kind", "x", "y", "error", "match"), MISTAKES.values(), ids=MISTAKES)
 def test_data_that_cannot_be_fitted(kind, x, y, error, match):
-    with pytest.raises(error, match=match):
+    with pytest.raises(error, match=match) as caught:
         kind(steps=2).fit(x, y)
+    assert isinstance(caught.value, nf.NeuralfieldError)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +131,9 @@ def test_data_that_cannot_be_fitted(kind, x, y, error, match):
     [
         (nf.TableRegressor, {"steps": 0}, "^steps: 0"),
         (nf.TableRegressor, {"widths": (0,)}, "^widths: "),
+        (nf.TableRegressor, {"widths": 3}, "^widths: 3"),
+        (nf.TableRegressor, {"widths": (2.7,)}, "^widths: "),
+        (nf.TableRegressor, {"random_state": -1}, "^random_state: -1"),
         (nf.TableRegressor, {"loss": "mae"}, "^loss: 'mae'; expected"),
         (nf.TableRegressor, {"scale_targets": "log"}, "scale_targets"),
         (nf.TableRegressor, {"random_state": "x"}, "random_state"),
@@ -148,6 +154,9 @@ def test_what_is_not_fitted_and_other_columns():
         regressor.predict(X[:, :1])
     with pytest.raises(ValueError, match="feature names"):
         regressor.predict(pd.DataFrame(X, columns=["b", "a"]))
+    classifier = nf.TableClassifier(widths=(), steps=2).fit(X, Y > 0)
+    with pytest.raises(ValueError, match="80 of X and 79 of y"):
+        classifier.score(X, Y[1:] > 0)
 
 
 @pytest.mark.slow

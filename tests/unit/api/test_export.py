@@ -140,6 +140,7 @@ def test_tensors_of_pytorch_are_taken():
         {"net.1.linear.weight": np.zeros((8, 9))},
         {"net.1.linear.bias": np.full(8, np.nan)},
         {"net.1.norm": np.zeros(8)},
+        {"net.0.linear.weight": "text"},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -148,7 +149,10 @@ def test_other_networks_of_pytorch_are_refused(change):
         nf.from_torch_siren(siren_state() | change, (12, 9))
 
 
-@pytest.mark.parametrize("given", [{"pixels": "edges"}, {"coordinates": "uv"}, {"values": (1, 1)}])
+@pytest.mark.parametrize(
+    "given",
+    [{"pixels": "edges"}, {"coordinates": "uv"}, {"values": (1, 1)}, {"values": 3}, {"size": 12}],
+)
 def test_arguments_of_the_import(given):
     with pytest.raises(ValueError, match=f"^{next(iter(given))}: "):
-        nf.from_torch_siren(siren_state(), (12, 9), **given)
+        nf.from_torch_siren(siren_state(), **{"size": (12, 9)} | given)

@@ -29,6 +29,7 @@ VARIANTS = [
     {"type": "mlp", "widths": [5, 4], "activation": "sine"},
     {"type": "mlp", "widths": [5, 4], "preset": "original"},
     {"type": "cafe", "width": 5, "frequencies": 3, "chebyshev_degree": 0},
+    {"type": "hashgrid", "levels": 3, "width": 5, "activation": "tanh", "cropped": True},
 ]
 
 
@@ -102,6 +103,9 @@ def test_many_positions_are_taken_in_blocks():
         (np.zeros((2, 3)), ValueError),
         (["a", "b"], TypeError),
         (np.zeros((1, 2), complex), TypeError),
+        ([[0.0, 1.0], [2.0]], ValueError),
+        ([[np.nan, 0.0]], ValueError),
+        ([[1e300, 0.0]], ValueError),
     ],
 )
 def test_what_are_no_positions(xy, kind):
@@ -145,6 +149,8 @@ def test_sizes_and_boxes():
 
 
 BAD_RENDERS: dict[str, Any] = {
+    "no number": ({"size": True}, ValueError, "size"),
+    "too many samples": ({"size": 8, "samples": 10**9}, ValueError, "samples"),
     "no pixel": ({"size": 0}, ValueError, "size"),
     "text": ({"size": "large"}, ValueError, "size"),
     "one side": ({"size": (3,)}, ValueError, "size"),
@@ -184,6 +190,16 @@ BAD_FILES: dict[str, Any] = {
     "a list for a render": (lambda f: f.render_to(["a.png"], 8), TypeError),
     "a folder for a file": (lambda f: (Path("taken").mkdir(), f.save("taken")), OSError),
     "no path": (lambda f: load(None), TypeError),
+    "an empty path": (lambda f: load(""), ValueError),
+    "a path with a zero byte": (lambda f: f.save("a\0b"), ValueError),
+    "no path for a graph": (lambda f: f.to_onnx(None), TypeError),
+    "a render as JPEG": (lambda f: f.render_to("a.jpg", 8), ValueError),
+    "two channels": (lambda f: f.render(8)[..., :2].save("a.png"), ValueError),
+    "no pixels": (lambda f: f.render(8)[:0].save("a.png"), ValueError),
+    "a device": (
+        lambda f: (f.save("a.safetensors"), load("a.safetensors", device="tpu")),
+        ValueError,
+    ),
     "another image": (lambda f: f.psnr_to(np.zeros((4, 4))), ValueError),
     "NaN in an image": (lambda f: f.psnr_to(np.full((4, 4, 3), np.nan)), ValueError),
 }
@@ -194,7 +210,7 @@ def test_files_and_images_that_cannot_be(tmp_path, monkeypatch, use, kind):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(kind) as caught:
         use(make_field(VARIANTS[0]))
-    assert "\n" not in str(caught.value) and str(caught.value)
+    assert isinstance(caught.value, nf.NeuralfieldError) and "\n" not in str(caught.value)
 
 
 def test_saving_loading_and_psnr(tmp_path, field):
@@ -202,6 +218,7 @@ def test_saving_loading_and_psnr(tmp_path, field):
     image = field.render()
     found = nf.load(tmp_path / "model.safetensors", image, device="cpu")
     np.testing.assert_array_equal(found(positions()), field(positions()))
+    assert nf.load(tmp_path).settings == field.settings, "the folder stands for the network in it"
     assert found.settings == field.settings and found.history == {}
     assert (field.psnr, found.psnr) == (None, np.inf)
     noise = np.random.default_rng(0).uniform(0, 1, (16, 20, 3)).astype(np.float32)
@@ -215,8 +232,9 @@ def test_files_that_are_none(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file"):
         nf.load(tmp_path / "model.safetensors")
     (tmp_path / "model.safetensors").write_bytes(b"not a network")
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="expected a network that neuralfield has saved") as caught:
         nf.load(tmp_path / "model.safetensors")
+    assert "remove" not in str(caught.value), "it may be somebody's only file"
 
 
 def test_the_history_beside_a_file_is_read(tmp_path):

@@ -84,6 +84,11 @@ MISTAKES = {
     "a field": (["photo.jpg", "--field", "sirne"], "did you mean 'siren'?"),
     "a crop": (["photo.jpg", "--seconds", "99", "--crop", *"1001"], "left < right"),
     "a size to train at": (["photo.jpg", "--train-size", "0"], "size: 0; expected"),
+    "a size to render": (["photo.jpg", "--seconds", "99", "--size", "99999"], "max_megapixels"),
+    "an option as a setting": (
+        ["photo.jpg", "--set", "steps=3"],
+        "--set: steps; expected a setting",
+    ),
     "a time": (["photo.jpg", "--seconds", "-3"], "seconds: -3"),
     "both": (["photo.jpg", "--seconds", "3", "--steps", "4"], "remove one"),
     "a name": (["photo.jpg", "-o", "large.jpg"], "a name that ends in .png"),

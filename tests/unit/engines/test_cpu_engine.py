@@ -46,6 +46,7 @@ NETWORKS = {
     "finer": {"type": "finer", "width": 24, "hidden_layers": 2, "first_bias": 1.0},
     "gauss": {"type": "gauss", "width": 24, "hidden_layers": 2, "scale": 3.0},
     "hashgrid": {"type": "hashgrid", "width": 20} | HASHED,
+    "hashgrid, cropped": {"type": "hashgrid", "activation": "tanh", "cropped": True} | HASHED,
     "hashgrid, odd": {"type": "hashgrid", "levels": 3, "features": 3, "width": 9},
 } | {
     name: {"type": "mlp", "widths": [20, 12, 17], "activation": name, "output": "sigmoid"}

@@ -54,11 +54,14 @@ def gradient_of_sums(encoding, centres, by_features):
     return gradient
 
 
+@pytest.mark.parametrize("cropped", [False, True])
 @pytest.mark.parametrize("features", [1, 2, 3])
 @pytest.mark.parametrize("finest", [0, 300])
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 1), (2, 65), (40, 31)])
-def test_sums_along_lines_and_down_are_the_gradient_of_the_tape(width, height, finest, features):
-    field = {**GRIDS, "finest_resolution": finest, "features": features}
+def test_sums_along_lines_and_down_are_the_gradient_of_the_tape(
+    width, height, finest, features, cropped
+):
+    field = {**GRIDS, "finest_resolution": finest, "features": features, "cropped": cropped}
     _, encoding, centres = made(field, width, height)
     by_features = np.random.default_rng(0).normal(size=(width * height, encoding.size))
     found = gradient_of_sums(encoding, centres, by_features)

@@ -11,8 +11,8 @@ from neuralfield.fields import (
     describe_field,
     field_settings,
 )
-from neuralfield.fields.hashgrid import Hashgrid, Level
-from neuralfield.images.coordinates import axis_centres, pixel_centres
+from neuralfield.fields.hashgrid import HashEncoding, Hashgrid, Level
+from neuralfield.images.coordinates import axis_centres, extent, grid, pixel_centres
 from neuralfield.nn.losses import make_loss
 from neuralfield.nn.tensor import Tensor, gradients
 from neuralfield.system.errors import ConfigError
@@ -139,6 +139,29 @@ def test_hashed_corners_have_the_rows_of_the_paper_s_formula():
     expected = 57 + (x ^ (y * 2654435761)) % 32
     np.testing.assert_array_equal(grids[2].row_of(x, y), expected)
     assert settings.weight_shapes(SHAPE)[0] == (89, 2)
+
+
+@pytest.mark.parametrize(("width", "height"), [(30, 7), (7, 30), (16, 12), (9, 9), (5, 1)])
+def test_cropped_grids_have_the_corners_that_an_image_needs_and_the_same_values(width, height):
+    shape, plain = ImageShape(width, height, 1), {"type": "hashgrid", "log2_table_size": 9}
+    whole, cropped = (
+        build_field(field_settings(plain | {"cropped": is_cropped}), shape).encoding
+        for is_cropped in (False, True)
+    )
+    assert isinstance(whole, HashEncoding) and isinstance(cropped, HashEncoding)
+    edge = np.linspace(-1, 1, 2 * max(width, height) + 1)
+    points = grid(*(edge * half for half in extent(width, height))).astype(np.float32)
+    (rows, weights), (own_rows, own_weights) = whole.corners(points), cropped.corners(points)
+    np.testing.assert_array_equal(own_weights, weights)
+    used = np.unique(own_rows)
+    assert used[0] >= 0 and used[-1] < len(cropped.table.data)
+    for index, (level, own) in enumerate(zip(whole.levels, cropped.levels, strict=True)):
+        pairs = np.unique(np.stack([rows[:, index].ravel(), own_rows[:, index].ravel()]), axis=1)
+        assert own.start <= pairs[1].min() and pairs[1].max() < own.start + own.rows
+        if own.is_hashed or not level.is_hashed:  # another number of the same corner
+            assert len(set(pairs[0])) == len(set(pairs[1])) == pairs.shape[1]
+        if not own.is_hashed:  # a line more at each edge, where float32 may round to
+            assert own.rows <= len(set(pairs[1])) + 2 * (own.columns + own.rows // own.columns)
 
 
 @pytest.mark.parametrize("kind", FIELDS)

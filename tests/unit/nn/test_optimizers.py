@@ -43,6 +43,12 @@ def test_adam_is_algorithm_1_of_its_paper():
     np.testing.assert_allclose(walk("adam", RATES, GRADIENTS, beta2=0.99), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["adam", "muon"])
+def test_a_small_epsilon_moves_weights_of_small_gradients_too(name):
+    moved = np.array([1.0, -2.0]) - walk(name, [0.1], [[1e-9, -1e-6]], epsilon=1e-15)
+    np.testing.assert_allclose(moved, [0.1, -0.1], rtol=1e-4)
+
+
 def test_the_first_step_of_adam_is_the_learning_rate_whatever_the_gradient():
     moved = np.array([1.0, -2.0]) - walk("adam", [0.1], [[1e-3, -1e3]])
     np.testing.assert_allclose(moved, [0.1, -0.1], rtol=1e-4)

@@ -96,6 +96,16 @@ def test_pixels_whose_first_samples_agree_need_no_more(make_model, monkeypatch):
     np.testing.assert_allclose(some, everything, atol=1 / 256)
 
 
+def test_edges_alone_have_further_samples(make_model, monkeypatch):
+    model = make_model()
+    everywhere = render(model, 30, 20, samples=4, device=CPU)
+    flat = render(model, 30, 20, samples=4, only_edges=True, device=CPU)
+    assert 0 < np.abs(flat - everywhere).max() < 0.02
+    monkeypatch.setattr(rendering, "_EDGE", -1)
+    edges = render(model, 30, 20, samples=4, only_edges=True, device=CPU)
+    np.testing.assert_allclose(edges, everywhere, atol=1e-6)
+
+
 def test_a_footprint_field_is_averaged_as_it_was_trained(make_model):
     assert choose_samples(make_model(), 3, 2) == 1
     black_and_white = make_model(mode="bilevel")

@@ -155,3 +155,17 @@ def test_tiles_share_their_steps_whatever_is_on_them(image, tmp_path, measured):
             assert found.training.steps == 460
             assert announced and "460 steps" in announced.line
     assert len(measured) == 1 and written(tmp_path)["training"]["steps"] == 460
+
+
+def test_smaller_batches_have_fewer_points(image, tmp_path, measured):
+    """The network that is trained is the one that readers expect, and explicit settings make it."""
+    training = BUDGET | {"supervision": "footprint", "footprint_points": 64, "batch_pixels": 90}
+    model = train(image, tmp_path / "a", training)
+    found = written(tmp_path / "a")["training"]
+    assert found == {"steps": 460, "batch_pixels": 64, "footprint_points": 16}
+    ExpectedNetwork(image / "picture.json", FIELD, training).load(model)
+    explicit = {key: value for key, value in training.items() if key != "budget"} | found
+    assert train(image, tmp_path / "b", explicit).read_bytes() == model.read_bytes()
+    with pytest.raises(NeuralfieldError, match="footprint_points 16, not 8"):
+        others = training | {"footprint_points": 8}
+        ExpectedNetwork(image / "picture.json", FIELD, others).load(model)

@@ -263,6 +263,8 @@ def test_the_page_works_in_a_browser(page, results):
     page.run(press, "ArrowRight")
     assert page.run(split) == 52
     page.run(press, "+")
+    left = "document.querySelector('[data-side=before]').selectedOptions[0].textContent"
+    assert page.run(left).startswith("Lanczos, "), "the best filter"
     transform = "getComputedStyle(document.querySelector('.before img')).transform"
     assert page.run(transform).startswith("matrix(2, 0, 0, 2,")
     column = "[...document.querySelectorAll('tbody th')].map((cell) => cell.textContent.trim())"
@@ -272,6 +274,9 @@ def test_the_page_works_in_a_browser(page, results):
     assert page.run(column) == ["wire", "siren", "mlp"]
     page.run("document.querySelectorAll('.sortable th button')[2].click()")
     assert page.run(column)[0] == "mlp"
+    kept = ".story img, .crops img, .card .canvas"
+    ratio = "[...document.querySelectorAll(a[0])].map((e) => getComputedStyle(e).aspectRatio)"
+    assert "auto" not in page.run(ratio, kept), "images that load later keep their places"
     film = "document.querySelector('video')"
     assert page.run(f"{film}.paused"), "it is not seen yet"
     page.run(f"{film}.scrollIntoView({{behavior: 'instant'}})")

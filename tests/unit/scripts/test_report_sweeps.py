@@ -13,7 +13,8 @@ from neuralfield.images import ImageData, write_image
 from reporting.svg_plots import Point, frontier, scatter
 from reporting.sweep_page import gather_sweeps
 
-HEADER_WITH_LANCZOS = HEADER.replace(",train", ",upscale_lanczos_psnr_db,train")
+FILTER = "upscale_back_projection_psnr_db,upscale_best_filter"
+HEADER_WITH_FILTER = HEADER.replace(",train", f",{FILTER},train")
 
 
 @pytest.fixture
@@ -21,14 +22,14 @@ def sweep(tmp_path):
     """Writes the tables and images of runs, given as (image, width, seed, redraw in dB)."""
 
     def make(*runs, base="net"):
-        rows, folders = [HEADER_WITH_LANCZOS], []
+        rows, folders = [HEADER_WITH_FILTER], []
         for image, width, seed, redraw_db in runs:
             name = f"{base}+width={width}"
-            numbers = f"30,0.5,{redraw_db},21.5,{width},{100 * width},{seed}"
+            numbers = f"30,0.5,{redraw_db},21.5,back_projection,{width},{100 * width},{seed}"
             rows.append(f"{image},{name}+random_seed={seed},{numbers},s,{base},{name},{width}")
             folder = tmp_path / "results" / image / f"{name}+random_seed={seed}" / "comparison"
             folder.mkdir(parents=True)
-            for number, kind in enumerate(("source", "redraw", "lanczos")):
+            for number, kind in enumerate(("source", "redraw", "back_projection")):
                 values = np.full((4, 4, 1), (number + width % 7) / 10)
                 write_image(folder / f"{kind}.png", ImageData.from_values(values, "grey", 8))
             folders.append(folder)
@@ -85,14 +86,16 @@ def test_a_shared_rank_and_missing_runs_are_reported(sweep, tmp_path):
     assert "Not every network has equally many runs on every image" in text
 
 
-def test_the_best_redraw_stands_beside_the_source_and_lanczos(sweep):
+def test_the_best_redraw_stands_beside_the_source_and_the_best_filter(sweep, tmp_path):
     made = sweep(
         ("a", 4, 0, 20), ("a", 8, 0, 21), ("a", 8, 1, 25), ("b", 4, 0, 24), ("b", 8, 0, 23)
     )
     first, second = gathered(made).bests
-    assert (first.label, first.score_db, first.lanczos_db) == ("width 8, seed 1", 25, 21.5)
+    assert (first.label, first.score_db, first.plain_db) == ("width 8, seed 1", 25, 21.5)
     assert second.label == "width 4"
-    assert len({first.source, first.lanczos, first.redraw}) == 3
+    assert len({first.source, first.plain, first.redraw}) == 3
+    text, _ = page_of(made, tmp_path)
+    assert "<b>Lanczos with back-projection</b> 21.5 dB, no network" in text
 
 
 def test_forty_networks_have_a_colour_each(sweep, tmp_path):

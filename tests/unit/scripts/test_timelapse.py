@@ -1,3 +1,6 @@
+import hashlib
+import json
+
 import av
 import numpy as np
 import pytest
@@ -7,7 +10,7 @@ from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.errors import InputError
 from neuralfield.tasks.image.image_model import save_model
-from timelapse import choose_steps, label_of, main
+from timelapse import already_measured_db, choose_steps, label_of, main
 
 STEPS = [0, 1, 2, 5, 10, 20, 50, 100]
 
@@ -82,3 +85,17 @@ def test_labels_take_the_nearest_row_of_the_history():
     learning = {"step": np.array([1.0, 100, 1234]), "psnr_db": np.array([5.0, 20.04, 31.16])}
     assert label_of(1300, learning) == "step 1,300  31.2 dB"
     assert label_of(0, learning) == "step 0  5.0 dB"
+
+
+@pytest.mark.parametrize("damage", [None, {"sha256": {}}, {"sha256": 3}, {"psnr_db": []}])
+def test_what_was_measured_for_this_network_is_not_measured_again(tmp_path, damage):
+    folder = tmp_path / "cub" / "siren"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    checksum = hashlib.sha256(b"weights").hexdigest()
+    numbers = {"psnr_db": 31.5, "sha256": {"model.safetensors": checksum}}
+    own = {"image": "cub", "field": "siren"}
+    assert already_measured_db(folder / "model.safetensors") is None
+    (folder / "metrics.json").write_text(json.dumps(own | numbers | (damage or {})))
+    expected = None if damage else 31.5
+    assert already_measured_db(folder / "model.safetensors") == expected

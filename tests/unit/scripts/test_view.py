@@ -237,11 +237,20 @@ def test_controls(page: Page, trained: Path):
         " document.getElementById('compare').dispatchEvent(new Event('change')))"
     )
     page.wait("[...viewer.tiles.cache.values()].some((tile) => tile.kind === 'lanczos')")
+    on = key.replace("'canvas'", "a[1]")
+    page.run(on, "ArrowRight", "split")
+    assert page.run("document.getElementById('split').value") == "52"
+    place = page.run("viewer.state.x")
+    page.run(on, "ArrowRight", "time")
+    page.run(on, "ArrowRight", "compare")
+    assert page.run("viewer.state.x") == place, "the slider and the list have their own keys"
+    page.run(on, "ArrowRight", "fit")
+    assert page.run("viewer.state.x") > place, "a button that was clicked has not"
     page.run(
         "(window.lost = viewer.tiles.gl.getExtension('WEBGL_lose_context'),"
         " window.old = viewer.tiles, lost.loseContext())"
     )
-    page.wait("viewer.tiles.gl.isContextLost()")
+    page.wait("!document.getElementById('preview').hidden")
     page.run("lost.restoreContext()")
     page.wait("viewer.tiles !== old && viewer.tiles.cache.size > 0")
     page.wait("document.body.dataset.ready === '1'")
@@ -288,6 +297,32 @@ def test_screen_shows_the_render(page: Page, trained: Path):
     )
     assert np.abs(shown[110:290, 70:330] - expected).max() <= 1
     assert page.errors() == []
+
+
+def test_preview_stays_until_something_finer_is_there(page: Page, trained: Path):
+    """A slow GPU shows the render that the page has inside itself, and no coarser tile over it."""
+    model, path = trained.with_name("model.safetensors"), trained.with_name("slow.html")
+    levels = to_levels(render(load_trained(model), 260, 180, device=HOST), 8).astype(np.uint8)
+    Image.fromarray(levels).save(trained.with_name("redraw.png"))
+    resized = trained.with_name("resized.png")
+    view.main(model, resized, trained.with_name("redraw.png"), path, image="a", field="b")
+    page.look(400, 400)
+    page.open(path)
+    page.run("Object.assign(viewer.tiles, {pointsPerMs: 1, work: () => {}})")
+    page.run(
+        "[...document.querySelectorAll('footer, header, #corner')].map((e) => e.hidden = true)"
+    )
+    page.run("viewer.look({zoom: 20, x: 6.5, y: 4.5})")
+    page.run("new Promise((end) => requestAnimationFrame(() => requestAnimationFrame(end)))")
+    page.driver.save_screenshot(str(trained.with_name("screen.png")))
+    shown = read_image(trained.with_name("screen.png"), mode="rgb").pixels.astype(int)
+    assert np.abs(shown[110:290, 70:330] - levels).mean() < 4  # it is compressed
+    scales = "[...new Set(viewer.tiles.jobs.map((job) => Number(job.key.split(' ')[2])))]"
+    assert page.run(scales) == [20]
+    page.run("viewer.look({zoom: 400})")
+    page.run("new Promise((end) => requestAnimationFrame(() => requestAnimationFrame(end)))")
+    found = page.run(scales)
+    assert len(found) > 1 and min(found) > 20
 
 
 @pytest.mark.parametrize("dark", [False, True])

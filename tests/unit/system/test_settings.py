@@ -33,6 +33,7 @@ CLASSES = [
 @dataclass(frozen=True, kw_only=True)
 class Base(Settings):
     last: bool = setting(False, "inherited", omit_when_off=True)
+    later: float = setting(0.1, "added later", above=0, omit_when_off=True)
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ def test_settings_are_read_and_described_in_one_order():
     described = settings.described()
     assert Example.from_mapping(described) == settings
     assert list(described) == ["count", "share", "side", "kind", "sizes", "last"]
-    assert "last" not in Example().described() and Example().described()["side"] is None
+    assert not {"last", "later"} & set(Example().described())
+    assert Example(later=0.2).described()["later"] == 0.2
+    assert Example().described()["side"] is None
 
 
 def test_numbers_in_words():

@@ -3,14 +3,12 @@
 import json
 import signal
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
 import test_divergence
-from test_divergence import Killed, content, diverging_task, dying_at
+from test_divergence import content, diverging_task, kill_until_done
 from test_fit import CPU, image, make_task, train
 
 from neuralfield.engines.tape import TapeEngine
@@ -91,17 +89,9 @@ def test_so_it_does_in_compiled_kernels_with_footprints(tmp_path, side_by_side):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_at_any_moment_all_end_with_the_same_bytes(tmp_path, alone, monkeypatch, seed):
-    generator = np.random.default_rng(seed)
-    tasks, kills = different_tasks(), 0
-    for _ in range(8):  # times, or until it is done
-        lives, interval_s = generator.integers(20, 250), generator.choice([0, 0.003, 1000])
-        with suppress(Killed), dying_at(lives, monkeypatch):
-            kills += 1
-            train_together(
-                tasks, tmp_path, engine="tape", side_by_side=1, checkpoint_interval_s=interval_s
-            )
-            kills -= 1
-    assert kills
+    tasks = different_tasks()
+    attempt = partial(train_together, tasks, tmp_path, engine="tape", side_by_side=1)
+    kill_until_done(attempt, seed, monkeypatch, times=8)
     train_together(tasks, tmp_path, engine="tape")
     assert contents(tmp_path, tasks) == alone
 

@@ -115,19 +115,26 @@ def dying_at(moment, monkeypatch):
         yield
 
 
+def kill_until_done(attempt, seed, monkeypatch, times):
+    """Call `attempt` with intervals of checkpoints, and kill it at random moments, so many times at
+    the most."""
+    generator = np.random.default_rng(seed)
+    kills = 0
+    for _ in range(times):
+        lives, interval_s = generator.integers(20, 250), generator.choice([0, 0.003, 1000])
+        with suppress(Killed), dying_at(lives, monkeypatch):
+            kills += 1
+            attempt(checkpoint_interval_s=interval_s)
+            kills -= 1
+    assert kills
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path, left_alone, monkeypatch, seed):
     """Killed again and again, before, while and after it goes back, with states saved at times."""
-    generator = np.random.default_rng(seed)
-    task, kills = diverging_task(), 0
-    for _ in range(12):  # times, or until it is done
-        lives, interval_s = generator.integers(20, 250), generator.choice([0, 0.003, 1000])
-        with suppress(Killed), dying_at(lives, monkeypatch):
-            kills += 1
-            train(task, tmp_path, checkpoint_interval_s=interval_s)
-            kills -= 1
-    assert kills
+    task = diverging_task()
+    kill_until_done(partial(train, task, tmp_path), seed, monkeypatch, times=12)
     train(task, tmp_path)
     assert content(tmp_path) == content(left_alone[0])
 

@@ -9,12 +9,13 @@ import pytest
 from PIL import Image
 from workspace import SETTINGS, Workspace
 
-from config.configuration import MAKES_NO_DIFFERENCE, Run, read_settings
+from config.configuration import Run, read_settings
 from config.sweeps import expand
 from jobs import products
 from jobs.plan import Plan
 from jobs.startup import UserError
 from neuralfield.tasks.found_steps import FoundSteps
+from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
 
 
 @pytest.fixture

@@ -103,14 +103,7 @@ class CpuEngine:
         self._pool = ThreadPool(threads)
 
     def run(self, first_step: int, count: int) -> None:
-        """Take `count` steps and add each one's loss and squared error to `totals`.
-
-        Parameters
-        ----------
-        first_step : int
-            Steps taken before.
-        count : int
-        """
+        """Take `count` steps and add each one's loss and squared error to `totals`."""
         table = self._layout
         self._block.pack(table.table, table.frequencies, self._layer_parameters, self._factors)
         batch = self.objective.batches.indices(first_step)
@@ -152,11 +145,11 @@ class CpuEngine:
     ) -> None:
         """Run the pass and the grids for a chunk's pixels, and other work meanwhile."""
 
-        def work(piece: int, member: int) -> None:
+        def work(piece: int, thread: int) -> None:
             if piece < len(meanwhile):
                 meanwhile[piece]()
             else:
-                self._work_on_shard(piece - len(meanwhile), member, batch, step, chunk)
+                self._work_on_shard(piece - len(meanwhile), thread, batch, step, chunk)
 
         self._pool.run(work, len(meanwhile) + len(chunk))
         points = (chunk[-1][1] - chunk[0][0]) * self._footprint[0]
@@ -164,7 +157,7 @@ class CpuEngine:
         self._encoding_gradient.add_chunk(self._pool, points, is_first=is_first)
 
     def _work_on_shard(
-        self, shard: int, member: int, batch: Array, step: int, chunk: list[tuple[int, int]]
+        self, shard: int, thread: int, batch: Array, step: int, chunk: list[tuple[int, int]]
     ) -> None:
         """Run forward, loss and backward for a shard's pixels."""
         points, side, seed = self._footprint
@@ -172,7 +165,7 @@ class CpuEngine:
         self._block.train_blocks(
             self._layout.table,
             self._layout.frequencies,
-            self._threads_memory[member],
+            self._threads_memory[thread],
             self._layout.scratch,
             self._factors,
             self._gradients[shard],
@@ -192,13 +185,8 @@ class CpuEngine:
 
 
 def unsupported_reason(objective: ImageObjective, precision: str, device: Device) -> str | None:
-    """Say why the cpu engine cannot work on an objective, or return None.
-
-    Parameters
-    ----------
-    objective : ImageObjective
-    precision : {"auto", "mixed", "float32", "float64"}
-    device : Device
+    """Say why the cpu engine cannot work on an objective, or return None; for `precision` see
+    `make_engine`.
     """
     if device.kind != "cpu":
         return "the cpu engine needs training.device: cpu"
@@ -247,7 +235,7 @@ def _memory_report(
         "directions": working_bytes(cut, objective),
         "picture": pixels * (4 * objective.shape.channels + 8),
         "density": 16 * pixels if objective.batches.is_weighted else 0,
-        # of a random order while it is sampled, as measured
+        # a random order takes as much while it is sampled, as measured
         "batch": 44 * objective.batches.size,
         "gradients": 4 * cut.shards * layout.gradient_numbers,
         "encoding": 4 * (cut.encoding_numbers + trained),

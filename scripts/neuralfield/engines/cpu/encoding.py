@@ -16,7 +16,7 @@ def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any
     """Return a network's encoding as `kernels.encodings.encode` reads it.
 
     It is None where points themselves are the values, and otherwise kind, width and height;
-    frequencies (2, F); levels (L, 3); and the table (rows, features), which is the network's own
+    frequencies (2, F); levels (L, 6); and the table (rows, features), which is the network's own
     and not a copy.
     """
     encoding = network.encoding
@@ -44,8 +44,14 @@ def others_than_sines(plan: NetworkPlan) -> bool | None:
 def _levels(encoding: Encoding) -> np.ndarray:
     """Return the levels of a hash grid, see `kernels.grids`; none for other encodings."""
     levels = encoding.levels if isinstance(encoding, HashEncoding) else ()
-    numbers = [(level.resolution, level.start, level.rows) for level in levels]
-    return np.array(numbers, np.int64).reshape(-1, 3)
+    numbers = [
+        (
+            *(level.resolution, level.start, level.rows),
+            *(level.is_hashed, level.columns, level.skipped),
+        )
+        for level in levels
+    ]
+    return np.array(numbers, np.int64).reshape(-1, 6)
 
 
 class GridGradient:
@@ -78,7 +84,7 @@ class GridGradient:
             return
         gradient = self.numbers.reshape(-1, len(self._gradients) // len(self._levels))
 
-        def add(level: int, member: int) -> None:
+        def add(level: int, thread: int) -> None:
             self._add(
                 self._levels, level, self._points, self._gradients, points, gradient, is_first
             )

@@ -22,21 +22,10 @@ COVERED = (Adam, Muon, Sgd)
 class Update:
     """Moves the parameters along the sums of the shards' gradients, a part a piece of work.
 
-    The optimizer's state becomes views of flat arrays. The first shard's gradient is work memory.
-
-    Parameters
-    ----------
-    objective : ImageObjective
-    device : Device
-    layout : Layout
-    cut : Cut
-    parameters : ndarray of float32, shape (n,)
-        Those of the encoding come first.
-    encoding_gradient : ndarray of float32, shape (m,)
-        Complete when `run` is called.
-    gradients : ndarray of float32, shape (shards, numbers)
-    factors : ndarray of float32
-        The copies of parameters that layers multiply by.
+    All arrays are float32. Of `parameters`, shape (n,), those of the encoding come first; its
+    gradient is complete when `run` is called. `gradients` has the shape (shards, numbers), and its
+    first row is work memory. `factors` are the copies of parameters that layers multiply by. The
+    optimizer's state becomes views of flat arrays.
     """
 
     def __init__(

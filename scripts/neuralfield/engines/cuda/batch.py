@@ -66,12 +66,8 @@ class CudaBatch:
 
 
 def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict[int, CudaEngine]]:
-    """Group the engines that take their steps together; those in no group take turns.
-
-    Returns
-    -------
-    dict of kind to (dict of int to CudaEngine)
-        By their places in `engines`.
+    """Group the engines that take their steps together, by kind and by their places in `engines`;
+    those in no group take turns.
     """
     groups: dict[BatchKind, dict[int, CudaEngine]] = defaultdict(dict)
     for place, engine in enumerate(engines):

@@ -78,16 +78,11 @@ class Allocating(Protocol):
 
 
 class Pass(ABC):
-    """Forward, loss and backward for one batch.
-
-    Attributes
-    ----------
-    loss_partials : array of float64, shape (n, 2)
-        Its column sums are the batch's mean loss and squared error.
-    """
+    """Forward, loss and backward for one batch."""
 
     name: str
     loss_partials: Array
+    """float64, shape (n, 2); its column sums are the batch's mean loss and squared error."""
 
     def __init__(self, device: Device) -> None:
         self._device = device

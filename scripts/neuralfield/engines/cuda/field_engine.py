@@ -65,19 +65,11 @@ _REMEDY = "use smaller batches (training: batch_pixels) or a smaller image (imag
 
 @dataclass(frozen=True)
 class BatchKind:
-    """The properties that engines share if they take their steps in one launch.
-
-    Attributes
-    ----------
-    network : NetworkPlan
-    batch : BatchPlan
-    constants : tuple of (str, value)
-        The constants of the other stages' kernels.
-    """
+    """The properties that engines share if they take their steps in one launch."""
 
     network: NetworkPlan
     batch: BatchPlan
-    constants: tuple[tuple[str, Any], ...]
+    constants: tuple[tuple[str, Any], ...]  # the constants of the other stages' kernels
 
 
 class CudaEngine(RecordedEngine[SamplingStage]):
@@ -132,13 +124,8 @@ def _batch_kind(
 
 
 def unsupported_reason(objective: ImageObjective, precision: str, device: Device) -> str | None:
-    """Say why the cuda engine cannot work on an objective, or return None.
-
-    Parameters
-    ----------
-    objective : ImageObjective
-    precision : {"auto", "mixed", "float32", "float64"}
-    device : Device
+    """Say why the cuda engine cannot work on an objective, or return None; for `precision` see
+    `make_engine`.
     """
     found = recorded_engine.unsupported_reason(objective, precision, device)
     if found is not None:

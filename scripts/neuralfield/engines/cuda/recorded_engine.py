@@ -136,12 +136,7 @@ def not_covered(part: str) -> str:
 
 @contextmanager
 def memory_in_words(device: Device, remedy: str) -> Iterator[None]:
-    """Turn CuPy's and CUDA's errors about memory into one that says what to do.
-
-    Raises
-    ------
-    ResourceError
-    """
+    """Turn CuPy's and CUDA's errors about memory into a `ResourceError` that says what to do."""
     cuda: Any = device.xp.cuda
     errors = (
         cuda.memory.OutOfMemoryError,

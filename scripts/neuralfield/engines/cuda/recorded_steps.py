@@ -38,12 +38,8 @@ class RecordedSteps:
         self._graphs: list[tuple[int, Any]] = []
 
     def warm_up(self, *stages: Stage) -> None:
-        """Launch stages that move no parameter: kernels then do before a capture what they do once.
-
-        Parameters
-        ----------
-        *stages : Stage
-            The stages of a step, in their order.
+        """Launch the stages of a step in order, but for those that move parameters: kernels then do
+        before a capture what they do once.
         """
         with self.stream:
             self._begin(0)
@@ -58,14 +54,7 @@ class RecordedSteps:
                 self._graphs = [(count, self._capture(count)) for count in _STEPS_OF_GRAPHS]
 
     def run(self, first_step: int, count: int) -> None:
-        """Take steps; returns at once, and the caller's current stream waits for them.
-
-        Parameters
-        ----------
-        first_step : int
-            Steps taken before.
-        count : int
-        """
+        """Take steps; returns at once, and the caller's current stream waits for them."""
         current = self._cuda.get_current_stream()
         self._before.record(current)
         self.stream.wait_event(self._before)

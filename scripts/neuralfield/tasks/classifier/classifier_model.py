@@ -22,25 +22,15 @@ _IMAGES_AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class ClassifierModel(StoredModel[Sequential]):
-    """A function from an image to the probability of each class.
-
-    Attributes
-    ----------
-    settings : ConvolutionalClassifier
-    shape : ImageShape
-    classes : int
-    scaling : Scaling
-        The scaling of pixels' brightness, 0 to 255; one column.
-    arrays, metadata : dict
-        See `StoredModel`; the digest is ``pictures``.
-    """
+    """A function from an image to the probability of each class."""
 
     what, kind = "a classifier", "classifier"
 
     settings: ConvolutionalClassifier
     shape: ImageShape
     classes: int
-    scaling: Scaling
+    scaling: Scaling  # the scaling of pixels' brightness, 0 to 255; one column
+    # see `StoredModel`; the digest is ``pictures``
     arrays: Arrays
     metadata: Metadata = field(default_factory=dict)
 
@@ -84,16 +74,8 @@ class ClassifierModel(StoredModel[Sequential]):
         return self.settings.build(self.shape, self.classes, np.random.default_rng(0))
 
     def probabilities(self, images: np.ndarray, device: Device = HOST) -> np.ndarray:
-        """Compute the probability of each class for each image, in the training's precision.
-
-        Parameters
-        ----------
-        images : ndarray of uint8, shape (n, height, width)
-        device : Device
-
-        Returns
-        -------
-        ndarray of float64, shape (n, classes)
+        """Compute the probability of each class for each image, in the training's precision: from
+        uint8 of shape (n, height, width) to float64 of shape (n, classes).
         """
         dtype = "float64" if self.metadata.get("precision") == "float64" else "float32"
         network = self.network(device, dtype)

@@ -24,23 +24,13 @@ BLOCK_VALUES = {"cpu": 1 << 20, "gpu": 1 << 28}
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierObjective(Objective):
-    """A network, the images that it is fitted to, and how.
-
-    Attributes
-    ----------
-    settings : ConvolutionalClassifier
-        The settings that the network was built from.
-    scaling : Scaling
-        The scaling of pixels' brightness.
-    random_seed : int
-        The seed of dropout.
-    """
+    """A network, the images that it is fitted to, and how."""
 
     network: Sequential
-    settings: ConvolutionalClassifier
+    settings: ConvolutionalClassifier  # the settings that the network was built from
     labelled: LabelledImages
-    scaling: Scaling
-    random_seed: int
+    scaling: Scaling  # the scaling of pixels' brightness
+    random_seed: int  # the seed of dropout
 
     @cached_property
     def data(self) -> tuple[Array, Array]:

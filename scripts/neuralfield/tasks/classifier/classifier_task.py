@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
 from neuralfield.nn.losses import softmax
 from neuralfield.nn.network import Sequential, require_memory_for
-from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
-from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import Device, to_host
 from neuralfield.system.errors import InputError
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
@@ -22,6 +20,7 @@ from neuralfield.tasks.classifier.labelled import (
     brightness_scaling,
     network_inputs,
 )
+from neuralfield.tasks.objective import Shared
 from neuralfield.tasks.task import ACCURACY, Measure, Task
 from neuralfield.tasks.training_settings import ClassifierTraining, of_the_training
 
@@ -72,14 +71,7 @@ class ClassifierTask(Task):
         generator = np.random.default_rng(self.training.random_seed)
         return self.network.build(shape, classes, generator)
 
-    def objective(
-        self,
-        network: Sequential,
-        optimizer: Optimizer,
-        schedule: Schedule,
-        device: Device,
-        dtype: str,
-    ) -> ClassifierObjective:
+    def objective(self, network: Sequential, **shared: Unpack[Shared]) -> ClassifierObjective:
         """Make what engines compute steps of."""
         seed, count = self.training.random_seed, self.labelled.count
         return ClassifierObjective(
@@ -88,11 +80,8 @@ class ClassifierTask(Task):
             labelled=self.labelled,
             scaling=self.model.scaling,
             random_seed=seed,
-            optimizer=optimizer,
-            schedule=schedule,
-            batches=Batches(device.xp, count, self.training.batch_samples, seed),
-            device=device,
-            dtype=dtype,
+            batches=Batches(shared["device"].xp, count, self.training.batch_samples, seed),
+            **shared,
         )
 
     def identity(self) -> list[Any]:

@@ -59,12 +59,8 @@ class ConvolutionalClassifier(Settings):
             raise ConfigError(self.place.format("padding"), str(self.padding), expected)
 
     def flat_values(self, shape: ImageShape) -> int:
-        """Values that the linear layers are given for each image.
-
-        Raises
-        ------
-        ConfigError
-            A kernel or a window is larger than what is left of the image.
+        """Values that the linear layers are given for each image; raises `ConfigError` where a
+        kernel or a window is larger than what is left of the image.
         """
         _, (height, width) = self._sides(shape)[-1]
         return height * width * (shape.channels, *self.channels)[-1]
@@ -88,13 +84,9 @@ class ConvolutionalClassifier(Settings):
     def build(self, shape: ImageShape, classes: int, generator: np.random.Generator) -> Sequential:
         """A network with fresh weights, in float64 on the CPU: images in, logits out.
 
-        It is called with arrays of shape (n, height, width, channels), and gives a Tensor of
-        shape (n, classes); see `neuralfield.nn.losses.softmax_cross_entropy`.
-
-        Raises
-        ------
-        ConfigError
-            A kernel or a window is larger than what is left of the image.
+        It is called with arrays of shape (n, height, width, channels), and gives a Tensor of shape
+        (n, classes); see `neuralfield.nn.losses.softmax_cross_entropy`. For errors see
+        `flat_values`.
         """
         kernel = (self.kernel, self.kernel)
         sizes = [self.flat_values(shape), *self.hidden]

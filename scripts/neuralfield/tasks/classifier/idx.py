@@ -41,31 +41,13 @@ _CONTENTS = {1: "labels", 3: "images"}
 
 
 def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None) -> np.ndarray:
-    """Read an IDX file of bytes, packed by gzip or not: its content tells.
+    """Read an IDX file of bytes, packed by gzip or not, its content tells: labels, with 1
+    dimension, or images, with 3. Memory follows what the file holds, and never what it claims.
 
-    Memory follows what the file holds, and never what it claims.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-    dimensions : {1, 3}
-        1: labels; 3: images, their rows and their columns.
-    sha256 : str, optional
-        Checksum that the file itself has to have, in hexadecimal.
-
-    Returns
-    -------
-    ndarray of uint8
-        At least one value.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read; it is larger than 1 GiB, or what it holds is; it is damaged, of
-        another format or type, longer or shorter than it claims; images have a side above 4096;
-        its checksum is another one.
-    ResourceError
-        There is too little memory.
+    `sha256` is the checksum that the file itself has to have, in hexadecimal. Raises `InputError`
+    where the file cannot be read; it is larger than 1 GiB, or what it holds is; it is empty,
+    damaged, of another format or type, longer or shorter than it claims; images have a side above
+    4096; or its checksum is another one. Raises `ResourceError` where there is too little memory.
     """
     with _opened(path, dimensions, sha256) as (where, stream, shape):
         claimed = math.prod(shape)
@@ -84,10 +66,7 @@ def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None
 def read_idx_shape(path: str | os.PathLike, dimensions: int) -> tuple[int, ...]:
     """Read the shape that the header of an IDX file claims, if the file's length allows it.
 
-    Raises
-    ------
-    InputError
-        As `read_idx`, but for what is wrong with the values.
+    Raises `InputError` as `read_idx`, but for what is wrong with the values.
     """
     with _opened(path, dimensions, None) as (_, _, shape):
         return shape

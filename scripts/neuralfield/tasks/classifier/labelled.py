@@ -25,19 +25,11 @@ _IMAGES_AT_ONCE = 1 << 12
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Images, and what each of them shows.
+    """Images, and what each of them shows."""
 
-    Attributes
-    ----------
-    where : str
-        The file of the labels, for messages.
-    images : ndarray of uint8, shape (n, height, width)
-    labels : ndarray of int64, shape (n,)
-    """
-
-    where: str
-    images: np.ndarray
-    labels: np.ndarray
+    where: str  # the file of the labels, for messages
+    images: np.ndarray  # uint8, shape (n, height, width)
+    labels: np.ndarray  # int64, shape (n,)
 
     @property
     def count(self) -> int:
@@ -64,20 +56,9 @@ class LabelledImages:
         return digest.hexdigest()
 
     def require_fit(self, shape: ImageShape, classes: int, like: str) -> None:
-        """Check that these can be shown to a network that was trained with others.
-
-        Parameters
-        ----------
-        shape : ImageShape
-        classes : int
-            Of those that it was trained with.
-        like : str
-            A description of these, for messages.
-
-        Raises
-        ------
-        InputError
-            Images of another size, or a label that the network cannot give.
+        """Check that these can be shown to a network that was trained with others, which `like`
+        describes: raises `InputError` for images of another size, or a label that the network
+        cannot give.
         """
         if self.shape != shape:
             found = f"labels images of {self.shape.width} x {self.shape.height} pixels"
@@ -90,18 +71,9 @@ class LabelledImages:
 
 
 def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path, Path]:
-    """The files of images and of labels in a folder, packed or not.
-
-    Parameters
-    ----------
-    folder : str or os.PathLike
-    names : (str, str)
-        `TRAINING` or `HELD_OUT`.
-
-    Raises
-    ------
-    InputError
-        One is missing, or there twice; nothing is ever downloaded.
+    """The files of images and of labels in a folder, packed or not; `names` are `TRAINING` or
+    `HELD_OUT`. Nothing is ever downloaded: `InputError` is raised where one is missing, or there
+    twice.
     """
     found = []
     for name in names:
@@ -118,19 +90,10 @@ def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path,
 def read_labelled(
     images: Path, labels: Path, checksums: Mapping[str, str] | None = None
 ) -> LabelledImages:
-    """Read images and their labels.
+    """Read images and their labels from IDX files; see `neuralfield.tasks.classifier.idx.read_idx`.
 
-    Parameters
-    ----------
-    images, labels : Path
-        IDX files; see `neuralfield.tasks.classifier.idx.read_idx`.
-    checksums : mapping of str to str, optional
-        SHA-256 in hexadecimal, by files' names; others are not checked.
-
-    Raises
-    ------
-    InputError
-        As `read_idx`; or there are not as many labels as images, or all are the same.
+    `checksums` are SHA-256 in hexadecimal, by files' names; other files are not checked. Raises
+    `InputError` as `read_idx`, or where there are not as many labels as images.
     """
     known = checksums or {}
     shown = read_idx(images, 3, known.get(images.name))
@@ -142,16 +105,9 @@ def read_labelled(
 
 
 def brightness_scaling(images: np.ndarray) -> Scaling:
-    """Fit the scaling to mean 0 and standard deviation 1 of all pixels together.
+    """Fit the scaling, of one column, to mean 0 and standard deviation 1 of all pixels together.
 
-    Parameters
-    ----------
-    images : ndarray of uint8, shape (n, height, width)
-
-    Returns
-    -------
-    Scaling
-        With one column. Where all pixels are the same, they become 0.
+    `images` are uint8. Where all pixels are the same, they become 0.
     """
     counts = np.zeros(_BRIGHTNESSES, np.int64)
     for start in range(0, len(images), _IMAGES_AT_ONCE):
@@ -164,19 +120,8 @@ def brightness_scaling(images: np.ndarray) -> Scaling:
 
 
 def network_inputs(images: Array, scaling: Scaling, dtype: str) -> Array:
-    """Images as a network is given them.
-
-    Parameters
-    ----------
-    images : array of uint8, shape (n, height, width)
-        On the network's device.
-    scaling : Scaling
-    dtype : str
-        Of the network.
-
-    Returns
-    -------
-    array, shape (n, height, width, 1)
+    """Images, uint8 of shape (n, height, width), as a network is given them: in its dtype, shape
+    (n, height, width, 1).
     """
     values = images.astype(dtype)
     values -= float(scaling.centre[0])

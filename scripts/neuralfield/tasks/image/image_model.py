@@ -27,30 +27,20 @@ _RESIDUAL = "residual"
 
 @dataclass(frozen=True)
 class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
-    """An image as a function.
-
-    Attributes
-    ----------
-    settings : FieldSettings or Upscaler
-        The network's settings, nothing left to defaults.
-    shape : ImageShape
-        Size and channels of the training image.
-    mode : {"bilevel", "grey", "rgb", "rgba"}
-    arrays, metadata : dict
-        See `StoredModel`; the digest is ``picture``, and there is ``footprint`` (whether a pixel is
-        the mean over its square).
-    residual : ndarray of float32, shape (height, width, channels), or None
-        What renders are corrected by: see `neuralfield.rendering.residual.find_residual`.
-    """
+    """An image as a function."""
 
     what = "a model"
 
-    settings: FieldSettings | Upscaler
-    shape: ImageShape
-    mode: str
+    settings: FieldSettings | Upscaler  # the network's settings, nothing left to defaults
+    shape: ImageShape  # size and channels of the training image
+    mode: str  # "bilevel", "grey", "rgb" or "rgba"
+    # see `StoredModel`; the digest is ``picture``, and there is ``footprint`` (whether a pixel is
+    # the mean over its square)
     arrays: Arrays
     metadata: Metadata = field(default_factory=dict)
     residual: np.ndarray | None = None
+    """float32, shape (height, width, channels); what renders are corrected by: see
+    `neuralfield.rendering.residual.find_residual`."""
 
     @property
     def width(self) -> int:

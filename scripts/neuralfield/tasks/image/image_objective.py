@@ -20,23 +20,15 @@ BLOCK_POINTS = {"cpu": 1024, "gpu": 1 << 18}
 
 @dataclass(frozen=True, kw_only=True)
 class ImageObjective(Objective):
-    """A field, the image that it is fitted to, and how.
-
-    Attributes
-    ----------
-    values : ndarray of float32, shape (height, width, channels)
-    loss : str
-        See `neuralfield.nn.losses.make_loss`.
-    footprint : Footprint or None
-        None: the value at the pixel's centre is fitted (point supervision).
-    """
+    """A field, the image that it is fitted to, and how."""
 
     network: CoordinateNetwork
     shape: ImageShape
-    values: np.ndarray
-    loss: str
+    values: np.ndarray  # float32, shape (height, width, channels)
+    loss: str  # see `neuralfield.nn.losses.make_loss`
     huber_delta: float
     footprint: Footprint | None
+    """None: the value at the pixel's centre is fitted (point supervision)."""
 
     @property
     def points(self) -> int:

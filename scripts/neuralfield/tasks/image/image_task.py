@@ -5,7 +5,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from math import log2
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack
 
 import numpy as np
 
@@ -19,13 +19,12 @@ from neuralfield.fields import (
 )
 from neuralfield.images import image_digest
 from neuralfield.images.coordinates import pixel_centres
-from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches, Footprint, detail_density
-from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_objective import ImageObjective
+from neuralfield.tasks.objective import Shared
 from neuralfield.tasks.task import PSNR_DB, Measure, Task
 from neuralfield.tasks.training_settings import ImageTraining
 
@@ -40,17 +39,10 @@ Settings = TypeVar("Settings", FieldSettings, Upscaler)
 
 @dataclass(frozen=True)
 class FittedImage(Task, Generic[Settings]):
-    """An image, what is fitted to it, and how.
+    """An image, what is fitted to it, and how."""
 
-    Attributes
-    ----------
-    values : ndarray of float32, shape (height, width, channels)
-        The image, in [0, 1].
-    mode : {"bilevel", "grey", "rgb", "rgba"}
-    """
-
-    values: np.ndarray
-    mode: str
+    values: np.ndarray  # float32, shape (height, width, channels); the image, in [0, 1]
+    mode: str  # "bilevel", "grey", "rgb" or "rgba"
     field: Settings
     training: ImageTraining
 
@@ -138,15 +130,10 @@ class ImageTask(FittedImage[FieldSettings]):
         points = self.training.footprint_points if is_footprint else 1
         return 1 << round(log2(_FEWEST_POINTS / points))
 
-    def objective(
-        self,
-        network: CoordinateNetwork,
-        optimizer: Optimizer,
-        schedule: Schedule,
-        device: Device,
-        dtype: str,
-    ) -> ImageObjective:
+    def objective(self, network: CoordinateNetwork, **shared: Unpack[Shared]) -> ImageObjective:
         """Make what engines compute steps of."""
+        if self.is_solved:
+            shared["schedule"] = shared["schedule"].at_rest()
         settings, shape = self.training, self.shape
         if settings.loss == "binary_cross_entropy" and self.field.output != "sigmoid":
             raise ConfigError(
@@ -157,7 +144,8 @@ class ImageTask(FittedImage[FieldSettings]):
         seed, pixels = settings.random_seed, shape.width * shape.height
         density = footprint = None
         if settings.detail_share:
-            density = device.asarray(np.cumsum(detail_density(self.values, settings.detail_share)))
+            density = np.cumsum(detail_density(self.values, settings.detail_share))
+            density = shared["device"].asarray(density)
         if settings.supervision == "footprint":
             pixel_side = 2 / max(shape.width, shape.height)
             footprint = Footprint(settings.footprint_points, pixel_side, seed)
@@ -167,12 +155,9 @@ class ImageTask(FittedImage[FieldSettings]):
             values=self.values,
             loss=settings.loss,
             huber_delta=settings.huber_delta,
-            optimizer=optimizer,
-            schedule=schedule.at_rest() if self.is_solved else schedule,
-            batches=Batches(device.xp, pixels, settings.batch_pixels, seed, density),
+            batches=Batches(shared["device"].xp, pixels, settings.batch_pixels, seed, density),
             footprint=footprint,
-            device=device,
-            dtype=dtype,
+            **shared,
         )
 
     def record(self) -> dict[str, Any]:

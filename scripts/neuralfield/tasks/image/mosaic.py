@@ -1,6 +1,5 @@
 """A large image as many models, one for each of its tiles."""
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 from neuralfield.images.tiling import Tile, Tiling
 from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
-from neuralfield.system.files import write_atomically
+from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import remedy_for, sha256_of
 from neuralfield.tasks.image.image_model import Model, load_model
@@ -19,34 +18,17 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Mosaic:
-    """An image as a function, like `image_model.Model`, but made of many models.
+    """An image as a function, like `image_model.Model`, but made of many models."""
 
-    Attributes
-    ----------
-    tiling : Tiling
-        Where each model's own square lies, and how much each counts.
-    models : str
-        Paths of the models, with ``{tile}`` where a tile's name goes.
-    file : Path
-        The mosaic's own.
-    mode : {"bilevel", "grey", "rgb", "rgba"}
-    channels : int
-    parameter_count : int
-        The sum over all models.
-    sha256 : dict of str to str
-        The checksum of each model's file, in hexadecimal, by the tile's name.
-    metadata : dict
-        That of the first one, without ``picture``, which describes its tile alone; see `Model`.
-    """
-
-    tiling: Tiling
-    models: str
-    file: Path
-    mode: str
+    tiling: Tiling  # where each model's own square lies, and how much each counts
+    models: str  # paths of the models, with ``{tile}`` where a tile's name goes
+    file: Path  # the mosaic's own
+    mode: str  # "bilevel", "grey", "rgb" or "rgba"
     channels: int
-    parameter_count: int
-    sha256: dict[str, str]
+    parameter_count: int  # the sum over all models
+    sha256: dict[str, str]  # the checksum of each model's file, in hexadecimal, by the tile's name
     metadata: dict[str, Any] = field(default_factory=dict)
+    """The first model's, without ``picture``, which describes its tile alone; see `Model`."""
 
     @property
     def width(self) -> int:
@@ -68,13 +50,8 @@ class Mosaic:
         return Path(self.models.replace("{tile}", tile.name))
 
     def load(self, tile: Tile) -> Model:
-        """Read the model of a tile.
-
-        Raises
-        ------
-        CheckpointError
-            It is missing, damaged, of a tile of another size, or not the one that the mosaic was
-            made of.
+        """Read the model of a tile; raises `CheckpointError` where it is missing, damaged, of a
+        tile of another size, or not the one that the mosaic was made of.
         """
         path = self.path(tile)
         model = load_model(path)
@@ -107,14 +84,9 @@ def models_of(path: Path) -> str:
 
 
 def save_mosaic(path: Path, tiling: Tiling) -> None:
-    """Write down which models make an image together.
+    """Write down which models make an image together, as JSON; see `models_of`.
 
-    Parameters
-    ----------
-    path : Path
-        JSON to write, see `models_of`. Checksums of the models are in it: it changes if any of them
-        does.
-    tiling : Tiling
+    Checksums of the models are in it: it changes if any of them does.
     """
     models = models_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)  # `..` leads out of a folder that is there
@@ -128,16 +100,12 @@ def save_mosaic(path: Path, tiling: Tiling) -> None:
         "models": models,
         "sha256": {name: _checksum(place) for name, place in places.items()},
     }
-    write_atomically(path, (json.dumps(description, indent=1) + "\n").encode())
+    write_json(path, description, indent=1)
 
 
 def load_trained(path: Path | str) -> Trained:
-    """Read a model, or a mosaic (.json), of which only the first model is read now.
-
-    Raises
-    ------
-    CheckpointError
-        A file is missing, damaged, or neither of the two.
+    """Read a model, or a mosaic (.json), of which only the first model is read now; raises
+    `CheckpointError` where a file is missing, damaged, or neither of the two.
     """
     path = Path(path)
     if path.suffix != ".json":
@@ -163,17 +131,8 @@ def load_trained(path: Path | str) -> Trained:
 def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
     """Read the snapshot that was taken of a training, or of those of all tiles, after some step.
 
-    Parameters
-    ----------
-    path : Path
-    step : int
-    of : Model or Mosaic
-        Any of the same training; its weights are not looked at.
-
-    Raises
-    ------
-    CheckpointError
-        As `load_trained`; or the snapshot is of another step or training.
+    `of` is any network of the same training; its weights are not looked at. Raises
+    `CheckpointError` as `load_trained`, or where the snapshot is of another step or training.
     """
     if isinstance(of, Model):
         return load_snapshot(path, step, of, load_model)

@@ -26,23 +26,14 @@ _ROWS_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs of a network, and their targets.
+    """Inputs of a network, and their targets."""
 
-    Attributes
-    ----------
-    where : str
-        The file that they were read from, for messages.
-    inputs, targets : tuple of str
-        Names of the columns.
-    input_values : ndarray of float64, shape (n, inputs)
-    target_values : ndarray of float64, shape (n, targets)
-    """
-
-    where: str
+    where: str  # the file that they were read from, for messages
+    # names of the columns
     inputs: tuple[str, ...]
     targets: tuple[str, ...]
-    input_values: np.ndarray
-    target_values: np.ndarray
+    input_values: np.ndarray  # float64, shape (n, inputs)
+    target_values: np.ndarray  # float64, shape (n, targets)
 
     @property
     def count(self) -> int:
@@ -68,12 +59,8 @@ class Samples:
         return bool(((self.target_values == 0) | (self.target_values == 1)).all())
 
     def require_probabilities(self) -> None:
-        """Check that a network whose outputs are probabilities can be fitted to these targets.
-
-        Raises
-        ------
-        InputError
-            A target is below 0 or above 1; it names the first one.
+        """Check that a network whose outputs are probabilities can be fitted to these targets; an
+        `InputError` names the first one that is below 0 or above 1.
         """
         expected = "a number from 0 to 1, as the output of the network is sigmoid"
         for name, values in zip(self.targets, self.target_values.T, strict=True):
@@ -83,18 +70,8 @@ class Samples:
 
 
 def read_samples(path: str | os.PathLike, inputs: Sequence[str], targets: Sequence[str]) -> Samples:
-    """Read the inputs and the targets of every row of a CSV; other columns are left alone.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-    inputs, targets : sequence of str
-        Names of columns, all different.
-
-    Raises
-    ------
-    InputError
-        As `read_columns`.
+    """Read the inputs and the targets of every row of a CSV, whose columns are all different; other
+    columns are left alone. For errors see `read_columns`.
     """
     values = read_columns(path, [*inputs, *targets])
     parts = values[:, : len(inputs)], values[:, len(inputs) :]
@@ -102,26 +79,11 @@ def read_samples(path: str | os.PathLike, inputs: Sequence[str], targets: Sequen
 
 
 def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
-    """Read some columns of a CSV, whose first line has their names.
+    """Read some columns of a CSV, whose first line has their names: float64 of shape (n, names),
+    all finite and at most 1e30 in size. Memory follows the numbers, and never what the file claims.
 
-    Memory follows the numbers that are read, and never what the file claims.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-    names : sequence of str
-        All different.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, names)
-        At least one row, all finite and at most 1e30 in size.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, is larger than 1 GiB or has no rows; a column is missing or there
-        twice; a cell is empty, or not such a number.
+    Raises `InputError` where the file cannot be read, is larger than 1 GiB or has no rows; a column
+    is missing or there twice; a cell is empty, or not such a number.
     """
     where = os.fspath(path)
     with open_input(path, _EXPECTED) as file:
@@ -145,24 +107,10 @@ def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
 
 
 def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
-    """Choose the rows that are kept from training, to test the network with.
+    """Choose the rows that are kept from training, to test the network with; bool, shape (count,).
 
-    Parameters
-    ----------
-    count : int
-        Rows there are.
-    share : float
-        The share of the rows, below 1; rounded to whole rows.
-    random_seed : int
-
-    Returns
-    -------
-    ndarray of bool, shape (count,)
-
-    Raises
-    ------
-    ConfigError
-        No row is left to train with.
+    They are a share of all rows, rounded to whole rows; `ConfigError` is raised where none is left
+    to train with.
     """
     held_out = round(share * count)
     if held_out >= count:

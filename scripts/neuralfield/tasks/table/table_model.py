@@ -18,25 +18,17 @@ _ROWS_AT_ONCE = 1 << 13
 
 @dataclass(frozen=True, eq=False)
 class TableModel(StoredModel[Sequential]):
-    """A function from the input columns of a table to its target columns.
-
-    Attributes
-    ----------
-    settings : Dense
-    inputs, targets : tuple of str
-        Names of the columns.
-    input_scaling, target_scaling : Scaling
-    arrays, metadata : dict
-        See `StoredModel`; the digest is ``table``.
-    """
+    """A function from the input columns of a table to its target columns."""
 
     what, kind = "a network of a table", "table"
 
     settings: Dense
+    # names of the columns
     inputs: tuple[str, ...]
     targets: tuple[str, ...]
     input_scaling: Scaling
     target_scaling: Scaling
+    # see `StoredModel`; the digest is ``table``
     arrays: Arrays
     metadata: Metadata = field(default_factory=dict)
 
@@ -77,19 +69,8 @@ class TableModel(StoredModel[Sequential]):
     def predict(
         self, values: np.ndarray, device: Device = HOST, dtype: str = "float32"
     ) -> np.ndarray:
-        """Predict targets, in the table's own units.
-
-        Parameters
-        ----------
-        values : ndarray of float64, shape (n, inputs)
-            In the order of `inputs`.
-        device : Device
-        dtype : {"float32", "float64"}
-            The precision of the network's own numbers.
-
-        Returns
-        -------
-        ndarray of float64, shape (n, targets)
+        """Predict targets, in the table's own units, from values in the order of `inputs`: both
+        float64, shape (n, columns). `dtype` is the precision of the network's own numbers.
         """
         network = self.network(device, dtype)
         found = np.empty((len(values), len(self.targets)))
@@ -100,19 +81,11 @@ class TableModel(StoredModel[Sequential]):
         return self.target_scaling.undo(found)
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the coefficients of a network without hidden layers, in the table's own units.
+        """Return weights, shape (inputs, targets), and intercepts of a network without hidden
+        layers, in the table's own units; raises ValueError where it has any.
 
-        Returns
-        -------
-        weights : ndarray of float64, shape (inputs, targets)
-        intercepts : ndarray of float64, shape (targets,)
-            The targets are ``inputs @ weights + intercepts``; with the output ``sigmoid``, that is
-            what the sigmoid is taken of.
-
-        Raises
-        ------
-        ValueError
-            It has hidden layers.
+        The targets are ``inputs @ weights + intercepts``; with the output ``sigmoid``, that is what
+        the sigmoid is taken of.
         """
         if self.settings.widths:
             raise ValueError(f"{len(self.settings.widths)} hidden layers have no coefficients")

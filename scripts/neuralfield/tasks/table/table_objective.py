@@ -17,32 +17,19 @@ BLOCK_ROWS = {"cpu": 1024, "gpu": 1 << 18}
 
 @dataclass(frozen=True, kw_only=True)
 class TableObjective(Objective):
-    """A network, the rows that it is fitted to, and how.
-
-    Attributes
-    ----------
-    inputs : ndarray of float64, shape (n, inputs)
-        In the network's units.
-    targets : ndarray of float64, shape (n, targets)
-        In the network's units.
-    target_spread : ndarray of float64, shape (targets,)
-        From the network's units to the table's, in which squared errors are counted.
-    counts_wrong : bool
-        Whether targets are classes, and errors are counted: a value is wrong where it is on the
-        other side of 1/2.
-    loss : str
-        See `neuralfield.nn.losses.make_loss`.
-    huber_delta : float
-        In the network's units.
-    """
+    """A network, the rows that it is fitted to, and how."""
 
     network: Sequential
-    inputs: np.ndarray
-    targets: np.ndarray
+    inputs: np.ndarray  # float64, shape (n, inputs); in the network's units
+    targets: np.ndarray  # float64, shape (n, targets); in the network's units
     target_spread: np.ndarray
+    """float64, shape (targets,); from the network's units to the table's, in which squared errors
+    are counted."""
     counts_wrong: bool
-    loss: str
-    huber_delta: float
+    """Whether targets are classes, and errors are counted: a value is wrong where it is on the
+    other side of 1/2."""
+    loss: str  # see `neuralfield.nn.losses.make_loss`
+    huber_delta: float  # in the network's units
 
     @cached_property
     def data(self) -> tuple[Array, Array, Array]:

@@ -4,17 +4,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
 from neuralfield.nn.network import Sequential, require_memory_for
-from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
 from neuralfield.nn.scaling import RULES, fit_scaling
-from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
+from neuralfield.tasks.objective import Shared
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.samples import Samples, held_out_rows
 from neuralfield.tasks.table.table_model import TableModel
@@ -35,26 +34,16 @@ RMSE = Measure("rmse", _root, "{:.4g} off")
 
 @dataclass(frozen=True)
 class TableTask(Task):
-    """Samples, the network that is fitted to them, and how.
+    """Samples, the network that is fitted to them, and how."""
 
-    Attributes
-    ----------
-    samples : Samples
-        All rows, those that are held out among them.
-    scale_inputs : {"standard", "range", "none"}
-        See `neuralfield.nn.scaling.fit_scaling`. Of the training rows.
-    scale_targets : {"auto", "standard", "range", "none"}
-        ``auto``: as they are for a sigmoid output, and standard for a linear one.
-    held_out_share : float
-        Part of the rows that is kept for evaluation; see `held_out_rows`.
-    """
-
-    samples: Samples
+    samples: Samples  # all rows, those that are held out among them
     network: Dense
     training: SampleTraining
     scale_inputs: str = "standard"
+    """See `neuralfield.nn.scaling.fit_scaling`, which is given the training rows."""
     scale_targets: str = "auto"
-    held_out_share: float = 0.0
+    """The same, or ``auto``: as they are for a sigmoid output, and standard for a linear one."""
+    held_out_share: float = 0.0  # part of the rows that is kept for evaluation; see `held_out_rows`
 
     def __post_init__(self) -> None:
         is_sigmoid = self.network.output == "sigmoid"
@@ -121,17 +110,11 @@ class TableTask(Task):
         require_memory_for(self.network.weight_shapes(*sizes), "network: widths")
         return self.network.build(*sizes, np.random.default_rng(self.training.random_seed))
 
-    def objective(
-        self,
-        network: Sequential,
-        optimizer: Optimizer,
-        schedule: Schedule,
-        device: Device,
-        dtype: str,
-    ) -> TableObjective:
+    def objective(self, network: Sequential, **shared: Unpack[Shared]) -> TableObjective:
         """Make what engines compute steps of."""
         settings = self.training
         inputs, targets = self._scaled
+        batch, seed = settings.batch_samples, settings.random_seed
         return TableObjective(
             network=network,
             inputs=inputs,
@@ -140,11 +123,8 @@ class TableTask(Task):
             counts_wrong=self._counts_wrong,
             loss=settings.loss,
             huber_delta=settings.huber_delta,
-            optimizer=optimizer,
-            schedule=schedule,
-            batches=Batches(device.xp, len(inputs), settings.batch_samples, settings.random_seed),
-            device=device,
-            dtype=dtype,
+            batches=Batches(shared["device"].xp, len(inputs), batch, seed),
+            **shared,
         )
 
     def identity(self) -> list[Any]:

@@ -21,20 +21,12 @@ _BLOCK_CROPS = {"cpu": 1, "gpu": 32}
 
 @dataclass(frozen=True, kw_only=True)
 class UpscalerObjective(Objective):
-    """A network, the image that it learns to enlarge, and how.
-
-    Attributes
-    ----------
-    values : ndarray of float32, shape (height, width, channels)
-        The image.
-    loss : str
-        See `neuralfield.nn.losses.make_loss`.
-    """
+    """A network, the image that it learns to enlarge, and how."""
 
     network: UpscalingNetwork
     settings: Upscaler
-    values: np.ndarray
-    loss: str
+    values: np.ndarray  # float32, shape (height, width, channels); the image
+    loss: str  # see `neuralfield.nn.losses.make_loss`
     huber_delta: float
     random_seed: int
 
@@ -75,12 +67,6 @@ class Crops:
 
     The image is reduced with the exact box filter and enlarged to its size; the network, given
     that, is to make the image.
-
-    Parameters
-    ----------
-    values : ndarray of float32, shape (height, width, channels)
-        The image.
-    dtype : {"float32", "float64"}
     """
 
     def __init__(
@@ -97,17 +83,11 @@ class Crops:
         self._light = device.asarray(light, dtype=dtype)
 
     def of_step(self, samples: Array, step: int) -> tuple[Array, Array]:
-        """Crops at random places, flipped and turned: a pure function of seed and step.
+        """Crops of a step, numbered by `samples`, at random places, flipped and turned: a pure
+        function of seed and step.
 
-        Parameters
-        ----------
-        samples : array of int64, shape (n,)
-            Which crops of the step.
-
-        Returns
-        -------
-        enlarged : array, shape (n, side + 2 reach, side + 2 reach, channels)
-        light : array, shape (n, side, side, channels)
+        Returns enlarged ones, shape (n, side + 2 reach, side + 2 reach, channels), and their light,
+        (n, side, side, channels).
         """
         words = philox(np, (to_host(samples), 0, step, STREAM_CROP), self._random_seed)
         seen, inputs, targets = self._side + 2 * self._reach, [], []

@@ -1,17 +1,16 @@
 """The task of fitting an upscaler to its image."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from neuralfield.fields import Upscaler, UpscalingNetwork, build_field
-from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
-from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_task import FittedImage
+from neuralfield.tasks.objective import Shared
 from neuralfield.tasks.upscaler.upscaler_objective import Crops, UpscalerObjective
 
 _CROPS_JUDGED = 16
@@ -34,15 +33,10 @@ class UpscalingTask(FittedImage[Upscaler]):
         """One crop."""
         return self.field.crop**2
 
-    def objective(
-        self,
-        network: UpscalingNetwork,
-        optimizer: Optimizer,
-        schedule: Schedule,
-        device: Device,
-        dtype: str,
-    ) -> UpscalerObjective:
+    def objective(self, network: UpscalingNetwork, **shared: Unpack[Shared]) -> UpscalerObjective:
         """Make what engines compute steps of."""
+        if self.is_solved:
+            shared["schedule"] = shared["schedule"].at_rest()
         settings = self.training
         if settings.loss == "binary_cross_entropy":
             expected = "mse or huber: what an upscaler makes is no probability"
@@ -57,11 +51,8 @@ class UpscalingTask(FittedImage[Upscaler]):
             loss=settings.loss,
             huber_delta=settings.huber_delta,
             random_seed=settings.random_seed,
-            optimizer=optimizer,
-            schedule=schedule.at_rest() if self.is_solved else schedule,
-            batches=Batches(device.xp, crops, 0, settings.random_seed),
-            device=device,
-            dtype=dtype,
+            batches=Batches(shared["device"].xp, crops, 0, settings.random_seed),
+            **shared,
         )
 
     def record(self) -> dict[str, Any]:

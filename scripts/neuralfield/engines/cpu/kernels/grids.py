@@ -11,7 +11,7 @@ from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.fields.hashgrid import HASH_PRIME
 
-RESOLUTION, START, TABLE_ROWS = range(3)
+RESOLUTION, START, TABLE_ROWS, IS_HASHED, COLUMNS, SKIPPED = range(6)
 """Columns of `levels`, see `neuralfield.fields.hashgrid.Level`; one row for each."""
 
 CORNERS = 4
@@ -43,8 +43,8 @@ def find_corners(level, size, xs, ys, places, weights):
     among those of the level, and the corners' weights.
     """
     resolution, rows = np.float32(level[RESOLUTION]), level[TABLE_ROWS]
-    side = np.int32(level[RESOLUTION] + 1)
-    if rows < (level[RESOLUTION] + 1) ** 2:
+    side, skipped = np.int32(level[COLUMNS]), np.int32(level[SKIPPED])
+    if level[IS_HASHED]:
         mask = np.int32(rows - 1)
         for i in range(xs.size):
             column, u = _near_corner(xs[i], resolution)
@@ -60,7 +60,7 @@ def find_corners(level, size, xs, ys, places, weights):
         for i in range(xs.size):
             column, u = _near_corner(xs[i], resolution)
             line, v = _near_corner(ys[i], resolution)
-            place = np.int32((line * side + column) * size)
+            place = np.int32((line * side + column - skipped) * size)
             places[0, i], places[1, i] = place, place + size
             places[2, i], places[3, i] = place + side * size, place + side * size + size
             _put_weights(u, v, weights, i)
@@ -77,7 +77,7 @@ def _put_weights(u, v, weights, i):
 def put_features(levels, features, points, count, memory, start, length, corners):
     """Put features of points, shape (2, at least count), as rows of the first layer's values.
 
-    `levels` has shape (L, 3), `features` (rows, size). Rows begin at `start` of `memory`, `length`
+    `levels` has shape (L, 6), `features` (rows, size). Rows begin at `start` of `memory`, `length`
     numbers apart. `corners` is work memory: places and weights, see `find_corners`.
     """
     size, (places, weights) = features.shape[1], corners

@@ -60,13 +60,8 @@ def _make_stages(
 def unsupported_reason(
     objective: ClassifierObjective, precision: str, device: Device
 ) -> str | None:
-    """Say why the cuda engine cannot work on an objective, or return None.
-
-    Parameters
-    ----------
-    objective : ClassifierObjective
-    precision : {"auto", "mixed", "float32", "float64"}
-    device : Device
+    """Say why the cuda engine cannot work on an objective, or return None; for `precision` see
+    `make_engine`.
     """
     found = recorded_engine.unsupported_reason(objective, precision, device)
     if found is not None:

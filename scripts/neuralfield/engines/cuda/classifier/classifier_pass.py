@@ -33,21 +33,14 @@ _DROPOUT_WORDS = 1 << 32
 
 @dataclass(frozen=True)
 class _Stage:
-    """A convolution's arrays.
-
-    Attributes
-    ----------
-    values, winners, gradients : array, shape (batch, values out)
-        After pooling and relu; see `convolution.cu`.
-    parts : array of float32, shape (parts, parameters)
-        The parts of the gradient.
-    """
+    """A convolution's arrays."""
 
     shape: ConvolutionShape
+    # shape (batch, values out); after pooling and relu; see `convolution.cu`
     values: Array
     winners: Array
     gradients: Array
-    parts: Array
+    parts: Array  # float32, shape (parts, parameters); the parts of the gradient
 
 
 class ClassifierPass(Pass):

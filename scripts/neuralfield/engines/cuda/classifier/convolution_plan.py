@@ -106,11 +106,10 @@ def forward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> K
         units = groups * band * tiles
         image = staged * (band * shape.pool + shape.kernel - 1) * stride
         weights = staged * shape.kernel * groups * row
-        if units > _MOST_THREADS or 4 * (image + weights) > SHARED_LIMIT_BYTES:
+        whole = batch if band == high else 1  # a part of an image has a block for itself
+        images = _images(units, whole, multiprocessors, image, weights)
+        if not images:
             continue
-        images = 1
-        if band == high:
-            images = _images(units, batch, multiprocessors, image, weights)
         units *= images
         split = min(max(1, _USUAL_THREADS // units), staged)
         sums = (split - 1) * units * shape.pool * tile_wide * group
@@ -148,11 +147,10 @@ def backward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
         rows = min(high, (band + shape.kernel - 2) // shape.pool + 2)
         image = staged * rows * shape.pool * stride
         weights = staged * shape.kernel * groups * row
-        if units > _MOST_THREADS or 4 * (image + weights) > SHARED_LIMIT_BYTES:
+        whole = batch if band == shape.height else 1
+        images = _images(units, whole, multiprocessors, image, weights)
+        if not images:
             continue
-        images = 1
-        if band == shape.height:
-            images = _images(units, batch, multiprocessors, image, weights)
         units *= images
         split = min(max(1, _USUAL_THREADS // units), staged)
         constants = {
@@ -261,7 +259,10 @@ def _group(kernel: str, shape: ConvolutionShape, channels: int, sums: int) -> in
 
 
 def _images(units: int, batch: int, multiprocessors: int, image: int, weights: int) -> int:
-    """Count the images of a block: all multiprocessors need work, and enough threads."""
+    """Count the images of a block: all multiprocessors need work, and enough threads. 0: no room
+    for one."""
+    if units > _MOST_THREADS or 4 * (image + weights) > SHARED_LIMIT_BYTES:
+        return 0
     each = round(batch / (_BLOCKS * multiprocessors))
     fitting = (SHARED_LIMIT_BYTES // 4 - weights) // image
     return max(1, min(each, _USUAL_THREADS // units, fitting))

@@ -1,5 +1,6 @@
 """The base of the two fused passes: weights as a stream, and gradients in parts."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,8 +11,9 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     WeightStream,
     addresses,
     parameter_offsets,
+    unsupported_reason,
 )
-from neuralfield.engines.plan import MIXED_GRADIENT_SCALE, LayerPlan
+from neuralfield.engines.plan import MIXED_GRADIENT_SCALE, BatchPlan, LayerPlan, NetworkPlan
 from neuralfield.system.device import Array
 
 
@@ -47,6 +49,21 @@ class FusedPass(Pass):
         self._parts_of: dict[int, tuple[Array, Array]] = {}
         """The parts of the gradients of weight and bias, for each layer with a matrix."""
         self.loss_partials = self._zeros((blocks, 2), "float64")
+
+    @classmethod
+    def unsupported_reason(
+        cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
+    ) -> str | None:
+        """Say why this pass cannot be taken, or return None."""
+        reason = unsupported_reason(network, precision, compute_capability, by_warps=cls.by_warps)
+        return reason or cls._lacking(network, batch, compute_capability)
+
+    @classmethod
+    @abstractmethod
+    def _lacking(
+        cls, network: NetworkPlan, batch: BatchPlan, compute_capability: int
+    ) -> str | None:
+        """Name what this pass alone has no code or no room for, or return None."""
 
     def partial_gradients(self) -> list[PartialGradient]:
         """Return one for each parameter tensor, in order."""

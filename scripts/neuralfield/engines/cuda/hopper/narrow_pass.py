@@ -25,7 +25,6 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     HopperNetwork,
     addresses,
     shared_limit_bytes,
-    unsupported_reason,
 )
 from neuralfield.engines.cuda.launch import Launch, compute_capability, gpu_limits
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
@@ -52,13 +51,7 @@ step costs beside its tiles; a tile of many, by throughput."""
 
 
 class HopperNarrowPass(FusedPass):
-    """Forward, loss and backward for one batch; see `Pass`.
-
-    Parameters
-    ----------
-    given : PassArguments
-        In mixed precision.
-    """
+    """Forward, loss and backward for one batch, in mixed precision; see `Pass`."""
 
     name = "hopper-narrow"
 
@@ -91,13 +84,9 @@ class HopperNarrowPass(FusedPass):
             self._add_grids(features, gradients)
 
     @classmethod
-    def unsupported_reason(
-        cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
+    def _lacking(
+        cls, network: NetworkPlan, batch: BatchPlan, compute_capability: int
     ) -> str | None:
-        """Say why this pass cannot be taken, or return None."""
-        reason = unsupported_reason(network, precision, compute_capability, by_warps=cls.by_warps)
-        if reason is not None:
-            return reason
         if network.complex_tensors:
             return "complex numbers"
         shape = narrow_network(network, 1)

@@ -47,14 +47,7 @@ def unsupported_reason(
 ) -> str | None:
     """Say why fused kernels cannot work on a network, or return None.
 
-    Parameters
-    ----------
-    network : NetworkPlan
-    precision : {"mixed", "float32", "float64"}
-    compute_capability : int
-        90 is 9.0.
-    by_warps : bool
-        Whether products are those of warps, for GPUs of other compute capabilities too.
+    A `compute_capability` of 90 is 9.0; products `by_warps` are for GPUs of other ones too.
     """
     widest = max(layer.fan_out for layer in network.layers)
     if network.has_features:
@@ -115,12 +108,8 @@ class HopperNetwork:
         return self.widths[index - 1] if index else self.input_width
 
     def stream_shapes(self, *, backward: bool) -> list[tuple[int, int]]:
-        """Padded rows and columns of the stream's matrices.
-
-        Parameters
-        ----------
-        backward : bool
-            Whether transposes follow, from the last layer to the second.
+        """Padded rows and columns of the stream's matrices; if `backward`, transposes follow, from
+        the last layer to the second.
         """
         shapes = [(self.fan_in(index), self.widths[index]) for index in self.matrices]
         if backward:

@@ -40,15 +40,10 @@ class TileRange:
 def plan_rounds(
     tiles: int, processors: int, block_tiles: int, *, leaves_room: bool = True
 ) -> Rounds:
-    """Cut a batch into rounds.
+    """Cut a batch into rounds, for blocks that work on `block_tiles` tiles at once.
 
-    Parameters
-    ----------
-    tiles, processors : int
-    block_tiles : int
-        Tiles that a block works on at once.
-    leaves_room : bool
-        Whether the last round takes as few blocks as can be, for sums to begin on the others.
+    If it `leaves_room`, the last round takes as few blocks as can be, for sums to begin on the
+    others.
     """
     blocks = min(processors, tiles)
     full = (tiles - 1) // (blocks * block_tiles)

@@ -1,4 +1,4 @@
-// What wgmma.cuh has for compute capability 9.0, for every GPU from 8.0 on, mostly under the same
+// The counterpart of wgmma.cuh for every GPU from compute capability 8.0 on, mostly under the same
 // names: copies of 16 bytes by all threads of a block, and products of each warp for its 16 of a
 // tile's 64 rows. A product is done when its function returns.
 #pragma once

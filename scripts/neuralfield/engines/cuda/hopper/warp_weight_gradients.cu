@@ -1,4 +1,4 @@
-// What weight_gradients.cu computes, by products of warps: gradients of weights and biases, as sums
+// The same as weight_gradients.cu, by products of warps: gradients of weights and biases, as sums
 // over all points of (values of the layer before) x (gradients), which wide_pass.cu left in global
 // memory.
 //

@@ -1,4 +1,4 @@
-// What only compute capability 9.0 has: bulk copies, and matrix products of a warpgroup (128 threads)
+// Instructions of compute capability 9.0 alone: bulk copies, and matrix products of a warpgroup (128 threads)
 // with both kinds of operands. The products themselves are written by engines/cuda/hopper/wgmma.py.
 // warp_products.cuh has the same for other GPUs.
 #pragma once

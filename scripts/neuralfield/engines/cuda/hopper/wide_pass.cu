@@ -194,7 +194,7 @@ __device__ __forceinline__ void begin_barriers(Shared& shared, int bringing) {
     barrier_init_fence();
 }
 
-// What a warpgroup does; `each_round` is called after each.
+// A warpgroup's work on its rounds; `each_round` is called after each.
 template <typename EachRound>
 __device__ __forceinline__ void work_on_rounds(Shared& shared, const Stream& stream,
                                                StreamPlace& place, char* tiles,

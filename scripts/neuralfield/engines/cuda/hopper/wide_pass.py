@@ -21,7 +21,6 @@ from neuralfield.engines.cuda.hopper.padded_network import (
     listed,
     padded,
     shared_limit_bytes,
-    unsupported_reason,
 )
 from neuralfield.engines.cuda.hopper.rounds import (
     SUMMED_IN_A_ROUND,
@@ -51,7 +50,7 @@ _LARGE_STAGES = 4
 """Where products of warps have room for so many of twice the size, they wait less often."""
 
 _LEAST_STAGES = 2
-"""Of the ring of weights: one is brought while the other is worked on."""
+"""The ring of weights has at least two stages: one is filled while the other is used."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +74,7 @@ class _WeightJob:
 
 
 class HopperPass(FusedPass):
-    """Forward, loss and backward for one batch; see `Pass`.
-
-    Parameters
-    ----------
-    given : PassArguments
-        In mixed precision.
-    """
+    """Forward, loss and backward for one batch, in mixed precision; see `Pass`."""
 
     name = "hopper"
 
@@ -102,13 +95,9 @@ class HopperPass(FusedPass):
         self._set_up_weight_gradients()
 
     @classmethod
-    def unsupported_reason(
-        cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
+    def _lacking(
+        cls, network: NetworkPlan, batch: BatchPlan, compute_capability: int
     ) -> str | None:
-        """Say why this pass cannot be taken, or return None."""
-        reason = unsupported_reason(network, precision, compute_capability, by_warps=cls.by_warps)
-        if reason is not None:
-            return reason
         if network.encoding == "hashgrid":
             return "hash grids"
         shape = _shape(network, shared_limit_bytes(compute_capability))

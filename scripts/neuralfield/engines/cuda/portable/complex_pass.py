@@ -39,14 +39,8 @@ def make_pass(pass_type: Callable[[PassArguments], Pass], given: PassArguments) 
 
 
 class ComplexPass(Pass):
-    """A pass over the real network that does the same, and what goes before and behind it.
-
-    Parameters
-    ----------
-    pass_type : type of Pass
-        Over real numbers.
-    given : PassArguments
-        Its network has complex tensors.
+    """A pass over the real network that does the same as one with complex tensors, and what goes
+    before and behind it.
     """
 
     def __init__(self, pass_type: Callable[[PassArguments], Pass], given: PassArguments) -> None:

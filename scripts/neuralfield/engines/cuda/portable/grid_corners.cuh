@@ -10,6 +10,7 @@
 struct GridLevel {
     int resolution, start, rows;  // see fields/hashgrid.py
     unsigned int mask;            // rows - 1 where corners share rows, else 0
+    int columns, origin;          // else: corners of a line, and the row that (0, 0) would have
 };
 
 __constant__ GridLevel grid_levels[LEVELS] = GRID_LEVELS;
@@ -35,8 +36,8 @@ __device__ __forceinline__ Near near_corner(float coordinate, int resolution) {
 
 __device__ __forceinline__ int table_row(const GridLevel& level, int column, int line) {
     const unsigned int hash = unsigned(column) ^ unsigned(line) * HASH_PRIME;
-    return level.start +
-           (level.mask ? int(hash & level.mask) : line * (level.resolution + 1) + column);
+    return level.mask ? level.start + int(hash & level.mask)
+                      : level.origin + line * level.columns + column;
 }
 
 // Rows of the table, and weights that add up to 1.

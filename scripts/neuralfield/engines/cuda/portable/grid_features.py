@@ -41,7 +41,10 @@ class FeatureLayout:
 def grid_constants(network: NetworkPlan, layout: FeatureLayout) -> dict[str, Any]:
     """Return the constants of a kernel that includes grid_corners.cuh."""
     structs = [
-        (level.resolution, level.start, level.rows, (level.rows - 1) * level.is_hashed)
+        (
+            *(level.resolution, level.start, level.rows, (level.rows - 1) * level.is_hashed),
+            *(level.columns, level.start - level.skipped),
+        )
         for level in network.levels
     ]
     return {
@@ -77,14 +80,10 @@ class GridFeatures:
         self._kernel = compile_kernel(path, "grid_features", constants)
 
     def launch(self, inputs: Array, valid_rows: int, rows: int, features: Array) -> Launch:
-        """Compute features of rows; rows beyond the valid ones get those of (0, 0).
+        """Compute features of rows, of which `inputs` has the valid ones; the others get those of
+        (0, 0).
 
-        Parameters
-        ----------
-        inputs : array of float32, shape (valid_rows or more, 2)
-        valid_rows, rows : int
-        features : array
-            Written; its first number is the first row's.
+        The first number of `features`, which is written, is the first row's.
         """
         arguments = (inputs, np.int32(valid_rows), np.int32(rows), self._table, features)
         levels_abreast, groups = self._levels

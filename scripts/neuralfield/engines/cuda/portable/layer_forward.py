@@ -41,18 +41,12 @@ _LAYER_WEIGHTS = np.dtype(
 
 @dataclass(frozen=True)
 class Activations:
-    """The arrays that a chunk of rows passes through.
+    """The arrays that a chunk of rows passes through."""
 
-    Attributes
-    ----------
-    values : list of array or None
-        The input of each layer; None where that is the inputs themselves.
-    derivatives : list of array or None
-        Derivatives of `ACTIVATIONS_WITH_KEPT_DERIVATIVES`; for products, all factors side by side.
-    """
-
-    values: list[Array | None]
+    values: list[Array | None]  # the input of each layer; None where that is the inputs themselves
     derivatives: list[Array | None]
+    """Derivatives of `ACTIVATIONS_WITH_KEPT_DERIVATIVES`; for products, all factors side by side.
+    """
 
     @property
     def arrays(self) -> list[Array]:
@@ -89,13 +83,8 @@ def tile_side(*widths: int) -> int:
 
 
 def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | None:
-    """Say why the portable kernels cannot work on a network, or return None.
-
-    Parameters
-    ----------
-    network : NetworkPlan
-    compute_capability : int
-        75 is 7.5.
+    """Say why the portable kernels cannot work on a network, or return None; a `compute_capability`
+    of 75 is 7.5.
     """
     if compute_capability < 75:
         return "a GPU with compute capability below 7.5"
@@ -199,14 +188,9 @@ class LayerForward:
         return self._parameters[self._offsets[name] :] if name in self._offsets else None
 
     def launches(self, inputs: Array, rows: int, activations: Activations) -> list[Launch]:
-        """List the launches from inputs to the last layer's input.
+        """List the launches from inputs, float32 of shape (n, 2), to the last layer's input.
 
-        Parameters
-        ----------
-        inputs : array of float32, shape (n, 2)
-        rows : int
-            Whole blocks. Rows beyond the inputs' are computed as for (0, 0).
-        activations : Activations
+        `rows` are whole blocks; those beyond the inputs' are computed as for (0, 0).
         """
         launches = []
         present = np.int32(min(rows, len(inputs)))

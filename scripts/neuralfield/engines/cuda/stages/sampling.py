@@ -109,11 +109,8 @@ class SamplingBatch:
 
 
 def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
-    """Find where equal parts of a density begin: a sample of one part is searched only there.
-
-    Returns
-    -------
-    array of int32, shape (parts + 1,)
+    """Find where equal parts of a density begin, int32 of shape (parts + 1,): a sample of one part
+    is searched only there.
     """
     return xp.searchsorted(cumulative, xp.arange(parts + 1) / parts, side="right").astype("int32")
 

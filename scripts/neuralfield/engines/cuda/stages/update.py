@@ -164,14 +164,8 @@ class UpdateStage:
             self._muon.launch()
 
     def strands(self) -> tuple[np.ndarray, tuple[Array, ...]]:
-        """Return the kernel's arguments where a pass leaves sums of parts, see `STRANDS`.
-
-        Returns
-        -------
-        works : ndarray of a structured dtype
-            The table of its blocks' work.
-        others : tuple
-            All arguments that come after it.
+        """Return the kernel's arguments where a pass leaves sums of parts, see `STRANDS`: the table
+        of its blocks' work, and all arguments that come after it.
         """
         strands = [replace(g, parts=min(g.parts, STRANDS)) for g in self._gradients]
         return work_table(self._tensors, strands, {}), self._arguments[1:]
@@ -242,12 +236,7 @@ def work_table(
 
 
 def schedule_struct(schedule: Schedule) -> np.ndarray:
-    """Make the struct from which the kernel computes the learning rate of every step.
-
-    Returns
-    -------
-    ndarray of a structured dtype, shape (1,)
-    """
+    """Make the struct from which the kernel computes the learning rate of every step."""
     rates = schedule.learning_rate, schedule.minimum_learning_rate
     kind = SCHEDULES.index(schedule.name)
     return np.array([(*rates, schedule.period, schedule.warmup_steps, kind)], _SCHEDULE)

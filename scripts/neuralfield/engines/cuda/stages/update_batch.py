@@ -16,11 +16,7 @@ from neuralfield.system.device import Device
 class UpdateBatch:
     """`UpdateStage` for several trainings, each with its own schedule and step.
 
-    Parameters
-    ----------
-    device : Device
-    stages : sequence of UpdateStage
-        With the same constants. Their passes leave sums of parts, see `STRANDS`.
+    The stages have the same constants; their passes leave sums of parts, see `STRANDS`.
     """
 
     def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:

@@ -1,0 +1,49 @@
+"""The tutorials are notebooks that run to their end, and the gallery has what its page shows."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+from workspace import ROOT, clean_environment
+
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.py"))
+SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_runs(path, tmp_path):
+    environment = clean_environment() | {
+        "PYTHONPATH": os.fspath(ROOT / "scripts"),
+        "MPLBACKEND": "agg",
+        "TMPDIR": os.fspath(tmp_path),
+    }
+    command = [sys.executable, os.fspath(path)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_site_executes_every_tutorial_and_stops_at_an_error():
+    (options,) = (
+        plugin["mkdocs-jupyter"] for plugin in SITE["plugins"] if "mkdocs-jupyter" in plugin
+    )
+    assert options["execute"] and not options["allow_errors"] and not options["cache"]
+    assert options["include"] == ["tutorials/*.py"]
+    for path in TUTORIALS:
+        assert path.read_text(encoding="utf-8").startswith("# %% [markdown]\n# # "), path
+
+
+def test_the_gallery_shows_what_its_config_makes():
+    page = (ROOT / "docs/gallery.md").read_text(encoding="utf-8")
+    config = yaml.safe_load((ROOT / "docs/gallery.yaml").read_text(encoding="utf-8"))
+    networks = {
+        (name, field) for name, image in config["images"].items() for field in image["fields"]
+    }
+    shown = {*re.findall(r'src="gallery/(\w+)/(\w+)/', page)}
+    assert shown == networks
+    assert {*re.findall(r"\{(\w+)/(\w+)/(?:redraw|filter)\}", page)} == networks
