@@ -79,7 +79,7 @@ def _read(path: Path) -> Image.Image:
 
 
 def _of_the_job(job: Any) -> dict[str, Any]:
-    """The network's name, which is a wildcard and no param, and its snapshots, if it has any."""
+    """Return the network's name, a wildcard and no param, and its snapshots, if it has any."""
     others = {
         "field": job.wildcards.field,
         "expected": ExpectedNetwork.of_job(job),

@@ -14,7 +14,7 @@ _LARGEST_BYTES = 10_000
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a training is."""
+    """The state of a training's progress."""
 
     # steps taken, and steps of the whole training
     step: int

@@ -37,7 +37,7 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class Work:
-    """How much a job has to do."""
+    """The amount of work of a job."""
 
     kind: str  # works of one kind take times in proportion to their estimates
     seconds: float = 0.0

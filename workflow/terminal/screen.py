@@ -218,14 +218,14 @@ class Screen(logging.Handler):
             names = " and ".join(f"{job.rule} {job.name}".strip() for job in running)
             ended = f"{self.run.ended_count} of {count(len(self.run.jobs), 'job')} done"
             return f"{ended}, now {names}; {left}"
-        told = [
+        named = [
             f"{job.name}: step {p.step:,} of {p.steps:,}"
             + (f", {p.measured}" if p.measured else "")
             for job, p in trainings[:_MOST_NAMED]
         ]
         if len(trainings) > _MOST_NAMED:
-            told.append(f"{len(trainings) - _MOST_NAMED} more trainings")
-        return "; ".join([*told, left])
+            named.append(f"{len(trainings) - _MOST_NAMED} more trainings")
+        return "; ".join([*named, left])
 
 
 _INSTALLED = Path(snakemake.__file__).parents[1]

@@ -86,7 +86,7 @@ def make_engine(
 def _with_kernels(
     wanted: str, precision: str, objective: Objective, device: Device, threads: int
 ) -> Engine | str:
-    """An engine with kernels of its own, or why there is none for an objective."""
+    """Return an engine with kernels of its own, or why an objective has none."""
     if wanted == "cuda":
         return _on_gpu(precision, objective, device)
     if not isinstance(objective, ImageObjective):

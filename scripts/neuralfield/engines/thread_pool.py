@@ -20,7 +20,7 @@ class ThreadPool:
         self._limits = threadpool_limits(limits=1)
 
     def run(self, work: Callable[[int, int], None], pieces: int) -> None:
-        """Have each piece done once; `work` is called with the number of the piece, and the
+        """Call `work` once for each piece, with the number of the piece, and the
         thread's (from 0).
         """
         remaining = deque(range(pieces))

@@ -71,7 +71,7 @@ def suggested_learning_rate(field: Mapping[str, Any]) -> float:
 
 
 def describe_field(settings: FieldSettings | Upscaler) -> dict[str, Any]:
-    """The settings as plain values, all defaults written out: the inverse of `network_settings`."""
+    """Return settings as plain values, with all defaults: the inverse of `network_settings`."""
     kind = next(name for name, cls in NETWORKS.items() if type(settings) is cls)
     return {"type": kind} | settings.described()
 
@@ -91,7 +91,7 @@ def build_field(
 def build_field(
     settings: FieldSettings | Upscaler, shape: ImageShape, random_seed: int = 0
 ) -> CoordinateNetwork | UpscalingNetwork:
-    """A network with fresh weights, in float64 on the CPU; raises `ResourceError` where it is
+    """Make a network with fresh weights, in float64 on the CPU; raises `ResourceError` where it is
     larger than the memory there is.
 
     The weights are a function of the settings, the shape and the seed alone.

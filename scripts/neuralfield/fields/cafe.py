@@ -68,12 +68,12 @@ class Product:
     name = "product"
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """The product of the parts of the layer's output for `x`."""
+        """Multiply the parts of the layer's output for `x`."""
         return ops.product_of_parts(layer(x), self.factors)
 
 
 def feature_count(frequencies: int, chebyshev_degree: int) -> int:
-    """Values into the linear maps: sines, cosines, and polynomials of both coordinates."""
+    """Count values into the linear maps: sines, cosines, and polynomials of both coordinates."""
     polynomials = chebyshev_degree + 1 if chebyshev_degree else 0
     return 2 * (frequencies + polynomials)
 
@@ -118,7 +118,7 @@ class Cafe(FieldSettings):
         return [(features, self.factors * width), *others]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """A network with fresh weights."""
+        """Make a network with fresh weights."""
         frequencies = generator.normal(0, self.scale, size=(2, self.frequencies))
         encoding: Encoding = FourierFeatures(frequencies)
         if self.chebyshev_degree:

@@ -41,7 +41,7 @@ class Encoding(Protocol):
         ...
 
     def __call__(self, coordinates: Array) -> Array | Tensor:
-        """An array; a tensor where something is trained."""
+        """Return an array; a tensor where something is trained."""
         ...
 
 
@@ -91,7 +91,7 @@ class CornerBias(Fixed):
         return inputs
 
     def along(self, axis: int, positions: Array) -> Array:
-        """u of positions x (`axis` 0), or v of positions y (1)."""
+        """Compute u of positions x (`axis` 0), or v of positions y (1)."""
         side, longer = (self.width, self.height)[axis], max(self.width, self.height)
         return (positions * longer + (side - 1)) / 2 / max(side - 1, 1)
 
@@ -134,7 +134,7 @@ class Output:
             raise ConfigError("fields: output", repr(self.name), "linear or sigmoid")
 
     def inverse(self, values: np.ndarray) -> np.ndarray:
-        """Numbers z that give these values; a sigmoid's stay 1e-6 away from 0 and 1."""
+        """Find numbers z that give these values; a sigmoid's stay 1e-6 away from 0 and 1."""
         values = np.asarray(values, np.float64)
         if self.name == "sigmoid":
             inside = np.clip(values, _SIGMOID_MARGIN, 1 - _SIGMOID_MARGIN)
@@ -165,7 +165,7 @@ class CoordinateNetwork(Network[Layer]):
         self.output = output
 
     def __call__(self, coordinates: Array) -> Tensor:
-        """Values at the given positions, not clipped: a linear output may leave [0, 1].
+        """Compute values at positions, not clipped: a linear output may leave [0, 1].
 
         From coordinates of shape (n, 2), see `neuralfield.images.coordinates`, of the network's
         dtype and device, to shape (n, channels).
@@ -214,7 +214,7 @@ class CoordinateNetwork(Network[Layer]):
         return True
 
     def to(self, device: Device, dtype: str) -> Self:
-        """This network on a device, in a precision; in place."""
+        """Move this network to a device and a precision, in place."""
         super().to(device, dtype)
         for name, array in self.encoding.buffers.items():
             setattr(self.encoding, name, device.asarray(array, dtype=dtype))

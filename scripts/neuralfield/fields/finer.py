@@ -22,7 +22,7 @@ class VariableSine:
     name = "variable sine"
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """The activation of the layer's output for `x`."""
+        """Compute the activation of the layer's output for `x`."""
         return ops.variable_sine(layer(x), self.frequency)
 
 
@@ -50,7 +50,7 @@ class Finer(SineField):
     )
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """A network with fresh weights."""
+        """Make a network with fresh weights."""
         layers = self.sine_layers(shape, self.weight_scale, generator)
         bias = layers[0].bias
         assert bias is not None

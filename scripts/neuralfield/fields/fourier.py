@@ -44,7 +44,7 @@ class Fourier(FieldSettings):
         return [2 * self.frequencies, *[self.width] * self.hidden_layers]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """A network with fresh weights."""
+        """Make a network with fresh weights."""
         encoding = FourierFeatures(generator.normal(0, self.scale, size=(2, self.frequencies)))
         initializer = _INITIALIZERS[self.activation]
         layers = [

@@ -22,7 +22,7 @@ class Bell:
     name = "gaussian"
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """The activation of the layer's output for `x`."""
+        """Compute the activation of the layer's output for `x`."""
         return ops.gaussian(layer(x, self.frequency))
 
 
@@ -44,7 +44,7 @@ class Gauss(DirectField):
     )
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """A network with fresh weights."""
+        """Make a network with fresh weights."""
         layers = [
             make_linear(fan_in, fan_out, plain_weights, generator)
             for fan_in, fan_out in self.weight_shapes(shape)

@@ -63,7 +63,7 @@ class Level:
         return [axis[0] for axis in axes], [axis[-1] for axis in axes]
 
     def row_of(self, column: Array, line: Array) -> Array:
-        """Row in the table of the grid's corners; arrays of int64."""
+        """Find the rows in the table of the grid's corners; arrays of int64."""
         if self.is_hashed:
             return self.start + ((column ^ (line * HASH_PRIME)) & (self.rows - 1))
         return self.start - self.skipped + line * self.columns + column
@@ -101,8 +101,8 @@ class HashEncoding:
         return ops.weighted_rows(self.table, rows, weights)
 
     def corners(self, coordinates: Array) -> tuple[Array, Array]:
-        """Rows of the table that each point is interpolated from, int64 of shape (n, levels, 4),
-        and their weights, which add up to 1 over the four.
+        """Find the rows of the table that each point is interpolated from, int64 of shape
+        (n, levels, 4), and their weights, which add up to 1 over the four.
         """
         xp, number = namespace_of(coordinates), coordinates.dtype.type
         unit = (coordinates + 1) * number(0.5)
@@ -175,7 +175,7 @@ class Hashgrid(FieldSettings):
     )
 
     def grids(self, shape: ImageShape) -> tuple[Level, ...]:
-        """The grids for an image."""
+        """Make the grids for an image."""
         finest = self.finest_resolution or max(shape.width, shape.height)
         # a single level is the coarsest
         growth = max(1.0, finest / self.base_resolution) ** (1 / max(1, self.levels - 1))
@@ -201,7 +201,7 @@ class Hashgrid(FieldSettings):
         return [(last.start + last.rows, self.features), *super().weight_shapes(shape)]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """A network with fresh weights."""
+        """Make a network with fresh weights."""
         table_shape, *layer_shapes = self.weight_shapes(shape)
         table = generator.uniform(-_INITIAL_BOUND, _INITIAL_BOUND, size=table_shape)
         layers = [

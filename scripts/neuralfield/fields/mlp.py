@@ -55,7 +55,7 @@ class Mlp(FieldSettings):
         return [inputs, *self.widths]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """A network with fresh weights."""
+        """Make a network with fresh weights."""
         corners = self.coordinates == "corners"
         encoding = CornerBias(shape.width, shape.height) if corners else Identity()
         initializer = INITIALIZERS[self.activation]

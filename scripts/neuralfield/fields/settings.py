@@ -62,7 +62,7 @@ class NetworkSettings(Settings, ABC):
 
     @abstractmethod
     def build(self, shape: ImageShape, generator: np.random.Generator) -> Any:
-        """A network with fresh weights, in float64 on the CPU."""
+        """Make a network with fresh weights, in float64 on the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +89,12 @@ class FieldSettings(NetworkSettings):
 
     @abstractmethod
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """A network with fresh weights, in float64 on the CPU."""
+        """Make a network with fresh weights, in float64 on the CPU."""
 
     def network(
         self, encoding: Encoding, layers: Sequence[Layer], activations: Sequence[Nonlinearity]
     ) -> CoordinateNetwork:
-        """The network of these parts, with the output that is set."""
+        """Make the network of these parts, with the output that is set."""
         output = Output(self.output, self.steepness)
         return CoordinateNetwork(encoding, layers, activations, output)
 

@@ -30,7 +30,7 @@ class SineField(DirectField):
     def sine_layers(
         self, shape: ImageShape, weight_scale: float, generator: np.random.Generator
     ) -> list[Linear]:
-        """Layers with the initial weights of sines, all but the last scaled by a factor."""
+        """Make layers with the initial weights of sines, all but the last scaled by a factor."""
         first = partial(siren_weights, omega_0=self.first_omega_0, is_first=True)
         hidden = partial(siren_weights, omega_0=self.omega_0, is_first=False)
         layers = [
@@ -64,7 +64,7 @@ class Siren(SineField):
         return float(f"{6 / (self.width * depth * self.omega_0 * self.weight_scale):.2g}")
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """A network with fresh weights."""
+        """Make a network with fresh weights."""
         layers = self.sine_layers(shape, self.weight_scale, generator)
         sines = [Activation("sine", self.first_omega_0)]
         sines += [Activation("sine", self.omega_0)] * self.hidden_layers

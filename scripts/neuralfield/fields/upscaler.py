@@ -47,13 +47,13 @@ class Upscaler(NetworkSettings):
         return (self.hidden_layers + 1) * (KERNEL_PX // 2)
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
-        """Values in and out of each convolution's windows, and the image that is enlarged."""
+        """Count values in and out of each convolution's windows, and the image that is enlarged."""
         channels = [shape.channels, *[self.channels] * self.hidden_layers, shape.channels]
         layers = [(KERNEL_PX**2 * into, out) for into, out in pairwise(channels)]
         return [*layers, (shape.width * shape.height, shape.channels)]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> "UpscalingNetwork":
-        """A network with fresh weights that adds nothing yet, and without its image."""
+        """Make a network with fresh weights that adds nothing yet, and without its image."""
         kernel = (KERNEL_PX, KERNEL_PX)
         sizes = [shape.channels, *[self.channels] * self.hidden_layers, shape.channels]
         layers = [
@@ -75,7 +75,7 @@ class UpscalingNetwork(Network[Conv2d]):
         self.image = image
 
     def __call__(self, enlarged: Array) -> Tensor:
-        """Enlarged images with the detail that enlarging left out, shape (n, height, width,
+        """Return enlarged images with the detail that enlarging left out, shape (n, height, width,
         channels).
 
         They are given with as many pixels around as the network reaches.
@@ -92,14 +92,14 @@ class UpscalingNetwork(Network[Conv2d]):
         return {"picture": self.image}
 
     def to(self, device: Device, dtype: str) -> Self:
-        """This network on a device, in a precision; in place."""
+        """Move this network to a device and a precision, in place."""
         super().to(device, dtype)
         self.image = device.asarray(self.image, dtype=dtype)
         return self
 
 
 def with_light(values: np.ndarray) -> np.ndarray:
-    """Colour multiplied by alpha, so that what is hidden does not bleed into what is seen; values
+    """Multiply colour by alpha, so that what is hidden does not bleed into what is seen; values
     of shape (height, width, channels) without alpha are returned as they are.
     """
     if values.shape[2] < 4:
@@ -108,7 +108,7 @@ def with_light(values: np.ndarray) -> np.ndarray:
 
 
 def without_light(values: np.ndarray) -> np.ndarray:
-    """The inverse of `with_light`; black where nothing is seen. In [0, 1]."""
+    """Invert `with_light`; black where nothing is seen. In [0, 1]."""
     values = np.clip(values, 0, 1)
     if values.shape[2] < 4:
         return values

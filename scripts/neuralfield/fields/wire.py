@@ -68,7 +68,7 @@ class Gabor:
     name = "gabor"
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """[real parts, imaginary parts] of the wavelets of the layer's output for `x`."""
+        """Compute [real parts, imaginary parts] of the wavelets of the layer's output for `x`."""
         return ops.gabor(layer(x), self.frequency, self.scale, is_complex=self.is_complex)
 
 
@@ -96,7 +96,7 @@ class Wire(DirectField):
         return [first, *((into, 2 * out) for into, out in others)]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """A network with fresh weights."""
+        """Make a network with fresh weights."""
         first = partial(siren_weights, omega_0=self.omega_0, is_first=True)
         hidden = partial(siren_weights, omega_0=self.omega_0, is_first=False)
         layers: list[Layer] = [make_linear(2, self.width, first, generator)]

@@ -100,7 +100,7 @@ def read_made_image(path: Path, mode: str = "auto") -> ImageData:
 
 
 def _agrees_with_others(digest: str, where: Path, folder: Path) -> bool:
-    """Whether another file of the image has this digest; only needed for an error."""
+    """Return whether another file of the image has this digest; only needed for an error."""
     others = [folder / "pixels.csv", folder / "resized.png", *folder.glob("*/model.safetensors")]
     for path in others:
         with contextlib.suppress(NeuralfieldError):
@@ -174,7 +174,7 @@ class ToneCount:
 
 
 def is_line_art(image: ImageData) -> bool:
-    """Whether an image is line art; see `ToneCount`."""
+    """Return whether an image is line art; see `ToneCount`."""
     tones = ToneCount()
     tones.see(image)
     return tones.is_line_art

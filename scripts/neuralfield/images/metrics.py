@@ -25,8 +25,8 @@ _GMSD_C = 170 / 255**2
 
 
 def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
-    """Peak signal-to-noise ratio for a peak of 1: ``-10 log10(mean squared error)`` in decibels;
-    infinite for identical images.
+    """Compute the peak signal-to-noise ratio for a peak of 1: ``-10 log10(mean squared error)`` in
+    decibels; infinite for identical images.
     """
     image, reference = _checked(image, reference)
     squared_error = float(np.mean(np.square(image - reference)))
@@ -34,7 +34,7 @@ def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def ssim(image: np.ndarray, reference: np.ndarray) -> float:
-    """Structural similarity, averaged over the image and its channels; 1 for identical images.
+    """Compute the structural similarity, the mean over image and channels; 1 for identical images.
 
     Gaussian window of 11 x 11 taps with sigma 1.5, K1 = 0.01, K2 = 0.03, population covariance,
     over the positions where the whole window lies inside the image. A side shorter than the window

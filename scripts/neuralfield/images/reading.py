@@ -345,5 +345,5 @@ def simplest_pixels(pixels: np.ndarray) -> np.ndarray:
 
 
 def _everywhere(pixels: np.ndarray, holds: Callable[[np.ndarray], np.ndarray]) -> bool:
-    """Whether a condition holds for every pixel; in bands, so that the answer no comes early."""
+    """Return whether a condition holds for every pixel, by bands, so that a no comes early."""
     return all(holds(pixels[band]).all() for band in row_bands(pixels))

@@ -95,11 +95,11 @@ class Tiling:
         return _weights(self.rows, row, self.overlap_px, y_px)
 
     def columns_at_seams(self, x_px: Array) -> Array:
-        """Whether each x is near an edge of a tile: at most an overlap away from one."""
+        """Return whether each x is near an edge of a tile: at most an overlap away from one."""
         return _near_edges(self.columns, self.overlap_px, x_px)
 
     def rows_at_seams(self, y_px: Array) -> Array:
-        """Whether each y is near an edge of a tile: at most an overlap away from one."""
+        """Return whether each y is near an edge of a tile: at most an overlap away from one."""
         return _near_edges(self.rows, self.overlap_px, y_px)
 
 

@@ -129,7 +129,7 @@ class _Plan:
         return (self.groups, *row, self.tile, self.channels_out)
 
     def _seen_from(self, place: int) -> slice:
-        """Columns of a tile that the kernel covers at a place."""
+        """Return the columns of a tile that the kernel covers at a place."""
         first, step = place * self.stride[1], self.dilation[1]
         return slice(first, first + step * (self.kernel[1] - 1) + 1, step)
 

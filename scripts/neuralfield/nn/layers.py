@@ -36,7 +36,7 @@ class Layer(Protocol):
 
 
 def _named(weight: Tensor, bias: Tensor | None) -> Mapping[str, Tensor]:
-    """The trained tensors of a layer, by name."""
+    """Return the trained tensors of a layer, by name."""
     return {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
 
 

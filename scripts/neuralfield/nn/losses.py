@@ -21,7 +21,7 @@ PROBABILITY_MARGIN = 1e-7
 
 
 def mean_squared_error(values: Tensor, target: Array, count: int) -> Tensor:
-    """Mean of (value - target) ** 2."""
+    """Compute the mean of (value - target) ** 2."""
     difference = values.data - target
     return record(
         (difference * difference).sum() / count,
@@ -31,8 +31,8 @@ def mean_squared_error(values: Tensor, target: Array, count: int) -> Tensor:
 
 
 def squared_error_of_means(estimates: Tensor, target: Array, count: int) -> Tensor:
-    """Mean of (mean - target) ** 2, where two independent estimates of each mean are given: shape
-    (n, 2, channels) for targets of shape (n, channels).
+    """Compute the mean of (mean - target) ** 2 from two independent estimates of each mean:
+    shape (n, 2, channels) for targets of shape (n, channels).
 
     The expectation of the product of their errors is the square of the mean's error. The square of
     one estimate's error would add its variance, which is largest at an edge inside a pixel:
@@ -47,7 +47,7 @@ def squared_error_of_means(estimates: Tensor, target: Array, count: int) -> Tens
 
 
 def binary_cross_entropy(values: Tensor, target: Array, count: int) -> Tensor:
-    """Mean of -target * log(value) - (1 - target) * log(1 - value).
+    """Compute the mean of -target * log(value) - (1 - target) * log(1 - value).
 
     Values are clipped to [1e-7, 1 - 1e-7] first, so the loss is always finite. The derivative is
     taken at the clipped value, so it is not 0 where a clipped value is wrong.
@@ -65,7 +65,7 @@ def binary_cross_entropy(values: Tensor, target: Array, count: int) -> Tensor:
 
 
 def huber(values: Tensor, target: Array, count: int, *, delta: float) -> Tensor:
-    """Mean of the Huber loss: half the squared difference up to `delta`, linear beyond (1964)."""
+    """Compute the mean Huber loss (1964): half the squared difference, linear beyond `delta`."""
     xp = namespace_of(values.data)
     difference = values.data - target
     size = xp.abs(difference)
@@ -78,7 +78,7 @@ def huber(values: Tensor, target: Array, count: int, *, delta: float) -> Tensor:
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Array, count: int) -> Tensor:
-    """Mean of -log(softmax(logits)[label]) over the `count` samples of the whole batch.
+    """Compute the mean of -log(softmax(logits)[label]) over the `count` samples of the whole batch.
 
     Logits have the shape (n, classes), and labels (n,). The largest logit of each sample is
     subtracted first, so that nothing overflows.
@@ -105,7 +105,7 @@ def softmax_cross_entropy(logits: Tensor, labels: Array, count: int) -> Tensor:
 
 
 def softmax(logits: Array) -> Array:
-    """Probabilities of classes, exp(logit) / sum of exp(logits); shape (n, classes)."""
+    """Compute probabilities of classes, exp(logit) / sum of exp(logits); shape (n, classes)."""
     xp = namespace_of(logits)
     weights = xp.exp(logits - logits.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)

@@ -32,7 +32,7 @@ def _sum_to_shape(gradient: Array, shape: tuple[int, ...]) -> Array:
 
 
 def add(a: Tensor, b: Tensor | Array | float) -> Tensor:
-    """a + b, broadcasting."""
+    """Compute a + b, broadcasting."""
     b = as_tensor(b, a)
     return record(
         a.data + b.data,
@@ -42,7 +42,7 @@ def add(a: Tensor, b: Tensor | Array | float) -> Tensor:
 
 
 def subtract(a: Tensor, b: Tensor | Array | float) -> Tensor:
-    """a - b, broadcasting."""
+    """Compute a - b, broadcasting."""
     b = as_tensor(b, a)
     return record(
         a.data - b.data,
@@ -52,7 +52,7 @@ def subtract(a: Tensor, b: Tensor | Array | float) -> Tensor:
 
 
 def multiply(a: Tensor, b: Tensor | Array | float) -> Tensor:
-    """a * b, element by element, broadcasting."""
+    """Compute a * b, element by element, broadcasting."""
     b = as_tensor(b, a)
     return record(
         a.data * b.data,
@@ -62,7 +62,7 @@ def multiply(a: Tensor, b: Tensor | Array | float) -> Tensor:
 
 
 def divide(a: Tensor, b: Tensor | Array | float) -> Tensor:
-    """a / b, element by element, broadcasting."""
+    """Compute a / b, element by element, broadcasting."""
     b = as_tensor(b, a)
     quotient = a.data / b.data
     return record(
@@ -76,7 +76,7 @@ def divide(a: Tensor, b: Tensor | Array | float) -> Tensor:
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """Matrix product of a (n, k) and b (k, m)."""
+    """Compute the matrix product of a (n, k) and b (k, m)."""
     return record(
         a.data @ b.data,
         (a, b),
@@ -88,7 +88,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x @ weight + bias in one buffer; shapes (n, fan_in), (fan_in, fan_out) and (fan_out,)."""
+    """Compute x @ weight + bias in a buffer; shapes (n, fan_in), (fan_in, fan_out), (fan_out,)."""
     if bias is None:
         return matmul(x, weight)
     data = x.data @ weight.data
@@ -182,7 +182,7 @@ def gabor(x: Tensor, omega: float, scale: float, *, is_complex: bool) -> Tensor:
 
 
 def product_of_parts(x: Tensor, count: int) -> Tensor:
-    """The product of `count` equal parts of each row: (n, count * c) -> (n, c)."""
+    """Multiply `count` equal parts of each row: (n, count * c) -> (n, c)."""
     xp = namespace_of(x.data)
     parts = xp.split(x.data, count, axis=1)
     before = list(itertools.accumulate(parts, lambda p, q: p * q))
@@ -198,7 +198,7 @@ def product_of_parts(x: Tensor, count: int) -> Tensor:
 
 
 def weighted_rows(table: Tensor, rows: Array, weights: Array) -> Tensor:
-    """Weighted sums of rows of a table, shape (count, features), side by side: for `rows` and
+    """Sum weighted rows of a table, shape (count, features), side by side: for `rows` and
     `weights` of shape (n, groups, k) the result has shape (n, groups * features).
 
     The gradient does not depend on the order of threads.
@@ -244,7 +244,7 @@ def _sums_by_sorting(xp: ModuleType, rows: Array, values: Array, count: int) -> 
 
 
 def tanh(x: Tensor) -> Tensor:
-    """Hyperbolic tangent."""
+    """Compute the hyperbolic tangent."""
     y = namespace_of(x.data).tanh(x.data)
     return record(y, (x,), lambda g: (g * (1 - y * y),))
 
@@ -265,23 +265,23 @@ def sigmoid(x: Tensor, steepness: float = 1.0) -> Tensor:
 
 
 def exp(x: Tensor) -> Tensor:
-    """e ** x."""
+    """Compute e ** x."""
     y = namespace_of(x.data).exp(x.data)
     return record(y, (x,), lambda g: (g * y,))
 
 
 def log(x: Tensor) -> Tensor:
-    """Natural logarithm."""
+    """Compute the natural logarithm."""
     return record(namespace_of(x.data).log(x.data), (x,), lambda g: (g / x.data,))
 
 
 def square(x: Tensor) -> Tensor:
-    """x * x."""
+    """Compute x * x."""
     return record(x.data * x.data, (x,), lambda g: (2 * g * x.data,))
 
 
 def mean_axis(x: Tensor, axis: int) -> Tensor:
-    """The mean along one axis, which disappears."""
+    """Compute the mean along one axis, which disappears."""
     xp = namespace_of(x.data)
     count = x.shape[axis]
     return record(
@@ -292,7 +292,7 @@ def mean_axis(x: Tensor, axis: int) -> Tensor:
 
 
 def group_means(x: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Means of consecutive rows: (n * sum(sizes), c) -> (n, len(sizes), c)."""
+    """Compute means of consecutive rows: (n * sum(sizes), c) -> (n, len(sizes), c)."""
     xp = namespace_of(x.data)
     columns = x.shape[1]
     rows = x.data.reshape(-1, sum(sizes), columns)
@@ -310,17 +310,17 @@ def group_means(x: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """The same elements in another shape."""
+    """Lay out the same elements in another shape."""
     return record(x.data.reshape(shape), (x,), lambda g: (g.reshape(x.shape),))
 
 
 def flatten(x: Tensor) -> Tensor:
-    """Each sample as one row: (n, ...) -> (n, values)."""
+    """Make each sample one row: (n, ...) -> (n, values)."""
     return reshape(x, (len(x.data), math.prod(x.shape[1:])))
 
 
 def concatenate(parts: Sequence[Tensor], axis: int) -> Tensor:
-    """Tensors side by side along one axis."""
+    """Put tensors side by side along one axis."""
     xp = namespace_of(parts[0].data)
     ends = [0]
     for part in parts:

@@ -89,7 +89,7 @@ class _Place:
         self._copied.record(copying)
 
     def wait(self) -> np.ndarray:
-        """The band, as soon as it is here."""
+        """Return the band, as soon as it is here."""
         self._copied.synchronize()
         band = np.frombuffer(self._memory, self._band.dtype, self._band.size)
         return band.reshape(self._band.shape)

@@ -21,7 +21,7 @@ def to_levels(values: Array, bit_depth: int) -> Array:
 
 @cache
 def _rounding() -> Any:
-    """All of it in one pass over memory, on the GPU."""
+    """Round all of it in one pass over memory, on the GPU."""
     import cupy
 
     return cupy.ElementwiseKernel(

@@ -96,7 +96,7 @@ class MosaicRenderer:
         across: _Part,
         down: _Part,
     ) -> tuple[Array, Array]:
-        """Means and spreads of pixels that are covered by the same tiles."""
+        """Compute means and spreads of pixels that are covered by the same tiles."""
         tiles = [self._tiling.tile(r, c) for r in down.tiles for c in across.tiles]
         if len(tiles) == 1:
             return self._of_tile(tiles[0], columns, rows, offsets, which)

@@ -250,7 +250,7 @@ def _average_at_edges(
 
 
 def _is_edge(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Tell for each pixel whether any channel differs."""
+    """Return for each pixel whether any channel differs."""
     return np.greater(np.abs(values - others), _EDGE).max(axis=-1)
 
 

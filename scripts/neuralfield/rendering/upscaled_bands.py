@@ -72,7 +72,7 @@ def upscaled_bands(
 
 
 def _cut(image: np.ndarray, window: np.ndarray, margin: int) -> tuple[np.ndarray, np.ndarray]:
-    """The part of an image that a window needs, and where the window lies in it."""
+    """Return the part of an image that a window needs, and where the window lies in it."""
     left, top = (max(0, math.floor(side) - margin) for side in window[:2])
     right, bottom = (math.ceil(side) + margin for side in window[2:])
     return image[top:bottom, left:right], window - np.array([left, top, left, top])
@@ -81,7 +81,7 @@ def _cut(image: np.ndarray, window: np.ndarray, margin: int) -> tuple[np.ndarray
 def _resampled(
     rows: Rows, rows_count: int, window: np.ndarray, width: int, height: int
 ) -> Iterator[np.ndarray]:
-    """A window of an image that comes in rows, at its exact size, band by band."""
+    """Resample a window of an image that comes in rows, at its exact size, band by band."""
     left, top, right, bottom = window.tolist()
     scale = (bottom - top) / height
     count = max(1, BAND_VALUES // width)

@@ -71,7 +71,7 @@ def namespace_of(values: Array) -> ModuleType:
 
 
 def gpu_is_present() -> bool:
-    """Whether there are an NVIDIA driver, CuPy and a visible GPU; CUDA is not started."""
+    """Return whether there are an NVIDIA driver, CuPy and a visible GPU; CUDA is not started."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return False
     return DRIVER_FILE.exists() and importlib.util.find_spec("cupy") is not None

@@ -139,7 +139,7 @@ def visible_gpus(environment: Mapping[str, str]) -> list[str] | None:
 
 
 def _gpus_of_machine() -> list[str] | None:
-    """Names of all GPUs, in the order of their numbers; None where NVML does not answer."""
+    """List names of all GPUs, in the order of their numbers; None where NVML does not answer."""
     try:
         import pynvml
     except ImportError:

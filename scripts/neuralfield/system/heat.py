@@ -72,7 +72,7 @@ class HeatGuard:
         self._celsius = 0.0
 
     def is_too_hot(self) -> bool:
-        """Whether to pause; reads the sensor every two seconds at most."""
+        """Return whether to pause; reads the sensor every two seconds at most."""
         if self._sensor and time.monotonic() >= self._next_reading_s:
             self._read(self._sensor)
             return self._celsius > self.max_celsius

@@ -114,7 +114,7 @@ class KeptResults:
 
 
 def has_kept_results(folder: Path) -> bool:
-    """Whether a folder keeps results of a finished training."""
+    """Return whether a folder keeps results of a finished training."""
     return any(folder.glob("*.json"))
 
 

@@ -69,7 +69,7 @@ class Setting:
         return f"a list, each value {text}" if self.is_list else text
 
     def allows(self, value: Any) -> bool:
-        """Whether a value is one of those that are declared."""
+        """Return whether a value is one of those that are declared."""
         if self.is_list:
             is_short = isinstance(value, tuple) and len(value) <= self.longest
             return is_short and all(map(self._allows_one, value))
@@ -98,7 +98,7 @@ def setting(default: Any, help: str, **declared: Any) -> Any:
 
 @cache
 def settings_of(cls: type) -> dict[str, Setting]:
-    """The settings of a class by name, those that are given by keyword alone after the others."""
+    """Return the settings of a class by name, those given by keyword alone after the others."""
     found = {}
     for field in sorted(dataclasses.fields(cls), key=lambda field: bool(field.kw_only)):
         declared: Setting = field.metadata["setting"]
@@ -143,7 +143,7 @@ class Settings:
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
 
     def described(self) -> dict[str, Any]:
-        """The settings as plain values, for files, names and records: `from_mapping` reads them."""
+        """Return the settings as plain values for files, names and records; see `from_mapping`."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, declared in settings_of(type(self)).items()
@@ -160,7 +160,7 @@ def number_in_words(
     maximum: float | None = None,
     below: float | None = None,
 ) -> str:
-    """Bounds of a number as messages say them: ``a whole number of pixels from 1 to 1024``."""
+    """Put bounds of a number as messages say them: ``a whole number of pixels from 1 to 1024``."""
     words = "a whole number" if is_whole else "a number"
     if unit and (not is_whole or unit in _MEASURES):
         words += f" of {unit}"
@@ -176,6 +176,6 @@ def number_in_words(
 
 
 def any_of(choices: tuple[str, ...]) -> str:
-    """Choices in words: ``adam, muon or sgd``."""
+    """List choices in words: ``adam, muon or sgd``."""
     *others, last = map(str, choices)
     return f"{', '.join(others)} or {last}" if others else last

@@ -66,7 +66,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         return {}
 
     def with_metadata(self, metadata: dict[str, Any]) -> Self:
-        """This model, made in another way."""
+        """Return this model, made in another way."""
         model: Any = self
         return replace(model, metadata=metadata)
 

@@ -157,14 +157,14 @@ class ImageTraining(TrainingSettings):
     )
 
     def changes_for(self, steps: int, batch_pixels: int) -> dict[str, int]:
-        """The settings for other steps and batches: a warm-up takes at most half of the steps."""
+        """Return settings for other steps and batches: a warm-up takes at most half the steps."""
         changes = {"steps": steps, "batch_pixels": batch_pixels}
         if 2 * self.warmup_steps > steps:
             changes["warmup_steps"] = steps // 2
         return changes
 
     def changes_for_smaller_batches(self) -> dict[str, int]:
-        """The settings for batches that a budget makes smaller; empty: they stay as they are."""
+        """Return settings for batches that a budget makes smaller; empty: they stay as they are."""
         is_changed = self.supervision == "footprint" and self.footprint_points > _MOST_POINTS
         return {"footprint_points": _MOST_POINTS} if is_changed else {}
 
@@ -297,12 +297,12 @@ MAKES_NO_DIFFERENCE = tuple(
 
 
 def of_the_training(training: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a config's section `training` that the training itself is made of."""
+    """Take the settings of a config's section `training` that the training itself is made of."""
     return {key: value for key, value in training.items() if key not in HOW_AND_WHERE}
 
 
 def log_spaced_steps(steps: int, count: int) -> list[int]:
-    """At most `count` different steps from 0 to `steps`, both among them, denser at the start.
+    """List at most `count` different steps from 0 to `steps`, both among them, denser at the start.
 
     Most is learned early.
     """

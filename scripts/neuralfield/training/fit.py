@@ -165,7 +165,7 @@ def _resume(active: ActiveTraining) -> None:
 
 
 def _since_rollback(trainer: Trainer) -> str:
-    """A line's end about a rollback: the training may have been killed before it was logged."""
+    """Describe a rollback, which a training may have been killed before it logged."""
     rollback = trainer.rollback
     if rollback is None:
         return ""

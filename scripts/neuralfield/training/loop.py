@@ -169,7 +169,7 @@ def train_all(
 
 
 def _those_behind(unfinished: Sequence[ActiveTraining]) -> tuple[list[ActiveTraining], int]:
-    """The trainings with the fewest steps, and how many to take before something is due."""
+    """Return the trainings with the fewest steps, and how many to take before something is due."""
     steps = {training.trainer.steps_taken for training in unfinished}
     fewest = min(steps)
     group = [training for training in unfinished if training.trainer.steps_taken == fewest]
@@ -218,7 +218,7 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
 
 
 def _last_good_snapshot(trainer: Trainer, folder: Path) -> tuple[Path, int, dict[str, np.ndarray]]:
-    """The newest snapshot with an error no larger than the untrained network's.
+    """Find the newest snapshot with an error no larger than the untrained network's.
 
     Finite weights do not suffice: a loss grows for many steps before it overflows.
     """
@@ -233,6 +233,6 @@ def _last_good_snapshot(trainer: Trainer, folder: Path) -> tuple[Path, int, dict
 
 
 def _squared_error(trainer: Trainer, arrays: dict[str, np.ndarray]) -> float:
-    """The task's squared error of a snapshot; may be infinite or NaN."""
+    """Compute the task's squared error of a snapshot; may be infinite or NaN."""
     trainer.network.load(arrays, "snapshot")
     return trainer.task.squared_error(trainer.network, trainer.device, trainer.objective.dtype)

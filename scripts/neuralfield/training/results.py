@@ -101,7 +101,7 @@ def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> N
 
 
 def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
-    """The content of ``training.json``, less the checksums."""
+    """Return the content of ``training.json``, less the checksums."""
     rows = np.array([(0, 0.0), *((row[0], row[1]) for row in trainer.history)])
     steps, seconds = np.diff(rows, axis=0).T
     settings = trainer.task.training.described()

@@ -78,7 +78,7 @@ class StateFolder:
             is_held = self._try_lock(file)
 
     def _try_lock(self, file: IO[str]) -> bool:
-        """Whether the lock was taken, or the file system has none."""
+        """Return whether the lock was taken, or the file system has none."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -159,7 +159,7 @@ class StateFolder:
 
 
 def _is_file_at(file: IO[str], path: Path) -> bool:
-    """Whether a path still leads to an open file."""
+    """Return whether a path still leads to an open file."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:

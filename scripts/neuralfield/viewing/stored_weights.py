@@ -122,7 +122,7 @@ def store(
 
 
 def _is_same(model: Model, names: Sequence[str], has_16_bits: Sequence[bool]) -> bool:
-    """Whether 16 bits change the network's values by less than half a level."""
+    """Return whether 16 bits change the network's values by less than half a level."""
     arrays = {
         name: _rounded(model.arrays[name])[0] * np.float32(_rounded(model.arrays[name])[1])
         if rounded
@@ -164,7 +164,7 @@ def _finished(
 
 
 def _planes(array: np.ndarray) -> bytes:
-    """All first bytes of the numbers, then all second ones, and so on: alike ones lie together."""
+    """Put all first bytes of the numbers together, then all second ones: like beside like."""
     return np.ascontiguousarray(array.reshape(-1, 1).view(np.uint8).T).tobytes()
 
 
@@ -173,7 +173,7 @@ def _moves(name: str, model: Model, learning: Learning) -> bool:
 
 
 def _spreads(model: Model, names: Sequence[str], total: int) -> list[float]:
-    """The scale of each array's steps: finer for small arrays, which cost little."""
+    """Return the scale of each array's steps: finer for small arrays, which cost little."""
     found = []
     for name in names:
         array = model.arrays[name]
@@ -206,7 +206,7 @@ def _finest(
 
 
 def _coarseness(snapshots: int) -> list[float]:
-    """The steps of each snapshot over those of the middle one: late ones have more to lose."""
+    """Divide each snapshot's steps by those of the middle one: late ones have more to lose."""
     return [2.0 ** (COARSER_BITS * (1 - 2 * (i + 0.5) / snapshots)) for i in range(snapshots)]
 
 

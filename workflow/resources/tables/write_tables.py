@@ -11,17 +11,17 @@ import numpy as np
 
 HERE = Path(__file__).parent
 DRAWS, NUMBERS = 1000, 8
-"""Rows of the lottery, and numbers that are drawn for each."""
+"""Rows of the lottery, and numbers that are sampled for each."""
 
 
 def xor() -> dict[str, np.ndarray]:
-    """One or the other, but not both: the smallest table that no straight line divides."""
+    """Make one or the other, but not both: the smallest table that no straight line divides."""
     a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     return {"a": a, "b": b, "a_xor_b": a ^ b}
 
 
 def two_clouds() -> dict[str, np.ndarray]:
-    """Two kinds of beetles of which the one is longer and heavier, mostly."""
+    """Make two kinds of beetles of which the one is longer and heavier, mostly."""
     generator = np.random.default_rng(1)
     kind = np.repeat([0, 1], 200)
     size = generator.normal(size=(400, 2)) @ np.array([[1.0, 0.5], [0.0, 0.8]])
@@ -33,7 +33,7 @@ def two_clouds() -> dict[str, np.ndarray]:
 
 
 def line() -> dict[str, np.ndarray]:
-    """A spring: the force it takes to pull it by so much (Hooke's law), with errors of reading."""
+    """Make the forces that pull a spring by so much (Hooke's law), with errors of reading."""
     generator = np.random.default_rng(2)
     extension = np.sort(generator.uniform(0, 120, size=60)).round(1)
     force = 1.3 + 0.42 * extension + generator.normal(scale=2, size=60)
@@ -41,7 +41,7 @@ def line() -> dict[str, np.ndarray]:
 
 
 def noisy_curve() -> dict[str, np.ndarray]:
-    """A tone that dies away, and a noisy recording of it."""
+    """Make a tone that dies away, and a noisy recording of it."""
     generator = np.random.default_rng(3)
     time = np.sort(generator.uniform(0, 4, size=300)).round(3)
     pressure = np.exp(-0.6 * time) * np.sin(2 * np.pi * 0.9 * time)
@@ -54,7 +54,7 @@ def noisy_curve() -> dict[str, np.ndarray]:
 
 
 def lottery() -> dict[str, np.ndarray]:
-    """Tickets and whether they won, by chance alone: there is no rule, only rows to remember."""
+    """Make tickets that won by chance alone: there is no rule, only rows to remember."""
     generator = np.random.default_rng(4)
     numbers = generator.random(size=(DRAWS, NUMBERS)).round(3)
     won = generator.integers(0, 2, size=DRAWS)
@@ -71,7 +71,7 @@ TABLES: dict[str, Callable[[], dict[str, np.ndarray]]] = {
 
 
 def as_csv(table: dict[str, np.ndarray]) -> bytes:
-    """The table as text, with the fewest digits that say a number."""
+    """Write the table as text, with the fewest digits that say a number."""
     text = io.StringIO()
     print(*table, sep=",", file=text)
     for row in zip(*table.values(), strict=True):

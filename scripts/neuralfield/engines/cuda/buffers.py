@@ -113,7 +113,7 @@ class Pass(ABC):
         return self._allocated[-1]
 
     def _upload(self, table: np.ndarray) -> Array:
-        """Structs for a kernel, as bytes."""
+        """Upload structs for a kernel, as bytes."""
         self._allocated.append(self._device.xp.asarray(table.view(np.uint8).reshape(-1)))
         return self._allocated[-1]
 

@@ -87,5 +87,5 @@ class DependentLaunch:
 
 @cache
 def _driver() -> ctypes.CDLL:
-    """CUDA's driver, which CuPy has loaded already."""
+    """Load CUDA's driver, which CuPy has loaded already."""
     return ctypes.CDLL("libcuda.so.1")

@@ -29,7 +29,7 @@ _MOST_JUDGED = 1024
 
 @dataclass(frozen=True)
 class ClassifierTask(Task):
-    """Images with labels, the network that learns to tell them apart, and how."""
+    """Images with labels, the network that learns to classify them, and how."""
 
     labelled: LabelledImages
     network: ConvolutionalClassifier

@@ -59,14 +59,14 @@ class ConvolutionalClassifier(Settings):
             raise ConfigError(self.place.format("padding"), str(self.padding), expected)
 
     def flat_values(self, shape: ImageShape) -> int:
-        """Values that the linear layers are given for each image; raises `ConfigError` where a
-        kernel or a window is larger than what is left of the image.
+        """Count the values that the linear layers are given for each image; raises `ConfigError`
+        where a kernel or a window is larger than what is left of the image.
         """
         _, (height, width) = self._sides(shape)[-1]
         return height * width * (shape.channels, *self.channels)[-1]
 
     def working_values(self, shape: ImageShape) -> int:
-        """Numbers that the operations give for each image, all together."""
+        """Count the numbers that the operations give for each image, all together."""
         values = shape.width * shape.height * shape.channels + sum(self.hidden)
         pairs = zip(self._sides(shape)[1:], self.channels, strict=True)
         return values + sum(
@@ -75,14 +75,14 @@ class ConvolutionalClassifier(Settings):
         )
 
     def weight_shapes(self, shape: ImageShape, classes: int) -> list[tuple[int, int]]:
-        """Values in and out of each layer's windows or rows: what is needed of memory."""
+        """Count values in and out of each layer's windows or rows: what is needed of memory."""
         window = self.kernel**2
         convolutions = pairwise((shape.channels, *self.channels))
         linear = pairwise((self.flat_values(shape), *self.hidden, classes))
         return [*((window * into, out) for into, out in convolutions), *linear]
 
     def build(self, shape: ImageShape, classes: int, generator: np.random.Generator) -> Sequential:
-        """A network with fresh weights, in float64 on the CPU: images in, logits out.
+        """Make a network with fresh weights, in float64 on the CPU: images in, logits out.
 
         It is called with arrays of shape (n, height, width, channels), and gives a Tensor of shape
         (n, classes); see `neuralfield.nn.losses.softmax_cross_entropy`. For errors see
@@ -109,7 +109,7 @@ class ConvolutionalClassifier(Settings):
         return Sequential([*operations, make_linear(sizes[-1], classes, plain_weights, generator)])
 
     def _sides(self, shape: ImageShape) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-        """Height and width after each convolution and its pooling; first those of the image."""
+        """List sides of the image, then of values after each convolution and its pooling."""
         sides = (shape.height, shape.width)
         found = [(sides, sides)]
         kernel, pool, padding = ((n, n) for n in (self.kernel, self.pool, self.padding))

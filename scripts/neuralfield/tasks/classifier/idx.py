@@ -76,7 +76,7 @@ def read_idx_shape(path: str | os.PathLike, dimensions: int) -> tuple[int, ...]:
 def _opened(
     path: str | os.PathLike, dimensions: int, sha256: str | None
 ) -> Iterator[tuple[str, io.BufferedIOBase, tuple[int, ...]]]:
-    """The file's name, its content after the header, and the sizes that the header claims."""
+    """Read the file's name, its content after the header, and the sizes in the header."""
     where, expected = os.fspath(path), f"an IDX file of {_CONTENTS[dimensions]}"
     with open_input(path, expected) as file:
         size_bytes = os.fstat(file.fileno()).st_size

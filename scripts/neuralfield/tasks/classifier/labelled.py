@@ -71,7 +71,7 @@ class LabelledImages:
 
 
 def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path, Path]:
-    """The files of images and of labels in a folder, packed or not; `names` are `TRAINING` or
+    """Find the files of images and of labels in a folder, packed or not; `names` are `TRAINING` or
     `HELD_OUT`. Nothing is ever downloaded: `InputError` is raised where one is missing, or there
     twice.
     """
@@ -120,7 +120,7 @@ def brightness_scaling(images: np.ndarray) -> Scaling:
 
 
 def network_inputs(images: Array, scaling: Scaling, dtype: str) -> Array:
-    """Images, uint8 of shape (n, height, width), as a network is given them: in its dtype, shape
+    """Convert images, uint8 of shape (n, height, width), to a network's inputs: in its dtype, shape
     (n, height, width, 1).
     """
     values = images.astype(dtype)

@@ -64,7 +64,7 @@ class Mosaic:
         return model
 
     def _does_not_fit(self, path: Path) -> CheckpointError:
-        """Blame the model of a tile; or the mosaic, where it fits none of the models."""
+        """Report the model of a tile; or the mosaic, where it fits none of the models."""
         if any(_checksum(self.path(tile)) == self.sha256[tile.name] for tile in self.tiling):
             found, expected = "belongs to another training", f"the model that {self.file} notes"
         else:

@@ -44,7 +44,7 @@ class Dense(Settings):
         return list(pairwise((inputs, *self.widths, outputs)))
 
     def build(self, inputs: int, outputs: int, generator: np.random.Generator) -> Sequential:
-        """A network with fresh weights, in float64 on the CPU."""
+        """Make a network with fresh weights, in float64 on the CPU."""
         initializer, activation = INITIALIZERS[self.activation], ACTIVATIONS[self.activation]
         operations: list[Operation] = []
         for fan_in, fan_out in self.weight_shapes(inputs, outputs):

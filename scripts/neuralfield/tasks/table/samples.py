@@ -50,7 +50,7 @@ class Samples:
         return digest.hexdigest()
 
     def rows(self, chosen: np.ndarray) -> "Samples":
-        """Some of the rows, by a mask or by their numbers."""
+        """Take some of the rows, by a mask or by their numbers."""
         values = self.input_values[chosen], self.target_values[chosen]
         return Samples(self.where, self.inputs, self.targets, *values)
 
@@ -138,7 +138,7 @@ def _place(where: str, name: str, present: list[str]) -> int:
 
 
 def _numbers(where: str, cells: np.ndarray, names: Sequence[str], first_line: int) -> np.ndarray:
-    """Cells as numbers; an error names the first that is none, columns first."""
+    """Convert cells to numbers; an error names the first that is none, columns first."""
     try:
         values = cells.astype(np.float64)
         if (np.abs(values) <= LARGEST_NUMBER).all():

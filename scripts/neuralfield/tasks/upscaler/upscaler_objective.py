@@ -83,8 +83,8 @@ class Crops:
         self._light = device.asarray(light, dtype=dtype)
 
     def of_step(self, samples: Array, step: int) -> tuple[Array, Array]:
-        """Crops of a step, numbered by `samples`, at random places, flipped and turned: a pure
-        function of seed and step.
+        """Cut the crops of a step, numbered by `samples`, at random places, flipped and turned: a
+        pure function of seed and step.
 
         Returns enlarged ones, shape (n, side + 2 reach, side + 2 reach, channels), and their light,
         (n, side, side, channels).
@@ -101,7 +101,7 @@ class Crops:
 
 
 def reduced_and_enlarged(light: np.ndarray, factor: int) -> np.ndarray:
-    """An image without the detail that `factor` times as few pixels along each side hold."""
+    """Return an image without the detail that `factor` times as few pixels along each side hold."""
     height, width, _ = light.shape
     small = resized(light, (max(1, width // factor), max(1, height // factor)), "box")
     return resized(small, (width, height), ENLARGING)
@@ -113,13 +113,13 @@ def resized(
     filter: str,
     window: tuple[float, float, float, float] | None = None,
 ) -> np.ndarray:
-    """Channel by channel, see `neuralfield.images.resizing.resize_channel`."""
+    """Resize channel by channel, see `neuralfield.images.resizing.resize_channel`."""
     channels = (np.ascontiguousarray(light[..., c]) for c in range(light.shape[2]))
     return np.stack([resize_channel(c, size_px, filter, window) for c in channels], axis=2)
 
 
 def turned(square: Array, symmetry: int) -> Array:
-    """One of the eight ways to lay down an array of shape (height, width, channels)."""
+    """Lay down in one of eight ways an array of shape (height, width, channels)."""
     if symmetry & 1:
         square = square.swapaxes(0, 1)
     if symmetry & 2:
@@ -128,7 +128,7 @@ def turned(square: Array, symmetry: int) -> Array:
 
 
 def turned_back(square: Array, symmetry: int) -> Array:
-    """The inverse of `turned`."""
+    """Invert `turned`."""
     if symmetry & 4:
         square = square[:, ::-1]
     if symmetry & 2:

@@ -114,7 +114,7 @@ def _text_digest() -> str:
 
 
 def _use_whole_vectors() -> None:
-    """Have loops use all of AVX-512's registers: by default LLVM leaves half of each empty."""
+    """Let loops use all of AVX-512's registers: by default LLVM leaves half of each empty."""
     config: Any = numba.core.config
     features = llvmlite.binding.get_host_cpu_features()
     if features.get("avx512f") and not (config.CPU_NAME or config.CPU_FEATURES):

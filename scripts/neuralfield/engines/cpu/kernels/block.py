@@ -22,7 +22,7 @@ def pack(table, frequencies, parameters, factors):
 
 @kernel_part
 def _working_arrays(rows, encoding):
-    """Points of a block, and their corners in a level of a hash grid, if there is an encoding."""
+    """Allocate points of a block, and with an encoding their corners in a level of a hash grid."""
     if encoding is None:
         return np.empty((2, rows), np.float32), None
     corners = np.empty((CORNERS, rows), np.uint32), np.empty((CORNERS, rows), np.float32)

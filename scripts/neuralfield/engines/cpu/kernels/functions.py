@@ -30,7 +30,7 @@ _LEAST_EXPONENT = np.float32(-40.0)
 
 @kernel_part(**_OPTIONS)
 def sine_and_cosine(x):
-    """Both at once: they share the reduction to [-pi / 4, pi / 4]. Polynomials as in Cephes."""
+    """Compute both at once, which share the reduction to [-pi / 4, pi / 4], as in Cephes."""
     shifted = x * _TWO_BY_PI + _TO_INTEGER
     quadrant = np.float32(shifted).view(np.int32)
     k = shifted - _TO_INTEGER
@@ -56,7 +56,7 @@ def sine_and_cosine(x):
 
 @kernel_part(**_OPTIONS)
 def exponential(x):
-    """e ** x, of x cut to [-87, 87]."""
+    """Compute e ** x, of x cut to [-87, 87]."""
     x = _MOST_EXPONENT if x > _MOST_EXPONENT else x
     x = -_MOST_EXPONENT if x < -_MOST_EXPONENT else x
     shifted = x * _LOG2_E + _TO_INTEGER
@@ -75,7 +75,7 @@ def exponential(x):
 
 @kernel_part(**_OPTIONS)
 def tangent(x):
-    """The hyperbolic tangent: a polynomial near zero, as in Cephes, and by `exponential`."""
+    """Compute the hyperbolic tangent: near zero by Cephes' polynomial, else by `exponential`."""
     size = -x if x < 0 else x
     s = x * x
     near = np.float32(-5.70498872745e-3) * s + np.float32(2.06390887954e-2)
@@ -142,7 +142,7 @@ SINE, TANH, RELU, SIGMOID, VARIABLE_SINE, GAUSSIAN = range(len(ACTIVATIONS))
 
 
 def _row_loop(function):
-    """Makes a loop over a row of arguments, which the gradients take the place of."""
+    """Make a loop over a row of arguments, which gradients replace."""
 
     def over_row(argument, value, frequency):
         for i in range(argument.size):
@@ -160,7 +160,7 @@ _sine_row, _tanh_row, _relu_row, _sigmoid_row, _variable_sine_row, _gaussian_row
 
 @kernel_part(**_OPTIONS)
 def activate(kind, frequency, argument, value, others):
-    """An activation of a row of numbers; its gradients are put in place of these.
+    """Compute an activation of a row of numbers, which its gradients replace.
 
     If `others` is None, only sines are compiled.
     """

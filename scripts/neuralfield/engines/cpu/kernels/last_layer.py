@@ -33,7 +33,7 @@ def _add_multiple(factor, source, target):
 
 @kernel_part
 def forward_last(table, rows, memory, factors):
-    """The numbers before the output function, from the layer's VALUES into its GRADIENTS."""
+    """Compute numbers before the output function, from the layer's VALUES into its GRADIENTS."""
     layer = len(table) - 1
     fan_in, fan_out = table[layer, FAN_IN], table[layer, FAN_OUT]
     value, place = table[layer, VALUES], table[layer, GRADIENTS]
@@ -51,7 +51,7 @@ def forward_last(table, rows, memory, factors):
 
 @kernel_part
 def backward_last(table, rows, memory, scratch, factors, gradient, add):
-    """The layer's gradient, and gradients of the layer before, from the loss's in its GRADIENTS."""
+    """Compute gradients of the layer and of the one before from the loss's in its GRADIENTS."""
     layer = len(table) - 1
     fan_in, fan_out, length = table[layer, FAN_IN], table[layer, FAN_OUT], table[layer, IN_LENGTH]
     summed = table[layer, ROWS]
@@ -88,6 +88,6 @@ def backward_last(table, rows, memory, scratch, factors, gradient, add):
 
 @kernel_part
 def multiply(target, source):
-    """Element by element, in place."""
+    """Multiply element by element, in place."""
     for i in range(target.size):
         target[i] *= source[i]

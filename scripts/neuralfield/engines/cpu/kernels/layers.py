@@ -32,7 +32,7 @@ _STEP, _WRITE = np.int64(4), np.int64(0)
 
 @kernel_part
 def padded(columns):
-    """Columns up to the next whole vector."""
+    """Round a number of columns up to whole vectors."""
     return (columns + VECTOR - 1) // VECTOR * VECTOR
 
 
@@ -55,7 +55,7 @@ def pack_rows(table, layer, frequency, first, end, parameters, factors):
 
 @kernel_part
 def set_ones(table, layer, rows, memory):
-    """The column that biases are multiplied with."""
+    """Fill the column that biases are multiplied with."""
     if table[layer, ROWS] > table[layer, FAN_IN]:
         start = table[layer, VALUES] + table[layer, FAN_IN]
         for row in range(rows):
@@ -64,7 +64,7 @@ def set_ones(table, layer, rows, memory):
 
 @kernel_part
 def forward(table, frequencies, rows, memory, factors, others):
-    """All layers, from the values that go into the first.
+    """Compute all layers, from the values that go into the first.
 
     The last one's numbers, before the output function, are left in its GRADIENTS, and elsewhere the
     derivatives of activations. For `others` see `functions.activate`.

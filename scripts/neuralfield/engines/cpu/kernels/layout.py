@@ -29,7 +29,7 @@ result, as gradients are summed block by block, so it is the same on all machine
 
 
 def row_length(columns: int) -> int:
-    """Numbers from one row to the next: a whole and odd number of vectors.
+    """Count the numbers from one row to the next: a whole and odd number of vectors.
 
     Odd, so that rows that are worked on together do not compete for the same places in a cache.
     """
@@ -100,7 +100,7 @@ def make_layout(plan: NetworkPlan, *, is_trained: bool = True, points: int = 1) 
 
 
 def aligned(count: int) -> np.ndarray:
-    """Zeros in float32, from an address that vectors like."""
+    """Allocate zeros in float32 at an address that is aligned for vectors."""
     memory = np.zeros(count + VECTOR, np.float32)
     start = -(memory.ctypes.data // 4) % VECTOR
     return memory[start : start + count]

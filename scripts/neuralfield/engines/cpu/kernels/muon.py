@@ -78,7 +78,7 @@ def _divide(x, columns, norm):
 
 @kernel_part
 def _orthogonalised(x, following, square, polynomial, side):
-    """Five times x (a + b x' x + c (x' x)^2), for x of `side` columns; one of the first two."""
+    """Replace x, of `side` columns, five times by x (a + b x' x + c (x' x)^2) in either array."""
     to, row_bytes = square.ctypes.data, 4 * square.shape[1]
     for _ in range(NEWTON_SCHULZ_STEPS):
         address = x.ctypes.data
@@ -112,7 +112,7 @@ def _orthogonalised(x, following, square, polynomial, side):
 
 @kernel_part
 def _symmetric_product(a, a_row, a_step, b, c, row_bytes, side, depth):
-    """The upper half, at least, of a product that is symmetric; see `product`."""
+    """Compute the upper half, at least, of a product that is symmetric; see `product`."""
     for first in range(0, side, _PANEL):
         product(
             a + first * a_row,

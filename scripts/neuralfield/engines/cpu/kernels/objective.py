@@ -15,7 +15,7 @@ _PROBABILITY_MARGIN = 1e-7
 
 @kernel_part
 def output_value(kind, steepness, z):
-    """The value that a last number stands for."""
+    """Compute the value that a last number stands for."""
     if kind == _SIGMOID:
         return 0.5 + 0.5 * math.tanh(0.5 * steepness * z)
     return 0.5 + 0.5 * z
@@ -23,13 +23,13 @@ def output_value(kind, steepness, z):
 
 @kernel_part
 def output_gradient(kind, steepness, value):
-    """The derivative of that, from the value."""
+    """Compute the derivative of `output_value` from the value."""
     return steepness * value * (1 - value) if kind == _SIGMOID else 0.5
 
 
 @kernel_part
 def loss_of_value(kind, delta, value, target):
-    """The loss of a value, and its gradient."""
+    """Compute the loss of a value, and its gradient."""
     difference = value - target
     if kind == _SQUARED:
         return difference * difference, 2 * difference

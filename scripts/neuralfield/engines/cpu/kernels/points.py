@@ -18,7 +18,7 @@ _KEY_STEP_0, _KEY_STEP_1 = map(np.uint64, PHILOX_KEY_STEPS)
 
 @kernel_part
 def philox(counter_0, counter_1, counter_2, counter_3, seed, words):
-    """Four random words, see `random_streams.philox`; all are uint64 below 2 ** 32."""
+    """Make four random words, see `random_streams.philox`; all are uint64 below 2 ** 32."""
     key_0, key_1 = seed & _WORD, seed >> _HALF
     for _ in range(PHILOX_ROUNDS):
         product_0, product_1 = counter_0 * _MULTIPLIER_0, counter_2 * _MULTIPLIER_1

@@ -16,7 +16,7 @@ _WORD_BYTES = 4
 
 
 def _tile_shape() -> tuple[int, int]:
-    """Rows, and vectors across, of a tile that fills this processor's registers.
+    """Choose rows, and vectors across, of a tile that fills this processor's registers.
 
     No result depends on it: every number is summed in the same order in all tiles.
     """
@@ -31,7 +31,7 @@ TILE_ROWS, TILE_VECTORS = _tile_shape()
 
 
 def _tile(rows: int, vectors: int) -> Any:
-    """A product of `rows` times ``16 * vectors`` numbers, summed in registers."""
+    """Make a product of `rows` times ``16 * vectors`` numbers, summed in registers."""
 
     @intrinsic
     def tile(typing_context, a, a_row, a_step, b, b_step, c, c_row, depth, add):
@@ -122,7 +122,7 @@ _single_1, _single_2, _single_3, _single_4 = _SINGLE
 
 @kernel_part
 def product(a, a_row, a_step, b, b_step, c, c_row, rows, columns, depth, add):
-    """C = A B, or C += A B if `add`, in float32; every sum in order, with fused multiply-adds.
+    """Compute C = A B, or C += A B if `add`, in float32, in order, by fused multiply-adds.
 
     `a`, `b` and `c` are addresses. `a_row`, `b_step` and `c_row` are bytes from one row to the
     next, `a_step` from one factor to the next: A may be the transpose of what lies in memory. B and

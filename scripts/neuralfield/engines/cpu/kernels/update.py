@@ -67,7 +67,7 @@ def sum_of_squares(gradient):
 
 @kernel_part
 def _sum_of_row(table, layer, row, gradients):
-    """The first shard's gradient of a row, after those of the others were added to it."""
+    """Add the other shards' gradients of a row to the first's, and return that."""
     start = table[layer, GRADIENT] + row * table[layer, OUT_LENGTH]
     total = gradients[0, start : start + table[layer, FAN_OUT]]
     for shard in range(1, len(gradients)):

@@ -90,7 +90,7 @@ class ClassifierPass(Pass):
     def _add_convolution(
         self, shape: ConvolutionShape, parameters: Array, offset: int, images: Array
     ) -> tuple[int, Array]:
-        """Launches of one convolution; gives where the next one's parameters begin, and values."""
+        """Add one convolution; return where the next one's parameters begin, and values."""
         batch = self._plan.batch
         forward, backward, gradient = (
             _existing(plan(shape, batch, self._multiprocessors))
@@ -128,7 +128,7 @@ class ClassifierPass(Pass):
         return Launch(kernel, plan.grid, arguments, plan.threads, plan.shared_bytes)
 
     def _add_head(self, parameters: Array, flat: Array, random_seed: int, step: Array) -> None:
-        """Launches of the linear layers; they come between forward and backward."""
+        """Add the linear layers; they come between forward and backward."""
         plan, batch, sizes = self._plan, self._plan.batch, self._plan.sizes
         images = next(
             p for p in _HEAD_IMAGES if p == 1 or _head_bytes(plan, p) <= self._shared_limit_bytes
@@ -196,7 +196,7 @@ def activation_bytes(plan: ClassifierPlan) -> int:
 
 
 def _head_bytes(plan: ClassifierPlan, images: int) -> int:
-    """Shared memory of the kernel `dense_head`."""
+    """Count bytes of shared memory of the kernel `dense_head`."""
     numbers = sum(plan.sizes) + 2 * max(plan.sizes) + _HEAD_THREADS
     return 4 * images * numbers + _HEAD_OWN_BYTES
 

@@ -63,7 +63,7 @@ class ConvolutionShape:
         return (self.kernel**2 * self.channels_in + 1) * self.channels_out
 
     def constants(self, batch: int) -> dict[str, int]:
-        """For the source of the kernels."""
+        """Return the constants of the kernels' source."""
         high, wide = self.sides_out
         return {
             "IN_CHANNELS": self.channels_in,
@@ -269,7 +269,7 @@ def _images(units: int, batch: int, multiprocessors: int, image: int, weights: i
 
 
 def _cuts(lines: int, channels: int, groups: int) -> Iterator[tuple[int, int, int]]:
-    """Bands, channels at a time and groups of a block, largest first.
+    """Yield bands, channels at a time and groups of a block, largest first.
 
     Channels are cut first, as a block takes them one lot after another. Other cuts have blocks
     stage the same things again.
@@ -292,5 +292,5 @@ def _rounded_up(number: int, multiple: int) -> int:
 
 
 def _odd_stride(number: int) -> int:
-    """The next odd multiple of four numbers: lines that far apart begin in different banks."""
+    """Return the next odd multiple of four: lines that far apart begin in different banks."""
     return _rounded_up(number - 4, 8) + 4

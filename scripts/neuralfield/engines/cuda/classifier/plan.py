@@ -78,7 +78,7 @@ def classifier_plan(objective: ClassifierObjective) -> ClassifierPlan | str:
 def _convolution(
     layer: Conv2d, pooling: Operation | None, sides: tuple[int, int, int]
 ) -> ConvolutionShape | str:
-    """A convolution and its pooling, or what is unknown of it."""
+    """Read a convolution and its pooling, or return what is unknown of it."""
     channels, height, width = sides
     kernel, across, _, channels_out = layer.weight.shape
     plain = (layer.stride, layer.dilation, layer.groups) == (1, 1, 1)
@@ -99,7 +99,7 @@ def _with_linear_layers(
     convolutions: list[ConvolutionShape],
     operations: Iterator[Operation],
 ) -> ClassifierPlan | str:
-    """The rest of the operations."""
+    """Add the rest of the operations."""
     sizes: list[int] = []
     rates: set[float] = set()
     for operation in operations:

@@ -111,7 +111,7 @@ class FusedPass(Pass):
         ]
 
     def _arguments_of(self, inner: Sequence[Array | None], last: Sequence[Array] = ()) -> Array:
-        """The kernel's struct Arguments: what both kernels read first and last, and their own."""
+        """Fill the struct Arguments: what both kernels read first and last, and their own."""
         buffers = self._buffers
         pointers = [
             *(buffers.inputs, buffers.targets, buffers.weights),

@@ -42,12 +42,12 @@ def kernel_prelude(shape: HopperNetwork) -> str:
 
 
 def matrices_bytes(shape: HopperNetwork) -> int:
-    """Shared memory of the weights."""
+    """Count bytes of shared memory of the weights."""
     return 2 * shape.widest**2 * len(shape.matrices)
 
 
 def tiles_bytes(shape: HopperNetwork) -> int:
-    """Shared memory of all tiles' tables."""
+    """Count bytes of shared memory of all tiles' tables."""
     tables = len(shape.matrices) + 3
     if shape.hidden[0].activation in ACTIVATIONS_WITH_KEPT_DERIVATIVES:
         tables += len(shape.hidden) - 1
@@ -55,7 +55,7 @@ def tiles_bytes(shape: HopperNetwork) -> int:
 
 
 def fixed_bytes(shape: HopperNetwork) -> int:
-    """At least the struct Shared of narrow_pass.cuh."""
+    """Count bytes of, at least, the struct Shared of narrow_pass.cuh."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
     affine_rows = _AFFINE_ROWS * len(shape.matrices)

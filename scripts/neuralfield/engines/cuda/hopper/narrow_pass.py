@@ -119,7 +119,7 @@ class HopperNarrowPass(FusedPass):
         return table
 
     def _add_grids(self, features: Array, gradients: Array) -> None:
-        """Launches before the kernel, for the features of the batch's rows, and behind it, for the
+        """Add launches before the kernel, for features of the batch's rows, and behind it, for the
         table's gradient."""
         network, rows, buffers = self.network, self.batch.rows, self._buffers
         layout = FeatureLayout.of_pairs(rows)

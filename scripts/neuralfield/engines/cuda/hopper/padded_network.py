@@ -104,12 +104,12 @@ class HopperNetwork:
         return 4 * self.widest * (3 + len(self.hidden) + channels) + 4 * channels
 
     def fan_in(self, index: int) -> int:
-        """Padded width of what goes into a hidden layer."""
+        """Return the padded width of what goes into a hidden layer."""
         return self.widths[index - 1] if index else self.input_width
 
     def stream_shapes(self, *, backward: bool) -> list[tuple[int, int]]:
-        """Padded rows and columns of the stream's matrices; if `backward`, transposes follow, from
-        the last layer to the second.
+        """List padded rows and columns of the stream's matrices; if `backward`, transposes follow,
+        from the last layer to the second.
         """
         shapes = [(self.fan_in(index), self.widths[index]) for index in self.matrices]
         if backward:

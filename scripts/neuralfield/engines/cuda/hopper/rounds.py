@@ -103,7 +103,7 @@ def share_out(
 
 
 def _cut(first: int, end: int, parts: int) -> list[TileRange]:
-    """Tiles from `first` up to `end`, dealt out from the newest on."""
+    """Deal out tiles from `first` up to `end`, from the newest on."""
     return [
         TileRange(end - 1 - part, max(0, (end - 1 - part - first) // parts + 1), parts)
         for part in range(parts)

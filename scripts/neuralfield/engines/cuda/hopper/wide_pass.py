@@ -216,7 +216,7 @@ class HopperPass(FusedPass):
     def _structs(
         self, job: _WeightJob, shape: int, shares: list[tuple[TileRange, TileRange]]
     ) -> list[np.ndarray]:
-        """The job, as a struct that the kernel reads for each of its shares."""
+        """Return the job as a struct that the kernel reads for each of its shares."""
         weight, bias = self._parts_of[job.layer]
         each = 2 if job.alternates else 1
         has_bias = job.first_row == 0 and self._shape.hidden[job.layer].has_bias
@@ -258,7 +258,7 @@ def _shape(network: NetworkPlan, limit_bytes: int) -> HopperNetwork | None:
 
 
 def _pass_fixed_bytes(shape: HopperNetwork) -> int:
-    """Shared memory of wide_pass.cu, but for its ring of weights."""
+    """Count bytes of shared memory of wide_pass.cu, but for its ring of weights."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
     tile = shape.tile_bytes + 4 * vector_count(shape) * shape.widest + 2 * 3 * 8 * 72

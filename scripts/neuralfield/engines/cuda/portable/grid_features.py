@@ -29,12 +29,12 @@ class FeatureLayout:
 
     @classmethod
     def of_rows(cls, width: int, *, is_mixed: bool) -> "FeatureLayout":
-        """Rows of so many numbers, one after another."""
+        """Lay out rows of so many numbers, one after another."""
         return cls(width, 2, is_mixed)
 
     @classmethod
     def of_pairs(cls, rows: int) -> "FeatureLayout":
-        """Pairs of fp16 numbers: the first of all rows, then the second."""
+        """Lay out pairs of fp16 numbers: the first of all rows, then the second."""
         return cls(2, 2 * rows, True)
 
 
