@@ -36,7 +36,7 @@ class Comparison {
     image.alt = select.selectedOptions[0].textContent;
   }
 
-  // Where a pointer is, in parts of the stage.
+  // Returns the position of a pointer, in parts of the stage.
   at(event) {
     const box = this.stage.getBoundingClientRect();
     return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];

@@ -1,4 +1,4 @@
-# How near a network comes to its training image, and to the source at the source's own size.
+# Measures how near a network comes to its training image, and to the source at its own size.
 
 
 rule evaluate:

@@ -180,7 +180,7 @@ class Screen(logging.Handler):
         return self.bars.aside() if self.bars else nullcontext()
 
     def _watch(self) -> None:
-        """Draw bars, or tell that all goes on, until the run has ended."""
+        """Draw bars, or report that all goes on, until the run has ended."""
         while not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
             with self.lock or nullcontext():
                 if self._ended.is_set():

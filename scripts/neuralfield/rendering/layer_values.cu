@@ -4,7 +4,7 @@
 #include "../engines/cuda/loss.cuh"
 #include "../engines/cuda/portable/output_product.cuh"
 
-// Values (rows, CHANNELS) of the first `valid_rows` rows. Grid: (rows / 64,).
+// Computes values (rows, CHANNELS) of the first `valid_rows` rows. Grid: (rows / 64,).
 extern "C" __global__ __launch_bounds__(THREADS) void output_values(const element* activations,
                                                                     int width, const float* weight,
                                                                     const float* bias, int fan_in,

@@ -14,7 +14,7 @@ MOST_LAYERS = 128
 """More of them are more passes than a browser takes for a batch of points."""
 
 MOST_PRODUCTS = 8_000_000
-"""Multiplications for a point: with more, a GPU takes seconds for a picture."""
+"""Multiplications for a point: with more, a GPU takes seconds for an image."""
 
 MOST_WEIGHTS = 16_000_000
 """Numbers of all networks of a page: with more, it is too large to be opened."""

@@ -1,4 +1,4 @@
-// How kernels that are launched one after another overlap (programmatic dependent launch): one may
+// Kernels that are launched one after another overlap (programmatic dependent launch): one may
 // start while the one before it ends, as far as multiprocessors have room; host side:
 // engines/cuda/dependent_launch.py.
 //
@@ -13,7 +13,7 @@
 // Before their wait
 //   update.cu and update_batch.cu read what the update before them wrote, and write the next step's
 //     scalars over those that it has read;
-//   narrow_batch.cu reads what sampling_batch.cu drew before the update that is ending;
+//   narrow_batch.cu reads what sampling_batch.cu sampled before the update that is ending;
 //   sampling_batch.cu, while a pass is under way, reads the number of its step from the update
 //   before
 //     that, and fills a batch that the pass before it has read;

@@ -226,7 +226,7 @@ __device__ __forceinline__ float matrix_product(const __half* __restrict__ a, si
     return column_sum;
 }
 
-// Where a weight's column stands among 32, so that the results which a thread gets from four
+// Returns the place of a weight's column among 32, so that the results that a thread has from four
 // products of 8 columns (two from each) are 8 neighbours: 16 bytes to be stored at once.
 __device__ __forceinline__ int weight_position(int column) {
     const int within = column % 32;

@@ -4,7 +4,7 @@
 
 #include "philox.cuh"
 
-// The sample in a place of a step's batch, of `count` samples; half_bits: of `permuted`.
+// Returns the sample in a place of a step's batch, of `count` samples; half_bits: of `permuted`.
 __device__ __forceinline__ unsigned int sample_in_random_order(int slot, long long step, int batch,
                                                                int count, int half_bits,
                                                                unsigned long long seed) {

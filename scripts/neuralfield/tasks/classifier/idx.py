@@ -41,7 +41,7 @@ _CONTENTS = {1: "labels", 3: "images"}
 
 
 def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None) -> np.ndarray:
-    """Read an IDX file of bytes, packed by gzip or not, its content tells: labels, with 1
+    """Read an IDX file of bytes, packed by gzip or not, as its content shows: labels, with 1
     dimension, or images, with 3. Memory follows what the file holds, and never what it claims.
 
     `sha256` is the checksum that the file itself has to have, in hexadecimal. Raises `InputError`

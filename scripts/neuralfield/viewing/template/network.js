@@ -312,7 +312,7 @@ class NetworkOnGpu {
             gl.uniform1i(at("first"), index === 0 ? 1 : 0);
             gl.uniform4f(at("pixels"), ...part.fade.pixels);
             gl.uniform4f(at("fades"), ...part.fade.sides);
-            gl.uniform2fv(at("slopes"), part.fade.slopes);
+            gl.uniform2fv(at("gradients"), part.fade.gradients);
           }
           gl.bindFramebuffer(gl.FRAMEBUFFER, this.ends[side]);
         } else {
@@ -335,7 +335,7 @@ class NetworkOnGpu {
     this.points += count * samples * region.parts.length;
   }
 
-  // Keep what the finished network lacks of its training image, shape (height, width, channels).
+  // Keep the residual of the finished network, shape (height, width, channels).
   setResidual(values) {
     const { gl } = this;
     const { width, height, channels } = this.network;

@@ -1,4 +1,4 @@
-// What passes read: weights in the order of their loops, and the weights of a residual.
+// Arrays that passes read: weights in the order of their loops, and those of a residual.
 
 // Texels of a residual that a pixel depends on along each axis, and the points whose mean it is.
 const MOST_TAPS = 32;

@@ -21,17 +21,17 @@ async function save() {
   const about = { snapshot: state.snapshot, width, height, box };
   part("saving").textContent = "Rendering …";
   const pixels = await tiles.pixels(about);
-  const picture = new ImageData(pixels, width, height);
+  const saved = new ImageData(pixels, width, height);
   const kind = compared();
   if (kind !== "none" && !part("whole").checked) {
     const [left, , right] = seen();
     const split = left + ((right - left) * part("split").value) / 100;
     const column = Math.round((width * (split / network.width - box[0])) / (box[2] - box[0]));
     const other = await tiles.pixels({ ...about, kind });
-    for (let i = 0; i < pixels.length; ++i) if ((i >> 2) % width >= column) picture.data[i] = other[i];
+    for (let i = 0; i < pixels.length; ++i) if ((i >> 2) % width >= column) saved.data[i] = other[i];
   }
   const sheet = new OffscreenCanvas(width, height);
-  sheet.getContext("2d").putImageData(picture, 0, 0);
+  sheet.getContext("2d").putImageData(saved, 0, 0);
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await sheet.convertToBlob({ type: "image/png" }));
   link.download = `${page.file}_${width}x${height}.png`;

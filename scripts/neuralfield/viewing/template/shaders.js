@@ -81,8 +81,8 @@ const ACTIVATIONS = {
   vec2 a = z.xz, b = z.yw;
   vec2 size = exp(${number(-layer.scale * layer.scale)} * (a * a + b * b) - ${number(layer.frequency)} * b);
   vec2 phase = ${number(layer.frequency)} * a;
-  vec4 wave = sine(vec4(phase + 1.5707963267948966, phase));
-  return vec4(size.x * wave.x, size.x * wave.z, size.y * wave.y, size.y * wave.w);
+  vec4 sines = sine(vec4(phase + 1.5707963267948966, phase));
+  return vec4(size.x * sines.x, size.x * sines.z, size.y * sines.y, size.y * sines.w);
 }`,
 };
 
@@ -149,14 +149,14 @@ uniform sampler2DArray sum;  // of the networks before
 uniform bool first;
 uniform vec4 pixels;  // factor and summand that make px of the image of a position
 uniform vec4 fades;  // px from which each side begins to fade: left, right, top, bottom
-uniform vec2 slopes[2];  // per px, at these sides; 0 where a network reaches the image's edge
+uniform vec2 gradients[2];  // per px, at these sides; 0 where a network reaches the image's edge
 float rise(float share) { return 0.5 - 0.5 * cos(3.141592653589793 * clamp(share, 0.0, 1.0)); }
 float weight_at(vec2 p) {
   vec2 px = p * pixels.xy + pixels.zw;
-  float across = (slopes[0].x > 0.0 ? rise((px.x - fades.x) * slopes[0].x) : 1.0)
-    * (1.0 - rise((px.x - fades.y) * slopes[0].y));
-  float down = (slopes[1].x > 0.0 ? rise((px.y - fades.z) * slopes[1].x) : 1.0)
-    * (1.0 - rise((px.y - fades.w) * slopes[1].y));
+  float across = (gradients[0].x > 0.0 ? rise((px.x - fades.x) * gradients[0].x) : 1.0)
+    * (1.0 - rise((px.x - fades.y) * gradients[0].y));
+  float down = (gradients[1].x > 0.0 ? rise((px.y - fades.z) * gradients[1].x) : 1.0)
+    * (1.0 - rise((px.y - fades.w) * gradients[1].y));
   return across * down;
 }`,
     finish: (p) => `out${p} = weight_at(point(${p})) * (${value(p)});
@@ -274,7 +274,7 @@ vec4 entry(int at) { return texelFetch(table, ivec2(at & ${TABLE_ACROSS - 1}, at
 
 const TABLE_ACROSS = 2048;
 
-// From the points of a batch to the means of its pixels, each drawn as a point of a tile.
+// From the points of a batch to the means of its pixels, each rendered as a point of a tile.
 const REDUCE_VERTEX = `${HEAD}
 ${PIXELS}
 uniform vec2 size;

@@ -4,7 +4,7 @@ const MOST_TILES = 1200;
 const SMALLEST_SLICES = [256, 2048]; // points: fewer ones the more products each takes
 const LARGEST_SLICE = 1 << 22;
 
-// How many milliseconds a slice may take at the least and at the most. What a GPU has begun delays the
+// The least and the most milliseconds that a slice may take. Work that a GPU has begun delays the
 // next frame; a software renderer would take more time for its many passes than for their points.
 const SLICE_MS = {
   gpu: { moving: [6, 10], still: [12, 30] },
@@ -57,15 +57,15 @@ function regionsOf(network, store, snapshot, { x, y, dx, dy, columns, rows }) {
           const longer = Math.max(right - left, bottom - top);
           const steps = [(2 * dx) / longer, (2 * dy) / longer];
           const corner = [(2 * x - left - right) / longer, (2 * y - top - bottom) / longer];
-          const slope = (isEdge) => (isEdge ? 0 : 1 / mosaic.overlap);
+          const gradient = (isEdge) => (isEdge ? 0 : 1 / mosaic.overlap);
           const fade = {
             pixels: [longer / 2, longer / 2, (left + right) / 2, (top + bottom) / 2],
             sides: [left, right - mosaic.overlap, top, bottom - mosaic.overlap],
-            slopes: [
-              slope(column === 0),
-              slope(column === mosaic.columns.length - 1),
-              slope(row === 0),
-              slope(row === mosaic.rows.length - 1),
+            gradients: [
+              gradient(column === 0),
+              gradient(column === mosaic.columns.length - 1),
+              gradient(row === 0),
+              gradient(row === mosaic.rows.length - 1),
             ],
           };
           parts.push({ key: key(index), arrays: arrays(index), place: [...corner, ...steps], sides: steps, fade });
@@ -211,7 +211,7 @@ class Tiles {
     return Math.max(1, Math.round((TILE_PX * TILE_PX * 400) / gpu.cost));
   }
 
-  // Whether the GPU has not finished the last slice. How long that took says how large the next is.
+  // Returns whether the GPU is at the last slice still, whose time says how large the next is.
   isWaiting() {
     const { gl, fence } = this;
     if (!fence) return false;

@@ -62,7 +62,7 @@ function changed() {
   describe();
 }
 
-// Where the image lies on the screen, in whole pixels, so that tiles meet the pixels.
+// Returns the place of the image on the screen, in whole pixels, so that tiles meet the pixels.
 function origin() {
   return [canvas.width / 2 - state.x * state.zoom, canvas.height / 2 - state.y * state.zoom].map(Math.round);
 }
@@ -127,10 +127,10 @@ function plan() {
   tiles.want(wanted);
 }
 
-// Whether the preview is at least as fine as a network would be at a scale.
+// Returns whether the preview is at least as fine as a network would be at a scale.
 const hasPreview = (snapshot, scale) => snapshot === LAST && tiles.preview.scale >= scale;
 
-// Whether the network of the slider can be shown instead of the one before.
+// Returns whether the network of the slider can be shown instead of the one before.
 function isReady() {
   if (hasPreview(state.snapshot, planned[0])) return true;
   const box = boxOf(layers()[0]);
@@ -206,7 +206,7 @@ function showSnapshot(index) {
   changed();
 }
 
-// What is seen, in words and as a scale bar.
+// Describes the view in words and by a scale bar.
 function describe() {
   const ratio = canvas.width / canvas.clientWidth || 1;
   const shownZoom = state.zoom / ratio;
@@ -241,7 +241,7 @@ function move(x, y) {
   changed();
 }
 
-// Whether a key means something else to the part of the page that has the focus.
+// Returns whether a key means something else to the part of the page that has the focus.
 function isTaken(target, key) {
   if (target.tagName === "SELECT" || target.closest?.("dialog")) return true;
   if (target.tagName === "BUTTON") return key === " ";

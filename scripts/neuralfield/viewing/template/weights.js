@@ -39,7 +39,7 @@ class StoredWeights {
     return arrays;
   }
 
-  // What the finished network lacks of the training image, or null; it lies after all networks.
+  // Returns the residual of the finished network, or null; it lies after all networks.
   residual() {
     const { residual, networks } = this.layout;
     if (!residual) return null;

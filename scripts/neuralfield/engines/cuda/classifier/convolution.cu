@@ -38,7 +38,7 @@ __device__ __forceinline__ void add_split(float (&sums)[COUNT], int split, int u
             for (int i = 0; i < COUNT; ++i) sums[i] += memory[(other * COUNT + i) * UNITS + unit];
 }
 
-// Where threads keep their sums, so that others can add up what the threads of a split have.
+// Memory in which threads keep their sums, so that others can add up those of a split.
 template <int SPLIT, int UNITS, int COUNT>
 struct Kept {
     static constexpr int ROW = COUNT | 1;  // odd: neighbours meet in no bank
@@ -86,7 +86,7 @@ __device__ __forceinline__ void stage_weights(const float* __restrict__ weights,
 #define FORWARD_TILES ((OUT_WIDTH + FORWARD_TILE - 1) / FORWARD_TILE)
 #define FORWARD_UNITS (FORWARD_GROUPS * FORWARD_IMAGES * FORWARD_BAND * FORWARD_TILES)
 
-// Values after pooling and relu, and which place of each window was the largest.
+// Computes values after pooling and relu, and notes the place of the largest in each window.
 extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
     convolve(const float* __restrict__ images, const float* __restrict__ weights,
              const float* __restrict__ bias, float* __restrict__ values,
@@ -175,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
 #define BACKWARD_MARGIN (KERNEL - 1 - PADDING)
 #define BACKWARD_UNITS (BACKWARD_IMAGES * BACKWARD_BAND * BACKWARD_TILES * BACKWARD_GROUPS)
 
-// Gradients of the images that went in.
+// Computes gradients of the images that went in.
 extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
     gradients_back(const float* __restrict__ gradients, const unsigned short* __restrict__ winners,
                    const float* __restrict__ weights, float* __restrict__ gradients_in) {
@@ -258,7 +258,7 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
 #define GRADIENT_KERNEL_ROWS (GRADIENT_STAGED * KERNEL + 1)
 #define GRADIENT_UNITS (GRADIENT_KERNEL_ROWS * GRADIENT_GROUPS)
 
-// Gradients of weights and biases, summed over a share of the images: a part for each block.
+// Sums gradients of weights and biases over a share of the images: a part for each block.
 // A thread has a row of the kernel. Biases are one more row of it, that is shown ones.
 extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS)
     gradient(const float* __restrict__ images, const float* __restrict__ gradients,

@@ -17,14 +17,14 @@
 
 #define ROUNDED_UP(number, multiple) (((number) + (multiple) - 1) / (multiple) * (multiple))
 
-// Where a value lies among those that an image gives.
+// Returns the index of a value among those that an image gives.
 __device__ __forceinline__ int place_out(int channel, int y, int x) {
     return FLAT ? (y * OUT_WIDTH + x) * OUT_CHANNELS + channel
                 : (channel * OUT_HEIGHT + y) * OUT_WIDTH + x;
 }
 
-// COUNT neighbouring numbers of shared memory, WIDE at a time: both are multiples of WIDE, and so
-// is where they begin.
+// Loads COUNT neighbouring numbers of shared memory, WIDE at a time; COUNT and the address are
+// multiples of WIDE.
 template <int WIDE, int COUNT>
 __device__ __forceinline__ void load_row(const float* at, float (&numbers)[COUNT]) {
 #pragma unroll
@@ -45,7 +45,7 @@ __device__ __forceinline__ void load_row(const float* at, float (&numbers)[COUNT
     }
 }
 
-// Lines of some channels of an image, with zeros around it: [channels][lines][stride].
+// Loads lines of some channels of an image, with zeros around it: [channels][lines][stride].
 template <int CHANNELS, int LINES, int STRIDE, int THREADS>
 __device__ __forceinline__ void stage_image(const float* __restrict__ image, int first_channel,
                                             int first_line, float* staged) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ void stage_image(const float* __restrict__ image, int
     }
 }
 
-// Gradients of what is pooled, put back to the places that they belong to, with zeros elsewhere:
+// Puts gradients of pooled values back to the places that they belong to, with zeros elsewhere:
 // [channels][rows of windows * POOL][stride], beginning `MARGIN` columns to the left.
 template <int CHANNELS, int ROWS, int STRIDE, int MARGIN, int THREADS>
 __device__ __forceinline__ void stage_gradients(const float* __restrict__ gradients,

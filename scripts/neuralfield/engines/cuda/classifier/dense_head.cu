@@ -23,7 +23,7 @@ __host__ __device__ constexpr int power_of_2_from(int number, int most) {
     return power;
 }
 
-// The factor of a value under dropout: 0, or KEPT_FACTOR.
+// Returns the factor of a value under dropout: 0, or KEPT_FACTOR.
 __device__ __forceinline__ float dropout_factor(int value, unsigned int sample, long long step,
                                                 unsigned int layer) {
 #if HAS_DROPOUT
@@ -40,7 +40,7 @@ __device__ __forceinline__ float dropout_factor(int value, unsigned int sample, 
 #endif
 }
 
-// Values of one layer after another; the last gives logits.
+// Computes one layer after another; the last gives logits.
 template <int LAYER>
 __device__ void forward(const float* __restrict__ parameters, const int* samples, long long step,
                         int first_image, Numbers* values, Numbers* sums,
@@ -90,7 +90,7 @@ __device__ void forward(const float* __restrict__ parameters, const int* samples
         forward<LAYER + 1>(parameters, samples, step, first_image, values, sums, hidden);
 }
 
-// Sums over LANES neighbouring lanes. A lane ends with the sums of COUNT / LANES numbers, at least
+// Adds up LANES neighbouring lanes. A lane ends with the sums of COUNT / LANES numbers, at least
 // one; gives the place of its first. Lanes that have the same one have the same bits.
 template <int LANES, int COUNT>
 __device__ __forceinline__ int add_lanes(float (&numbers)[COUNT]) {

@@ -6,14 +6,14 @@
 
 constexpr int LAYER_SIZES[] = SIZES;
 
-// Values of all layers before one, for one image: arrays lie layer by layer.
+// Counts values of all layers before one, for one image: arrays lie layer by layer.
 __host__ __device__ constexpr int values_before(int layer) {
     int sum = 0;
     for (int i = 0; i < layer; ++i) sum += LAYER_SIZES[i];
     return sum;
 }
 
-// Weights and biases of all layers before one, as parameters lie in memory.
+// Counts weights and biases of all layers before one, as parameters lie in memory.
 __host__ __device__ constexpr int parameters_before(int layer) {
     int sum = 0;
     for (int i = 0; i < layer; ++i) sum += (LAYER_SIZES[i] + 1) * LAYER_SIZES[i + 1];

@@ -28,13 +28,13 @@ struct PointsOf {
     float targets[2][channels], weights[2];
     uint32_t features[ENCODING == HASHGRID ? INPUT_WIDTH / 4 : 1];  // as Table::put has them
 
-    // Where the number `i` of the features is, of pairs of features of all rows.
+    // Returns the index of number `i` of the features among pairs of features of all rows.
     static __device__ __forceinline__ size_t feature_place(int tile, const Table& table, int i) {
         int row = 16 * table.warp + 8 * (i % 2) + table.lane / 4;
         return size_t(i / 2 * 4 + table.lane % 4) * (64 * TILES) + tile * 64 + row;
     }
 
-    // Pixel of a row in the batch; -1: the row is not valid.
+    // Returns the pixel of a row in the batch; -1: the row is not valid.
     __device__ __forceinline__ int pixel_of(int row) const {
         int pixel = index * TILE_PIXELS + row / POINTS;
         return ALL_ROWS_VALID || (row < TILE_PIXELS * POINTS && pixel < PIXELS) ? pixel : -1;
@@ -80,10 +80,10 @@ typedef PointsOf<false> Points;
 
 // ---- loss ----------------------------------------------------------------------------------
 
-// Whether sums over a pixel's two groups are of two lanes at the most: then their order is all one.
+// True if sums over a pixel's two groups are of two lanes at most: then their order is all one.
 constexpr bool LANES_SUM_GROUPS = POINTS == 2 || POINTS == 4;
 
-// All threads that have points of the same pixels.
+// Synchronises all threads that have points of the same pixels.
 __device__ __forceinline__ void pixels_sync(const Table& table) {
     if (LANES_SUM_GROUPS) return;
     if (16 % POINTS == 0)
@@ -92,9 +92,9 @@ __device__ __forceinline__ void pixels_sync(const Table& table) {
         table.sync();
 }
 
-// Loss of the two points' pixels; z becomes its gradient. Returns loss and squared error, where
-// this thread has a pixel's first point: of all channels or, where lanes share them out, of its
-// own.
+// Computes the loss of the two points' pixels; z becomes its gradient. Returns loss and squared
+// error, where this thread has a pixel's first point: of all channels or, where lanes share them
+// out, of its own.
 template <typename Tile>
 __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], const Tile& tile) {
     const Table& table = tile.table;
@@ -223,7 +223,7 @@ struct Totals {
     float output_bias[CHANNELS] = {};
 };
 
-// Sums over a warp, in every fourth lane: others have none.
+// Sums numbers over a warp, in every fourth lane: others have none.
 __device__ __forceinline__ void sum_lanes(Totals& totals) {
 #pragma unroll
     for (int distance = 16; distance >= 4; distance /= 2) {
@@ -247,13 +247,13 @@ __device__ __forceinline__ void note_totals(Shared& shared, Totals& totals, int 
     }
 }
 
-// Where number i of a tile's vectors is among a part's: the output's are [WIDEST][CHANNELS].
+// Returns the index of a tile's number i in a part: those of the output are [WIDEST][CHANNELS].
 __device__ __forceinline__ int place_of_vector(int i) {
     const int vector = i / WIDEST, column = i % WIDEST;
     return vector < CHANNELS ? column * CHANNELS + vector : i;
 }
 
-// Sums over the block, in a fixed order.
+// Writes the sums over the block, which are added up in a fixed order.
 template <typename Shared>
 __device__ __forceinline__ void write_partials(const Shared& shared) {
     const auto& arguments = shared.arguments;

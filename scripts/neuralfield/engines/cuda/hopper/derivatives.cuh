@@ -2,7 +2,7 @@
 #include "padded_network.cuh"
 
 // Derivatives of a layer at the points of a thread, as they are kept from forward to backward: in
-// float16, or for relu a bit each. Of wavelets z is kept: their derivatives are twice as many.
+// float16, or for relu a bit each. Wavelets keep z: their derivatives are twice as many.
 template <int columns>
 struct Derivatives {
     static constexpr bool are_bits = ACTIVATION == RELU;

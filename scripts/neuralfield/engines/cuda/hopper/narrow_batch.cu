@@ -27,7 +27,7 @@ __device__ __forceinline__ void note_errors(float (*noted)[2 + CHANNELS], const 
     if (lane < CHANNELS) of_points[2 + lane] = own.output_bias;
 }
 
-// How a worker leaves its tiles to the summers.
+// A worker leaves its tiles to the summers.
 struct HandedOver {
     static constexpr int products_under_way = 0;
     Exchange& exchange;

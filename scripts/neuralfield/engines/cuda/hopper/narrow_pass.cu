@@ -113,13 +113,13 @@ __device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile,
     }
 }
 
-// How a warpgroup sums the gradients of its own tiles.
+// A warpgroup sums the gradients of its own tiles.
 struct OwnTiles {
     static constexpr int products_under_way = 1;
     Gradients gradients;
     LaneTotals totals;
 
-    // Where all have done with the tables of the tile before.
+    // Waits until all have done with the tables of the tile before.
     __device__ __forceinline__ void wait_for_tables(const Tile& tile) const {
         wgmma_wait<1>();
         tile.table.sync();

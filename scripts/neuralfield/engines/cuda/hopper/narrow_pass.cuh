@@ -30,9 +30,9 @@ constexpr bool OTHERS_SUM = false;
 constexpr int TABLES = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
 #endif
 
-// Where the gradients of a layer's z are. All warps of a warpgroup that sums its own tiles have
-// done with a table once all have come to the product after the next: three tables in turn need no
-// barrier of their own.
+// Returns the table of the gradients of a layer's z. All warps of a warpgroup that sums its own
+// tiles have done with a table once all have come to the product after the next: three tables in
+// turn need no barrier of their own.
 __host__ __device__ constexpr int place_of_gradients(int layer) {
     return LAST_VALUES + (OTHERS_SUM ? 1 + layer : (HIDDEN - layer) % 3);
 }

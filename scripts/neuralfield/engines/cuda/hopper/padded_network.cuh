@@ -28,7 +28,7 @@ __device__ __forceinline__ float tanh_of(float z) {
     return value;
 }
 
-// The GPU's own; without what __expf does for numbers that float16 has no room for.
+// The GPU's own exponential, without what __expf does for numbers that float16 has no room for.
 __device__ __forceinline__ float power_of_2(float x) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
@@ -115,7 +115,7 @@ __device__ __forceinline__ uint32_t pack_derivatives(float low, float high) {
 
 // ---- a tile's table ------------------------------------------------------------------------
 
-// Where the threads of a tile lay out values for each other.
+// The table on which the threads of a tile lay out values for each other.
 struct Table {
     char* tile;      // 64 rows in blocks of 8 x 8 numbers, row by row of blocks
     int number;      // of the tile in its block
@@ -176,13 +176,13 @@ struct __align__(16) Constants {
     float output_bias[CHANNELS];
 };
 
-// Where the parameters lie in the flat array; a bias of -1: none.
+// Indices of parameters in the flat array; a bias of -1: none.
 struct Offsets {
     int weight[HIDDEN + 1], bias[HIDDEN + 1];
 };
 
-// Where a column's constant is. BY_FOURS, a thread has its four of 16 columns in one load; else
-// they lie as columns do. Which is faster is found by measurement, for each kernel.
+// Returns the index of a column's constant. BY_FOURS, a thread has its four of 16 columns in one
+// load; else they lie as columns do. Measurement shows for each kernel which is faster.
 __device__ __forceinline__ int place_of_constant(int column) {
     return BY_FOURS ? column / 16 * 16 + column % 8 / 2 * 4 + column % 16 / 8 * 2 + column % 2
                     : column;

@@ -19,7 +19,7 @@ __host__ __device__ constexpr int largest_width() {
     return largest;
 }
 
-// Whether all tiles of values have as many columns.
+// Returns whether all tiles of values have as many columns.
 __host__ __device__ constexpr bool has_one_width() {
     for (int layer = 0; layer < HIDDEN; ++layer)
         if (width_after[layer] != (has_features ? INPUT_WIDTH : width_after[0])) return false;
@@ -64,7 +64,7 @@ __host__ __device__ constexpr unsigned layers_of_shape() {
     return layers;
 }
 
-// Whether no layer before has the same; and, if so, whether every layer behind has been seen too.
+// is_new: no layer before has the same; is_last_*: none behind has one that was not seen before.
 __host__ __device__ constexpr bool is_new(int kind, unsigned alike) {
     return (alike & ((1u << kind) - 1)) == 0;
 }

@@ -1,4 +1,4 @@
-// The stream that one thread brings, whom barriers tell which stages are free; products are those of
+// The stream that one thread brings, to which barriers show free stages; products are those of
 // warpgroups.
 #pragma once
 

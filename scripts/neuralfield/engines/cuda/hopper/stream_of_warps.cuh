@@ -1,6 +1,6 @@
 // The stream that the threads of a block's last tile bring: whenever they have done with a chunk, so
-// have all before them mostly, and a new one takes its place. Barriers tell when a chunk is there, and
-// when all have done with it.
+// have all before them mostly, and a new one takes its place. Barriers show when a chunk is there,
+// and when all have done with it.
 #pragma once
 
 struct Stream {
@@ -10,7 +10,7 @@ struct Stream {
     uint64_t* emptied;  // for one of each warp
 };
 
-// Where the next product finds its matrix, and what is brought next.
+// The place of the next product's matrix, and the chunk that is brought next.
 struct StreamPlace : RingPlace {
     int next_chunk = 0, next_byte = 0;
 };
@@ -22,7 +22,7 @@ __host__ __device__ constexpr int largest_chunk_bytes() {
     return largest;
 }
 
-// Whether all chunks are as large as the largest.
+// Returns whether all chunks are as large as the largest.
 __host__ __device__ constexpr bool chunks_are_alike() {
     const Chunks chunks = list_chunks();
     for (int chunk = 0; chunk < stream_chunks(true); ++chunk)

@@ -35,7 +35,7 @@ struct Shared {
     Arguments arguments;
     Constants constants;
     __align__(16) float vectors[BLOCK_TILES][VECTORS][WIDEST];
-    // output gradients, coordinates, and these's rounding errors, as left operands
+    // output gradients, coordinates, and their rounding errors, as left operands
     __half left[BLOCK_TILES][3][8][ROWS_PITCH];
     float outputs[BLOCK_TILES][64][CHANNELS];  // values of all points, for pixels' means
     double losses[4 * BLOCK_TILES][2];

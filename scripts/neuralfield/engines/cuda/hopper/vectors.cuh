@@ -1,4 +1,4 @@
-// Sums over points that are no matrix products worth the name: a few vectors times a tile.
+// Sums over points that are too small for matrix products: a few vectors times a tile.
 #pragma once
 #include "padded_network.cuh"
 

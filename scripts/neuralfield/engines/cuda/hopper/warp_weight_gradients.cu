@@ -42,7 +42,7 @@ struct Job {
     int padding;
 };
 
-// How the warps share out so many rows and columns of 16 x 16 numbers: how many are side by side.
+// Chooses how many warps are side by side on so many rows and columns of 16 x 16 numbers.
 __host__ __device__ constexpr int warps_across(int down, int across) {
     int best = 1, best_cost = 1 << 30;
     for (int warps = 1; warps <= 8; warps *= 2) {

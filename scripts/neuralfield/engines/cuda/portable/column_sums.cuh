@@ -3,7 +3,7 @@
 
 #include "../element.cuh"
 
-// Which columns and rows of a (rows, width) array a thread takes.
+// The columns and rows of a (rows, width) array that a thread takes.
 struct ColumnGroup {
     int column, first_row, row_step;
     bool active;  // widths that do not divide the block leave threads over

@@ -30,7 +30,7 @@ struct Span {
     }
 };
 
-// Sums along lines: one for each line of pixels and column of corners. Grid: (blocks,).
+// Sums gradients along lines: one for each line of pixels and column of corners. Grid: (blocks,).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_line_sums(
     const element* __restrict__ gradients, const Span* __restrict__ spans,
     const float* __restrict__ parts, Features* __restrict__ sums) {

@@ -65,7 +65,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void grid_add_points(const floa
                           (unsigned long long)shares[i][j]);
 }
 
-// Sums as numbers with fractions; they begin anew. Grid: (count / THREADS,).
+// Converts sums to numbers with fractions; they begin anew. Grid: (count / THREADS,).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_take_sums(long long* sums,
                                                                      float* gradient, int count) {
     const int i = int(blockIdx.x * blockDim.x + threadIdx.x);

@@ -89,7 +89,7 @@ extern "C" __global__ void fourier_features(const float2* inputs, int valid_rows
     }
 }
 
-// The inputs as they are, for a network of one layer; `ones`: with a one before them.
+// Copies the inputs as they are, for a network of one layer; `ones`: with a one before them.
 extern "C" __global__ void plain_inputs(const float2* inputs, int valid_rows, int rows, int ones,
                                         element* features, int stride) {
     const int row = int(blockIdx.x * blockDim.x + threadIdx.x);
@@ -101,7 +101,7 @@ extern "C" __global__ void plain_inputs(const float2* inputs, int valid_rows, in
     line[ones + 1] = to_element(point.y);
 }
 
-// The inputs of a grid's points `first` and on: x of columns, y of rows, row by row.
+// Computes the inputs of a grid's points `first` and on: x of columns, y of rows, row by row.
 extern "C" __global__ void grid_inputs(const float* columns, const float* rows, int width,
                                        long long first, int count, float2* inputs) {
     const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
@@ -123,7 +123,7 @@ struct KeepActivation {
     }
 };
 
-// The first layer, from the inputs in float32: a product of depth 2 is no work for a matrix unit.
+// Computes the first layer from inputs in float32: a depth of 2 is too little for a matrix unit.
 // Grid: (rows / 128,).
 extern "C" __global__ __launch_bounds__(THREADS) void first_forward(
     const float2* inputs, int valid_rows, const float* weight, const float* bias, int ones,
@@ -152,7 +152,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void first_forward(
     }
 }
 
-// Sums over rows of gradients, and of their products with x and y. Block b has the tiles of 64
+// Sums rows of gradients, and of their products with x and y. Block b has the tiles of 64
 // rows b, b + blocks, ...; its sums are at partials[b * 3 * stride]. Grid: (blocks,).
 extern "C" __global__ __launch_bounds__(THREADS) void first_gradient(const float2* inputs,
                                                                      int valid_rows, int tiles,
@@ -349,7 +349,7 @@ __device__ __forceinline__ void gradient(const element* activations, int fan_in,
 KERNELS(64)
 KERNELS(128)
 
-// The gradients of features. Grid: (fan_in / 64, rows / 128).
+// Computes the gradients of features. Grid: (fan_in / 64, rows / 128).
 KERNEL void backward_features(const element* gradients, int depth, const element* weight,
                               element* before, int stride) {
     backward<64, false>(gradients, depth, weight, nullptr, nullptr, before, stride);

@@ -10,7 +10,7 @@
 
 #define VALUES (TILE_ROWS * CHANNELS)
 
-// A pixel's mean over `count` points from `first` on, in one channel.
+// Returns a pixel's mean over `count` points from `first` on, in one channel.
 __device__ __forceinline__ float mean_of_points(const float* values, int first, int count) {
     float sum = 0.0f;
     for (int point = first; point < first + count; ++point) sum += values[point * CHANNELS];
@@ -68,7 +68,7 @@ __device__ __forceinline__ void loss_and_gradients(const float* values, float* g
     }
 }
 
-// The sum of `value` over the block, in a fixed order; all threads get it.
+// Returns the sum of `value` over the block, in a fixed order; all threads get it.
 __device__ __forceinline__ double block_sum(double value, double* scratch) {
     __syncthreads();
     scratch[threadIdx.x] = value;

@@ -46,14 +46,14 @@ __device__ int pixel_of_slot(int slot, long long step, const double* __restrict_
 #endif
 }
 
-// The centre of pixel `index` of `count` along a side of half this length.
+// Returns the centre of pixel `index` of `count` along a side of half this length.
 template <int count>
 __device__ __forceinline__ float axis_centre(int index, double half_side) {
     double fraction = quotient<count>(double(index) + 0.5);
     return float(__dmul_rn(2.0 * fraction - 1.0, half_side));
 }
 
-// u or v of the original network's inputs.
+// Returns u or v of the original network's inputs.
 __device__ __forceinline__ float corner_input(float coordinate, int side) {
     const int longer = WIDTH > HEIGHT ? WIDTH : HEIGHT;
     float index = __fadd_rn(__fmul_rn(coordinate, float(longer)), float(side - 1)) * 0.5f;
@@ -153,7 +153,7 @@ __device__ __forceinline__ void spread(float2 (&points)[2], const Pixel& pixel,
 }
 #endif
 
-// The points of a block's pixels; rows without one are zeros.
+// Samples the points of a block's pixels; rows without one are zeros.
 __device__ __forceinline__ void sample_points(const Pixel* pixels, int first_tile, long long step,
                                               float2* __restrict__ inputs,
                                               unsigned long long seed) {
@@ -187,7 +187,7 @@ __device__ __forceinline__ void sample_points(const Pixel* pixels, int first_til
                 inputs[(long long)first_tile * TILE_ROWS + i] = make_float2(0.0f, 0.0f);
 }
 
-// The rows of a block's tiles, for the step after `step` finished ones.
+// Fills the rows of a block's tiles, for the step after `step` finished ones.
 __device__ __forceinline__ void sample_rows(long long step, const double* __restrict__ cumulative,
                                             const int* __restrict__ part_starts,
                                             const float* __restrict__ values,

@@ -88,7 +88,7 @@ __device__ __forceinline__ void add_parts(Number& sum, const float* __restrict__
         if (part + i * WARPS < parts) add_to(sum, loaded[i]);
 }
 
-// The sum of this warp's parts of one element, or of four.
+// Returns the sum of this warp's parts of one element, or of four.
 template <typename Number>
 __device__ __forceinline__ Number sum_of_parts(const float* __restrict__ at, int parts,
                                                int part_stride) {
@@ -98,7 +98,7 @@ __device__ __forceinline__ Number sum_of_parts(const float* __restrict__ at, int
     return sum;
 }
 
-// The gradient of this thread's element, which its block's warps add up together.
+// Returns the gradient of this thread's element, which its block's warps add up together.
 __device__ __forceinline__ float summed_gradient(const Work& work) {
     __shared__ __align__(16) float sums[WARPS][128];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -120,13 +120,13 @@ __device__ __forceinline__ float summed_gradient(const Work& work) {
     return work.scale * sum;
 }
 
-// The place of this thread's element in its tensor; -1: it has none.
+// Returns the place of this thread's element in its tensor; -1: it has none.
 __device__ __forceinline__ int own_element(const Work& work) {
     const int own = work.first + threadIdx.x;
     return threadIdx.x < (work.is_vector ? 128 : 32) && own < work.size ? own : -1;
 }
 
-// The sum over the block, in a fixed order; all threads get it.
+// Returns the sum over the block, in a fixed order; all threads get it.
 template <typename Number>
 __device__ __forceinline__ Number block_sum(Number number) {
     __shared__ Number of_warps[WARPS];
@@ -214,7 +214,7 @@ __device__ __forceinline__ void move(Element& element, float gradient, Scalars n
 #endif
 }
 
-// The direction of a hidden matrix under Muon, which is still to be orthogonalised.
+// Returns the direction of a hidden matrix under Muon, which is still to be orthogonalised.
 __device__ __forceinline__ float turn(Element& element, float gradient) {
 #if MUON
     const float kept = float(MUON_MOMENTUM), fresh = float(ONE_MINUS_MUON_MOMENTUM) * gradient;
@@ -225,7 +225,7 @@ __device__ __forceinline__ float turn(Element& element, float gradient) {
 #endif
 }
 
-// Where the parameters are, and what the optimizer keeps for them.
+// The parameters, and what the optimizer keeps for them.
 struct Elements {
     float *parameters, *moments1, *moments2;
 

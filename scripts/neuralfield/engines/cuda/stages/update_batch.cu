@@ -135,7 +135,7 @@ struct FourElements {
     }
 };
 
-// Where the elements of a warp end.
+// Returns the end of a warp's elements.
 __device__ __forceinline__ int end_of(const Work& work) {
     return min(work.first + (work.is_vector ? 128 : 32), work.size);
 }
