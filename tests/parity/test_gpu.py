@@ -20,7 +20,7 @@ from neuralfield.images.metrics import psnr_db
 from neuralfield.nn import losses
 from neuralfield.nn.convolution import conv2d
 from neuralfield.nn.dropout import TrainingCall, dropout
-from neuralfield.nn.pooling import average_pool2d, max_pool2d
+from neuralfield.nn.pooling import max_pool2d
 from neuralfield.nn.tensor import Tensor, gradients
 from neuralfield.rendering.render import render
 from neuralfield.system.device import gpu_is_present, namespace_of, select_device, to_host
@@ -80,8 +80,6 @@ def test_windows_pooled(name, gpu):
     window, stride, padding = test_pooling.CASES[name]
     x = test_pooling.distinct(2, 5, 7, 2)
     assert_alike(lambda x: weighted(max_pool2d(x, window, stride, padding=padding)), [x], gpu)
-    if not padding:
-        assert_alike(lambda x: weighted(average_pool2d(x, window, stride)), [x], gpu)
 
 
 def test_dropout_drops_the_same_values(gpu):

@@ -71,17 +71,13 @@ class Linear:
 class Conv2d:
     """A convolution; see `neuralfield.nn.convolution.conv2d`."""
 
-    weight: Tensor  # shape (kernel height, kernel width, channels in / groups, channels out)
+    weight: Tensor  # shape (kernel height, kernel width, channels in, channels out)
     bias: Tensor | None = None  # shape (channels out,)
-    stride: Pair = 1
     padding: Pair = 0
-    dilation: Pair = 1
-    groups: int = 1
 
     def __call__(self, x: Tensor) -> Tensor:
         """(batch, height, width, channels in) -> (batch, places, places, channels out)."""
-        options = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation}
-        return conv2d(x, self.weight, self.bias, **options, groups=self.groups)
+        return conv2d(x, self.weight, self.bias, padding=self.padding)
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
@@ -202,19 +198,14 @@ def make_conv2d(
     generator: np.random.Generator,
     *,
     bias: bool = True,
-    stride: Pair = 1,
     padding: Pair = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
 ) -> Conv2d:
     """Make a trainable convolution with fresh float64 weights; see `make_linear` and
     `neuralfield.nn.convolution.conv2d`.
 
-    The `fan_in` of the initialisation is the number of values in a window of one group; channels
-    are those of all groups together.
+    The `fan_in` of the initialisation is the number of values in a window.
     """
-    fan_in = kernel[0] * kernel[1] * (channels_in // groups)
+    fan_in = kernel[0] * kernel[1] * channels_in
     rows = make_linear(fan_in, channels_out, initializer, generator, bias=bias)
-    shape = (*kernel, channels_in // groups, channels_out)
-    weight = Tensor(rows.weight.data.reshape(shape), differentiable=True)
-    return Conv2d(weight, rows.bias, stride, padding, dilation, groups)
+    values = rows.weight.data.reshape(*kernel, channels_in, channels_out)
+    return Conv2d(Tensor(values, differentiable=True), rows.bias, padding)

@@ -1,4 +1,4 @@
-"""Pooling: one value for each window of an image, each forward beside its backward."""
+"""Pooling: one value for each window of an image, its forward beside its backward."""
 
 from collections.abc import Iterator
 
@@ -26,12 +26,13 @@ def max_pool2d(x: Tensor, window: Pair, stride: Pair | None = None, *, padding: 
     window.
     """
     require_images(x.shape, "max_pool2d")
-    sides, steps = _window_and_stride(window, stride, "max_pool2d")
+    sides = as_pair(window, "max_pool2d", "window", 1)
+    steps = sides if stride is None else as_pair(stride, "max_pool2d", "stride", 1)
     margin = as_pair(padding, "max_pool2d", "padding", 0)
     if any(2 * pad > side for pad, side in zip(margin, sides, strict=True)):
         found = f"padding {padding!r} of windows {window!r}"
         raise ConfigError("max_pool2d", found, "at most half a window")
-    places = window_places((x.shape[1], x.shape[2]), sides, steps, margin, where="max_pool2d")
+    places = window_places((x.shape[1], x.shape[2]), sides, steps, margin, "max_pool2d")
     xp = namespace_of(x.data)
     padded = padded_with(x.data, margin, -xp.inf)
     index_type = xp.uint8 if sides[0] * sides[1] <= 256 else xp.uint32
@@ -56,35 +57,6 @@ def max_pool2d(x: Tensor, window: Pair, stride: Pair | None = None, *, padding: 
         return (without_padding(gradients, margin),)
 
     return record(largest, (x,), backward)
-
-
-def average_pool2d(x: Tensor, window: Pair, stride: Pair | None = None) -> Tensor:
-    """Take the mean of each window and channel; see `max_pool2d`."""
-    require_images(x.shape, "average_pool2d")
-    sides, steps = _window_and_stride(window, stride, "average_pool2d")
-    places = window_places((x.shape[1], x.shape[2]), sides, steps, where="average_pool2d")
-    xp = namespace_of(x.data)
-    planes = _planes(x.data, places, sides, steps)
-    mean = next(planes).copy()
-    for plane in planes:
-        mean += plane
-    share = mean.dtype.type(1 / (sides[0] * sides[1]))
-    mean *= share
-
-    def backward(g: Array) -> tuple[Array]:
-        gradients, part = xp.zeros(x.shape, dtype=g.dtype), g * share
-        for plane in _planes(gradients, places, sides, steps):
-            plane += part
-        return (gradients,)
-
-    return record(mean, (x,), backward)
-
-
-def _window_and_stride(
-    window: Pair, stride: Pair | None, where: str
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    sides = as_pair(window, where, "window", 1)
-    return sides, sides if stride is None else as_pair(stride, where, "stride", 1)
 
 
 def _planes(

@@ -21,7 +21,6 @@ def window_places(
     window: tuple[int, int],
     stride: tuple[int, int],
     padding: tuple[int, int] = (0, 0),
-    dilation: tuple[int, int] = (1, 1),
     where: str = "windows",
 ) -> tuple[int, int]:
     """Count the places of a window along the height and the width of an image.
@@ -31,15 +30,14 @@ def window_places(
     larger than the padded image.
     """
     padded = [side + 2 * pad for side, pad in zip(sides, padding, strict=True)]
-    extent = [d * (k - 1) + 1 for k, d in zip(window, dilation, strict=True)]
-    if any(inside > side for inside, side in zip(extent, padded, strict=True)):
+    if any(inside > side for inside, side in zip(window, padded, strict=True)):
         found = f"images of {padded[0]} x {padded[1]} values with their padding"
-        expected = f"at least the {extent[0]} x {extent[1]} of a window"
+        expected = f"at least the {window[0]} x {window[1]} of a window"
         remedy = "make the window smaller, or the padding wider"
         raise ConfigError(where, found, expected, remedy)
     height, width = (
         (side - inside) // step + 1
-        for side, inside, step in zip(padded, extent, stride, strict=True)
+        for side, inside, step in zip(padded, window, stride, strict=True)
     )
     return height, width
 

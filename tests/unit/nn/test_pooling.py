@@ -5,7 +5,7 @@ import pytest
 from finite_differences import check_gradients, sum_all, weighted
 
 from neuralfield.nn import ops
-from neuralfield.nn.pooling import average_pool2d, max_pool2d
+from neuralfield.nn.pooling import max_pool2d
 from neuralfield.nn.tensor import Tensor, gradients
 from neuralfield.system.errors import ConfigError
 
@@ -35,18 +35,9 @@ def test_gradients_of_max_pooling(name):
     )
 
 
-@pytest.mark.parametrize("name", ["side by side", "overlapping", "apart"])
-def test_gradients_of_average_pooling(name):
-    window, stride, _ = CASES[name]
-    check_gradients(
-        lambda x: weighted(average_pool2d(x, window, stride)), RNG.normal(size=(2, 5, 7, 2))
-    )
-
-
 def test_values():
     x = Tensor(np.arange(24.0).reshape(1, 4, 6, 1))
     np.testing.assert_array_equal(max_pool2d(x, 2).data[0, ..., 0], [[7, 9, 11], [19, 21, 23]])
-    np.testing.assert_array_equal(average_pool2d(x, (4, 3)).data[0, ..., 0], [[10, 13]])
 
 
 def test_what_is_too_little_for_a_window_is_left_out():
@@ -86,14 +77,13 @@ def test_max_pooling_is_that_of_torch_with_many_ties(name):
     np.testing.assert_allclose(found_gradients, reference.grad.numpy(), atol=1e-12)
 
 
-@pytest.mark.parametrize("pool", [max_pool2d, average_pool2d])
-def test_windows_that_do_not_fit_are_named(pool):
+def test_windows_that_do_not_fit_are_named():
     with pytest.raises(ConfigError, match=r"images of 4 x 6 .* expected at least the 5 x 5"):
-        pool(Tensor(np.ones((1, 4, 6, 1))), 5)
+        max_pool2d(Tensor(np.ones((1, 4, 6, 1))), 5)
     with pytest.raises(ConfigError, match=r"window 0; expected a whole number from 1 up"):
-        pool(Tensor(np.ones((1, 4, 6, 1))), 0)
+        max_pool2d(Tensor(np.ones((1, 4, 6, 1))), 0)
     with pytest.raises(ConfigError, match=r"shape \(4, 6\); expected shape \(batch, height"):
-        pool(Tensor(np.ones((4, 6))), 2)
+        max_pool2d(Tensor(np.ones((4, 6))), 2)
 
 
 def test_padding_in_which_a_window_could_drown_is_refused():

@@ -81,9 +81,8 @@ def _convolution(
     """Read a convolution and its pooling, or return what is unknown of it."""
     channels, height, width = sides
     kernel, across, _, channels_out = layer.weight.shape
-    plain = (layer.stride, layer.dilation, layer.groups) == (1, 1, 1)
-    if not plain or kernel != across or layer.bias is None or not isinstance(layer.padding, int):
-        return "a convolution with steps, gaps or groups, or without biases"
+    if kernel != across or layer.bias is None or not isinstance(layer.padding, int):
+        return "a convolution without biases, or whose kernel or padding is not square"
     if not isinstance(pooling, partial) or pooling.func is not max_pool2d:
         return _name(pooling)
     pool = pooling.keywords.get("window")
