@@ -14,7 +14,6 @@ from neuralfield.api.estimators import (
     classes_of,
     plain_settings,
     require_same_length,
-    seed_of,
 )
 from neuralfield.api.run_training import Conditions, run_training
 from neuralfield.system.device import select_device
@@ -141,13 +140,10 @@ class ImageClassifier(Classifier):
             require_same_length(images, labels)
             names = ("channels", "kernel", "padding", "pool", "hidden", "dropout")
             network = plain_settings({name: getattr(self, name) for name in names})
-            names = ("steps", "learning_rate", "batch_samples", "optimizer")
-            training = {name: getattr(self, name) for name in names}
-            training["random_seed"] = seed_of(self.random_state)
             task = ClassifierTask(
                 LabelledImages("y", images, labels.astype(np.int64)),
                 ConvolutionalClassifier.from_mapping(network),
-                ClassifierTraining.from_mapping(plain_settings(training, self.settings)),
+                ClassifierTraining.from_mapping(self._training_settings()),
             )
             conditions = Conditions(self.folder, self.device)
             self.model_, self.history_ = run_training(task, conditions)

@@ -31,6 +31,8 @@ class Estimator:
     What ``__init__`` is given is kept unchanged, and checked by `fit`.
     """
 
+    random_state: Any
+    settings: Mapping[str, Any] | None
     model_: Any
     history_: History
 
@@ -93,6 +95,13 @@ class Estimator:
         self._require_fitted()
         with built_in_kinds():
             self.model_.write(require_path("path", path))
+
+    def _training_settings(self, **further: Any) -> dict[str, Any]:
+        """Return the settings of the training, with `further` ones of the kind of network."""
+        names = ("steps", "learning_rate", "batch_samples", "optimizer")
+        given = {name: getattr(self, name) for name in names}
+        given |= {"random_seed": seed_of(self.random_state), **further}
+        return plain_settings(given, self.settings)
 
     def _tags(self, estimator_type: str, **tags: Any) -> Any:
         """Return the tags that scikit-learn asks for; it is there whenever it does."""

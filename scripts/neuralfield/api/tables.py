@@ -17,7 +17,6 @@ from neuralfield.api.estimators import (
     plain_settings,
     require_same_length,
     require_targets,
-    seed_of,
 )
 from neuralfield.api.run_training import Conditions, run_training
 from neuralfield.tasks.table.dense_network import Dense
@@ -48,10 +47,7 @@ class TableNetwork(Estimator):
 
     def _train(self, samples: Samples, output: str, loss: str, scale_targets: str) -> None:
         """Fit the network to the rows of a table."""
-        names = ("steps", "learning_rate", "batch_samples", "optimizer")
-        given = {name: getattr(self, name) for name in names}
-        given |= {"random_seed": seed_of(self.random_state), "loss": loss}
-        training = plain_settings(given, self.settings)
+        training = self._training_settings(loss=loss)
         network = {"widths": self.widths, "activation": self.activation, "output": output}
         network["bias"] = training.pop("bias", True)
         task = TableTask(

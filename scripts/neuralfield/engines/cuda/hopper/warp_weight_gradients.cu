@@ -6,41 +6,12 @@
 // that were written last, which the cache still has, towards older ones. Its 8 warps share out rows
 // and columns. Partial sums of the jobs are added up in a fixed order by update.cu.
 //
-// Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), WEIGHT_STAGES.
+// Constants: WEIGHT_STAGES, and those of weight_job.cuh.
 #include "../dependent_launch.cuh"
 #include "warpgroup.cuh"
+#include "weight_job.cuh"
 
-constexpr int rows_of[SHAPES] = SHAPE_ROWS;
-constexpr int columns_of[SHAPES] = SHAPE_COLUMNS;
-constexpr int TILE_POINTS = 64;
 constexpr int THREADS = 256;
-
-__host__ __device__ constexpr int largest_stage() {
-    int largest = 0;
-    for (int shape = 0; shape < SHAPES; ++shape) {
-        int bytes = 2 * TILE_POINTS * (rows_of[shape] + columns_of[shape]);
-        largest = bytes > largest ? bytes : largest;
-    }
-    return largest;
-}
-
-constexpr int STAGE_BYTES = largest_stage();
-
-// newest, newest - step, ...
-struct Tiles {
-    int newest, count, step;
-};
-
-// The same struct as in weight_gradients.cu.
-struct Job {
-    const char* values;  // tiles of the layer's input, all its columns
-    const char* gradients;
-    float* weight_partial;  // [rows][columns]
-    float* bias_partial;    // [columns]; null: not this job's work
-    int shape, value_columns, first_column;
-    Tiles full, last;
-    int padding;
-};
 
 // Chooses how many warps are side by side on so many rows and columns of 16 x 16 numbers.
 __host__ __device__ constexpr int warps_across(int down, int across) {

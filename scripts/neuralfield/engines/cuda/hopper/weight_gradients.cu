@@ -10,48 +10,18 @@
 //
 // Partial sums of the jobs are added up in a fixed order by update.cu.
 //
-// Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), SHAPE_ALTERNATES
-// (whether warpgroups share tiles out, not rows), WEIGHT_STAGES, FULL_COUNT, LAST_COUNT
-// (what wide_pass.cu counts up to).
+// Constants: SHAPE_ALTERNATES (whether warpgroups share tiles out, not rows), WEIGHT_STAGES,
+// FULL_COUNT, LAST_COUNT (what wide_pass.cu counts up to), and those of weight_job.cuh.
 #include "../dependent_launch.cuh"
 #include "warpgroup.cuh"
+#include "weight_job.cuh"
 
-constexpr int rows_of[SHAPES] = SHAPE_ROWS;
-constexpr int columns_of[SHAPES] = SHAPE_COLUMNS;
 constexpr bool alternates[SHAPES] = SHAPE_ALTERNATES;
-constexpr int TILE_POINTS = 64;
 constexpr int CONSUMERS = 256;
-
-__host__ __device__ constexpr int largest_stage() {
-    int largest = 0;
-    for (int shape = 0; shape < SHAPES; ++shape) {
-        int bytes = 2 * TILE_POINTS * (rows_of[shape] + columns_of[shape]);
-        largest = bytes > largest ? bytes : largest;
-    }
-    return largest;
-}
-
-// A product of 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
-constexpr int STAGE_BYTES = largest_stage();
 
 // The same struct as in tile.cuh.
 struct Counters {
     unsigned full, last, read;
-};
-
-// newest, newest - step, ...
-struct Tiles {
-    int newest, count, step;
-};
-
-struct Job {
-    const char* values;  // tiles of the layer's input, all its columns
-    const char* gradients;
-    float* weight_partial;  // [rows][columns]; one for each warpgroup where these alternate
-    float* bias_partial;    // [columns], likewise; null: not this job's work
-    int shape, value_columns, first_column;
-    Tiles full, last;  // those of full rounds, and of the last one
-    int padding;
 };
 
 struct Shared {
@@ -108,6 +78,7 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
             uint32_t gradients = shared_address(buffer + place.stage * STAGE_BYTES);
             uint32_t values = gradients + 8 * gradient_row;
             if (!alternate) values += group * 1024;
+            // a product of 64 rows reads 64, also where there are fewer: what lies behind has no effect
             wgmma_fence();
 #pragma unroll
             for (int k = 0; k < TILE_POINTS / 16; ++k)

@@ -1,0 +1,34 @@
+// Jobs of weight_gradients.cu and warp_weight_gradients.cu, and what a stage of their rings holds.
+//
+// Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16).
+#pragma once
+
+constexpr int rows_of[SHAPES] = SHAPE_ROWS;
+constexpr int columns_of[SHAPES] = SHAPE_COLUMNS;
+constexpr int TILE_POINTS = 64;
+
+__host__ __device__ constexpr int largest_stage() {
+    int largest = 0;
+    for (int shape = 0; shape < SHAPES; ++shape) {
+        int bytes = 2 * TILE_POINTS * (rows_of[shape] + columns_of[shape]);
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+constexpr int STAGE_BYTES = largest_stage();
+
+// newest, newest - step, ...
+struct Tiles {
+    int newest, count, step;
+};
+
+struct Job {
+    const char* values;  // tiles of the layer's input, all its columns
+    const char* gradients;
+    float* weight_partial;  // [rows][columns]; one for each warpgroup where these alternate
+    float* bias_partial;    // [columns], likewise; null: not this job's work
+    int shape, value_columns, first_column;
+    Tiles full, last;  // those of full rounds, and of the last one
+    int padding;
+};
