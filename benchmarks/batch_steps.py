@@ -19,7 +19,7 @@ from measuring.environment import describe, measure_ceilings
 from measuring.measure import Effort, Timing, markdown_table, number_text, time_calls
 from measuring.rows import Row, random_values, training_multiply_adds
 
-from neuralfield.engines.batch import EngineBatch
+from neuralfield.engines import EngineBatch
 from neuralfield.fields import field_settings
 from neuralfield.system.device import Device, select_device, to_host
 from neuralfield.tasks.image.image_objective import ImageObjective

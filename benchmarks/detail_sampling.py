@@ -35,7 +35,7 @@ from neuralfield.system.device import Device, select_device
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_objective import ImageObjective
 from neuralfield.tasks.image.image_task import ImageTask
-from neuralfield.tasks.objective import Shared
+from neuralfield.tasks.task import Shared
 from neuralfield.tasks.training_settings import ImageTraining
 
 SIGMAS_PX = (0.7, 1.4)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from entry.job import paths_of, show_line
-from entry.preview import Preview, preview_path
-from entry.progress import ProgressFile, progress_path
+from entry.progress import Preview, ProgressFile, preview_path, progress_path
 from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.errors import NeuralfieldError

@@ -9,7 +9,7 @@ import test_fit
 from make_objective import SIREN, make_objective
 from test_divergence import content
 
-from neuralfield.engines.batch import EngineBatch
+from neuralfield.engines import EngineBatch
 from neuralfield.engines.cuda import batch as cuda_batch
 from neuralfield.engines.cuda.batch import CudaBatch
 from neuralfield.engines.cuda.field_engine import CudaEngine

@@ -15,7 +15,7 @@ import test_tensor
 from finite_differences import weighted
 from paths import IMPORT_PATHS
 
-from entry.preview import Preview
+from entry.progress import Preview
 from neuralfield.images.metrics import psnr_db
 from neuralfield.nn import losses
 from neuralfield.nn.convolution import conv2d

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from neuralfield.nn.tensor import gradients
 from neuralfield.system.device import Array, Device
-from neuralfield.tasks.objective import Objective
+from neuralfield.tasks.task import Objective
 
 MOST_STEPS = {"cpu": 1, "gpu": 64}
 """Steps between two checks of the loss: a check makes a GPU wait."""

@@ -1,4 +1,4 @@
-"""The interface of tasks: an image, a table or images with labels to fit."""
+"""The interfaces of tasks (an image, a table or labelled images to fit) and of their objectives."""
 
 import math
 from abc import ABC, abstractmethod
@@ -6,15 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from neuralfield.images.metrics import IDENTICAL_DB
 from neuralfield.nn.network import Network
+from neuralfield.nn.optimizers import Optimizer
+from neuralfield.nn.sampling import Batches
+from neuralfield.nn.schedules import Schedule
+from neuralfield.nn.tensor import Tensor
 from neuralfield.system.checkpoint import load_snapshot
-from neuralfield.system.device import Device
-from neuralfield.tasks.objective import Objective, Shared
+from neuralfield.system.device import Array, Device
 from neuralfield.tasks.stored_model import StoredModel
 
 
@@ -40,6 +43,59 @@ PSNR_DB = Measure("psnr_db", _decibels, "{:.2f} dB")
 
 ACCURACY = Measure("accuracy", lambda share_wrong: 1 - share_wrong, "{:.2%} right")
 """The measure of the share of answers that are wrong."""
+
+
+class Shared(TypedDict):
+    """The parts of an objective that are made alike for all tasks; see `Objective`."""
+
+    optimizer: Optimizer
+    schedule: Schedule
+    device: Device
+    dtype: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective(ABC):
+    """A network, what it is fitted to, and how."""
+
+    network: Network[Any]  # on `device`, in `dtype`; trained in place
+    optimizer: Optimizer  # over the network's parameters
+    schedule: Schedule  # the learning rate at every step
+    batches: Batches
+    device: Device
+    dtype: str  # "float32" or "float64"
+
+    @cached_property
+    def data(self) -> Any:
+        """All that `evaluate` reads of samples, brought to the device when first asked for."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
+        """Compute the part of a batch's mean loss, and of its error, that some samples have.
+
+        `samples` are indices, a block of the batch, and `batch_size` counts the whole batch. The
+        error (see `Measure`) is an estimate of its mean over all samples.
+        """
+
+    @property
+    @abstractmethod
+    def block_samples(self) -> int:
+        """Samples that pass through the network together, on the tape.
+
+        Few enough for a core's cache, or to keep a GPU's memory free. Part of the result, because
+        sums are taken block by block.
+        """
+
+    @property
+    @abstractmethod
+    def sample_bytes(self) -> int:
+        """An estimate of the bytes kept of each sample."""
+
+    @property
+    @abstractmethod
+    def working_values(self) -> int:
+        """An estimate of the numbers that are alive for each sample while it is worked on."""
 
 
 class Task(ABC):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from neuralfield.engines.batch import EngineBatch
+from neuralfield.engines import EngineBatch
 from neuralfield.system.checkpoint import fingerprint, load_arrays
 from neuralfield.system.device import keep_freed_memory, require_cores, require_memory
 from neuralfield.system.errors import CheckpointError, DivergenceError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralfield.engines.batch import EngineBatch
+from neuralfield.engines import EngineBatch
 from neuralfield.system.checkpoint import list_snapshots, load_arrays
 from neuralfield.system.device import Device
 from neuralfield.system.errors import DivergenceError

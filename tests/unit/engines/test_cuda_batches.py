@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from make_objective import SIREN, make_objective
 
-from neuralfield.engines.batch import EngineBatch
+from neuralfield.engines import EngineBatch
 from neuralfield.engines.cuda import batch as cuda_batch
 from neuralfield.engines.cuda.batch import is_faster_together
 from neuralfield.engines.cuda.buffers import network_table

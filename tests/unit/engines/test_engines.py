@@ -12,8 +12,7 @@ import pytest
 import test_fit
 from make_objective import make_objective
 
-from neuralfield.engines import make_engine
-from neuralfield.engines.batch import EngineBatch
+from neuralfield.engines import EngineBatch, make_engine
 from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
 from neuralfield.engines.cuda import field_engine as cuda_engine

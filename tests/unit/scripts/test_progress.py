@@ -8,8 +8,7 @@ from PIL import Image
 from test_fit import Stopped, make_task, sha256, train
 
 from entry import progress
-from entry.preview import Preview
-from entry.progress import Progress, ProgressFile, progress_path
+from entry.progress import Preview, Progress, ProgressFile, progress_path
 
 
 @pytest.fixture
@@ -84,7 +83,7 @@ def test_a_preview_stays_where_a_training_is_stopped(tmp_path):
 
 def test_previews_take_a_fiftieth_of_the_time_at_the_most(tmp_path, monkeypatch):
     now, written = [0.0], []
-    monkeypatch.setattr("entry.preview.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("entry.progress.time.monotonic", lambda: now[0])
     preview: Any = Preview(tmp_path / "train.preview.png", 1)
 
     def write(trainer):

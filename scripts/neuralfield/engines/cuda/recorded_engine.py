@@ -17,7 +17,7 @@ from neuralfield.engines.plan import SCHEDULES
 from neuralfield.nn.optimizers import Adam, Muon, Sgd, unclipped
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ResourceError
-from neuralfield.tasks.objective import Objective
+from neuralfield.tasks.task import Objective
 
 _LEAST_CAPABILITY = 75
 _OUT_OF_MEMORY = 2

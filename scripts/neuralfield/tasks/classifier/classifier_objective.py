@@ -11,7 +11,7 @@ from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.labelled import LabelledImages, network_inputs
-from neuralfield.tasks.objective import Objective
+from neuralfield.tasks.task import Objective
 
 BLOCK_IMAGES = {"cpu": 64, "gpu": 1 << 12}
 """Images that pass through the network together at the most, by the kind of device. Measured on a

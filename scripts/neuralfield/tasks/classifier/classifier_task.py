@@ -20,8 +20,7 @@ from neuralfield.tasks.classifier.labelled import (
     brightness_scaling,
     network_inputs,
 )
-from neuralfield.tasks.objective import Shared
-from neuralfield.tasks.task import ACCURACY, Measure, Task
+from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task
 from neuralfield.tasks.training_settings import ClassifierTraining, of_the_training
 
 _MOST_JUDGED = 1024

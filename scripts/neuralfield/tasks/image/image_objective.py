@@ -12,7 +12,7 @@ from neuralfield.nn.ops import group_means, mean_axis
 from neuralfield.nn.sampling import Footprint
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array
-from neuralfield.tasks.objective import Objective
+from neuralfield.tasks.task import Objective
 
 BLOCK_POINTS = {"cpu": 1024, "gpu": 1 << 18}
 """Points that pass through the network together, by the kind of device."""

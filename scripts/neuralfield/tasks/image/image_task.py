@@ -24,8 +24,7 @@ from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_objective import ImageObjective
-from neuralfield.tasks.objective import Shared
-from neuralfield.tasks.task import PSNR_DB, Measure, Task
+from neuralfield.tasks.task import PSNR_DB, Measure, Shared, Task
 from neuralfield.tasks.training_settings import ImageTraining
 
 _MOST_PIXELS_JUDGED = 4096

@@ -9,7 +9,7 @@ from neuralfield.nn.losses import make_loss
 from neuralfield.nn.network import Sequential
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array
-from neuralfield.tasks.objective import Objective
+from neuralfield.tasks.task import Objective
 
 BLOCK_ROWS = {"cpu": 1024, "gpu": 1 << 18}
 """Rows that pass through the network together, by the kind of device."""

@@ -13,12 +13,11 @@ from neuralfield.nn.sampling import Batches
 from neuralfield.nn.scaling import RULES, fit_scaling
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.objective import Shared
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.samples import Samples, held_out_rows
 from neuralfield.tasks.table.table_model import TableModel
 from neuralfield.tasks.table.table_objective import TableObjective
-from neuralfield.tasks.task import ACCURACY, Measure, Task
+from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task
 from neuralfield.tasks.training_settings import SampleTraining, of_the_training
 
 _MOST_ROWS_JUDGED = 4096

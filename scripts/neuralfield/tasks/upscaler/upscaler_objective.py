@@ -11,7 +11,7 @@ from neuralfield.nn.losses import make_loss
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, Device, to_host
 from neuralfield.system.random_streams import STREAM_CROP, philox, uniform
-from neuralfield.tasks.objective import Objective
+from neuralfield.tasks.task import Objective
 
 ENLARGING = "lanczos"
 """The enlargement that the network corrects."""

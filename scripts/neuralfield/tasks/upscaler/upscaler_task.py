@@ -10,7 +10,7 @@ from neuralfield.nn.sampling import Batches
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_task import FittedImage
-from neuralfield.tasks.objective import Shared
+from neuralfield.tasks.task import Shared
 from neuralfield.tasks.upscaler.upscaler_objective import Crops, UpscalerObjective
 
 _CROPS_JUDGED = 16

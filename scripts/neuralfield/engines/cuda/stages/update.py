@@ -26,7 +26,7 @@ from neuralfield.nn.optimizers import (
 from neuralfield.nn.schedules import Schedule
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, Device
-from neuralfield.tasks.objective import Objective
+from neuralfield.tasks.task import Objective
 
 _WORK = np.dtype(
     [
