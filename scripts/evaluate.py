@@ -73,19 +73,19 @@ def main(
     def render_at(width: int, height: int) -> np.ndarray:
         return render(network, width, height, device=place, threads=threads)
 
-    redrawn = render_at(training_image.width, training_image.height)
+    rendered = render_at(training_image.width, training_image.height)
     images = enlargements(
         training_image, reference_from(original, training_image.mode, max_megapixels), render_at
     )
     if not images:
         images = {
-            "redraw": ImageData.from_values(redrawn, training_image.mode, training_image.bit_depth)
+            "redraw": ImageData.from_values(rendered, training_image.mode, training_image.bit_depth)
         }
     comparison.mkdir(parents=True, exist_ok=True)
     for name, pixels in images.items():
         write_image(comparison / f"{name}.png", pixels)
 
-    seen, truth = as_seen(redrawn), as_seen(training_image.values())
+    seen, truth = as_seen(rendered), as_seen(training_image.values())
     numbers = {
         "image": image,
         "field": field,

@@ -93,8 +93,8 @@ def main(
         if final_psnr_db is None:
             truth = as_seen(training_image.values())
             sides = finished.width, finished.height
-            redrawn = render(finished, *sides, device=place, threads=threads)
-            final_psnr_db = finite_db(psnr_db(as_seen(redrawn), truth))
+            rendered = render(finished, *sides, device=place, threads=threads)
+            final_psnr_db = finite_db(psnr_db(as_seen(rendered), truth))
 
     # Rendering takes most of the time: it is done once, for all formats.
     timelapse = []

@@ -106,7 +106,7 @@ class Comparison {
 
 for (const figure of document.querySelectorAll(".compare")) new Comparison(figure);
 
-// Films play while they are seen, unless someone has stopped them.
+// Time-lapses play while they are seen, unless someone has stopped them.
 const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 const seen = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
@@ -118,13 +118,13 @@ const seen = new IntersectionObserver((entries) => {
     }
   }
 }, { threshold: 0.25 });
-for (const film of document.querySelectorAll("video")) {
-  film.addEventListener("pause", () => {
-    if (!film.dataset.leaving) film.dataset.stopped = "1";
-    delete film.dataset.leaving;
+for (const video of document.querySelectorAll("video")) {
+  video.addEventListener("pause", () => {
+    if (!video.dataset.leaving) video.dataset.stopped = "1";
+    delete video.dataset.leaving;
   });
-  film.addEventListener("play", () => delete film.dataset.stopped);
-  seen.observe(film);
+  video.addEventListener("play", () => delete video.dataset.stopped);
+  seen.observe(video);
 }
 
 // A table sorts by the numbers that its cells name, or else by their words; what is missing is last.

@@ -86,8 +86,8 @@ def viewer_page(
     preview_bytes, image_bytes = as_webp(preview, PREVIEW_PX), _embedded(training_image)
     budget_bytes = (PAGE_BYTES - FIXED_BYTES) * 3 // 4 - len(preview_bytes) - len(image_bytes)
     found = first_model(trained).residual
-    has_room = found is not None and found.size <= MOST_CORRECTIONS
-    residual = found if has_room and isinstance(trained, Model) else None
+    is_small = found is not None and found.size <= MOST_CORRECTIONS
+    residual = found if is_small and isinstance(trained, Model) else None
     uncorrected = ", without the correction of its renders" if residual is not found else ""
     network, weights, refusal = None, None, None
     labels = [""]
