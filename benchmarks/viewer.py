@@ -4,8 +4,9 @@
 
 prints the tables of docs/viewer.md: operations by counting, in the passes that a GPU gets; the time
 to the first tile, the frames of a moving view, and the points that a still one is made of, in a
-headless Chromium that renders on the processor, or with `--gpu` on the GPU, by Vulkan. `--pages`
-measures these pages too. `--results results` adds those of its pages: their bytes, and how near
+headless Chromium that renders on the processor, or with `--gpu` on the GPU, by Vulkan; then the
+points that a WebGPU compute shader reaches with networks of sines. `--pages` measures these pages
+too. `--results results` adds those of its pages: their bytes, and how near
 their rounded snapshots are to the exact ones.
 """
 
@@ -108,6 +109,8 @@ ALONE = """(async () => {
 })()"""
 """Points a millisecond, with nothing else to do."""
 
+COMPUTED = (Path(__file__).parent / "measuring" / "compute_shader.js").read_text(encoding="utf-8")
+
 
 def write_page(folder: Path, name: str) -> Path:
     """Write the page of one of `NETWORKS`, with fresh weights."""
@@ -184,6 +187,11 @@ def main(arguments: argparse.Namespace) -> None:
             passes, products, reads, *times = measure(page, path, arguments.seconds)
             print_row(name, passes, f"{products:,}", f"{reads:,}", *times)
         print(page.run(RENDERER))
+        print_header("compute shader of sines", "1,000 points/s", "adapter of WebGPU")
+        for width in (96, 128, 256):
+            found = page.run(f"({COMPUTED})(...a)", width, 2, 1000 * arguments.seconds)
+            rate, adapter = found or (0, "none")
+            print_row(f"3 x {width}", f"{rate:,.0f}", adapter)
         if arguments.results:
             print_header("page", "bytes", "networks on the slider", "snapshots, dB to exact")
         for path in sorted(arguments.results.glob("*/*/view.html")) if arguments.results else ():

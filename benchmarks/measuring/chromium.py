@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars")
-SOFTWARE = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+SOFTWARE = (
+    *("--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
+    *("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"),
+)
 GPU = (
     *("--use-angle=vulkan", "--enable-features=Vulkan", "--disable-vulkan-surface"),
     *("--ignore-gpu-blocklist", "--enable-unsafe-webgpu"),
