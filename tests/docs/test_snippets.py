@@ -64,7 +64,8 @@ SMALLER = {
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 RULES = "".join(path.read_text() for path in (ROOT / "Snakefile", *ROOT.glob("workflow/rules/*")))
 RULE_NAMES = frozenset(re.findall(r"^ *(?:rule|use rule \w+ as) (\w+)\b", RULES, re.MULTILINE))
-OUTPUTS = [re.split(r"\{+[^{}]*\}+", name) for name in re.findall(r'"(results/[^"]+)"', RULES)]
+_MADE = "".join(re.findall(r"^ *output:\n((?: {8}.*\n)+)", RULES, re.MULTILINE))
+OUTPUTS = [re.split(r"\{+[^{}]*\}+", name) for name in re.findall(r'"(results/[^"]+)"', _MADE)]
 IS_OUTPUT = re.compile("|".join("[^/]+".join(map(re.escape, parts)) for parts in OUTPUTS))
 
 
