@@ -31,7 +31,7 @@ from workspace import succeed_in
 import neuralfield as nf
 from config import sweeps
 from config.configuration import read_settings
-from config.named_files import find_file
+from config.named_files import find_file, find_folder
 from config.precedence import COMMAND_LINE, Layer, shipped_settings
 from neuralfield.command.parsers import parse
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
@@ -69,9 +69,6 @@ OUTPUTS = [re.split(r"\{+[^{}]*\}+", name) for name in re.findall(r'"(results/[^
 IS_OUTPUT = re.compile("|".join("[^/]+".join(map(re.escape, parts)) for parts in OUTPUTS))
 
 
-# ---- Python
-
-
 def write_siren(folder: Path) -> None:
     """Write the weights of a SIREN that another program has fitted."""
     sizes = {"0": (8, 2), "1": (8, 8), "2": (1, 8)}
@@ -103,7 +100,6 @@ NEEDED = {
     "docs/classifier.md": write_classifier,
     "docs/tables.md": write_table,
 }
-# ---- settings
 
 
 def require_valid(settings: dict[str, Any]) -> None:
@@ -113,11 +109,13 @@ def require_valid(settings: dict[str, Any]) -> None:
         if not find_file(image["path"]):
             Image.new("L", (1200, 900)).save(image["path"])
     for table in settings.get("tables", {}).values():
-        Path(table["path"]).touch()
+        if not find_file(table["path"]):
+            Path(table["path"]).touch()
     for classifier in settings.get("classifiers", {}).values():
-        Path(classifier["path"]).mkdir()
-        for name in classifier.get("checksums", [*TRAINING, *HELD_OUT]):
-            Path(classifier["path"], name).touch()
+        if not find_folder(folder := classifier["path"]):
+            Path(folder).mkdir()
+            for name in classifier.get("checksums", [*TRAINING, *HELD_OUT]):
+                Path(folder, name).touch()
     written = yaml.safe_load(yaml.safe_dump(shipped_settings()))
     update_config(written, settings)
     given = read_settings(written, lambda place: COMMAND_LINE, [Layer(COMMAND_LINE, settings)])
@@ -127,9 +125,6 @@ def require_valid(settings: dict[str, Any]) -> None:
 def check_yaml(snippet: Snippet) -> None:
     settings = yaml.safe_load(snippet.text)
     require_valid(settings.get("pictures", settings))  # those of a module
-
-
-# ---- commands
 
 
 class Parsed(Exception):
@@ -226,7 +221,7 @@ PROGRAMS = {
         ("awk", "cat", "find", "git", "grep", "seq", "uv", "vips"), lambda arguments: None
     ),
 }
-"""What checks the arguments of each program; those of other projects are only split into words."""
+"""How the arguments of each program are checked; those of other projects are only split."""
 
 
 def check_command(words: list[str]) -> None:
@@ -250,9 +245,6 @@ def check_command(words: list[str]) -> None:
 def check_sh(snippet: Snippet) -> None:
     for words in simple_commands(snippet.text):
         check_command(words)
-
-
-# ---- text
 
 
 def check_text(snippet: Snippet) -> None:
