@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-import torch
 
 import neuralfield as nf
 from neuralfield.fields import FIELDS
@@ -32,6 +31,8 @@ def readers() -> tuple[Any, Any]:
 
 def differences(kind: str, steps: int, folder: Path) -> list[float | None]:
     """Return those of ONNX, `to_torch`, and both readers, which know sirens alone."""
+    import torch  # not among what the tests need
+
     y, x = np.mgrid[0 : 1 : SIDE_PX * 1j, 0 : 1 : SIDE_PX * 1j]
     image = np.stack([(np.hypot(x - 0.5, y - 0.5) < 0.3) * 1.0, x, y], axis=2)
     field = nf.fit(image, kind, steps=steps, supervision="point", device="cpu")

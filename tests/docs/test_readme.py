@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from snippets import snippets
 from workspace import ROOT, Workspace, clean_environment
 
 README = (ROOT / "README.md").read_text()
 COMMANDS = [
     line.split("#")[0].strip()
-    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    for line in block.splitlines()
+    for snippet in snippets("README.md", "sh")
+    for line in snippet.text.splitlines()
 ]
 
 

@@ -5,23 +5,20 @@ from pathlib import Path
 
 import pytest
 import yaml
+from snippets import snippets
 from workspace import ROOT, SETTINGS, WITHOUT_KERNELS, Workspace, succeed_in
 
 from config.configuration import read_settings
 from config.precedence import with_shipped_sections
 
-FOREIGN = f"""
-module neuralfield:
-    snakefile: "{ROOT / "Snakefile"}"
-    config: config["pictures"]
-
+(FROM_THE_PAGE,) = snippets("docs/snakemake.md", "python")
+FOREIGN = """
 rule count_networks:
     input: "results/summary.csv"
     output: "networks.txt"
-    shell: "tail -n +2 {{input}} | wc -l > {{output}}"
+    shell: "tail -n +2 {input} | wc -l > {output}"
 
-use rule * from neuralfield as nf_*
-"""
+""" + FROM_THE_PAGE.text.replace("path/to/neuralfield", str(ROOT))
 
 
 @pytest.fixture

@@ -1,0 +1,45 @@
+"""The readers of docs/format.md give what the package renders."""
+
+import numpy as np
+import pytest
+from snippets import snippets
+
+import neuralfield as nf
+
+READERS = [snippet.text for snippet in snippets("docs/format.md", "python")]
+
+
+def reader(code, name):
+    """Run a snippet of few lines, and return what it defines."""
+    assert sum(bool(line.strip()) for line in code.splitlines()) <= 20
+    names: dict = {}
+    exec(compile(code, "snippet", "exec"), names)
+    return names[name]
+
+
+@pytest.fixture(scope="module", params=["linear", "sigmoid"])
+def saved(request, tmp_path_factory):
+    """A small siren that was fitted to points, whose render has no means in it."""
+    y, x = np.mgrid[0:1:9j, 0:1:12j]
+    image = np.stack([x, y, x * y], axis=2)
+    how = {"supervision": "point", "output": request.param, "steepness": 3.0}
+    field = nf.fit(image, steps=20, width=8, hidden_layers=2, first_omega_0=7, device="cpu", **how)
+    path = tmp_path_factory.mktemp("saved") / "model.safetensors"
+    field.save(path)
+    return field, path
+
+
+def test_the_reader_of_numpy(saved):
+    field, path = saved
+    found = reader(READERS[0], "read_and_render")(path, 40, 30)
+    np.testing.assert_allclose(found, field.render((40, 30)), atol=1e-5)
+
+
+def test_the_reader_of_pytorch(saved):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    field, path = saved
+    xy = field.coordinates().astype(np.float32)
+    with torch.no_grad():
+        module = reader(READERS[1], "Siren")(path)
+        found = module(torch.from_numpy(xy.reshape(-1, 2))).numpy()
+    np.testing.assert_allclose(found, field(xy).reshape(-1, 3), atol=1e-5)
