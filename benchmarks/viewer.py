@@ -4,10 +4,9 @@
 
 prints the tables of docs/viewer.md: operations by counting, in the passes that a GPU gets; the time
 to the first tile, the frames of a moving view, and the points that a still one is made of, in a
-headless Chromium that renders on the processor, or with `--gpu` on the GPU, by Vulkan; then the
-points that a WebGPU compute shader reaches with networks of sines. `--pages` measures these pages
-too. `--results results` adds those of its pages: their bytes, and how near
-their rounded snapshots are to the exact ones.
+headless Chromium that renders on the processor, or with `--gpu` on the GPU, by Vulkan, with WebGL2
+and with WebGPU. `--pages` measures these pages too. `--results results` adds those of its pages:
+their bytes, and how near their rounded snapshots are to the exact ones.
 """
 
 import argparse
@@ -109,7 +108,27 @@ ALONE = """(async () => {
 })()"""
 """Points a millisecond, with nothing else to do."""
 
-COMPUTED = (Path(__file__).parent / "measuring" / "compute_shader.js").read_text(encoding="utf-8")
+COMPUTED = """(async () => {
+  const { compute, store } = viewer.tiles;
+  const last = store.layout.snapshots;
+  const sides = [0.001, 0.001];
+  const part = { arrays: () => store.arrays(0, last), place: [-1, -1, ...sides], sides };
+  const parts = [{ key: `0 ${last}`, ...part }];
+  const region = { left: 0, top: 0, width: 128, height: 128, parts };
+  const result = compute.buffer(20 * 128 * 128, GPUBufferUsage.STORAGE);
+  let rows = 1;
+  const run = async (count) => {
+    const start = performance.now();
+    for (let i = 0; i < count; ++i) compute.submit(result, region, 0, 128 * rows, 16, null);
+    await compute.device.queue.onSubmittedWorkDone();
+    return performance.now() - start;
+  };
+  while (rows < 128 && (await run(1)) < a[0] / 16) rows *= 2;
+  let count = 1;
+  while ((await run(count)) < a[0] / 16) count *= 2;
+  return (128 * rows * 16 * count) / Math.min(await run(count), await run(count), await run(count));
+})()"""
+"""The same by WebGPU."""
 
 
 def write_page(folder: Path, name: str) -> Path:
@@ -125,22 +144,27 @@ def write_page(folder: Path, name: str) -> Path:
     return page
 
 
-def measure(page: Page, path: Path, seconds: float) -> list[Any]:
-    """Count what a GPU does for a point, and time what is there."""
+def count(page: Page, path: Path) -> list[int]:
+    """Count passes, products and the texels read by WebGL for a point."""
     page.open(path, "#gpu", wait=False)
     page.wait("window.viewer && viewer.tiles")
     gpu = "viewer.tiles.gpu"
-    counts = page.run(f"[{gpu}.passes.length, {gpu}.cost, {gpu}.texelReads]")
-    page.open(path, wait=False)
+    return page.run(f"[{gpu}.passes.length, {gpu}.cost, {gpu}.texelReads]")
+
+
+def measure(page: Page, path: Path, seconds: float, by: str) -> list[str]:
+    """Time what a page does by "webgl" or by "webgpu"."""
+    page.open(path, f"#{by}", wait=False)
     page.wait("window.viewer && viewer.tiles && viewer.tiles.finished")
     first_s = page.run(FIRST)
+    if by == "webgpu":
+        page.wait("viewer.tiles.compute")
     before_s = page.processor_s()
     frames, usual_ms, longest_ms = page.run(MOVING, 1000 * seconds)
     frame_ms = 1000 * (page.processor_s() - before_s) / (frames * seconds)
     exact_s, still = page.run(STILL, 1000 * seconds)
-    alone = page.run(ALONE, 1000 * seconds)
+    alone = page.run(COMPUTED if by == "webgpu" else ALONE, 1000 * seconds)
     return [
-        *counts,
         f"{first_s:.1f}",
         f"{frames:.0f}",
         f"{frame_ms:.0f}",
@@ -174,24 +198,22 @@ def main(arguments: argparse.Namespace) -> None:
     """Print the tables."""
     if reason := missing_reason():
         raise ConfigError("viewer", reason, "a browser to measure in")
-    print_header(
-        *("network", "passes", "products", "texels read", "first tile, s", "frames/s"),
-        *("processor ms/frame", "95% of frames, ms", "longest frame, ms", "exact view, s"),
-        *("1,000 points/s when still", "alone"),
-    )
     with chromium(GPU if arguments.gpu else SOFTWARE) as page, TemporaryDirectory() as folder:
         page.look(*arguments.screen)
-        made = ((name, write_page(Path(folder), name)) for name in NETWORKS)
-        given = (("/".join(path.parts[-3:-1]), path) for path in arguments.pages)
-        for name, path in (*made, *given):
-            passes, products, reads, *times = measure(page, path, arguments.seconds)
-            print_row(name, passes, f"{products:,}", f"{reads:,}", *times)
+        paths = {name: write_page(Path(folder), name) for name in NETWORKS}
+        paths |= {"/".join(path.parts[-3:-1]): path for path in arguments.pages}
+        print_header("network", "passes", "products", "texels read")
+        for name, path in paths.items():
+            print_row(name, *(f"{found:,}" for found in count(page, path)))
+        print_header(
+            *("network", "by", "first tile, s", "frames/s", "processor ms/frame"),
+            *("95% of frames, ms", "longest frame, ms", "exact view, s"),
+            *("1,000 points/s when still", "alone"),
+        )
+        for name, path in paths.items():
+            for by, written in {"webgl": "WebGL2", "webgpu": "WebGPU"}.items():
+                print_row(name, written, *measure(page, path, arguments.seconds, by))
         print(page.run(RENDERER))
-        print_header("compute shader of sines", "1,000 points/s", "adapter of WebGPU")
-        for width in (96, 128, 256):
-            found = page.run(f"({COMPUTED})(...a)", width, 2, 1000 * arguments.seconds)
-            rate, adapter = found or (0, "none")
-            print_row(f"3 x {width}", f"{rate:,.0f}", adapter)
         if arguments.results:
             print_header("page", "bytes", "networks on the slider", "snapshots, dB to exact")
         for path in sorted(arguments.results.glob("*/*/view.html")) if arguments.results else ():

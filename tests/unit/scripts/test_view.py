@@ -138,7 +138,22 @@ def test_every_field_as_rendered(page: Page, tmp_path: Path, name: str):
     assert page.errors() == []
 
 
-def test_tiles_blend_as_rendered(page: Page, tmp_path: Path):
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS],
+)
+def test_every_field_by_webgpu(page: Page, tmp_path: Path, name: str):
+    model = make_network(tmp_path, name)
+    page.open(make_page(tmp_path, model), "#webgpu")
+    page.wait("viewer.tiles.compute")
+    require_same(page, model)
+    assert message(page) == ""
+    assert page.run("!viewer.tiles.compute.isLost")
+    assert page.errors() == []
+
+
+@pytest.mark.parametrize("fragment", ["", "#webgpu"])
+def test_tiles_blend_as_rendered(page: Page, tmp_path: Path, fragment: str):
     """The networks of a large image's tiles are one image, also where four of them meet."""
     tiling = Tiling(30, 22, tile_px=16, overlap_px=5)
     for number, tile in enumerate(tiling):
@@ -147,7 +162,9 @@ def test_tiles_blend_as_rendered(page: Page, tmp_path: Path):
         shape, field = ImageShape(tile.width, tile.height, 3), {"type": "siren", "width": 6}
         save(folder / "model.safetensors", field, shape, {"mode": "rgb"}, seed=number)
     save_mosaic(tmp_path / "mosaic.json", tiling)
-    page.open(make_page(tmp_path, tmp_path / "mosaic.json"))
+    page.open(make_page(tmp_path, tmp_path / "mosaic.json"), fragment)
+    if fragment:
+        page.wait("viewer.tiles.compute")
     require_same(page, tmp_path / "mosaic.json")
 
 

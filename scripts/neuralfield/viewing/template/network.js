@@ -27,11 +27,13 @@ function offsetsMean(count) {
 
 class Refusal extends Error {}
 
+const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i;
+
 // `#gpu` at the end of the page's address takes what GPUs take; tests ask for it.
 function isSoftware(gl) {
   const about = gl.getExtension("WEBGL_debug_renderer_info");
   const name = String(gl.getParameter(about ? about.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
-  return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(name) && location.hash !== "#gpu";
+  return SOFTWARE.test(name) && location.hash !== "#gpu";
 }
 
 class NetworkOnGpu {
@@ -59,6 +61,8 @@ class NetworkOnGpu {
     this.reduce = this.program(REDUCE_VERTEX, reduceShader(network.channels));
     this.filter = this.program(FULL_VERTEX, FILTER_SHADER);
     this.list = this.texture(gl.TEXTURE_2D, gl.R32UI, 256, TILE_PX * TILE_PX / 256);
+    const rows = (TILE_PX * TILE_PX) / PLANES / CELLS_ACROSS;
+    this.means = this.texture(gl.TEXTURE_2D_ARRAY, gl.RGBA32F, CELLS_ACROSS, rows, PLANES);
     this.taps = this.texture(gl.TEXTURE_2D, gl.RG32F, TILE_PX, 1 + MOST_TAPS);
     this.tapCount = 0;
     const sum = (of) => this.passes.reduce((total, pass) => total + of(pass), 0);
@@ -322,17 +326,40 @@ class NetworkOnGpu {
       }
       side = 1 - side;
     });
+    this.finish(tile, region, first, count, samples, isListed, this.values[1 - side]);
+    this.points += count * samples * region.parts.length;
+  }
+
+  // Put means of pixels into a tile that were made elsewhere: `list` names the pixels, or null.
+  put(tile, region, { count, means }, list) {
+    const { gl } = this;
+    if (list) this.setList(list);
+    const cells = (TILE_PX * TILE_PX) / PLANES;
+    const rows = Math.ceil(count / PLANES / CELLS_ACROSS);
+    this.bind(0, gl.TEXTURE_2D_ARRAY, this.means);
+    for (let plane = 0; plane < PLANES; ++plane) {
+      const part = means.subarray(4 * plane * cells, 4 * (plane * cells + rows * CELLS_ACROSS));
+      gl.texSubImage3D(gl.TEXTURE_2D_ARRAY, 0, 0, 0, plane, CELLS_ACROSS, rows, 1, gl.RGBA, gl.FLOAT, part);
+    }
+    gl.bindVertexArray(this.vertices);
+    gl.disable(gl.SCISSOR_TEST);
+    this.finish(tile, region, 0, count, 1, Boolean(list), this.means);
+  }
+
+  // Make pixels of a tile from the samples of each, and add the residual.
+  finish(tile, region, first, count, samples, isListed, values) {
+    const { gl } = this;
     gl.bindFramebuffer(gl.FRAMEBUFFER, tile.framebuffer);
     gl.viewport(0, 0, TILE_PX, TILE_PX);
     gl.useProgram(this.reduce.program);
     this.setPixels(this.reduce, region, first, samples, isListed);
     gl.uniform2f(this.reduce.at("size"), TILE_PX, TILE_PX);
-    this.bind(0, gl.TEXTURE_2D_ARRAY, this.values[1 - side]);
+    this.bind(0, gl.TEXTURE_2D_ARRAY, values);
+    this.bind(1, gl.TEXTURE_2D, this.list);
     this.bind(5, gl.TEXTURE_2D, this.residual);
     this.bind(6, gl.TEXTURE_2D, this.taps);
     gl.uniform1i(this.reduce.at("tapCount"), this.tapCount);
     gl.drawArrays(gl.POINTS, 0, count);
-    this.points += count * samples * region.parts.length;
   }
 
   // Keep the residual of the finished network, shape (height, width, channels).

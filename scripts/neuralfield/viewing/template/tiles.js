@@ -3,6 +3,7 @@
 const MOST_TILES = 1200;
 const SMALLEST_SLICES = [256, 2048]; // points: fewer ones the more products each takes
 const LARGEST_SLICE = 1 << 22;
+const MOST_RUNNING = 16; // tiles that WebGPU has begun
 
 // The least and the most milliseconds that a slice may take. Work that a GPU has begun delays the
 // next frame; a software renderer would take more time for its many passes than for their points.
@@ -93,7 +94,8 @@ class Tiles {
     this.cache = new Map();
     this.free = [];
     this.jobs = [];
-    this.current = null;
+    this.running = [];
+    this.compute = null;
     this.fence = null;
     const [least, most] = SMALLEST_SLICES;
     this.smallest = Math.min(most, Math.max(least, Math.round(6e7 / this.gpu.cost)));
@@ -147,8 +149,10 @@ class Tiles {
       return;
     }
     const isCorrected = this.gpu.residual && snapshot >= this.store.layout.snapshots;
-    this.gpu.setCorrection(isCorrected ? grid : null, samples);
+    const correct = () => this.gpu.setCorrection(isCorrected ? grid : null, samples);
     for (const region of regionsOf(this.network, this.store, snapshot, grid)) {
+      if (this.compute && (yield* this.computed(tile, region, samples, correct))) continue;
+      correct();
       const count = region.width * region.height;
       yield* this.batches(tile, region, count, Math.min(samples, FIRST_SAMPLES), false);
       if (samples <= FIRST_SAMPLES) continue;
@@ -158,6 +162,22 @@ class Tiles {
       this.gpu.setList(uneven);
       yield* this.batches(tile, region, uneven.length, samples, true);
     }
+  }
+
+  // Render a region by WebGPU; returns whether that was possible.
+  *computed(tile, region, samples, correct) {
+    const { compute, gpu } = this;
+    let list = null;
+    for (const count of samples > FIRST_SAMPLES ? [FIRST_SAMPLES, samples] : [samples]) {
+      if (list && !list.length) break;
+      const found = yield* compute.render(region, count, list, () => this.slice);
+      if (!found) return false;
+      correct();
+      gpu.put(tile, region, found, list);
+      gpu.points += found.count * count * region.parts.length;
+      if (!list) list = Uint32Array.from(range(found.count).filter((i) => found.ranges[i] > 0.1));
+    }
+    return true;
   }
 
   *batches(tile, region, count, samples, isListed) {
@@ -215,8 +235,11 @@ class Tiles {
   isWaiting() {
     const { gl, fence } = this;
     if (!fence) return false;
-    if (gl.clientWaitSync(fence.sync, 0, 0) === gl.TIMEOUT_EXPIRED) return true;
-    gl.deleteSync(fence.sync);
+    if (fence.begun && !fence.begun.isDone) return true;
+    if (fence.sync) {
+      if (gl.clientWaitSync(fence.sync, 0, 0) === gl.TIMEOUT_EXPIRED) return true;
+      gl.deleteSync(fence.sync);
+    }
     this.fence = null;
     if (fence.points > this.slice / 2) {
       const took = Math.max(1, performance.now() - fence.since);
@@ -228,30 +251,47 @@ class Tiles {
     return false;
   }
 
-  // Do as much of the jobs as fits into a slice.
+  // Let WebGPU evaluate the network from now on, or WebGL where `compute` is null. The tiles that are
+  // wanted have to be asked for again.
+  useCompute(compute) {
+    this.want([]);
+    this.next = compute;
+  }
+
+  // Do as much of the jobs as fits into a slice. WebGL works on one tile at a time; by WebGPU others
+  // are begun while the first are read back.
   work() {
     const { gl } = this;
     if (this.isWaiting()) return;
+    if (!this.running.length && this.next !== undefined) {
+      this.compute = this.next;
+      this.next = undefined;
+    }
+    const most = this.next !== undefined ? this.running.length : this.compute ? MOST_RUNNING : 1;
     let points = 0;
-    while (points < this.slice) {
-      this.current ??= this.jobs.shift();
-      if (!this.current) break;
-      const { value, done } = this.current.steps.next();
+    for (let i = 0; points < this.slice; ) {
+      if (i === this.running.length) {
+        if (i >= most || !this.jobs.length) break;
+        this.running.push(this.jobs.shift());
+      }
+      const job = this.running[i];
+      const { value, done } = job.steps.next();
       if (done) {
-        this.current.end(value);
-        this.current = null;
-      } else if (value === 0) break;
+        this.running.splice(i, 1);
+        job.end(value);
+      } else if (value === 0) i += 1;
       else points += value;
     }
     if (points) {
-      const sync = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+      const begun = this.compute?.fence();
+      const sync = begun ? null : gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
       gl.flush();
-      this.fence = { sync, points, since: performance.now() };
+      this.fence = { begun, sync, points, since: performance.now() };
     }
   }
 
   get isBusy() {
-    return Boolean(this.current || this.jobs.length || this.fence);
+    return Boolean(this.running.length || this.jobs.length || this.fence);
   }
 
   static key(kind, snapshot, scale, column, row) {
@@ -304,13 +344,15 @@ class Tiles {
 
   // Replace the jobs of the view by those that it needs now; what has begun of these goes on.
   want(wanted) {
-    const begun = this.current;
-    if (begun && !begun.isLasting && !wanted.some((job) => job.key === begun.key)) {
-      begun.steps.return();
-      this.free.push(begun.tile);
-      this.current = null;
-    }
-    const rest = wanted.filter((job) => job.key !== this.current?.key);
+    const needed = new Set(wanted.map((job) => job.key));
+    const going = new Set();
+    this.running = this.running.filter((job) => {
+      if (job.isLasting || needed.has(job.key)) return going.add(job.key);
+      job.steps.return();
+      this.free.push(job.tile);
+      return false;
+    });
+    const rest = wanted.filter((job) => !going.has(job.key));
     this.jobs = [...rest, ...this.jobs.filter((job) => job.isLasting)];
   }
 
