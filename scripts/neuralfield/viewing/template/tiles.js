@@ -3,7 +3,8 @@
 const MOST_TILES = 1200;
 const SMALLEST_SLICES = [256, 2048]; // points: fewer ones the more products each takes
 const LARGEST_SLICE = 1 << 22;
-const MOST_RUNNING = 16; // tiles that WebGPU has begun
+const MOST_RUNNING = 32; // tiles that WebGPU has begun
+const FIRST_SLICE = 1 << 16; // points by WebGPU
 
 // The least and the most milliseconds that a slice may take. Work that a GPU has begun delays the
 // next frame; a software renderer would take more time for its many passes than for their points.
@@ -96,6 +97,7 @@ class Tiles {
     this.jobs = [];
     this.running = [];
     this.compute = null;
+    this.waitMs = Infinity;
     this.fence = null;
     const [least, most] = SMALLEST_SLICES;
     this.smallest = Math.min(most, Math.max(least, Math.round(6e7 / this.gpu.cost)));
@@ -175,7 +177,9 @@ class Tiles {
       correct();
       gpu.put(tile, region, found, list);
       gpu.points += found.count * count * region.parts.length;
-      if (!list) list = Uint32Array.from(range(found.count).filter((i) => found.ranges[i] > 0.1));
+      const uneven = [];
+      found.ranges.forEach((difference, i) => { if (difference > 0.1) uneven.push(i); });
+      list = Uint32Array.from(uneven);
     }
     return true;
   }
@@ -242,7 +246,10 @@ class Tiles {
     }
     this.fence = null;
     if (fence.points > this.slice / 2) {
-      const took = Math.max(1, performance.now() - fence.since);
+      // WebGPU tells some time after a slice is done; the least time seen is nearly all waiting
+      const sinceMs = performance.now() - fence.since;
+      if (fence.begun) this.waitMs = Math.min(this.waitMs, sinceMs);
+      const took = Math.max(1, sinceMs - (fence.begun ? this.waitMs : 0));
       this.pointsPerMs = 0.7 * this.pointsPerMs + (0.3 * fence.points) / took;
       const [fast, slow] = this.sliceMs[this.isMoving ? "moving" : "still"];
       const factor = took < fast ? 1.5 : took > slow ? 0.6 : 1;
@@ -266,6 +273,7 @@ class Tiles {
     if (!this.running.length && this.next !== undefined) {
       this.compute = this.next;
       this.next = undefined;
+      if (this.compute) this.slice = Math.max(this.slice, FIRST_SLICE);
     }
     const most = this.next !== undefined ? this.running.length : this.compute ? MOST_RUNNING : 1;
     let points = 0;
