@@ -18,6 +18,7 @@ import numba
 import numba.core.caching
 import numba.core.config
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from neuralfield.system.kernel_cache import KernelStore, private_folders
@@ -65,7 +66,7 @@ class KernelCache(numba.core.caching.Cache):
 
         Another process that compiles it is waited for.
         """
-        target_context.refresh()
+        rtsys.initialize(target_context)
         name = self.entry_name(sig, target_context.codegen())
         found = self._load(name, target_context)
         if found is None and self._enabled:
@@ -73,6 +74,9 @@ class KernelCache(numba.core.caching.Cache):
             found = self._load(name, target_context)
             if found is not None:
                 self._store.release(self._lock)
+        if found is None:
+            # compiling starts with it anyway; loading does without these 0.4 s of imports
+            target_context.refresh()
         return found
 
     def _load(self, name: str, target_context: Any) -> Any:
