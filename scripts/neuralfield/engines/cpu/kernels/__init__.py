@@ -18,7 +18,7 @@ import numba
 import numba.core.caching
 import numba.core.config
 from numba.core.compiler import CompileResult
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 
 from neuralfield.system.kernel_cache import KernelStore, private_folders
