@@ -19,8 +19,8 @@ CONSTRAINTS = ROOT / "constraints.txt"
 
 IMPORTED = (
     "snakemake.cli, snakemake.report.html_reporter, smart_open, jinja2, pygments, jsonschema",
-    "numba, numba.np.arrayobj, numba.cpython.randomimpl, PIL.Image, pyvips, safetensors.numpy, tqdm,"
-    " threadpoolctl, av, pandas, matplotlib.backends.backend_agg",
+    "numba, numba.np.arrayobj, numba.cpython.randomimpl, PIL.Image, pyvips, safetensors.numpy,"
+    " tqdm, threadpoolctl, av, pandas, matplotlib.backends.backend_agg",
 )
 """The workflow imports these; two cores take equally long for the two lists."""
 
