@@ -173,8 +173,7 @@ def render_bands(
     pixel = 2 * np.array(sides)
     only_edges = only_edges and device.kind == "cpu"  # a GPU takes as long for all of them
     every = sample_offsets(int(samples)) * pixel
-    few = 2 if model.mode == "bilevel" and samples == 4 else min(int(samples), _FIRST_SAMPLES)
-    first = sample_offsets(few) * pixel
+    first = sample_offsets(min(int(samples), _FIRST_SAMPLES)) * pixel
     first, every = device.asarray(every[:1] if only_edges else first), device.asarray(every)
     rows_per_band = max(1, BAND_POINTS[device.kind] // width)
     with closing(make_renderer(model, device, threads)) as renderer:

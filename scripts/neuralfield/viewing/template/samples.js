@@ -16,10 +16,6 @@ function samplesOf(network, across) {
   return network.mode === "bilevel" && across < 1 ? 4 : 1;
 }
 
-// As many of these samples as `render` takes of every pixel, before it takes all of uneven ones.
-const firstSamplesOf = (network, samples) =>
-  network.mode === "bilevel" && samples === 4 ? 2 : Math.min(samples, FIRST_SAMPLES);
-
 function offsetsMean(count) {
   let mean = 0;
   for (let i = 0; i < count; ++i) mean += (((i + 0.5) * 0.6180339887498949) % 1) / count;

@@ -156,9 +156,8 @@ class Tiles {
       if (this.compute && (yield* this.computed(tile, region, samples, correct))) continue;
       correct();
       const count = region.width * region.height;
-      const few = firstSamplesOf(this.network, samples);
-      yield* this.batches(tile, region, count, few, false);
-      if (few === samples) continue;
+      yield* this.batches(tile, region, count, Math.min(samples, FIRST_SAMPLES), false);
+      if (samples <= FIRST_SAMPLES) continue;
       const flags = yield* this.read(tile, 1, region);
       const uneven = [];
       for (let i = 0; i < count; ++i) if (flags[4 * i]) uneven.push(i);
@@ -171,7 +170,7 @@ class Tiles {
   *computed(tile, region, samples, correct) {
     const { compute, gpu } = this;
     let list = null;
-    for (const count of new Set([firstSamplesOf(this.network, samples), samples])) {
+    for (const count of samples > FIRST_SAMPLES ? [FIRST_SAMPLES, samples] : [samples]) {
       if (list && !list.length) break;
       const found = yield* compute.render(region, count, list, () => this.slice);
       if (!found) return false;
