@@ -101,9 +101,19 @@ def test_edges_alone_have_further_samples(make_model, monkeypatch):
     everywhere = render(model, 30, 20, samples=4, device=CPU)
     flat = render(model, 30, 20, samples=4, only_edges=True, device=CPU)
     assert 0 < np.abs(flat - everywhere).max() < 0.02
-    monkeypatch.setattr(rendering, "_EDGE", -1)
+    monkeypatch.setitem(rendering._EDGES, "film", -1)
     edges = render(model, 30, 20, samples=4, only_edges=True, device=CPU)
     np.testing.assert_allclose(edges, everywhere, atol=1e-6)
+
+
+def test_black_and_white_has_four_samples_where_they_are_seen(make_model):
+    model = make_model(mode="bilevel")
+    enlarged = render(model, 96, 64, device=CPU)
+    everywhere = render(model, 96, 64, samples=4, device=CPU)
+    centres = render(model, 96, 64, samples=1, device=CPU)
+    found = np.abs(enlarged - everywhere).max()
+    assert found <= 5 / 255
+    assert found < np.abs(centres - everywhere).max()
 
 
 def test_a_footprint_field_is_averaged_as_it_was_trained(make_model):
