@@ -51,7 +51,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     workspace = Workspace(tmp_path_factory.mktemp("small"))
     del workspace.settings["fields"]["plain"]
     workspace.settings["timelapse"]["formats"] = []
-    workspace.settings["training"] |= {"steps": 1000}
+    workspace.settings["training"] |= {"steps": 5000}  # long enough for a bar
     return workspace
 
 
@@ -64,7 +64,7 @@ def terminal(small: Workspace) -> str:
 
 
 def test_a_terminal_has_bars_and_a_line_for_each_finished_thing(terminal: str):
-    assert re.search(r"\r *tiny / siren +\d+%\|.*\| [\d,]+ of 1,000, [\d.]+ dB", terminal)
+    assert re.search(r"\r *tiny / siren +\d+%\|.*\| [\d,]+ of 5,000, [\d.]+ dB", terminal)
     assert re.search(r"2 of 4 jobs done in .*; .* left", terminal)
     assert len(re.findall(r"^4 jobs on 2 cores; a", terminal, re.MULTILINE)) == 1
     shown = re.findall(r"(tiny / siren: [^\r\n]*)\n", terminal)
