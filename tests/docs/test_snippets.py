@@ -59,7 +59,7 @@ SMALLER = {
     r'preset="fast"': 'preset="fast", steps=3',
     r"\b(?:1024|2048)\b": "96",
 }
-"""What makes the Python of a page take a second."""
+"""Replacements that make the Python of a page take a second."""
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 RULES = "".join(path.read_text() for path in (ROOT / "Snakefile", *ROOT.glob("workflow/rules/*")))
