@@ -35,7 +35,9 @@ def make_model(tmp_path):
         mode = mode or {1: "grey", 3: "rgb", 4: "rgba"}[channels]
         network = build_field(settings, shape, random_seed=2)
         if settings.output == "sigmoid":  # about as much below grey as above it
-            network.layers[-1].bias.data[...] = 0
+            bias = network.layers[-1].bias
+            assert bias is not None
+            bias.data[...] = 0
         save_model(tmp_path / "m.safetensors", network, settings, shape, mode, record)
         return load_model(tmp_path / "m.safetensors")
 
