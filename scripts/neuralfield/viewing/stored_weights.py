@@ -100,7 +100,8 @@ def store(
     layout: dict[str, Any] = {"tensors": tensors, "snapshots": snapshots, "networks": []}
     corrections = b""
     if residual is not None:
-        layout["residual"] = {"size": residual.size, "step": RESIDUAL_STEP}
+        scale = len(residual) // networks[0].height
+        layout["residual"] = {"size": residual.size, "step": RESIDUAL_STEP, "scale": scale}
         corrections = _planes(_codes(residual, RESIDUAL_STEP))
     layout["coarseness"] = _coarseness(snapshots)
     for tensor, moves in zip(tensors, moving, strict=False):

@@ -39,8 +39,8 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
     arrays: Arrays
     metadata: Metadata = field(default_factory=dict)
     residual: np.ndarray | None = None
-    """float32, shape (height, width, channels); what renders are corrected by: see
-    `neuralfield.rendering.residual.find_residual`."""
+    """float32, shape (k height, k width, channels); what renders are corrected by, k times finer
+    than the training image: see `neuralfield.rendering.residual.find_residual`."""
 
     @property
     def width(self) -> int:
@@ -122,7 +122,8 @@ def _require_residual(
     """Check the residual of a file that anybody may have written; raises ValueError."""
     if isinstance(settings, Upscaler):
         raise ValueError("an upscaler with a residual")
-    expected = (shape.height, shape.width, shape.channels)
+    scale = max(1, len(residual) // shape.height) if residual.ndim == 3 else 1
+    expected = (scale * shape.height, scale * shape.width, shape.channels)
     if residual.dtype != np.float32 or residual.shape != expected:
         raise ValueError(f"a residual of {residual.dtype}, shape {residual.shape}")
 

@@ -4,7 +4,7 @@ import hashlib
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from math import log2
+from math import isqrt, log2
 from typing import Any, Generic, TypeVar, Unpack
 
 import numpy as np
@@ -28,6 +28,8 @@ from neuralfield.tasks.task import PSNR_DB, Measure, Shared, Task
 from neuralfield.tasks.training_settings import ImageTraining
 
 _MOST_PIXELS_JUDGED = 4096
+
+_MOST_REFINED_PIXELS = 4 << 20
 
 _FEWEST_POINTS = 1024
 """A step of fewer points is mostly overhead."""
@@ -167,6 +169,15 @@ class ImageTask(FittedImage[FieldSettings]):
     def is_corrected(self) -> bool:
         """Whether the finished network has a residual: one of the means over pixels."""
         return self.training.residual and self.training.supervision == "footprint"
+
+    @property
+    def residual_scale(self) -> int:
+        """How many times finer than the training image the residual is.
+
+        It is less than the setting where so many pixels would take too long or too much memory.
+        """
+        pixels = self.shape.width * self.shape.height
+        return min(self.training.residual_scale, max(1, isqrt(_MOST_REFINED_PIXELS // pixels)))
 
     @np.errstate(all="ignore")
     def squared_error(self, network: CoordinateNetwork, device: Device, dtype: str) -> float:
