@@ -20,7 +20,6 @@ from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.engines.plan import (
     ACTIVATIONS,
     ENCODINGS,
-    FOR_GPUS_ONLY,
     LOSSES,
     OUTPUTS,
     NetworkPlan,
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
     from neuralfield.engines.cpu.kernels.layout import Layout
 
 _COVERED = {
-    "encoding": tuple(name for name in ENCODINGS if name not in FOR_GPUS_ONLY),
-    "activation": tuple(name for name in ACTIVATIONS if name not in FOR_GPUS_ONLY),
+    "encoding": ENCODINGS,
+    "activation": ACTIVATIONS,
     "output": OUTPUTS,
     "loss": LOSSES,
 }
@@ -232,7 +231,7 @@ def _memory_report(
     return {
         "parameters": 4 * (size + layout.factor_numbers),
         "optimizer": sum(array.nbytes for array in objective.optimizer.state.values()),
-        "directions": working_bytes(cut, objective),
+        "directions": working_bytes(cut, layout),
         "picture": pixels * (4 * objective.shape.channels + 8),
         "density": 16 * pixels if objective.batches.is_weighted else 0,
         # a random order takes as much while it is sampled, as measured

@@ -3,6 +3,7 @@
 import numpy as np
 
 from neuralfield.engines.cpu.kernels import entry_point
+from neuralfield.engines.cpu.kernels.complex_weights import gather_gradients
 from neuralfield.engines.cpu.kernels.encodings import encode
 from neuralfield.engines.cpu.kernels.grids import CORNERS
 from neuralfield.engines.cpu.kernels.layers import backward, forward, pack_rows
@@ -91,13 +92,15 @@ def train_blocks(
         totals[0] += loss
         totals[1] += squared
         add = int(start > 0 or not is_first)
-        backward(table, rows, memory, scratch, factors, gradient, add, kept, place)
+        backward(table, rows, memory, scratch, factors, gradient, add, kept, place, others)
         if kept is not None:
             kept_points = kept[0]
             for row in range(rows):
                 kept_points[0, place + row] = points[0, row]
                 kept_points[1, place + row] = points[1, row]
             place += rows
+    if others is not None:
+        gather_gradients(table, gradient)
 
 
 @entry_point
