@@ -264,7 +264,7 @@ def test_activations_and_their_gradients_are_exact_to_some_units_in_the_last_pla
     arguments = np.concatenate([spread * largest, spread * 4]).astype(np.float32)
     derivatives, values = arguments.copy(), np.empty_like(arguments)
     kind = list(functions.ACTIVATIONS).index(name)
-    _activate(kind, np.float32(30), derivatives, values, np.float32(0))
+    _activate(kind, np.float32(30), derivatives, values, True)
     x = Tensor(arguments.astype(np.float64), differentiable=True)
     y = EXACT[name](x)
     (derivative,) = gradients(sum_all(y), [x])

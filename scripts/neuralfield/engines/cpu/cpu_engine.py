@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuralfield.engines.cpu.cut import Cut
-from neuralfield.engines.cpu.encoding import GridGradient, encoding_numbers, others_than_sines
+from neuralfield.engines.cpu.encoding import GridGradient, activation_numbers, encoding_numbers
 from neuralfield.engines.cpu.update import COVERED, Update, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.engines.plan import (
@@ -82,7 +82,7 @@ class CpuEngine:
         parameters, _ = flatten_parameters(device, objective.network)
         self._layer_parameters = parameters[self._cut.encoding_numbers :]
         self._encoding = encoding_numbers(objective.network, plan)
-        self._others = others_than_sines(plan)
+        self._activations = activation_numbers(plan)
         self._encoding_gradient = GridGradient(objective.network.encoding, self._cut)
         self._factors = layout.aligned(self._layout.factor_numbers)
         numbers = layout.row_length(self._layout.gradient_numbers)
@@ -177,7 +177,7 @@ class CpuEngine:
             self._encoding,
             self._objective,
             self._encoding_gradient.kept((first - chunk[0][0]) * points),
-            self._others,
+            *self._activations,
             chunk is self._cut.chunks[0],
             self._shard_totals[shard],
         )

@@ -36,12 +36,14 @@ def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any
     return kind, width, height, frequencies, _levels(encoding), table
 
 
-def others_than_sines(plan: NetworkPlan) -> np.float32 | None:
-    """Return `others` as `kernels.functions.activate` reads it: None for sines alone."""
-    if all(layer.activation == "sine" for layer in plan.layers[:-1]):
-        return None
+def activation_numbers(plan: NetworkPlan) -> tuple[bool | None, np.float32 | None]:
+    """Return `others` and `narrowness` as `kernels.layers.forward` reads them."""
+    used = {layer.activation for layer in plan.layers[:-1]}
+    others = True if used - {"sine"} else None
+    if not used & {"product", "gabor"}:
+        return others, None
     first = plan.layers[0]
-    return np.float32((first.wavelet_scale / first.frequency) ** 2)
+    return others, np.float32((first.wavelet_scale / first.frequency) ** 2)
 
 
 def _levels(encoding: Encoding) -> np.ndarray:

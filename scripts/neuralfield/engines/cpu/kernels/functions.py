@@ -169,8 +169,7 @@ _sine_row, _tanh_row, _relu_row, _sigmoid_row, _variable_sine_row, _gaussian_row
 def activate(kind, frequency, argument, value, others):
     """Compute an activation of a row of numbers, which its gradients replace.
 
-    `others` is None for networks of sines alone, for which nothing else is compiled; otherwise it
-    is how narrow wavelets are: the square of their scale over their frequency.
+    If `others` is None, only sines are compiled.
     """
     if others is None or kind == SINE:
         _sine_row(argument, value, frequency)

@@ -53,10 +53,10 @@ def forward_last(table, rows, memory, factors):
 
 
 @kernel_part
-def backward_last(table, rows, memory, scratch, factors, gradient, add, others):
+def backward_last(table, rows, memory, scratch, factors, gradient, add, narrowness):
     """Compute gradients of the layer and of the one before from the loss's in its GRADIENTS.
 
-    For `others` see `functions.activate`.
+    For `narrowness` see `layers.forward`.
     """
     layer = len(table) - 1
     fan_in, fan_out, length = table[layer, FAN_IN], table[layer, FAN_OUT], table[layer, IN_LENGTH]
@@ -87,8 +87,8 @@ def backward_last(table, rows, memory, scratch, factors, gradient, add, others):
         for channel in range(fan_out):
             start = table[layer, TRANSPOSED] + channel * length
             _add_multiple(memory[place + channel], factors[start : start + fan_in], by_value)
-        if others is not None and table[layer - 1, ACTIVATION] >= PRODUCT:
-            gradients_before_rows(table, layer - 1, row, 1, memory, by_value, fan_in, others)
+        if narrowness is not None and table[layer - 1, ACTIVATION] >= PRODUCT:
+            gradients_before_rows(table, layer - 1, row, 1, memory, by_value, fan_in, narrowness)
         else:
             multiply(memory[before : before + fan_in], by_value)
         place += table[layer, OUT_LENGTH]

@@ -64,11 +64,12 @@ def set_ones(table, layer, rows, memory):
 
 
 @kernel_part
-def forward(table, frequencies, rows, memory, factors, others):
+def forward(table, frequencies, rows, memory, factors, others, narrowness):
     """Compute all layers, from the values that go into the first.
 
     The last one's numbers, before the output function, are left in its GRADIENTS, and elsewhere the
-    derivatives of activations. For `others` see `functions.activate`.
+    derivatives of activations. For `others` see `functions.activate`; `narrowness` is that of
+    `row_activations.activate_rows`, or None, if no activation combines numbers of a row.
     """
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 1):
@@ -91,8 +92,8 @@ def forward(table, frequencies, rows, memory, factors, others):
                 table[layer, ROWS],
                 _WRITE,
             )
-            if others is not None and table[layer, ACTIVATION] >= PRODUCT:
-                activate_rows(table, layer, first, count, memory, others)
+            if narrowness is not None and table[layer, ACTIVATION] >= PRODUCT:
+                activate_rows(table, layer, first, count, memory, narrowness)
                 continue
             value, length = table[layer + 1, VALUES] + first * out_length, count * out_length
             arguments = memory[argument : argument + length]
@@ -103,14 +104,14 @@ def forward(table, frequencies, rows, memory, factors, others):
 
 
 @kernel_part
-def backward(table, rows, memory, scratch, factors, gradient, add, kept, place, others):
+def backward(table, rows, memory, scratch, factors, gradient, add, kept, place, narrowness):
     """Go back through all layers, from the loss's gradients in the last one's GRADIENTS.
 
     `gradient` is a shard's, with respect to parameters times frequency; it is added to if `add`,
     and written otherwise. Those with respect to the first layer's inputs are kept from `place` on,
-    see `block.train_blocks`. For `others` see `functions.activate`, for the rest `layout`.
+    see `block.train_blocks`. For `narrowness` see `forward`, for the rest `layout`.
     """
-    backward_last(table, rows, memory, scratch, factors, gradient, add, others)
+    backward_last(table, rows, memory, scratch, factors, gradient, add, narrowness)
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 2, -1, -1):
         in_length, out_length = table[layer, IN_LENGTH], table[layer, OUT_LENGTH]
@@ -148,9 +149,9 @@ def backward(table, rows, memory, scratch, factors, gradient, add, kept, place, 
             )
             found = memory[scratch : scratch + count * in_length]
             if layer > 0:
-                if others is not None and table[layer - 1, ACTIVATION] >= PRODUCT:
+                if narrowness is not None and table[layer - 1, ACTIVATION] >= PRODUCT:
                     gradients_before_rows(
-                        table, layer - 1, first, count, memory, found, in_length, others
+                        table, layer - 1, first, count, memory, found, in_length, narrowness
                     )
                     continue
                 before = table[layer - 1, GRADIENTS] + first * in_length

@@ -27,7 +27,8 @@ def activate_rows(table, layer, first, count, memory, narrowness):
     """Compute the activation of rows of a layer's GRADIENTS, into the next layer's VALUES.
 
     Derivatives of products replace their arguments. Arguments of wavelets are left: together with
-    the values they give the derivatives. For `narrowness` see `functions.activate`.
+    the values they give the derivatives. `narrowness` of wavelets is the square of their scale over
+    their frequency; 0 for products.
     """
     size, factors = table[layer, FAN_OUT], table[layer, FACTORS]
     kept, behind = np.empty(size, np.float32), np.empty(size // factors, np.float32)
