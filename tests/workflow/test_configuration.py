@@ -166,7 +166,7 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "fields.plain.widths",
             [],
-            "fields.plain.widths: []; expected a list of one or more widths",
+            "fields.plain.widths: []; expected a list of 1 to 1,000 widths",
         ),
         ("fields.plain.widths", [0], "fields.plain.widths.0: 0; expected a whole number >= 1"),
         ("fields.plain.bias", 1, "fields.plain.bias: 1; expected true or false"),

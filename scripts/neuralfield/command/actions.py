@@ -1,9 +1,14 @@
 """The commands: each a call of the API, and a line on what came of it."""
 
+import logging
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
 
 from neuralfield.api.arguments import render_sides, require_png
 from neuralfield.fields import ImageShape
@@ -98,7 +103,8 @@ def _fitted(chosen: Namespace) -> "ImageField":
         if name in options or name == "image":
             expected = "a setting of the network or of its training"
             raise InputError("--set", name, expected, "neuralfield fit --help lists the options")
-    field = nf.fit(image, **options, **dict(chosen.set))
+    with _notes_shown(image):
+        field = nf.fit(image, **options, **dict(chosen.set))
     steps, seconds = field.history["step"][-1], field.history["seconds"][-1]
     print(
         f"{folder / _MODEL_NAME}: {preset or field.settings['type']},"
@@ -107,6 +113,25 @@ def _fitted(chosen: Namespace) -> "ImageField":
         flush=True,
     )
     return field
+
+
+@contextmanager
+def _notes_shown(image: Path) -> Iterator[None]:
+    """Print what the package notes meanwhile, such as how long a training will take."""
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            tqdm.write(f"{image}: {record.getMessage()}", file=sys.stderr)
+
+    log, handler = logging.getLogger("neuralfield"), Notes()
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 def _preset(chosen: Namespace, size: int | None) -> str | None:

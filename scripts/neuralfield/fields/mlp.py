@@ -37,7 +37,7 @@ class Mlp(FieldSettings):
         unit="values",
         minimum=1,
         shortest=1,
-        expected="a list of one or more widths, whole numbers >= 1",
+        expected="a list of 1 to 1,000 widths, whole numbers >= 1",
     )
     activation: str = activation_choice("tanh")
     bias: bool = setting(True, "whether layers have biases")

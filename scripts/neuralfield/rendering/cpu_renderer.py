@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from neuralfield.engines.cpu.encoding import encoding_numbers, others_than_sines
+from neuralfield.engines.cpu.encoding import activation_numbers, encoding_numbers
 from neuralfield.engines.plan import OUTPUTS, network_plan
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.fields import CoordinateNetwork
@@ -37,7 +37,7 @@ class CpuRenderer:
         block.pack(self._layout.table, frequencies, parameters, self._factors)
         self._memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
         self._encoding = encoding_numbers(network, plan)
-        self._others = others_than_sines(plan)
+        self._activations = activation_numbers(plan)
         self._output = OUTPUTS.index(plan.output), float(plan.steepness)
         self._pool = ThreadPool(threads)
 
@@ -67,7 +67,7 @@ class CpuRenderer:
                 block_rows,
                 self._encoding,
                 self._output,
-                self._others,
+                *self._activations,
                 means,
                 spreads,
             )
