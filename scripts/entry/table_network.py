@@ -8,7 +8,7 @@ import numpy as np
 
 from neuralfield.system.provenance import require_finished, require_same_training
 from neuralfield.tasks.table.samples import Samples, held_out_rows, read_samples
-from neuralfield.tasks.table.table_model import TableModel, load_table_model
+from neuralfield.tasks.table.table_model import TableModel
 from neuralfield.tasks.table.table_task import TableTask
 
 
@@ -23,7 +23,7 @@ def read_own(
     The network of another table or training is refused. Without settings (see `read_task`) any
     network with columns of this table is accepted.
     """
-    network = load_table_model(model)
+    network = TableModel.load(model)
     if settings is None or training is None:
         return network, read_samples(table, network.inputs, network.targets)
     task = read_task(table, settings, training)

@@ -19,7 +19,7 @@ from neuralfield.images import (
     write_image,
 )
 from neuralfield.images.timelapse import write_timelapse
-from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.image_model import Model
 from reporting.contents import gather
 
 TEMPLATE = Path(__file__).parents[3] / "workflow" / "report" / "report.html.j2"
@@ -200,7 +200,7 @@ def add_earlier(results, image, field, **others):
     add_field(results, image, field, noise(64, 48), **numbers)
     settings, shape = field_settings({"type": "siren", "width": 4}), ImageShape(16, 12, 3)
     model = folder / "model.safetensors"
-    save_model(model, build_field(settings, shape), settings, shape, "rgb", record)
+    Model(settings, shape, "rgb", {}).save(model, build_field(settings, shape), record)
     (folder / "view.html").write_text("the viewer")
     return folder
 

@@ -1,7 +1,6 @@
 """A trained classifier on disk: enough to use it anywhere."""
 
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -85,8 +84,3 @@ class ClassifierModel(StoredModel[Sequential]):
             shown = network_inputs(device.asarray(images[part]), self.scaling, dtype)
             found[part] = softmax(to_host(network(shown).data).astype(np.float64))
         return found
-
-
-def load_classifier(path: Path | str) -> ClassifierModel:
-    """Read a classifier or a snapshot of it; see `StoredModel.load`."""
-    return ClassifierModel.load(path)

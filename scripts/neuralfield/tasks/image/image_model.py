@@ -1,8 +1,6 @@
 """A trained network on disk: its weights, and everything needed to render with them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +16,7 @@ from neuralfield.fields import (
     network_settings,
 )
 from neuralfield.images.image import CHANNELS
-from neuralfield.nn.network import Network, require_enough
+from neuralfield.nn.network import require_enough
 from neuralfield.tasks.stored_model import Arrays, Described, Metadata, StoredModel
 
 _LARGEST_SIDE_PX = 1 << 20
@@ -125,20 +123,3 @@ def _require_residual(
     expected = (shape.height, shape.width, shape.channels)
     if residual.dtype != np.float32 or residual.shape != expected:
         raise ValueError(f"a residual of {residual.dtype}, shape {residual.shape}")
-
-
-def save_model(
-    path: Path,
-    network: Network[Any],
-    settings: FieldSettings | Upscaler,
-    shape: ImageShape,
-    mode: str,
-    metadata: Mapping[str, Any],
-) -> None:
-    """Write a network so that it can be rendered anywhere; see `StoredModel.save`."""
-    Model(settings, shape, mode, {}).save(path, network, metadata)
-
-
-def load_model(path: Path | str) -> Model:
-    """Read a model or a snapshot; see `StoredModel.load`."""
-    return Model.load(path)

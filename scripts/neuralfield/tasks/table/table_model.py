@@ -1,7 +1,6 @@
 """A network fitted to a table, on disk: weights, columns and scaling; enough to predict."""
 
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -94,11 +93,6 @@ class TableModel(StoredModel[Sequential]):
         weights = weights / self.input_scaling.spread[:, None]
         intercepts = bias - self.input_scaling.centre @ weights
         return weights * self.target_scaling.spread, self.target_scaling.undo(intercepts)
-
-
-def load_table_model(path: Path | str) -> TableModel:
-    """Read a table's network or a snapshot of it; see `StoredModel.load`."""
-    return TableModel.load(path)
 
 
 def _names(found: Any) -> tuple[str, ...]:
