@@ -86,25 +86,13 @@ class Adam:
 
 
 class Muon:
-    """Orthogonalised momentum for hidden matrices, Adam for the rest (Jordan et al. 2024, "Muon:
-    an optimizer for hidden layers in neural networks").
+    """Orthogonalised momentum for hidden matrices, Adam for the rest (Jordan et al. 2024, "Muon: an
+    optimizer for hidden layers in neural networks").
 
     m = 0.95 m + 0.05 g; w -= learning_rate * 0.2 sqrt(max(rows, columns)) * O(0.95 m + 0.05 g),
     where O(x) approximates the orthogonal matrix nearest to x. The factor gives steps the root mean
     square of Adam's (Liu et al. 2025, "Muon is scalable for LLM training"), so that one learning
-    rate suits both.
-
-    Parameters
-    ----------
-    hidden_matrices : set of str
-        Names of the parameters that are matrices between hidden layers.
-    beta1, beta2, epsilon : float
-        Settings of Adam.
-
-    Attributes
-    ----------
-    adam : Adam
-        The optimizer of the other parameters.
+    rate suits both. `hidden_matrices` are names of parameters.
     """
 
     momentum = 0.95

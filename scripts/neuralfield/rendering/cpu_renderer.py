@@ -13,13 +13,8 @@ _PIECE_BLOCKS = 16
 
 
 class CpuRenderer:
-    """See `neuralfield.rendering.Renderer`.
-
-    Parameters
-    ----------
-    network : CoordinateNetwork
-        Without an `unsupported_network_reason` of `cpu_engine`, in float32.
-    threads : int
+    """See `neuralfield.rendering.Renderer`; the network, in float32, has no
+    `unsupported_network_reason` of `cpu_engine`.
     """
 
     def __init__(self, network: CoordinateNetwork, threads: int) -> None:

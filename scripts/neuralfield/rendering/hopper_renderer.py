@@ -31,14 +31,7 @@ _ALIGNMENT_BYTES = 256
 
 
 def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | None:
-    """Say why a network trained in mixed precision cannot be rendered so, or return None.
-
-    Parameters
-    ----------
-    network : NetworkPlan
-    compute_capability : int
-        90 is 9.0.
-    """
+    """Say why a network trained in mixed precision cannot be rendered so, or return None."""
     if network.encoding == "hashgrid":
         return "hash grids"
     return padded_network.unsupported_reason(network, "mixed", compute_capability)

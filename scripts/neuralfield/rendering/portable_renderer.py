@@ -9,14 +9,8 @@ from neuralfield.system.device import Array, Device
 
 
 class LayerPixels:
-    """See `neuralfield.rendering.Renderer`.
-
-    Parameters
-    ----------
-    device : Device
-    values : LayerValues
-    encoding : Encoding
-        The encoding of the network that computes `values`.
+    """See `neuralfield.rendering.Renderer`; `encoding` is that of the network that computes
+    `values`.
     """
 
     def __init__(self, device: Device, values: LayerValues, encoding: Encoding) -> None:
