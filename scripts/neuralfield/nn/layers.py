@@ -110,7 +110,6 @@ class Activation:
     frequency: float = 1.0
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """Apply the layer to `x`, and the function to the result."""
         return ACTIVATIONS[self.name](layer(x, self.frequency))
 
 

@@ -40,7 +40,6 @@ class Sgd:
                 self.state[f"velocity.{name}"] = namespace_of(tensor.data).zeros_like(tensor.data)
 
     def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
-        """Apply one gradient for each parameter."""
         for (name, tensor), gradient in zip(self.parameters.items(), gradients, strict=True):
             direction = gradient
             if self.momentum:
@@ -69,7 +68,6 @@ class Adam:
             self.state[f"moment2.{name}"] = zeros_like(tensor.data)
 
     def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
-        """Apply one gradient for each parameter; `step` counts from 1."""
         correction1 = 1 - self.beta1**step
         correction2 = math.sqrt(1 - self.beta2**step)
         for (name, tensor), gradient in zip(self.parameters.items(), gradients, strict=True):
@@ -114,7 +112,6 @@ class Muon:
             self.state[f"momentum.{name}"] = namespace_of(data).zeros_like(data)
 
     def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
-        """Apply one gradient for each parameter; `step` counts from 1."""
         named = dict(zip(self.parameters, gradients, strict=True))
         self.adam.update([named[name] for name in self.adam.parameters], learning_rate, step)
         for name in sorted(self.hidden_matrices):
@@ -157,7 +154,6 @@ class ClippedGradients:
         self.state = optimizer.state
 
     def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
-        """Apply one gradient for each parameter; `step` counts from 1."""
         xp = namespace_of(gradients[0])
         squares = [xp.square(gradient).sum(dtype="float64") for gradient in gradients]
         norm = xp.sqrt(sum(squares[1:], squares[0]))

@@ -39,7 +39,6 @@ class CpuRenderer:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Compute means and spreads of pixels."""
         numbers = np.empty(0, np.int64) if which is None else which
         count = len(numbers) if which is not None else len(columns) * len(rows)
         means = np.empty((count, self._channels), np.float32)

@@ -78,7 +78,6 @@ class HopperRenderer:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Compute means and spreads of pixels."""
         count = len(columns) * len(rows) if which is None else len(which)
         numbers = _NOTHING if which is None else which.astype(np.int32)
         means = self._xp.empty((count, self._channels), np.float32)

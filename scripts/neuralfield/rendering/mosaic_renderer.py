@@ -47,7 +47,6 @@ class MosaicRenderer:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Compute means and spreads of pixels."""
         xp, width = self._xp, len(columns)
         reach = to_host(abs(offsets).max(axis=0))
         count = len(rows) * width if which is None else len(which)

@@ -35,7 +35,6 @@ class ClassifierModel(StoredModel[Sequential]):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """All that networks of one training share, whatever their step, as plain values."""
         return {key: self.metadata.get(key) for key in ("pictures", "training")} | {
             "network": asdict(self.settings),
             "width": self.shape.width,
@@ -55,7 +54,6 @@ class ClassifierModel(StoredModel[Sequential]):
 
     @classmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
-        """Make a model out of a file that anybody may have written."""
         width, height, classes = (description[key] for key in ("width", "height", "classes"))
         sides = (width, MOST_SIDE_PX), (height, MOST_SIDE_PX), (classes, _MOST_CLASSES)
         if not all(type(number) is int and 0 < number <= most for number, most in sides):
@@ -69,7 +67,6 @@ class ClassifierModel(StoredModel[Sequential]):
         return model
 
     def fresh_network(self) -> Sequential:
-        """Build a network of this kind, with weights that do not matter."""
         return self.settings.build(self.shape, self.classes, np.random.default_rng(0))
 
     def probabilities(self, images: np.ndarray, device: Device = HOST) -> np.ndarray:

@@ -67,7 +67,6 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """All that networks of one training share, whatever their step, as plain values."""
         record = {key: self.metadata.get(key) for key in ("picture", "training", "footprint")}
         shape = {"width": self.width, "height": self.height, "mode": self.mode}
         return {**record, "field": describe_field(self.settings), **shape}
@@ -84,7 +83,6 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
 
     @classmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
-        """Make a model out of a file that anybody may have written."""
         sides = [description[key] for key in ("width", "height", "channels")]
         if not all(type(side) is int for side in sides):
             raise ValueError(f"sizes {sides}")
@@ -110,7 +108,6 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
         return {} if self.residual is None else {_RESIDUAL: self.residual}
 
     def fresh_network(self) -> CoordinateNetwork | UpscalingNetwork:
-        """Build a network of this kind, with weights that do not matter."""
         return build_field(self.settings, self.shape)
 
 

@@ -33,7 +33,6 @@ class TableModel(StoredModel[Sequential]):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """All that networks of one training share, whatever their step, as plain values."""
         keys = ("table", "training", "held_out_share")
         return {key: self.metadata.get(key) for key in keys} | self.described()
 
@@ -49,7 +48,6 @@ class TableModel(StoredModel[Sequential]):
 
     @classmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
-        """Make a model out of a file that anybody may have written."""
         inputs, targets = (_names(description[key]) for key in ("inputs", "targets"))
         given = dict(description["network"])
         settings = Dense(**{**given, "widths": tuple(given["widths"])})
@@ -61,7 +59,6 @@ class TableModel(StoredModel[Sequential]):
         return model
 
     def fresh_network(self) -> Sequential:
-        """Build a network of this kind, with weights that do not matter."""
         sizes = len(self.inputs), len(self.targets)
         return self.settings.build(*sizes, np.random.default_rng(0))
 
