@@ -256,7 +256,7 @@ def render_to_png(
     bit_depth: int = 8,
     **options: Unpack[Options],
 ) -> None:
-    """Render an image of any size into a PNG, never holding more than a band; see `render_bands`."""
+    """Render an image of any size into a PNG, holding at most a band; see `render_bands`."""
     bands = render_bands(model, width, height, device=device, bit_depth=bit_depth, **options)
     with PngBandWriter(path, width, height, model.channels, bit_depth) as writer:
         for band in bands:
