@@ -42,12 +42,6 @@ def read_task(table: Path, settings: Mapping[str, Any], training: Mapping[str, A
     return TableTask.from_settings(samples, settings, training)
 
 
-def predict(network: TableModel, values: np.ndarray) -> np.ndarray:
-    """Evaluate a network in the precision that it was trained in."""
-    is_double = network.metadata.get("precision") == "float64"
-    return network.predict(values, dtype="float64" if is_double else "float32")
-
-
 def held_out_mask(network: TableModel, count: int) -> np.ndarray:
     """Return which rows a network was not trained on; bool, shape (count,)."""
     seed = network.metadata["training"]["random_seed"]

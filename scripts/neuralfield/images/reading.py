@@ -14,7 +14,7 @@ from PIL import ExifTags, Image, PngImagePlugin, TiffImagePlugin, UnidentifiedIm
 
 from neuralfield.images.colour import MAX_PROFILE_BYTES, Report, conversion_of, log
 from neuralfield.images.floats import decoded_floats, float_size
-from neuralfield.images.image import ImageData, require_mode, row_bands
+from neuralfield.images.image import MODES, ImageData, require_mode, row_bands
 from neuralfield.images.whole import require_palette, require_whole_before
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import FETCH_AGAIN, open_input
@@ -83,7 +83,7 @@ def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0
 
     `mode` and `threshold` are those of `read_image`, but for ``auto``, which keeps all channels.
     """
-    own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[pixels.shape[2]]
+    own_mode = MODES[pixels.shape[2]]
     image = ImageData(pixels, own_mode, 8 * pixels.itemsize)
     if mode != "auto":
         return image.converted(mode, threshold)

@@ -6,13 +6,13 @@ from small_fields import SMALL_FIELDS
 from test_fit import CPU, SMALL, sha256, train
 
 from neuralfield.fields import FIELDS, network_settings
+from neuralfield.images.image import MODES
 from neuralfield.rendering.render import render
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image_fit import image_task
 from neuralfield.tasks.training_settings import ImageTraining
 
 COLOURS = [(0.0,), (1.0,), (0.2, 0.6, 1.0), (0.9, 0.1, 0.4, 0.5)]
-MODES = {1: "grey", 3: "rgb", 4: "rgba"}
 
 
 def task_of_one_colour(field: dict, colour: tuple, size=(1, 1), **training):

@@ -9,6 +9,7 @@ from PIL import Image
 
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images.coordinates import pixel_centres
+from neuralfield.images.image import MODES
 from neuralfield.rendering import array_renderer
 from neuralfield.rendering import render as rendering
 from neuralfield.rendering.render import (
@@ -32,7 +33,7 @@ def make_model(tmp_path):
         field = field or {"first_omega_0": 5}
         settings = field_settings({"type": "siren", "width": 8, **field})
         shape = ImageShape(width, height, channels)
-        mode = mode or {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+        mode = mode or MODES[channels]
         network = build_field(settings, shape, random_seed=2)
         if settings.output == "sigmoid":  # about as much below grey as above it
             bias = network.layers[-1].bias
@@ -143,7 +144,7 @@ def test_png_in_bands_is_the_image_in_memory(
 
     rendered = read_image(tmp_path / "d.png")
     assert rendered.bit_depth == bit_depth or rendered.mode == "bilevel"
-    mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+    mode = MODES[channels]
     np.testing.assert_allclose(
         read_image(tmp_path / "d.png", mode=mode).values(), whole, atol=0.51 / (2**bit_depth - 1)
     )

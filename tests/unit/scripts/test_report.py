@@ -18,6 +18,7 @@ from neuralfield.images import (
     write_facts,
     write_image,
 )
+from neuralfield.images.image import MODES
 from neuralfield.images.timelapse import write_timelapse
 from neuralfield.tasks.image.image_model import Model
 from reporting.contents import gather
@@ -97,7 +98,7 @@ def test_every_kind_of_network_is_described():
 
 def noise(width, height, channels=3, seed=0):
     values = np.random.default_rng(seed).random((height, width, channels))
-    mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+    mode = MODES[channels]
     return ImageData.from_values(values, mode, 8)
 
 

@@ -110,7 +110,7 @@ def test_forty_networks_have_a_colour_each(sweep, tmp_path):
 
 
 def test_sweeps_stand_beside_other_networks(sweep, tmp_path):
-    results = tmp_path / "others"
+    results = tmp_path / "results"
     add_field(results, "cub", "siren", add_image(results, "cub"))
     made = sweep(("a", 4, 0, 20), ("a", 8, 0, 21))
     _, page = page_of(made, tmp_path)

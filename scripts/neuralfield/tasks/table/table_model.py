@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.nn.network import Sequential, require_enough
 from neuralfield.nn.scaling import Scaling
-from neuralfield.system.device import HOST, Device, to_host
+from neuralfield.system.device import HOST, to_host
 from neuralfield.system.input_files import MOST_COLUMNS
 from neuralfield.tasks.stored_model import Arrays, Described, Metadata, StoredModel
 from neuralfield.tasks.table.dense_network import Dense
@@ -62,17 +62,16 @@ class TableModel(StoredModel[Sequential]):
         sizes = len(self.inputs), len(self.targets)
         return self.settings.build(*sizes, np.random.default_rng(0))
 
-    def predict(
-        self, values: np.ndarray, device: Device = HOST, dtype: str = "float32"
-    ) -> np.ndarray:
+    def predict(self, values: np.ndarray) -> np.ndarray:
         """Predict targets, in the table's own units, from values in the order of `inputs`: both
-        float64, shape (n, columns). `dtype` is the precision of the network's own numbers.
+        float64, shape (n, columns). The network computes in the precision of its training.
         """
-        network = self.network(device, dtype)
+        dtype = "float64" if self.metadata.get("precision") == "float64" else "float32"
+        network = self.network(HOST, dtype)
         found = np.empty((len(values), len(self.targets)))
         for start in range(0, len(values), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
-            scaled = device.asarray(self.input_scaling.apply(values[rows]), dtype=dtype)
+            scaled = HOST.asarray(self.input_scaling.apply(values[rows]), dtype=dtype)
             found[rows] = to_host(network(scaled).data)
         return self.target_scaling.undo(found)
 
