@@ -1,7 +1,6 @@
 # Shared by the other files here: the start-up, the plan of all work, and input functions.
 
 import re
-from functools import partial
 
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
@@ -43,11 +42,10 @@ from config import named_files
 from jobs import orphans
 from config import own_image
 from config import precedence
-from jobs import products
 from jobs import recovery
 from jobs import results_manifest
 from config import sweeps
-from jobs.plan import Plan
+from jobs.plan import Plan, for_runs, renders_of_a_network
 from neuralfield.system.device import gpu_is_present
 from neuralfield.system.device_claim import total_memory_mb
 from neuralfield.version import ENGINE_VERSION
@@ -97,7 +95,7 @@ if workflow.is_main_process and "gpu_memory_mb" not in workflow.global_resources
     if gpu_is_present() and (total_mb := total_memory_mb()):
         workflow.register_resource("gpu_memory_mb", total_mb)
 
-TRAININGS = sum(len(products.training_folders(PLAN, run)) for run in PLAN.trained_runs(PLAN.runs))
+TRAININGS = sum(len(PLAN.training_folders(run)) for run in PLAN.trained_runs(PLAN.runs))
 TRAININGS -= sum(len(batch.runs) - 1 for batch in BATCHES)
 """Jobs that train networks of images."""
 
@@ -110,7 +108,7 @@ SHORT_JOB_S = 60
 BEFORE_TRAININGS = 1e9
 """The priority of jobs that trainings wait for."""
 
-RENDERS = products.renders_of_a_network(config["render"])
+RENDERS = renders_of_a_network(config["render"])
 
 RENDERING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
 VERSION = f"engine {ENGINE_VERSION}"
@@ -135,10 +133,6 @@ wildcard_constraints:
     tile=r"\d+_\d+",
     network=one_of(PLAN.table_networks),
     classifier=one_of(config["classifiers"]),
-
-
-def for_runs(pattern, runs=PLAN.runs):
-    return products.for_runs(pattern, runs)
 
 
 def of_networks(key):
@@ -325,7 +319,7 @@ def page_files(*includes):
 
 
 def incomplete_again(contents):
-    return recovery.incomplete_again(workflow, logger.info, partial(contents, PLAN))
+    return recovery.incomplete_again(workflow, logger.info, contents)
 
 
 def one_for_each(section, wildcard, example):

@@ -12,7 +12,7 @@ from neuralfield.api.arguments import require_path
 from neuralfield.api.errors import InvalidInputError, WrongTypeError
 from neuralfield.images import convert_values, read_image, resize_image
 from neuralfield.images.facts import is_line_art
-from neuralfield.images.image import CHANNELS, ImageData, require_mode
+from neuralfield.images.image import CHANNELS, MODES, ImageData, require_mode
 from neuralfield.images.reading import image_of_pixels, pixels_of_pillow, simplest_pixels
 from neuralfield.images.resizing import target_size
 
@@ -115,7 +115,7 @@ def _float_values(array: np.ndarray) -> np.ndarray:
 
 def _of_floats(values: np.ndarray, mode: str, threshold: float) -> TrainingImage:
     """Take floating-point values as they are; levels would round them."""
-    own = {1: "grey", 3: "rgb", 4: "rgba"}[values.shape[2]]
+    own = MODES[values.shape[2]]
     if mode == "auto":
         is_bilevel = own == "grey" and bool(((values == 0) | (values == 1)).all())
         mode = "bilevel" if is_bilevel else own
@@ -126,5 +126,5 @@ def _of_floats(values: np.ndarray, mode: str, threshold: float) -> TrainingImage
 
 
 def _levels_of(values: np.ndarray) -> np.ndarray:
-    mode = {1: "grey", 3: "rgb", 4: "rgba"}[values.shape[2]]
+    mode = MODES[values.shape[2]]
     return ImageData.from_values(values, mode, 16).pixels

@@ -50,12 +50,10 @@ class Mlp(FieldSettings):
 
     @property
     def sizes(self) -> list[int]:
-        """Values into the first layer, and out of each layer but the last."""
         inputs = CornerBias.size if self.coordinates == "corners" else Identity.size
         return [inputs, *self.widths]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """Make a network with fresh weights."""
         corners = self.coordinates == "corners"
         encoding = CornerBias(shape.width, shape.height) if corners else Identity()
         initializer = INITIALIZERS[self.activation]

@@ -13,13 +13,8 @@ _PIECE_BLOCKS = 16
 
 
 class CpuRenderer:
-    """See `neuralfield.rendering.Renderer`.
-
-    Parameters
-    ----------
-    network : CoordinateNetwork
-        Without an `unsupported_network_reason` of `cpu_engine`, in float32.
-    threads : int
+    """See `neuralfield.rendering.Renderer`; the network, in float32, has no
+    `unsupported_network_reason` of `cpu_engine`.
     """
 
     def __init__(self, network: CoordinateNetwork, threads: int) -> None:
@@ -44,7 +39,6 @@ class CpuRenderer:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Compute means and spreads of pixels."""
         numbers = np.empty(0, np.int64) if which is None else which
         count = len(numbers) if which is not None else len(columns) * len(rows)
         means = np.empty((count, self._channels), np.float32)

@@ -16,7 +16,7 @@ from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.device import select_device, to_host
 from neuralfield.system.errors import CheckpointError
 from neuralfield.system.interruption import Interrupted
-from neuralfield.tasks.image.image_model import Model, load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.fit import fit
@@ -142,12 +142,12 @@ def sha256(path):
 def test_a_training_ends_with_a_residual_that_only_its_model_has(tmp_path, changes):
     task = make_task(residual=True, **changes)
     path = train(task, tmp_path)
-    model, alone = load_model(path), load_model(train(make_task(**changes), tmp_path / "alone"))
+    model, alone = Model.load(path), Model.load(train(make_task(**changes), tmp_path / "alone"))
     assert model.residual is not None and alone.residual is None
     assert model.residual.shape == task.values.shape
     for name, array in alone.arrays.items():
         np.testing.assert_array_equal(model.arrays[name], array)
-    assert load_model(snapshot_path(tmp_path / "checkpoints", 30)).residual is None
+    assert Model.load(snapshot_path(tmp_path / "checkpoints", 30)).residual is None
     expected = find_residual(model, task.values, device=CPU)
     np.testing.assert_array_equal(model.residual, expected)
     found_db, alone_db = (
@@ -180,7 +180,7 @@ def test_a_large_image_has_a_coarser_residual():
 
 def test_values_at_centres_have_no_residual(tmp_path):
     assert (
-        load_model(train(make_task(residual=True, supervision="point"), tmp_path)).residual is None
+        Model.load(train(make_task(residual=True, supervision="point"), tmp_path)).residual is None
     )
 
 
@@ -191,4 +191,4 @@ def test_a_residual_of_another_shape_is_refused(tmp_path, shape):
     damaged = replace(model, residual=np.zeros(shape, np.float32))
     damaged.save(path, model.network(CPU), model.metadata)
     with pytest.raises(CheckpointError, match="residual"):
-        load_model(path)
+        Model.load(path)

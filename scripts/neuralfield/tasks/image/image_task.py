@@ -92,7 +92,6 @@ class FittedImage(Task, Generic[Settings]):
 
     @cached_property
     def model(self) -> Model:
-        """The model of this task, without weights."""
         return Model(self.field, self.shape, self.mode, {})
 
     def identity(self) -> list[Any]:
@@ -119,7 +118,6 @@ class ImageTask(FittedImage[FieldSettings]):
 
     @cached_property
     def is_solved(self) -> bool:
-        """Whether the fresh network is the image already, so that there is nothing to train."""
         if self.constant is None:
             return False
         return build_field(self.field, self.shape).make_constant(self.constant)
@@ -132,7 +130,6 @@ class ImageTask(FittedImage[FieldSettings]):
         return 1 << round(log2(_FEWEST_POINTS / points))
 
     def objective(self, network: CoordinateNetwork, **shared: Unpack[Shared]) -> ImageObjective:
-        """Make what engines compute steps of."""
         if self.is_solved:
             shared["schedule"] = shared["schedule"].at_rest()
         settings, shape = self.training, self.shape
@@ -162,12 +159,10 @@ class ImageTask(FittedImage[FieldSettings]):
         )
 
     def record(self) -> dict[str, Any]:
-        """Return what a network's file says of its training data."""
         return {"picture": self.image, "footprint": self.training.supervision == "footprint"}
 
     @property
     def is_corrected(self) -> bool:
-        """Whether the finished network has a residual: one of the means over pixels."""
         return self.training.residual and self.training.supervision == "footprint"
 
     @property
