@@ -113,8 +113,9 @@ def _mean_render(
     """Train with each seed; return the mean of the renders, and the seconds of all steps."""
     renders, seconds = [], 0.0
     for seed in range(arguments.seeds):
-        training = {**network.training, "random_seed": seed}
-        found = fit_and_render(pair, network.field, training, device, "auto", arguments.threads)
+        field, training = network.settings(pair.small)
+        training = {**training, "random_seed": seed}
+        found = fit_and_render(pair, field, training, device, "auto", arguments.threads)
         if found.values is None:
             sys.exit(f"{network.text}: diverged with seed {seed}")
         renders.append(found.values)

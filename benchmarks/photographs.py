@@ -122,8 +122,9 @@ def _fits(
     renders, seconds = [], 0.0
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
         # both are measured, without it and corrected
-        training = {**network.training, "residual": False, "random_seed": seed}
-        found = fit_and_render(pair, network.field, training, device, "auto", arguments.threads)
+        field, training = network.settings(pair.small)
+        training = {**training, "residual": False, "random_seed": seed}
+        found = fit_and_render(pair, field, training, device, "auto", arguments.threads)
         if found.values is None:
             sys.exit(f"{network.text}: diverged with seed {seed}")
         renders.append(found.values)

@@ -9,7 +9,7 @@ import yaml
 from measuring import ROOT
 from neuralfield.fields import network_settings
 from neuralfield.images import ImageData
-from neuralfield.images.facts import is_line_art
+from neuralfield.images.kind import kind_of
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS, read_preset
 from neuralfield.tasks.image_fit import with_detail_share, with_output
@@ -41,7 +41,7 @@ class PresetNetwork:
 
     def settings(self, image: ImageData) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings of the network for an image, and those of its training."""
-        kind = is_line_art(image)
+        kind = kind_of(image)
         training = with_detail_share(self.training, kind)
         field = {"output": "auto", **self.field}
         return with_output(field, kind, image.mode, training.get("loss", "mse")), training

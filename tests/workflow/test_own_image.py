@@ -1,6 +1,5 @@
 """An image of the user's own: its folder, and what it is trained as."""
 
-import json
 import os
 import re
 from pathlib import Path
@@ -13,6 +12,9 @@ from PIL import Image, ImageDraw
 import resize
 from config.own_image import require_same_source, slug
 from neuralfield.fields import FieldSettings
+from neuralfield.images import read_facts
+from neuralfield.images.facts import kind_in
+from neuralfield.images.kind import Kind
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image_fit import settings_for, with_detail_share
 
@@ -43,9 +45,20 @@ def noise() -> Image.Image:
     return Image.fromarray(values)
 
 
+def page() -> Image.Image:
+    """Line art with noise below it, in the tones of a photograph."""
+    image = line_art().convert("RGB")
+    image.paste(noise().resize((30, 20)), (30, 40))
+    return image
+
+
 @pytest.mark.parametrize(
     ("make", "kind", "preset", "detail_share"),
-    [(line_art, "line art", "line_art", 0.75), (noise, "a photograph", "quality", 0.0)],
+    [
+        (line_art, "line art", "line_art", 0.75),
+        (page, "a page of mixed kind", "quality", 0.0),
+        (noise, "a photograph", "quality", 0.0),
+    ],
 )
 def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share):
     make().save(tmp_path / "image.png")
@@ -54,10 +67,10 @@ def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share)
     resize.main(tmp_path / "image.png", *outputs, size=40, report=lines.append, say_kind=True)
     (line,) = lines
     assert f"image.png: trained as {kind}, as" in line and f"preset={preset}" in line
-    is_line_art = json.loads(outputs[1].read_text())["resized"]["is_line_art"]
-    chosen = with_detail_share({"detail_share": "auto", "steps": 3}, is_line_art)
+    found = kind_in(read_facts(outputs[1]))
+    chosen = with_detail_share({"detail_share": "auto", "steps": 3}, found)
     assert chosen == {"detail_share": detail_share, "steps": 3}
-    assert with_detail_share({"detail_share": 0.3}, is_line_art) == {"detail_share": 0.3}
+    assert with_detail_share({"detail_share": 0.3}, found) == {"detail_share": 0.3}
     resize.main(tmp_path / "image.png", *outputs, size=40, report=lines.append)
     assert lines == [line]
 
@@ -68,7 +81,7 @@ def test_a_preset_that_is_named_is_obeyed(tmp_path, written):
     settings = read(written | {"image": "lines.png", "preset": "line_art"})
     assert settings["named_preset"] == "line_art"
     field = settings["fields"]["line_art"]
-    own, training = settings_for("rgb", False, field, field.pop("training"))
+    own, training = settings_for("rgb", Kind.PHOTOGRAPH, field, field.pop("training"))
     assert isinstance(own, FieldSettings) and own.output == "sigmoid"
     assert training.detail_share == 0.5
     lines: list[str] = []
