@@ -9,9 +9,10 @@ from neuralfield.images.facts import kind_in
 from neuralfield.images.kind import Kind
 
 _KINDS = {
-    Kind.LINE_ART: ("line art, as nearly all of it is paper and ink", "line_art"),
+    Kind.LINE_ART: ("line art, as nearly all of it is black or white", "line_art"),
+    Kind.GREY_LINES: ("grey lines, as nearly all of it is paper and lines", "line_art"),
     Kind.MIXED: ("a page of mixed kind, as much of it is paper, but not all else ink", "quality"),
-    Kind.PHOTOGRAPH: ("a photograph, as too little of it is paper and ink", "quality"),
+    Kind.PHOTOGRAPH: ("a photograph, as too little of it is paper or ink", "quality"),
 }
 """The kinds of images in words, and the preset that suits each."""
 

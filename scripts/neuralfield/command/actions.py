@@ -117,7 +117,7 @@ def _preset(chosen: Namespace, size: int | None) -> str | None:
     from neuralfield.images.kind import Kind
 
     kind = training_image(chosen.image, size=size).kind
-    return "line_art" if kind == Kind.LINE_ART else "quality"
+    return "line_art" if kind in (Kind.LINE_ART, Kind.GREY_LINES) else "quality"
 
 
 def _sides(image: Path) -> tuple[int, int]:

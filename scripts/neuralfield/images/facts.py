@@ -45,18 +45,17 @@ def write_facts(
     save_facts(path, {"source": _described(source), "resized": _described(resized) | seen})
 
 
-def kind_facts(kind: Kind) -> dict[str, bool]:
+def kind_facts(kind: Kind) -> dict[str, Any]:
     """Return what is written of the kind of an image; see `kind_in`."""
-    is_mixed = {"is_mixed": True} if kind == Kind.MIXED else {}
-    return {"is_line_art": kind == Kind.LINE_ART} | is_mixed
+    named = {"kind": str(kind)} if kind in (Kind.GREY_LINES, Kind.MIXED) else {}
+    return {"is_line_art": kind == Kind.LINE_ART} | named
 
 
 def kind_in(facts: Mapping[str, Mapping[str, Any]]) -> Kind:
     """Return the kind that facts name; a photograph where an earlier version wrote none."""
     resized = facts["resized"]
-    if resized.get("is_line_art"):
-        return Kind.LINE_ART
-    return Kind.MIXED if resized.get("is_mixed") else Kind.PHOTOGRAPH
+    usual = Kind.LINE_ART if resized.get("is_line_art") else Kind.PHOTOGRAPH
+    return Kind(resized.get("kind", usual))
 
 
 def save_facts(path: Path, facts: dict[str, Any]) -> None:
@@ -69,7 +68,7 @@ def read_facts(path: Path) -> dict[str, dict[str, Any]]:
 
     There are ``source`` and ``resized``, each with ``mode``, ``width``, ``height`` (in pixels) and
     ``bit_depth``; ``resized`` has ``is_line_art`` and ``digest`` too, unless an earlier version
-    wrote it, and ``is_mixed`` for a page of mixed kind.
+    wrote it, and ``kind`` for grey lines and pages of mixed kind.
     """
     facts = read_json(path, ("source", "resized"))
     checksum = facts.pop("checksum", None)  # an earlier version wrote none

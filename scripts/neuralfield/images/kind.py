@@ -1,8 +1,9 @@
-"""Tell line art, pages of mixed kind and photographs from each other.
+"""Tell line art, grey lines, pages of mixed kind and photographs from each other.
 
 Line art has a paper, a tone that many pixels have and that edges begin at, and away from edges
-there is hardly any other tone but that of the ink. A page with a drawing and a photograph has a
-paper and an ink, and other tones too. In a photograph no tone is frequent and at most edges.
+there is hardly any other tone but that of the ink. Where paper or ink is grey, or lines are so thin
+that they are grey, the lines are grey ones. A page with a drawing and a photograph has a paper and
+an ink, and other tones too. In a photograph no tone is frequent and at most edges.
 """
 
 from enum import StrEnum
@@ -35,16 +36,20 @@ _MOST_OTHER_TONES = 0.03
 of mixed kind 0.10 and more."""
 
 _LIGHT = 128
-"""Least level of a light paper. On a darker one, which may be the night sky, line art has white."""
+"""Least level of a light paper. A darker one may be the night sky."""
 
-_NEAR, _LEAST_OF_EACH = 26, 0.01
-"""Levels up to which a tone counts as black or white, and the least share of each on dark paper."""
+_NEAR = 26
+"""Levels up to which a tone counts as black or white: a scan's ink and paper do."""
+
+_LEAST_SHARE, _LEAST_OF_EACH = 0.65, 0.01
+"""Least share of black and white together in line art, and of each."""
 
 
 class Kind(StrEnum):
     """The kind of an image, on which settings that are ``auto`` depend."""
 
     LINE_ART = "line_art"
+    GREY_LINES = "grey_lines"
     MIXED = "mixed"
     PHOTOGRAPH = "photograph"
 
@@ -130,8 +135,10 @@ class Tones(NamedTuple):
         if self.edges < _FEWEST_EDGES or self.agreement < least:
             return Kind.PHOTOGRAPH
         is_two_toned = self.others <= _MOST_OTHER_TONES and self.agreement >= _LINE_ART_AGREEMENT
-        has_paper = is_light or min(self.black, self.white) >= _LEAST_OF_EACH
-        return Kind.LINE_ART if is_two_toned and has_paper else Kind.MIXED
+        fewest, together = min(self.black, self.white), self.black + self.white
+        if is_two_toned and together >= _LEAST_SHARE and fewest >= _LEAST_OF_EACH:
+            return Kind.LINE_ART
+        return Kind.GREY_LINES if is_two_toned and is_light else Kind.MIXED
 
 
 def kind_of(image: ImageData) -> Kind:

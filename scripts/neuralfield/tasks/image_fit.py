@@ -18,8 +18,9 @@ from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask
 _LINE_ART_DETAIL_SHARE = 0.75
 """The share that ``auto`` stands for; it was measured on drawings, see ``docs/edges.md``."""
 
-_MIXED_STEEPNESS = 4.0
-"""The largest steepness that ``output: auto`` takes for mixed pages; see ``docs/presets.md``."""
+_MOST_STEEPNESS = 1.0
+"""The largest steepness that ``output: auto`` takes for grey lines and pages of mixed kind; see
+``docs/presets.md``."""
 
 
 def settings_for(
@@ -66,17 +67,17 @@ def image_task(
 def with_output(field: Mapping[str, Any], kind: Kind, mode: str, loss: str) -> dict[str, Any]:
     """Return the settings of a field with its output chosen.
 
-    Line art wants steep edges, binary cross-entropy wants probabilities, and a page of mixed kind
-    edges that are not so steep that its photographs become rough.
+    Line art wants steep edges, and binary cross-entropy wants probabilities. Where there is paper,
+    but grey lines or photographs too, edges that are as steep would make these rough.
     """
     if field.get("output") != "auto":
         return dict(field)
     if mode == "bilevel" or loss == "binary_cross_entropy" or kind == Kind.LINE_ART:
         return {**field, "output": "sigmoid"}
-    if kind == Kind.MIXED:
-        steepness = min(field.get("steepness", _MIXED_STEEPNESS), _MIXED_STEEPNESS)
-        return {**field, "output": "sigmoid", "steepness": steepness}
-    return {**field, "output": "linear"}
+    if kind == Kind.PHOTOGRAPH:
+        return {**field, "output": "linear"}
+    steepness = min(field.get("steepness", _MOST_STEEPNESS), _MOST_STEEPNESS)
+    return {**field, "output": "sigmoid", "steepness": steepness}
 
 
 def with_detail_share(training: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
