@@ -16,7 +16,7 @@ from neuralfield.images import read_facts
 from neuralfield.images.facts import kind_in
 from neuralfield.images.kind import Kind
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.image_fit import settings_for, with_detail_share
+from neuralfield.tasks.image_fit import settings_for, with_detail_share, with_output
 
 
 def test_a_folder_is_not_taken_from_another_file(tmp_path, monkeypatch):
@@ -45,6 +45,10 @@ def noise() -> Image.Image:
     return Image.fromarray(values)
 
 
+def pencil() -> Image.Image:
+    return line_art().point([100 + level // 2 for level in range(256)])
+
+
 def page() -> Image.Image:
     """Line art with noise below it, in the tones of a photograph."""
     image = line_art().convert("RGB")
@@ -53,14 +57,15 @@ def page() -> Image.Image:
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "preset", "detail_share"),
+    ("make", "kind", "preset", "detail_share", "output"),
     [
-        (line_art, "line art", "line_art", 0.75),
-        (page, "a page of mixed kind", "quality", 0.0),
-        (noise, "a photograph", "quality", 0.0),
+        (line_art, "line art", "line_art", 0.75, ("sigmoid", 12)),
+        (pencil, "grey lines", "line_art", 0.0, ("sigmoid", 1)),
+        (page, "a page of mixed kind", "quality", 0.0, ("sigmoid", 1)),
+        (noise, "a photograph", "quality", 0.0, ("linear", 12)),
     ],
 )
-def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share):
+def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share, output):
     make().save(tmp_path / "image.png")
     outputs = tmp_path / "resized.png", tmp_path / "picture.json"
     lines: list[str] = []
@@ -71,6 +76,10 @@ def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share)
     chosen = with_detail_share({"detail_share": "auto", "steps": 3}, found)
     assert chosen == {"detail_share": detail_share, "steps": 3}
     assert with_detail_share({"detail_share": 0.3}, found) == {"detail_share": 0.3}
+    field = with_output({"output": "auto", "steepness": 12}, found, "rgb", "mse")
+    assert (field["output"], field["steepness"]) == output
+    named = {"output": "sigmoid", "steepness": 7}
+    assert with_output(named, found, "rgb", "mse") == named
     resize.main(tmp_path / "image.png", *outputs, size=40, report=lines.append)
     assert lines == [line]
 

@@ -81,7 +81,7 @@ class ToneCount:
 
     @property
     def tones(self) -> "Tones":
-        """What the counts say."""
+        """The shares that the counts amount to, and the paper."""
         edges = self._edges / (2 * self._pixels)
         agreements = _near(self._tones) * _near(self._beside_edges)
         paper = _around(agreements)
