@@ -5,6 +5,7 @@ from pathlib import Path
 
 from entry.job import run_job
 from neuralfield.images import read_facts, read_window, write_facts, write_pixel_csv
+from neuralfield.images.facts import kind_in
 
 
 def main(
@@ -15,11 +16,12 @@ def main(
     `window` is the tile's left, top, right and bottom in the pixels of the image that ``unpack.py``
     wrote. In `table`, x and y count from the tile's own top left.
     """
-    is_what = read_facts(facts)["resized"]
+    about = read_facts(facts)
+    is_what = about["resized"]
     left, top, right, bottom = window
     tile = read_window(pixels, is_what["mode"], is_what["bit_depth"], left, top, right, bottom)
     write_pixel_csv(table, tile)
-    write_facts(tile_facts, tile, tile, of_line_art=is_what.get("is_line_art", False))
+    write_facts(tile_facts, tile, tile, kind=kind_in(about))
 
 
 if __name__ == "__main__":

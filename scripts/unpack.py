@@ -11,7 +11,8 @@ from neuralfield.images import (
     write_pixel_file,
 )
 from neuralfield.images.colour import Report, log
-from neuralfield.images.facts import ToneCount
+from neuralfield.images.facts import kind_facts
+from neuralfield.images.kind import ToneCount
 from neuralfield.system.errors import InputError
 
 
@@ -43,8 +44,8 @@ def main(
     bit_depth = write_pixel_file(pixels, header.width, header.height, bands)
     described = {"mode": mode, "width": header.width, "height": header.height}
     described |= {"bit_depth": bit_depth}
-    seen = {"is_line_art": tones.is_line_art}
-    save_facts(facts, {"source": described, "resized": described | seen})
+    resized = described | kind_facts(tones.kind)
+    save_facts(facts, {"source": described, "resized": resized})
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from PIL import Image
 from neuralfield.api.arguments import require_path
 from neuralfield.api.errors import InvalidInputError, WrongTypeError
 from neuralfield.images import convert_values, read_image, resize_image
-from neuralfield.images.facts import is_line_art
 from neuralfield.images.image import CHANNELS, MODES, ImageData, require_mode
+from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.reading import image_of_pixels, pixels_of_pillow, simplest_pixels
 from neuralfield.images.resizing import target_size
 
@@ -31,12 +31,12 @@ class TrainingImage:
         In [0, 1].
     mode : {"bilevel", "grey", "rgb", "rgba"}
         That of the image before it was reduced.
-    is_line_art : bool
+    kind : Kind
     """
 
     values: np.ndarray
     mode: str
-    is_line_art: bool
+    kind: Kind
 
 
 def training_image(
@@ -66,7 +66,7 @@ def training_image(
         source = image_of_pixels(array, mode, threshold)
     _require_size(target_size(source, size)[::-1], max_megapixels)
     reduced = resize_image(source, size, threshold=threshold, mode=mode)
-    return TrainingImage(reduced.values(), source.mode, is_line_art(reduced))
+    return TrainingImage(reduced.values(), source.mode, kind_of(reduced))
 
 
 def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
@@ -122,7 +122,7 @@ def _of_floats(values: np.ndarray, mode: str, threshold: float) -> TrainingImage
     values = convert_values(values, CHANNELS[mode])
     if mode == "bilevel":
         values = (values >= threshold).astype(np.float32)
-    return TrainingImage(values, mode, is_line_art(image_of_pixels(_levels_of(values))))
+    return TrainingImage(values, mode, kind_of(image_of_pixels(_levels_of(values))))
 
 
 def _levels_of(values: np.ndarray) -> np.ndarray:

@@ -139,8 +139,10 @@ def _preset(chosen: Namespace, size: int | None) -> str | None:
     if chosen.preset not in (None, "auto") or (chosen.field and not chosen.preset):
         return chosen.preset
     from neuralfield.api.training_image import training_image
+    from neuralfield.images.kind import Kind
 
-    return "line_art" if training_image(chosen.image, size=size).is_line_art else "quality"
+    kind = training_image(chosen.image, size=size).kind
+    return "line_art" if kind in (Kind.LINE_ART, Kind.GREY_LINES) else "quality"
 
 
 def _sides(image: Path) -> tuple[int, int]:
