@@ -11,7 +11,8 @@ from neuralfield.images import (
     write_pixel_file,
 )
 from neuralfield.images.colour import Report, log
-from neuralfield.images.facts import ToneCount
+from neuralfield.images.facts import TileDigests, ToneCount
+from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import InputError
 
 
@@ -20,7 +21,7 @@ def main(
     pixels: Path,
     facts: Path,
     *,
-    size: list[int],
+    tiling: Tiling,
     mode: str = "auto",
     threshold: float = 0.5,
     report: Report = log.info,
@@ -29,23 +30,32 @@ def main(
     in .npy, and describe it as `resize.py` does.
 
     It is read from top to bottom, and never in memory as a whole, unless its rows are stored in
-    another order: see `neuralfield.images.Header`. `size` is the width and height that the tiles
-    were laid out for; another image is refused.
+    another order: see `neuralfield.images.Header`. `facts` has a digest of each tile. An image of
+    another size than that of `tiling` is refused.
     """
     header = read_header(image)
-    if [header.width, header.height] != size:
-        found, expected = f"{header.width} x {header.height} pixels", " x ".join(map(str, size))
+    if (header.width, header.height) != (tiling.width, tiling.height):
+        found = f"{header.width} x {header.height} pixels"
+        expected = f"{tiling.width} x {tiling.height}"
         raise InputError(str(image), found, expected, "it has changed; run the same command again")
     if mode == "auto":
         mode = choose_mode(image)
-    tones = ToneCount()
-    bands = map(tones.see, read_image_bands(image, mode, threshold, report))
+    tones, digests = ToneCount(), TileDigests(tiling)
+    bands = map(digests.see, map(tones.see, read_image_bands(image, mode, threshold, report)))
     bit_depth = write_pixel_file(pixels, header.width, header.height, bands)
     described = {"mode": mode, "width": header.width, "height": header.height}
     described |= {"bit_depth": bit_depth}
     seen = {"is_line_art": tones.is_line_art}
-    save_facts(facts, {"source": described, "resized": described | seen})
+    resized = described | seen
+    save_facts(facts, {"source": described, "resized": resized, "tiles": digests.described()})
 
 
 if __name__ == "__main__":
-    run_job(main, lambda job: {**job.params.settings, "report": reporter(job)})
+    run_job(
+        main,
+        lambda job: {
+            **job.params.settings,
+            "tiling": Tiling(**job.params.tiling),
+            "report": reporter(job),
+        },
+    )

@@ -1,10 +1,12 @@
 """The images, networks, tables and classifiers of a config, as the rules look them up."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from config.configuration import Run, runs, trained_fields
-from config.large_images import headers_and_tilings
+from config.large_images import headers_and_tilings, tile_groups
 from config.sweeps import Sweep, all_fields, all_runs
 from config.table_settings import size_name
 from jobs.startup import UserError
@@ -15,6 +17,44 @@ Settings = dict[str, Any]
 
 SHORTEST_TILE_S = 1
 """The least that a tile gets of its image's budget."""
+
+
+@dataclass(frozen=True)
+class TileJob:
+    """A job that trains some tiles of an image, one after another, to the end of a segment."""
+
+    run: Run
+    number: int
+    tiles: tuple[Tile, ...]
+    segment: int
+    is_last: bool
+
+    @property
+    def kind(self) -> str:
+        """The name that stands for the rules of all jobs of this kind."""
+        return "train_tiles" if self.is_last else "train_tiles_segment"
+
+    @property
+    def rule(self) -> str:
+        """The name of the job's own rule."""
+        number = f"{self.number}" if self.is_last else f"{self.number}_{self.segment}"
+        return f"{self.kind}_{self.run.image}_{self.run.field}_{number}"
+
+    @property
+    def log(self) -> str:
+        """The path of its log, without its ending."""
+        segment = "" if self.is_last else f"segment_{self.segment}_"
+        return f"logs/{self.run.image}/{self.run.field}/{segment}tiles_{self.number}"
+
+    @property
+    def first_tile(self) -> SimpleNamespace:
+        """The first of the tiles, in place of a job's wildcards: the others are like it."""
+        return SimpleNamespace(**self.run._asdict(), tile=self.tiles[0].name)
+
+    def files(self, product: str) -> list[str]:
+        """Return a file of each tile's training."""
+        folder = f"results/{self.run.image}/{self.run.field}/tiles"
+        return [f"{folder}/{tile.name}/{product}" for tile in self.tiles]
 
 
 class Plan:
@@ -44,6 +84,17 @@ class Plan:
             for table in self.config["tables"]
             for network in self.networks_of_table(table)
         }
+
+    def tile_jobs(self) -> Iterator["TileJob"]:
+        """Yield the jobs that train the networks of tiles."""
+        for run in self.trained_runs(self.runs):
+            if run.image not in self.tiled:
+                continue
+            per_job = self.config["images"][run.image]["tiles"].get("per_job")
+            segments = self.network_of(run)["training"]["segments"]
+            for number, tiles in enumerate(tile_groups(self.tiled[run.image][1], per_job)):
+                for segment in range(1, segments + 1):
+                    yield TileJob(run, number, tiles, segment, is_last=segment == segments)
 
     def trained_runs(self, among: Iterable[Run]) -> list[Run]:
         """Return the runs whose networks are trained here, and not imported."""

@@ -49,12 +49,10 @@ def image_products(plan: Plan) -> list[str]:
     """Return the files of all images, up to those that networks are trained on."""
     files = []
     for image in plan.config["images"]:
-        names = ["overview.png", "pixels.npy"] if image in plan.tiled else ["resized.png"]
-        folders = [f"results/{image}/tiles/{tile}" for tile in plan.tiles_of(image)]
+        is_large = image in plan.tiled
+        names = ["overview.png", "pixels.npy"] if is_large else ["resized.png", "pixels.csv"]
         files += [f"results/{image}/{name}" for name in ("picture.json", *names)]
-        for folder in folders or [f"results/{image}"]:
-            files += [f"{folder}/pixels.csv", f"{folder}/picture.json"]
-    return list(dict.fromkeys(files))
+    return files
 
 
 def training_image(plan: Plan, image: str) -> str:

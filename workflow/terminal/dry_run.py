@@ -13,7 +13,6 @@ _VERBS = {
     "resize": "read",
     "unpack": "read",
     "encode": "write as a table",
-    "cut_tile": "cut into tiles",
     "gather_tiles": "combine tiles",
     "train": "train",
     "import_weights": "import",

@@ -22,7 +22,6 @@ _PREPARING = (
     "encode",
     "unpack",
     "overview",
-    "cut_tile",
     "gather_tiles",
     "import_weights",
 )

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from neuralfield.images import ImageData, read_facts, write_facts
+from neuralfield.images import ImageData, read_facts
 from neuralfield.images.facts import is_line_art
 from neuralfield.images.reading import read_image
 from neuralfield.images.resizing import resize_image
+from neuralfield.images.tiling import Tiling
 from unpack import main as unpack
 
 RESOURCES = Path(__file__).resolve().parents[3] / "workflow/resources"
@@ -57,13 +58,6 @@ def test_a_dark_image_without_white_is_not_line_art():
     assert not is_line_art(of_values(night))
 
 
-def test_a_tile_is_of_the_kind_of_its_image(tmp_path):
-    tile = of_values(CHECKS)
-    for kind in (True, False):
-        write_facts(tmp_path / "picture.json", tile, tile, of_line_art=kind)
-        assert read_facts(tmp_path / "picture.json")["resized"]["is_line_art"] is kind
-
-
 def test_a_large_image_is_known_by_all_of_its_bands(tmp_path):
     """White above, and colours below: not the line art that its upper half looks like."""
     upper = np.ones((300, 100, 3), np.uint8) * 255
@@ -72,5 +66,6 @@ def test_a_large_image_is_known_by_all_of_its_bands(tmp_path):
     for name, pixels, kind in (("drawn", [upper, upper], True), ("half", [upper, lower], False)):
         Image.fromarray(np.concatenate(pixels)).save(tmp_path / f"{name}.png")
         facts = tmp_path / f"{name}.json"
-        unpack(tmp_path / f"{name}.png", tmp_path / f"{name}.npy", facts, size=[100, 600])
+        tiling = Tiling(100, 600, 300, 8)
+        unpack(tmp_path / f"{name}.png", tmp_path / f"{name}.npy", facts, tiling=tiling)
         assert read_facts(facts)["resized"]["is_line_art"] is kind
