@@ -84,10 +84,16 @@ def _sizes(
         expected = f"less than the image's longer side, {longer} pixels"
         yield ConfigError(where("tiles", "size"), size, expected, "remove tiles: it is small")
         return
-    if header.width * header.height > 1e6 * max_megapixels:
-        found = f"{image['path']} has {header.width * header.height:,} pixels"
-        expected, remedy = f"at most {max_megapixels:g} million", "raise max_megapixels"
-        yield ConfigError(where("path"), found, expected, remedy)
+    if not header.row_by_row and header.width * header.height > 1e6 * max_megapixels:
+        found = (
+            f"{image['path']} has {header.width * header.height:,} pixels, not stored row by row,"
+            " and has to be in memory as a whole"
+        )
+        remedy = (
+            f"store it in tiles (vips copy {image['path']} large.tif[tile,compression=deflate,"
+            "bigtiff]), or raise max_megapixels"
+        )
+        yield ConfigError(where("path"), found, f"at most {max_megapixels:g} million", remedy)
     count = Tiling(header.width, header.height, size, image["tiles"]["overlap"]).count
     if count > MOST_TILES:
         found, expected = f"{size}, which makes {count:,} tiles", f"at most {MOST_TILES:,} tiles"
