@@ -18,7 +18,10 @@ from reporting.contents import SHOWN
 log = logging.getLogger(__name__)
 
 _TYPES = (int, float, dict, type(None))
-_FILES = ("view.html", "render_*.png", "crop_*.png", "timelapse.*", "model.safetensors")
+_FILES = (
+    *("view.html", "pyramid*/index.html", "render_*.png", "crop_*.png", "timelapse.*"),
+    "model.safetensors",
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class EarlierNetwork:
     @property
     def files(self) -> list[str]:
         """Return the names of its files that are worth a link."""
-        return [path.name for pattern in _FILES for path in self.existing(pattern)]
+        found = (path for pattern in _FILES for path in self.existing(pattern))
+        return [path.relative_to(self.folder).as_posix() for path in found]
 
     @property
     def training_image(self) -> Path:

@@ -76,6 +76,7 @@ def test_everything_is_where_it_is_for_other_images(tiled):
         *("overview.png", "picture.json", "siren/mosaic.json", "siren/render_320.png"),
         *("siren/metrics.json", "siren/history.csv", "siren/training.json", "siren/timelapse.mp4"),
         "siren/view.html",
+        *("siren/pyramid/index.html", "siren/pyramid/image.dzi"),
         *("siren/comparison/redraw.png", "siren/checkpoints/step_00001000.json"),
         "pixels.npy",
         *(f"siren/tiles/{tile}/model.safetensors" for tile in NAMES),

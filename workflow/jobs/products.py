@@ -18,6 +18,9 @@ from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, log_spac
 Contents = tuple[str, str, set[str]]
 """An output that is a folder, that folder or one in it, and the names that have to be there."""
 
+MOST_TILES_OF_A_VIEW = 150
+"""Their networks are all in one page."""
+
 _ENLARGED = {"source.png", "redraw.png", "lanczos.png", "bicubic.png", "back_projection.png"}
 
 
@@ -41,7 +44,8 @@ def all_products(plan: Plan) -> list[str]:
         *network_products(plan),
         *renders(plan, plan.single_runs + rendered),
         *timelapses(plan, plan.single_runs + filmed),
-        *views(plan.single_runs + rendered),
+        *views(plan, plan.single_runs + rendered),
+        *pyramids(plan, plan.single_runs + rendered),
     ]
 
 
@@ -111,9 +115,15 @@ def timelapses(plan: Plan, runs: Iterable[Run]) -> list[str]:
     return for_runs(pattern, plan.trained_runs(runs), format=formats["formats"])
 
 
-def views(runs: Iterable[Run]) -> list[str]:
-    """Return the pages that evaluate networks."""
-    return for_runs("results/{image}/{field}/view.html", runs)
+def views(plan: Plan, runs: Iterable[Run]) -> list[str]:
+    """Return the pages that evaluate networks; none for so many tiles that one cannot hold them."""
+    shown = (run for run in runs if len(plan.tiles_of(run.image)) <= MOST_TILES_OF_A_VIEW)
+    return for_runs("results/{image}/{field}/view.html", shown)
+
+
+def pyramids(plan: Plan, runs: Iterable[Run]) -> list[str]:
+    """Return the pyramids to zoom into, of images in tiles."""
+    return for_runs("results/{image}/{field}/pyramid", (r for r in runs if r.image in plan.tiled))
 
 
 def linked_files(plan: Plan) -> dict[str, list[str]]:
@@ -125,8 +135,9 @@ def linked_files(plan: Plan) -> dict[str, list[str]]:
         if run.image not in plan.tiled
     ]
     found: dict[str, list[str]] = {f"{run.image}/{run.field}": [] for run in runs}
-    for path in (*views(runs), *renders(plan, runs), *timelapses(plan, runs), *models):
-        _, image, field, name = path.split("/")
+    pages = [*views(plan, runs), *(f"{path}/index.html" for path in pyramids(plan, runs))]
+    for path in (*pages, *renders(plan, runs), *timelapses(plan, runs), *models):
+        _, image, field, name = path.split("/", 3)
         found[f"{image}/{field}"].append(name)
     return found
 

@@ -237,6 +237,12 @@ def of_large_images(file):
     return lambda wildcards: file if wildcards.image in PLAN.tiled else []
 
 
+def longer_side_of(wildcards):
+    """The longer side of a render: the wildcard `size`, or else that of the image."""
+    points = estimates.image_points(PLAN.image_of(wildcards))
+    return int(wildcards.get("size") or points**0.5)
+
+
 def tiling_of(wildcards):
     """The sides of an image and of its tiles."""
     return asdict(PLAN.tiled[wildcards.image][1])

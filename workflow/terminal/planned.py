@@ -210,8 +210,11 @@ def _rendered_points(job: PlannedJob, plan: Plan) -> float:
     config, points = plan.config, 0.0
     for name in (PurePath(output) for output in job.outputs):
         kind, _, part = name.stem.partition("_")
-        if kind == "render" and part.isdecimal():
+        if kind in ("render", "pyramid") and part.isdecimal():
             points += int(part) ** 2
+        elif kind == "pyramid":
+            source = plan.config["images"][job.wildcards["image"]]["path"]
+            points += estimates.source_points(source)
         elif kind == "crop" and part in config["render"]["crops"]:
             points += config["render"]["crops"][part]["size"] ** 2
         elif kind == "timelapse":
