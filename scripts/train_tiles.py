@@ -141,7 +141,7 @@ def main(
 
 @dataclass(frozen=True)
 class _Job:
-    """What the trainings of all tiles of a job have in common."""
+    """The settings that the trainings of all tiles of a job have in common."""
 
     folder: Path
     settings: Mapping[str, Any]
