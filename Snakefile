@@ -36,8 +36,8 @@ rule all:
     input:
         "results/report.html",
         "results/summary.csv",
-        products.all_products(PLAN),
-        incomplete_again(products.network_contents),
+        PLAN.all_products(),
+        incomplete_again(PLAN.network_contents),
 
 
 include: "workflow/rules/prepare.smk"
@@ -75,7 +75,7 @@ if workflow.is_main_process and not IS_MODULE:
 onsuccess:
     from terminal import results
 
-    recovery.forget_states(products.state_folders(PLAN))
+    recovery.forget_states(PLAN.state_folders())
     results.show(workflow, screen, PLAN.runs)
 
 

@@ -1,7 +1,8 @@
-"""Hooks of MkDocs: pages of the repository's top, links to files that are not on the site, and the
-gallery, whose images the workflow makes."""
+"""Hooks of MkDocs: pages of the repository's top, links to files that are not on the site, formulas
+as MathML, and the gallery, whose images the workflow makes."""
 
 import csv
+import html
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
@@ -26,6 +28,7 @@ GALLERY_FOLDER = ROOT / "build/gallery"
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 _SHOWN = re.compile(r'src="(gallery/([^"]+))"')
 _NUMBER = re.compile(r"\{(\w+)/(\w+)/(redraw|filter)\}")
+_FORMULA = re.compile(r'<span class="arithmatex">\\\((.+?)\\\)</span>', re.DOTALL)
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -48,6 +51,11 @@ def on_page_markdown(markdown: str, page: Any, **others: Any) -> str:
     if page.file.src_uri == GALLERY:
         return _with_numbers(markdown, GALLERY_FOLDER / "results/summary.csv")
     return _with_links(markdown, ROOT / Path("docs", page.file.src_uri).parent)
+
+
+def on_page_content(content: str, **others: Any) -> str:
+    """Write formulas as MathML, which browsers show without a script from elsewhere."""
+    return _FORMULA.sub(lambda found: convert(html.unescape(found[1])), content)
 
 
 def run_workflow(config: Path, folder: Path) -> Path:

@@ -15,7 +15,7 @@ from measuring.command_line import new_parser, start
 from measuring.measure import print_header, print_row
 from measuring.ours import lost_db
 
-from neuralfield.images.facts import is_line_art
+from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.reading import read_image
 
 COLUMNS = {
@@ -59,7 +59,7 @@ def _end_db(history: pd.DataFrame) -> list[float]:
 
 
 def _kind(path: Path) -> str:
-    return "line art" if is_line_art(read_image(path)) else "photographs"
+    return "line art" if kind_of(read_image(path)) == Kind.LINE_ART else "photographs"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -14,6 +14,7 @@ from measuring.measure import Report, markdown_table, number_text
 from measuring.ours import CPU, TAPE, TrainingSteps, checked_error, first_gradient
 from measuring.rendering_speed import DeviceRendering
 from measuring.rows import (
+    CAFE,
     HASHGRID,
     HASHGRID_16,
     SIREN,
@@ -42,6 +43,8 @@ ROWS = (
     STEPS[2],
     Row("finer 3x128, 200x200 grey", {"type": "finer", "width": 128}, 200, 200, "grey"),
     Row("gauss 3x128, 200x200 grey", {"type": "gauss", "width": 128}, 200, 200, "grey"),
+    Row("wire 3x90, 200x200 grey", {"type": "wire"}, 200, 200, "grey"),
+    Row("cafe, 200x200 grey", CAFE, 200, 200, "grey"),
     Row("hashgrid 8 x 2^12 + relu 2x64, 200x200 grey", HASHGRID, 200, 200, "grey"),
     Row("hashgrid 16 x 2^15 + relu 2x64, 200x200 grey", HASHGRID_16, 200, 200, "grey"),
 )

@@ -4,13 +4,14 @@
     python benchmarks/drawings.py --set b --networks line_art 'line_art steepness=16' --seeds 2
 
 A drawing of `side` times `factor` pixels is the truth; a network is trained on it reduced, in 8
-bits, and rendered at the full size. A network is a preset and the settings that are changed in it.
-Settings are tuned on set a and judged on set b (measuring/drawing_kinds.py). `--write` writes a set
-as PNG files; `--folder` reads them where matplotlib and its fonts are missing. The best filter is,
-for each drawing, that of Lanczos, bicubic, and Lanczos with back-projection which comes nearest to
-the truth. Specks and ringing are explained in measuring/artefacts.py, in levels of 255. The last
-row of a network has the means; beside them stand the least gain, and the most specks. With
-`--seeds` the mean of several networks is measured. `--save FOLDER` keeps the renders.
+bits, and rendered at the full size. A network is a preset or one of config.yaml, and the settings
+that are changed in it. Settings are tuned on set a and judged on set b
+(measuring/drawing_kinds.py). `--write` writes a set as PNG files; `--folder` reads them where
+matplotlib and its fonts are missing. The best filter is, for each drawing, that of Lanczos,
+bicubic, and Lanczos with back-projection which comes nearest to the truth. Specks and ringing are
+explained in measuring/artefacts.py, in levels of 255. The last row of a network has the means;
+beside them stand the least gain, and the most specks. With `--seeds` the mean of several networks
+is measured. `--save FOLDER` keeps the renders.
 """
 
 import argparse
@@ -99,7 +100,9 @@ def _pair(kind: str, arguments: argparse.Namespace) -> ImagePair:
     else:
         from measuring.drawing_kinds import drawing_of  # needs matplotlib's fonts
 
-        truth = ImageData.from_values(drawing_of(kind, arguments.set, side_px), "grey", 8)
+        ink, paper = arguments.greys
+        values = ink + (paper - ink) * drawing_of(kind, arguments.set, side_px)
+        truth = ImageData.from_values(values, "grey", 8)
     return ImagePair(resize_image(truth, (arguments.side, arguments.side)), truth)
 
 
@@ -113,8 +116,9 @@ def _mean_render(
     """Train with each seed; return the mean of the renders, and the seconds of all steps."""
     renders, seconds = [], 0.0
     for seed in range(arguments.seeds):
-        training = {**network.training, "random_seed": seed}
-        found = fit_and_render(pair, network.field, training, device, "auto", arguments.threads)
+        field, training = network.settings(pair.small)
+        training = {**training, "random_seed": seed}
+        found = fit_and_render(pair, field, training, device, "auto", arguments.threads)
         if found.values is None:
             sys.exit(f"{network.text}: diverged with seed {seed}")
         renders.append(found.values)
@@ -145,6 +149,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--set", choices=SETS, default="a", help="a to tune by, b to judge by")
     add("--write", type=Path, metavar="FOLDER", help="where to write the drawings; nothing else")
     add("--folder", type=Path, help="a folder with the drawings as PNG files")
+    add("--greys", nargs=2, type=float, default=[0, 1], help="values of ink and paper, 0 to 1")
     add("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="kinds of drawings")
     add("--networks", nargs="+", default=["line_art"], help="presets, with changed settings")
     add("--seeds", type=int, default=1, help="networks of each kind, whose renders are averaged")

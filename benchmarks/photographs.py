@@ -28,10 +28,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from measuring.command_line import new_parser, start
 from measuring.field_runs import ImagePair, fit_and_render
+from measuring.images import images_in_folder
 from measuring.measure import print_header, print_row
 from measuring.preset_network import PresetNetwork
 
-from neuralfield.images import ImageData, read_image, resize_image
+from neuralfield.images import resize_image
 from neuralfield.images.metrics import psnr_db
 from neuralfield.images.resizing import back_projected
 from neuralfield.system.device import Device, select_device
@@ -121,8 +122,9 @@ def _fits(
     renders, seconds = [], 0.0
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
         # both are measured, without it and corrected
-        training = {**network.training, "residual": False, "random_seed": seed}
-        found = fit_and_render(pair, network.field, training, device, "auto", arguments.threads)
+        field, training = network.settings(pair.small)
+        training = {**training, "residual": False, "random_seed": seed}
+        found = fit_and_render(pair, field, training, device, "auto", arguments.threads)
         if found.values is None:
             sys.exit(f"{network.text}: diverged with seed {seed}")
         renders.append(found.values)
@@ -183,18 +185,10 @@ def _write(path: Path | None, photographs: list[Photograph]) -> None:
 
 
 def _photographs(arguments: argparse.Namespace) -> Iterator[Photograph]:
-    """Read a folder, and cut each photograph to whole training pixels."""
     side, factor = arguments.side, arguments.factor
-    for path in sorted(arguments.folder.iterdir()):
-        if path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"):
-            continue
-        source = read_image(path)
-        if max(source.width, source.height) > side * factor:
-            source = resize_image(source, side * factor)
-        width, height = source.width // factor, source.height // factor
-        pixels = source.pixels[: factor * height, : factor * width]
-        truth = ImageData(pixels, source.mode, source.bit_depth)
-        yield Photograph(path.stem, ImagePair(resize_image(truth, (width, height)), truth))
+    for name, truth in images_in_folder(arguments.folder, side * factor, factor):
+        small = resize_image(truth, (truth.width // factor, truth.height // factor))
+        yield Photograph(name, ImagePair(small, truth))
 
 
 def _parser() -> argparse.ArgumentParser:

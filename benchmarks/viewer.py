@@ -27,7 +27,7 @@ from neuralfield.rendering.render import render, size_for_longer_side
 from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.device import HOST
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.image.image_model import load_model, save_model
+from neuralfield.tasks.image.image_model import Model
 
 SIDE_PX = 200
 COMPARED_SNAPSHOTS = 6
@@ -137,7 +137,7 @@ def write_page(folder: Path, name: str) -> Path:
     settings, shape = field_settings(description), ImageShape(SIDE_PX, SIDE_PX, 3)
     network = build_field(settings, shape).to(HOST, "float32")
     model, image = folder / "model.safetensors", folder / "resized.png"
-    save_model(model, network, settings, shape, "rgb", {"step": 0})
+    Model(settings, shape, "rgb", {}).save(model, network, {"step": 0})
     Image.fromarray(np.zeros((SIDE_PX, SIDE_PX, 3), np.uint8)).save(image)
     page = folder / f"{name}.html"
     view.main(model, image, image, page, image="image", field=name)
@@ -184,7 +184,7 @@ def fidelity(page: Page, path: Path) -> tuple[int, str]:
     steps = [int(found["label"].split()[1].replace(",", "")) for found in labels]
     nearness_db = []
     for number in np.linspace(0, len(steps) - 2, COMPARED_SNAPSHOTS).astype(int):
-        model = load_model(snapshot_path(path.parent / "checkpoints", steps[number]))
+        model = Model.load(snapshot_path(path.parent / "checkpoints", steps[number]))
         width, height = size_for_longer_side(model, max(model.width, model.height) // 4, MIDDLE)
         exact = render(model, width, height, box=MIDDLE, device=HOST)
         about = {"width": width, "height": height, "box": MIDDLE, "snapshot": int(number)}

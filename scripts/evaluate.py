@@ -19,7 +19,7 @@ from neuralfield.images import (
 from neuralfield.images.metrics import as_seen, finite_db, gmsd, psnr_db, ssim, wrong_pixels
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
-from neuralfield.tasks.image.image_model import Model, load_model
+from neuralfield.tasks.image.image_model import Model
 
 FILTERS = ("lanczos", "bicubic", "back_projection")
 """Ways to enlarge an image without a network; the best of them is what a network has to beat."""
@@ -57,7 +57,7 @@ def main(
     source above `max_megapixels` is reduced before anything is compared, and one above
     `max_source_megapixels` is refused.
     """
-    network = expected.load(model) if expected else load_model(model)
+    network = expected.load(model) if expected else Model.load(model)
     assert isinstance(network, Model)
     training = {}
     if record:

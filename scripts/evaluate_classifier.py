@@ -11,7 +11,7 @@ from entry.job import run_job
 from entry.records import read_record, write_metrics
 from neuralfield.system.files import write_atomically
 from neuralfield.system.provenance import require_finished, require_same_training
-from neuralfield.tasks.classifier.classifier_model import ClassifierModel, load_classifier
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.labelled import LabelledImages, read_labelled
 
@@ -34,7 +34,7 @@ def main(
     Both are IDX files of images and of labels, with `checksums` (SHA-256) by their names; `metrics`
     is the JSON file to write, and `predictions` the CSV.
     """
-    network = load_classifier(model)
+    network = ClassifierModel.load(model)
     known, others = read_labelled(*training_files, checksums), read_labelled(*held_out, checksums)
     task = ClassifierTask.from_settings(known, settings, training)
     expected = f"the classifier that the settings describe, of {known.where}"

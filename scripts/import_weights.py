@@ -4,7 +4,7 @@ from pathlib import Path
 
 from entry.job import run_job
 from neuralfield.images import read_facts
-from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.model_json import import_model_json
 
 
@@ -14,7 +14,7 @@ def main(weights: Path, facts: Path, model: Path) -> None:
     width, height = about["resized"]["width"], about["resized"]["height"]
     network, settings, shape, record = import_model_json(weights, width, height)
     record["picture"] = about["resized"].get("digest")
-    save_model(model, network, settings, shape, about["source"]["mode"], record)
+    Model(settings, shape, about["source"]["mode"], {}).save(model, network, record)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Write the report: one page that has its images, time-lapses and curves inside itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
 from neuralfield.images.metrics import IDENTICAL_DB
-from reporting.contents import gather
+from reporting.contents import NetworkFiles, gather
 from reporting.earlier import earlier_networks
 from reporting.page import NOTHING, write_page
 from reporting.sweep_page import gather_sweeps
@@ -28,7 +28,6 @@ KINDS = {
 def main(
     metrics: Sequence[Path],
     resized: Sequence[Path],
-    comparisons: Sequence[Path],
     histories: Sequence[Path],
     timelapses: Sequence[Path],
     template: Path,
@@ -38,48 +37,61 @@ def main(
     files: Mapping[str, Sequence[str]] | None = None,
     sweep_tables: Sequence[Path] = (),
     sweep_metrics: Sequence[Path] = (),
-    sweep_comparisons: Sequence[Path] = (),
 ) -> None:
     """Write one HTML file that needs nothing beside it and no internet.
 
     It shows the networks of this run, in the order of `metrics`, and after them what other runs
-    have left beside the page; the image with the best result comes first. See
-    `reporting.contents.gather` and `reporting.page.write_page`. `files` names the files that this
-    run makes of each network, by ``{image}/{field}``: the page links to them. `sweep_tables` are
-    ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``, none without sweeps;
-    `sweep_metrics` and `sweep_comparisons` are those of all runs of sweeps.
+    have left beside the page; the image with the best result comes first. `files` names the files
+    that this run makes of each network, by ``{image}/{field}``: the page links to them.
+    `sweep_tables` are ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``, none
+    without sweeps; `sweep_metrics` are those of all runs of sweeps.
     """
-    fields = settings.get("fields", {})
-    folders = [path.parent for path in metrics]
-    kinds = {folder: fields.get(folder.name, {}).get("type") for folder in folders}
-    linked = {folder: (files or {}).get("/".join(folder.parts[-2:]), ()) for folder in folders}
-    planned = {*folders, *(path.parent for path in sweep_metrics)}
-    earlier = earlier_networks(report.parent, planned)
-    shown = [*metrics, *(network.folder / "metrics.json" for network in earlier)]
-    sections = gather(
-        shown,
-        [*(network.training_image for network in earlier), *resized],
-        [*comparisons, *(network.folder / "comparison" for network in earlier)],
-        [*histories, *(path for network in earlier for path in network.existing("history.csv"))],
-        [*timelapses, *(path for network in earlier for path in network.existing("timelapse.*"))],
-        kinds | {network.folder: network.kind for network in earlier},
-        linked | {network.folder: network.files for network in earlier},
-    )
-    images = {folder.parent.name for folder in folders}
+    own = own_networks(metrics, resized, histories, timelapses, settings.get("fields"), files)
+    earlier = earlier_networks(report.parent, {path.parent for path in (*metrics, *sweep_metrics)})
+    sections = gather([*own, *earlier])
+    images = {network.folder.parent.name for network in own}
     best = max((s for s in sections if s.name in images), key=lambda s: s.merit, default=None)
     sections.sort(key=lambda section: section is not best)
-    sweeps = gather_sweeps(sweep_tables, sweep_comparisons) if sweep_tables else []
+    sweeps = gather_sweeps(sweep_tables, report.parent) if sweep_tables else []
     write_page(
         report,
         template,
         {"db": decibels, "fine_db": fine_decibels, "gain": gain, "similarity": similarity},
-        metrics=[*shown, *sweep_metrics],
+        metrics=[*(network.metrics for network in (*own, *earlier)), *sweep_metrics],
         settings=settings,
         sections=sections,
         sweeps=sweeps,
         swept={path.parts[-2] for path in sweep_metrics},
         kinds=KINDS,
     )
+
+
+def own_networks(
+    metrics: Iterable[Path],
+    resized: Iterable[Path],
+    histories: Iterable[Path],
+    timelapses: Sequence[Path],
+    fields: Mapping[str, Any] | None = None,
+    linked: Mapping[str, Sequence[str]] | None = None,
+) -> list[NetworkFiles]:
+    """Find what belongs together by the folders it lies in.
+
+    A network may have no history and no time-lapse; `linked` is by ``{image}/{field}``.
+    """
+    fields, linked = fields or {}, linked or {}
+    image_of = {path.parent: path for path in resized}
+    history_of = {path.parent: path for path in histories}
+    return [
+        NetworkFiles(
+            folder,
+            fields.get(folder.name, {}).get("type"),
+            image_of[folder.parent],
+            history_of.get(folder),
+            [path for path in timelapses if path.parent == folder],
+            linked.get(f"{folder.parent.name}/{folder.name}", ()),
+        )
+        for folder in (path.parent for path in metrics)
+    ]
 
 
 def decibels(value_db: float | None) -> str:

@@ -5,12 +5,16 @@ from pathlib import Path
 from entry.job import reporter, run_job
 from neuralfield.images import read_facts, read_image, resize_image, write_facts, write_image
 from neuralfield.images.colour import Report, log
+from neuralfield.images.facts import kind_in
+from neuralfield.images.kind import Kind
 
 _KINDS = {
-    True: ("line art, as nearly all of it is black or white", "line_art"),
-    False: ("a photograph, as too little of it is black or white", "quality"),
+    Kind.LINE_ART: ("line art, as nearly all of it is black or white", "line_art"),
+    Kind.GREY_LINES: ("grey lines, as nearly all of it is paper and lines", "line_art"),
+    Kind.MIXED: ("a page of mixed kind, as much of it is paper, but not all else ink", "quality"),
+    Kind.PHOTOGRAPH: ("a photograph, as too little of it is paper or ink", "quality"),
 }
-"""The kind of an image in words and the preset that suits it, by `is_line_art`."""
+"""The kinds of images in words, and the preset that suits each."""
 
 
 def main(
@@ -43,7 +47,7 @@ def main(
     write_image(resized, reduced)
     write_facts(facts, source, reduced)
     if say_kind:
-        kind, preset = _KINDS[read_facts(facts)["resized"]["is_line_art"]]
+        kind, preset = _KINDS[kind_in(read_facts(facts))]
         if named_preset:
             report(f"{image}: trained with preset={named_preset}, which was named")
         else:

@@ -45,28 +45,10 @@ def main(
     """Render up to `frames` snapshots and write them as a time-lapse in each format of `outputs`.
 
     The steps are spread evenly in their logarithm, because a network improves most at the
-    beginning; the first snapshot and the finished model are always there.
-
-    Parameters
-    ----------
-    checkpoints : Path
-        Folder of snapshots.
-    model : Path
-        The finished network: the last frame.
-    history : Path
-        CSV with the columns ``step`` and ``psnr_db``, an estimate, for the labels.
-    outputs : list of Path
-        Time-lapses to write; the suffix chooses the format.
-    size : int
-        Longer side of the frames, in pixels.
-    resized : Path, optional
-        The training image, which the last frame is compared with for its label.
-    metrics : Path, optional
-        ``metrics.json``, whose ``psnr_db`` is used instead where measuring takes long.
-    record : Path, optional
-        ``training.json``.
-    expected : ExpectedNetwork, optional
-        The network that the settings describe: another one, or its snapshots, are refused.
+    beginning; the first snapshot and the finished `model` are always there. `size` is the longer
+    side in pixels. Labels have the PSNR, which `history` estimates; that of the last frame is
+    measured against the image `resized`, or taken from `metrics` where measuring takes long.
+    Another network than the expected one, or its snapshots, are refused.
     """
     snapshots = dict(list_snapshots(checkpoints))
     finished = expected.load(model) if expected else load_trained(model)

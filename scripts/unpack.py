@@ -11,7 +11,8 @@ from neuralfield.images import (
     write_pixel_file,
 )
 from neuralfield.images.colour import Report, log
-from neuralfield.images.facts import TileDigests, ToneCount
+from neuralfield.images.facts import TileDigests, kind_facts
+from neuralfield.images.kind import ToneCount
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import InputError
 
@@ -45,8 +46,7 @@ def main(
     bit_depth = write_pixel_file(pixels, header.width, header.height, bands)
     described = {"mode": mode, "width": header.width, "height": header.height}
     described |= {"bit_depth": bit_depth}
-    seen = {"is_line_art": tones.is_line_art}
-    resized = described | seen
+    resized = described | kind_facts(tones.kind)
     save_facts(facts, {"source": described, "resized": resized, "tiles": digests.described()})
 
 

@@ -34,22 +34,10 @@ def main(
 ) -> None:
     """Write one HTML file that needs nothing beside it and no internet.
 
-    Parameters
-    ----------
-    model : Path
-        A model, or a mosaic.
-    resized : Path
-        The training image, to compare with; a reduced one for a mosaic.
-    redraw : Path
-        A render, shown until the network is, or instead of it.
-    image, field : str
-        Names.
-    checkpoints, history, record : Path, optional
-        Snapshots of the training, its course and ``training.json``; an imported network has none.
-    metrics : Path, optional
-        ``metrics.json``, whose ``psnr_db`` labels the finished network.
-    expected : ExpectedNetwork, optional
-        The network that the settings describe: another one is refused.
+    `model` may be a mosaic, and `resized` is reduced then. The render `redraw` is shown until the
+    network is, or instead of it. An imported network has no `checkpoints`, `history` and `record`.
+    The finished network is labelled by the ``psnr_db`` of `metrics`. Another network than the
+    expected one is refused.
     """
     trained = expected.load(model) if expected else load_trained(model)
     own = expected.with_steps_of(trained) if expected else None

@@ -11,7 +11,7 @@ import yaml
 from config.configuration import read_settings
 from measuring.images import PHOTO
 from neuralfield.images import ImageData
-from neuralfield.images.facts import is_line_art
+from neuralfield.images.kind import kind_of
 from neuralfield.tasks.image.presets import PRESETS
 from neuralfield.tasks.image_fit import with_detail_share, with_output
 from neuralfield.tasks.training_settings import of_the_training
@@ -60,6 +60,6 @@ class ConfigNetworks:
     def settings(self, name: str, image: ImageData) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings of a network for an image, and those of its training."""
         field = dict(self._fields[name])
-        kind = is_line_art(image)
+        kind = kind_of(image)
         training = with_detail_share(of_the_training(field.pop("training")), kind)
         return with_output(field, kind, image.mode, training["loss"]), training

@@ -1,10 +1,12 @@
 """The images that fidelity is measured on."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from measuring import ROOT
+from neuralfield.images import ImageData
 from neuralfield.images.reading import read_image
 from neuralfield.images.resizing import resize_image
 
@@ -14,6 +16,7 @@ DRAWING = _RESOURCES / "lion_cub.png"
 DRAWING_SIDE_PX = 200
 _PHOTO_SIDE_PX = 768
 _QUICK_SIDE_PX = 24
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 
 
 def photo(path: Path, *, quick: bool) -> np.ndarray:
@@ -24,6 +27,22 @@ def photo(path: Path, *, quick: bool) -> np.ndarray:
 def drawing(path: Path, *, quick: bool) -> np.ndarray:
     """A grey image, its longer side reduced to 200 pixels if it is larger."""
     return _values(path, _QUICK_SIDE_PX if quick else DRAWING_SIDE_PX, "grey")
+
+
+def images_in_folder(
+    folder: Path, longest_px: int | None, factor: int
+) -> Iterator[tuple[str, ImageData]]:
+    """The images of a folder by name, cut to sides that `factor` divides.
+
+    An image whose longer side is above `longest_px` is reduced to it first.
+    """
+    for path in sorted(folder.iterdir()):
+        if path.suffix.lower() in _SUFFIXES:
+            image = read_image(path)
+            if longest_px is not None and max(image.width, image.height) > longest_px:
+                image = resize_image(image, longest_px)
+            width, height = (factor * (side // factor) for side in (image.width, image.height))
+            yield path.stem, ImageData(image.pixels[:height, :width], image.mode, image.bit_depth)
 
 
 def _values(path: Path, longer_px: int, mode: str) -> np.ndarray:

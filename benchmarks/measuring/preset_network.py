@@ -1,4 +1,4 @@
-"""A preset with changed settings, as it is written on a command line."""
+"""A preset or a network of config.yaml with changed settings, as it is named on a command line."""
 
 import sys
 from dataclasses import dataclass
@@ -6,9 +6,13 @@ from typing import Any
 
 import yaml
 
+from measuring import ROOT
 from neuralfield.fields import network_settings
+from neuralfield.images import ImageData
+from neuralfield.images.kind import kind_of
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS, read_preset
+from neuralfield.tasks.image_fit import with_detail_share, with_output
 from neuralfield.tasks.training_settings import ImageTraining, of_the_training
 
 
@@ -22,16 +26,33 @@ class PresetNetwork:
 
     @classmethod
     def read(cls, text: str) -> "PresetNetwork":
-        """Read a preset and the settings that are changed."""
+        """Read the name of a network, and the settings that are changed."""
         name, *changes = text.split()
-        if name not in PRESETS:
-            sys.exit(f"{name}: no preset; expected one of {', '.join(PRESETS)}")
-        network = read_preset(name)
+        network = _network(name)
         training = of_the_training(network.pop("training"))
         for change in changes:
             key, _, value = change.partition("=")
             section = training if key in settings_of(ImageTraining) else network
             section[key] = yaml.safe_load(value)
-        settings = network_settings(network)
-        training.setdefault("learning_rate", settings.suggested_learning_rate)
+        if training.get("learning_rate", "auto") == "auto":
+            settings = network_settings(network)
+            training["learning_rate"] = settings.suggested_learning_rate
         return cls(text, network, training)
+
+    def settings(self, image: ImageData) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The settings of the network for an image, and those of its training."""
+        kind = kind_of(image)
+        training = with_detail_share(self.training, kind)
+        field = {"output": "auto", **self.field}
+        return with_output(field, kind, image.mode, training.get("loss", "mse")), training
+
+
+def _network(name: str) -> dict[str, Any]:
+    if name in PRESETS:
+        return read_preset(name)
+    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    if name not in config["fields"]:
+        known = ", ".join([*PRESETS, *config["fields"]])
+        sys.exit(f"{name}: no such network; expected one of {known}")
+    network = dict(config["fields"][name])
+    return network | {"training": config["training"] | network["training"]}

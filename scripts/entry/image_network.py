@@ -17,7 +17,7 @@ from neuralfield.images import (
     require_image,
 )
 from neuralfield.images.facts import facts_of_tile
-from neuralfield.images.image import CHANNELS
+from neuralfield.images.image import CHANNELS, MODES
 from neuralfield.images.tiling import Tile
 from neuralfield.system.device import to_host
 from neuralfield.system.errors import CheckpointError
@@ -136,7 +136,7 @@ class ExpectedNetwork:
 def read_training_image(path: Path, network: Model, expected: ExpectedNetwork | None) -> ImageData:
     """Read the image that a network was trained on; another one than the expected is refused."""
     # a black-and-white source may have been reduced to greys: the channels are those of training
-    image = read_made_image(path, {1: "grey", 3: "rgb", 4: "rgba"}[network.channels])
+    image = read_made_image(path, MODES[network.channels])
     if expected:
         require_image(path, image_digest(image.values()), expected.facts, expected.facts_path)
     return image

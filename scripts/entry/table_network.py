@@ -8,7 +8,7 @@ import numpy as np
 
 from neuralfield.system.provenance import require_finished, require_same_training
 from neuralfield.tasks.table.samples import Samples, held_out_rows, read_samples
-from neuralfield.tasks.table.table_model import TableModel, load_table_model
+from neuralfield.tasks.table.table_model import TableModel
 from neuralfield.tasks.table.table_task import TableTask
 
 
@@ -23,7 +23,7 @@ def read_own(
     The network of another table or training is refused. Without settings (see `read_task`) any
     network with columns of this table is accepted.
     """
-    network = load_table_model(model)
+    network = TableModel.load(model)
     if settings is None or training is None:
         return network, read_samples(table, network.inputs, network.targets)
     task = read_task(table, settings, training)
@@ -40,12 +40,6 @@ def read_task(table: Path, settings: Mapping[str, Any], training: Mapping[str, A
     """
     samples = read_samples(table, settings["inputs"], settings["targets"])
     return TableTask.from_settings(samples, settings, training)
-
-
-def predict(network: TableModel, values: np.ndarray) -> np.ndarray:
-    """Evaluate a network in the precision that it was trained in."""
-    is_double = network.metadata.get("precision") == "float64"
-    return network.predict(values, dtype="float64" if is_double else "float32")
 
 
 def held_out_mask(network: TableModel, count: int) -> np.ndarray:

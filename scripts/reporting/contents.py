@@ -1,6 +1,6 @@
 """Collect what the report shows: for every image its networks, and plain enlargements."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,30 @@ LEAST_GAIN_DB = 0.05
 
 COLOURS = 8
 """Series colours that the page defines; further networks use them again."""
+
+
+@dataclass(frozen=True)
+class NetworkFiles:
+    """The files of a network that the report shows."""
+
+    folder: Path  # ``results/{image}/{field}``
+    kind: str | None  # the type of its field, if that is known
+    training_image: Path  # a small one, where that is large
+    history: Path | None
+    timelapses: Sequence[Path]
+    linked: Sequence[str]  # the names of its files that people may open
+
+    @property
+    def metrics(self) -> Path:
+        """Return its metrics."""
+        return self.folder / "metrics.json"
+
+    @property
+    def comparison(self) -> Path:
+        """Return the folder with redraw.png, and with source.png and those of `ENLARGEMENTS` where
+        the source is larger than the training image.
+        """
+        return self.folder / "comparison"
 
 
 @dataclass(frozen=True)
@@ -146,84 +170,60 @@ class ImageSection(Titled):
         return choose(known, default=None)
 
 
-def gather(
-    metrics: Sequence[Path],
-    resized: Iterable[Path],
-    comparisons: Iterable[Path],
-    histories: Iterable[Path],
-    timelapses: Iterable[Path],
-    kinds: Mapping[Path, str | None] | None = None,
-    files: Mapping[Path, Sequence[str]] | None = None,
-) -> list[ImageSection]:
-    """Read everything; files belong together by the folders they lie in.
-
-    Metrics, histories and time-lapses lie in ``results/{image}/{field}/``; a network may have no
-    history and no time-lapse. Comparisons are folders beside the metrics, with redraw.png and,
-    where the source is larger than the training image, source.png and those of `ENLARGEMENTS`.
-    `resized` lie in ``results/{image}/``. `kinds` are the types of the fields and `files` the names
-    of files to link to, by the networks' folders.
-    """
-    kinds, files = kinds or {}, files or {}
+def gather(networks: Iterable[NetworkFiles]) -> list[ImageSection]:
+    """Read everything that is shown of networks, image by image."""
     timelapse_bytes = 0
-    training_image = {path.parent: path for path in resized}
-    compared = {path.parent: path for path in comparisons}
-    history_of = {path.parent: path for path in histories}
-    timelapses_of: dict[Path, list[Path]] = {}
-    for path in timelapses:
-        timelapses_of.setdefault(path.parent, []).append(path)
     colours: dict[str, int] = {}
-    folders: dict[Path, list[Path]] = {}
-    for path in metrics:
-        folders.setdefault(path.parent.parent, []).append(path.parent)
-        colours.setdefault(path.parent.name, len(colours) % COLOURS)
+    of_images: dict[str, list[NetworkFiles]] = {}
+    for files in networks:
+        of_images.setdefault(files.folder.parent.name, []).append(files)
+        colours.setdefault(files.folder.name, len(colours) % COLOURS)
 
     def timelapse(path: Path) -> str:
         nonlocal timelapse_bytes
         timelapse_bytes += path.stat().st_size
         return file_uri(path) if timelapse_bytes <= TIMELAPSE_BYTES else _where(path)
 
-    def network(folder: Path, box: Box) -> ShownNetwork:
-        own_timelapses = sorted(
-            timelapses_of.get(folder, ()), key=lambda p: TIMELAPSE_PREFERENCE.index(p.suffix)
-        )
-        redraw = compared[folder] / "redraw.png"
+    def network(files: NetworkFiles, box: Box) -> ShownNetwork:
+        films = sorted(files.timelapses, key=lambda p: TIMELAPSE_PREFERENCE.index(p.suffix))
+        redraw = files.comparison / "redraw.png"
         return ShownNetwork(
-            name=folder.name,
-            colour=colours[folder.name],
-            numbers=read_own_metrics(folder / "metrics.json", SHOWN),
+            name=files.folder.name,
+            colour=colours[files.folder.name],
+            numbers=read_own_metrics(files.metrics, SHOWN),
             redraw=overview_uri(redraw),
             crop=crop_uri(redraw, box),
-            timelapse=timelapse(own_timelapses[0]) if own_timelapses else None,
-            timelapse_is_video=bool(own_timelapses) and own_timelapses[0].suffix == ".mp4",
-            kind=kinds.get(folder),
-            links=[(_in_words(name), _where(folder / name)) for name in files.get(folder, ())],
+            timelapse=timelapse(films[0]) if films else None,
+            timelapse_is_video=bool(films) and films[0].suffix == ".mp4",
+            kind=files.kind,
+            links=[(_in_words(name), _where(files.folder / name)) for name in files.linked],
         )
 
     sections = []
-    for folder, field_folders in folders.items():
-        comparison = compared[field_folders[0]]
+    for name, own in of_images.items():
+        comparison, trained_on = own[0].comparison, own[0].training_image
         enlarged = (comparison / "source.png").exists()
-        source_path = comparison / "source.png" if enlarged else training_image[folder]
-        source, image = read_made_image(source_path), read_made_image(training_image[folder])
+        source_path = comparison / "source.png" if enlarged else trained_on
+        source, image = read_made_image(source_path), read_made_image(trained_on)
         box = most_detailed_box(source.values(), round(source.width / image.width))
-        networks = [network(field_folder, box) for field_folder in field_folders]
-        size, numbers = (image.width, image.height), networks[0].numbers
+        shown = [network(files, box) for files in own]
+        size, numbers = (image.width, image.height), shown[0].numbers
         if "tiles" in numbers:  # the image that is here is a reduced one
             size = (numbers["width"], numbers["height"])
         sections.append(
             ImageSection(
-                name=folder.name,
-                thumbnail=thumbnail_uri(training_image[folder]),
-                training_image=overview_uri(training_image[folder]),
+                name=name,
+                thumbnail=thumbnail_uri(trained_on),
+                training_image=overview_uri(trained_on),
                 source=overview_uri(source_path),
                 source_crop=crop_uri(source_path, box),
                 mode=MODES[image.mode],
                 size=size,
                 source_size=(source.width, source.height) if enlarged else size,
                 crop_place=_in_percent(box, source.width, source.height),
-                networks=networks,
-                enlargements=_enlargements(comparison, networks[0], box) if enlarged else [],
-                curves=_curves(networks, field_folders, history_of),
+                networks=shown,
+                enlargements=_enlargements(comparison, shown[0], box) if enlarged else [],
+                curves=_curves(shown, own),
             )
         )
     return sections
@@ -272,20 +272,18 @@ def _enlargements(comparison: Path, network: ShownNetwork, box: Box) -> list[Enl
     ]
 
 
-def _curves(
-    networks: list[ShownNetwork], folders: list[Path], history_of: dict[Path, Path]
-) -> list[tuple[str, Markup]]:
+def _curves(networks: list[ShownNetwork], own: list[NetworkFiles]) -> list[tuple[str, Markup]]:
     learned = []
-    for network, folder in zip(networks, folders, strict=True):
-        if folder in history_of:
-            require_recorded(history_of[folder], network.numbers, folder / "metrics.json")
-            learned.append((network, read_history(history_of[folder])))
+    for network, files in zip(networks, own, strict=True):
+        if files.history is not None:
+            require_recorded(files.history, network.numbers, files.metrics)
+            learned.append((network, read_history(files.history)))
     if not learned:
         return []
 
     def plot(column: str, label: str) -> tuple[str, Markup]:
         curves = [
-            Curve(own.colour, history[column], history["psnr_db"]) for own, history in learned
+            Curve(shown.colour, history[column], history["psnr_db"]) for shown, history in learned
         ]
         # Safe: nothing in it was written by a user.
         return label, Markup(learning_curves(curves, label))

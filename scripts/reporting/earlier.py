@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
@@ -13,7 +12,7 @@ from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
-from reporting.contents import SHOWN
+from reporting.contents import SHOWN, NetworkFiles
 
 log = logging.getLogger(__name__)
 
@@ -24,31 +23,7 @@ _FILES = (
 )
 
 
-@dataclass(frozen=True)
-class EarlierNetwork:
-    """A network that no job of this run makes."""
-
-    folder: Path  # ``results/{image}/{field}``
-    kind: str | None  # the type of its field, if that is known
-
-    def existing(self, pattern: str) -> list[Path]:
-        """Return its files of a name that may have ``*`` in it."""
-        return sorted(self.folder.glob(pattern))
-
-    @property
-    def files(self) -> list[str]:
-        """Return the names of its files that are worth a link."""
-        found = (path for pattern in _FILES for path in self.existing(pattern))
-        return [path.relative_to(self.folder).as_posix() for path in found]
-
-    @property
-    def training_image(self) -> Path:
-        """Return the image that it was trained on; a small one, where that is large."""
-        whole = self.folder.parent / "resized.png"
-        return whole if whole.exists() else whole.with_name("overview.png")
-
-
-def earlier_networks(results: Path, planned: Collection[Path]) -> list[EarlierNetwork]:
+def earlier_networks(results: Path, planned: Collection[Path]) -> list[NetworkFiles]:
     """Find networks with valid records, of images as they are now, in the order of their names.
 
     `planned` are the folders of this run's networks. Networks of sweeps are left out, as a sweep is
@@ -60,10 +35,26 @@ def earlier_networks(results: Path, planned: Collection[Path]) -> list[EarlierNe
         if folder in planned or "+" in folder.name or not (folder / "comparison").is_dir():
             continue
         try:
-            found.append(EarlierNetwork(folder, _kind_of_valid(metrics)))
+            found.append(_files_of(folder, _kind_of_valid(metrics)))
         except (NeuralfieldError, OSError, ValueError, KeyError, TypeError, SyntaxError) as error:
             log.info("not shown: %s", error)
     return found
+
+
+def _files_of(folder: Path, kind: str | None) -> NetworkFiles:
+    whole, history = folder.parent / "resized.png", folder / "history.csv"
+    return NetworkFiles(
+        folder,
+        kind,
+        whole if whole.exists() else whole.with_name("overview.png"),
+        history if history.exists() else None,
+        sorted(folder.glob("timelapse.*")),
+        [
+            path.relative_to(folder).as_posix()
+            for pattern in _FILES
+            for path in sorted(folder.glob(pattern))
+        ],
+    )
 
 
 def _kind_of_valid(metrics: Path) -> str | None:

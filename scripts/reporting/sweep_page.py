@@ -1,7 +1,7 @@
 """Collect what the report shows of sweeps: tables, plots, and the best render of each image."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -91,19 +91,18 @@ class SweepSection:
         return 1 < len(self.images) <= MOST_IMAGE_COLUMNS
 
 
-def gather_sweeps(tables: Sequence[Path], comparisons: Iterable[Path]) -> list[SweepSection]:
+def gather_sweeps(tables: Sequence[Path], results: Path) -> list[SweepSection]:
     """Read ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``, and the best
-    images, which lie in the folders ``results/{image}/{field}/comparison``.
+    images, which lie in the folders ``{image}/{field}/comparison`` of `results`.
     """
     runs, overall, images = (read_table(path) for path in tables)
-    folders = {(path.parts[-3], path.parts[-2]): path for path in comparisons}
     return [
         _section(
             f"sweep{number}",
             [row for row in runs if name in row["sweep"].split(" ")],
             [row for row in overall if row["sweep"] == name],
             [row for row in images if row["sweep"] == name],
-            folders,
+            results,
         )
         for number, name in enumerate(dict.fromkeys(row["sweep"] for row in overall))
     ]
@@ -114,7 +113,7 @@ def _section(
     runs: list[TableRow],
     overall: list[TableRow],
     per_image: list[TableRow],
-    folders: Mapping[tuple[str, str], Path],
+    results: Path,
 ) -> SweepSection:
     images = list(dict.fromkeys(row["image"] for row in per_image))
     combinations = [row["combination"] for row in overall]
@@ -164,7 +163,7 @@ def _section(
             plot("train_seconds_mean", "seconds of training"),
             plot("parameters_mean", "parameters"),
         ],
-        bests=[_best(image, runs, labels, folders) for image in images],
+        bests=[_best(image, runs, labels, results) for image in images],
         wins=sum(
             row["combination"] == combinations[0] and row["rank"] == best_ranks[row["image"]]
             for row in per_image
@@ -222,13 +221,13 @@ def _best(
     image: str,
     runs: list[TableRow],
     labels: Mapping[str, str],
-    folders: Mapping[tuple[str, str], Path],
+    results: Path,
 ) -> Best:
     own = [row for row in runs if row["image"] == image]
     enlarged = own[0]["upscale_psnr_db"] is not None
     measure = "upscale_psnr_db" if enlarged else "psnr_db"
     row = max(own, key=lambda row: row[measure])
-    folder = folders[image, row["field"]]
+    folder = results / image / row["field"] / "comparison"
     plain = row["upscale_best_filter"] if enlarged else None
     seeds = {row["random_seed"] for row in own}
     return Best(

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import MaxNLocator
 
-from entry.table_network import held_out_mask, predict, read_own
+from entry.table_network import held_out_mask, read_own
 from neuralfield.system.input_files import read_json
 from neuralfield.tasks.table.samples import Samples, read_columns
 from neuralfield.tasks.table.table_model import TableModel
@@ -125,7 +125,7 @@ def plot_in_words(view: View) -> str:
 def _draw_curves(view: View, axes: Axes, colours: Colours) -> None:
     values = view.samples.input_values[:, 0]
     x = np.linspace(*_range(values, CURVE_MARGIN), CURVE_POINTS)
-    answers = predict(view.model, x[:, None])
+    answers = view.model.predict(x[:, None])
     order = np.argsort(values, kind="stable")
     named = len(view.samples.targets) > 1
     tones = (colours.first, colours.second, colours.third)
@@ -151,7 +151,7 @@ def _draw_surface(view: View, axes: Axes, colours: Colours) -> None:
     values, targets = view.samples.input_values, view.samples.target_values[:, 0]
     sides = [np.linspace(*_range(column, SURFACE_MARGIN), SURFACE_POINTS) for column in values.T]
     x, y = np.meshgrid(*sides)
-    answers = predict(view.model, np.stack([x.ravel(), y.ravel()], axis=1)).reshape(x.shape)
+    answers = view.model.predict(np.stack([x.ravel(), y.ravel()], axis=1)).reshape(x.shape)
     is_share = view.model.settings.output == "sigmoid"
     lowest, highest = (0.0, 1.0) if is_share else (targets.min(), targets.max())
     shares = np.clip((answers - lowest) / ((highest - lowest) or 1), 0, 1)
@@ -192,7 +192,7 @@ def _draw_surface(view: View, axes: Axes, colours: Colours) -> None:
 
 
 def _draw_against(view: View, axes: Axes, colours: Colours) -> None:
-    answers = predict(view.model, view.samples.input_values)
+    answers = view.model.predict(view.samples.input_values)
     tones = (colours.first, colours.second, colours.third)
     lowest, highest = view.samples.target_values.min(), view.samples.target_values.max()
     axes.plot([lowest, highest], [lowest, highest], color=colours.muted, linewidth=1)

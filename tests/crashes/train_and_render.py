@@ -14,7 +14,7 @@ import numpy as np
 from neuralfield.fields import field_settings
 from neuralfield.rendering.render import render_to_png
 from neuralfield.system.device import Device, select_device
-from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.fit import fit
@@ -59,7 +59,7 @@ def train_and_render(folder: Path, device: Device, steps: int) -> None:
     for size in RENDERING_SIZES_PX:
         width, height = size, size * 36 // 48
         rendering = folder / f"render_{size}.png"
-        render_to_png(load_model(model), rendering, width, height, device=device)
+        render_to_png(Model.load(model), rendering, width, height, device=device)
 
 
 if __name__ == "__main__":

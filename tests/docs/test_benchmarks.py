@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from fits_figure import main as fits_figure
 from fits_figure import means
+from measuring import bicubic
 from measuring.artefacts import Artefacts
+from super_resolution import luma, quality
 from workspace import ROOT, clean_environment
 
 OPTIONS = ("--quick", "--device", "cpu", "--no-peers", "--parts", "steps")
@@ -132,3 +134,42 @@ def test_the_figure_of_fits_has_the_means_of_a_report(tmp_path: Path):
     options = argparse.Namespace(reports=[report], untimed=["siren_50k"], output=figure)
     fits_figure(options)
     assert figure.read_text().count("siren_50k") == 1
+
+
+def imresize(values: np.ndarray, factor: int) -> np.ndarray:
+    """Reduce columns as MATLAB's imresize does: Keys's kernel, widened, over a mirrored image."""
+    length = len(values)
+    means = []
+    for place in (np.arange(length // factor) + 0.5) * factor - 0.5:
+        near = np.arange(int(place) - 3 * factor, int(place) + 3 * factor + 1)
+        x = np.abs(place - near) / factor
+        outer = -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2
+        weights = np.where(x < 1, 1.5 * x**3 - 2.5 * x**2 + 1, np.where(x < 2, outer, 0))
+        mirrored = np.where(near < 0, -1 - near, near)
+        mirrored = np.where(mirrored >= length, 2 * length - 1 - mirrored, mirrored)
+        means.append(np.tensordot(weights / weights.sum(), values[mirrored], 1))
+    return np.array(means)
+
+
+@pytest.mark.parametrize("factor", [2, 3, 4])
+def test_images_are_reduced_as_by_imresize(factor):
+    values = np.random.default_rng(0).random((24, 36, 3))
+    expected = imresize(imresize(values, factor).swapaxes(0, 1), factor).swapaxes(0, 1)
+    small = bicubic.reduced(values, factor)
+    np.testing.assert_allclose(small, expected, atol=1e-6)
+    corrected = bicubic.back_projected(bicubic.enlarged(small, factor), small, factor)
+    before, after = (
+        np.abs(bicubic.reduced(image, factor) - small).mean()
+        for image in (bicubic.enlarged(small, factor), corrected)
+    )
+    assert after < 0.25 * before
+
+
+def test_papers_compare_the_luma_without_borders():
+    black, white = np.zeros((24, 24, 3)), np.ones((24, 24, 3))
+    np.testing.assert_allclose(luma(np.stack([black, white])[:, 0, 0]) * 255, [16, 235])
+    spoiled = white.copy()
+    spoiled[:2], spoiled[:, -2:] = 0, 0.5
+    assert quality(spoiled, white, 2).db == np.inf
+    # 219 levels of 255 apart
+    assert quality(black, white, 2).db == pytest.approx(20 * np.log10(255 / 219))

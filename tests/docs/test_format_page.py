@@ -1,11 +1,22 @@
-"""The readers of docs/format.md give what the package renders."""
+"""The readers of docs/format.md give what the package renders, and it names all arrays."""
+
+import re
 
 import numpy as np
 import pytest
+from paths import ROOT
+from safetensors.numpy import load_file
+from small_fields import SMALL_FIELDS
 from snippets import snippets
 
 import neuralfield as nf
 
+PAGE = (ROOT / "docs/format.md").read_text(encoding="utf-8")
+CORRECTED = "siren, corrected"
+FILES = {kind: {"type": kind, **settings} for kind, settings in SMALL_FIELDS.items()} | {
+    CORRECTED: {"type": "siren", "width": 5, "hidden_layers": 1, "training": {"residual": True}},
+    "upscaler": {"type": "upscaler", "channels": 2, "hidden_layers": 1, "crop": 8},
+}
 READERS = [snippet.text for snippet in snippets("docs/format.md", "python")]
 
 
@@ -27,6 +38,15 @@ def saved(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("saved") / "model.safetensors"
     field.save(path)
     return field, path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_page_names_every_array(name, tmp_path):
+    path = tmp_path / "model.safetensors"
+    nf.fit(np.eye(8), FILES[name], steps=1, device="cpu").save(path)
+    found = {re.sub(r"\.\d+\.", ".N.", array) for array in load_file(path)}
+    assert ("residual" in found) == (name == CORRECTED)
+    assert not [array for array in found if f"`{array}`" not in PAGE]
 
 
 def test_the_reader_of_numpy(saved):

@@ -23,7 +23,7 @@ from neuralfield.images.metrics import psnr_db
 from neuralfield.rendering.render import render
 from neuralfield.system.device import gpu_is_present, select_device, to_host
 from neuralfield.system.errors import ResourceError
-from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_model import Model
 
 pytestmark = [
     pytest.mark.gpu,
@@ -201,7 +201,7 @@ def test_a_training_learns_and_says_how(tmp_path, monkeypatch, gpu, supervision)
     monkeypatch.setattr(test_fit, "CPU", gpu)
     task = test_fit.make_task(steps=600, batch_pixels=0, supervision=supervision)
     test_fit.train(task, tmp_path, engine="cuda")
-    model = load_model(tmp_path / "model.safetensors")
+    model = Model.load(tmp_path / "model.safetensors")
     assert (model.metadata["engine"], model.metadata["precision"]) == ("cuda", "mixed")
     rendered = render(model, 20, 16, device=CPU)
     assert psnr_db(rendered, task.values) > 27
@@ -217,7 +217,7 @@ def test_the_best_network_is_kept(tmp_path, monkeypatch, gpu, precision):
     with (tmp_path / "history.csv").open() as file:
         rows = list(csv.DictReader(file))
     best = min(rows, key=lambda row: float(row["loss"]))
-    model = load_model(tmp_path / "model.safetensors")
+    model = Model.load(tmp_path / "model.safetensors")
     assert 1 < model.metadata["step"] == int(best["step"]) - 1 < 59  # its row begins with it
     assert model.metadata["engine"] == "cuda"
 

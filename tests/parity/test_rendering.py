@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from neuralfield.fields import ImageShape, build_field, field_settings
+from neuralfield.images.image import MODES
 from neuralfield.images.reading import read_image
 from neuralfield.rendering import make_renderer
 from neuralfield.rendering import render as rendering
@@ -39,7 +40,6 @@ FIELDS = {
 }
 WIDE = {"type": "mlp", "widths": (300, 64), "activation": "relu"}
 SIZES = [(1, 1), (63, 3), (1000, 7)]
-MODES = {1: "grey", 3: "rgb", 4: "rgba"}
 LARGEST_ERROR = {"mixed": 4e-3, "float32": 2e-5}
 MEAN_ERROR = {"mixed": 3e-4, "float32": 1e-6}
 

@@ -29,7 +29,7 @@ from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.idx import write_idx
-from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.table_model import TableModel
 
@@ -107,7 +107,7 @@ FIELD_SETTINGS = [
 
 def save_network(path: Path, field: dict) -> None:
     own, shape = network_settings(field), ImageShape(6, 5, 3)
-    save_model(path, build_field(own, shape), own, shape, "rgb", {"step": 3, "training": {}})
+    Model(own, shape, "rgb", {}).save(path, build_field(own, shape), {"step": 3, "training": {}})
 
 
 def networks() -> list[bytes]:

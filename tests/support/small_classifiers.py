@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import test_fit
 
-from neuralfield.tasks.classifier.classifier_model import load_classifier
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.labelled import LabelledImages
@@ -41,4 +41,4 @@ def make_task(labelled=None, network=None, **training):
 def train(task, folder, **run_settings):
     """Train to the end; gives the network, and the reported lines."""
     messages = test_fit.train(task, folder, device=CPU, **run_settings)
-    return load_classifier(folder / "model.safetensors"), messages
+    return ClassifierModel.load(folder / "model.safetensors"), messages

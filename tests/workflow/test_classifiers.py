@@ -9,7 +9,7 @@ import pytest
 from test_mistakes import fails_saying
 from workspace import Workspace
 
-from neuralfield.tasks.classifier.classifier_model import load_classifier
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.idx import read_idx, write_idx
 from neuralfield.tasks.table.samples import read_columns
 
@@ -62,7 +62,7 @@ def test_the_page_has_what_was_measured(trained):
 
 
 def test_the_network_answers_as_its_predictions_say(trained):
-    model = load_classifier(trained.path("results/classifiers/bars/model.safetensors"))
+    model = ClassifierModel.load(trained.path("results/classifiers/bars/model.safetensors"))
     rows = read_columns(
         trained.path("results/classifiers/bars/predictions.csv"),
         ["held_out", "picture", "predicted", "probability"],

@@ -12,6 +12,7 @@ from workspace import ROOT
 from config.configuration import Problems, Run, read_schema, runs, source_namer
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
+from neuralfield.images.kind import Kind
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS
 from neuralfield.tasks.image_fit import with_detail_share
@@ -166,7 +167,7 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "fields.plain.widths",
             [],
-            "fields.plain.widths: []; expected a list of one or more widths",
+            "fields.plain.widths: []; expected a list of 1 to 1,000 widths",
         ),
         ("fields.plain.widths", [0], "fields.plain.widths.0: 0; expected a whole number >= 1"),
         ("fields.plain.bias", 1, "fields.plain.bias: 1; expected true or false"),
@@ -357,7 +358,7 @@ def test_a_learning_rate_that_nobody_chose_is_the_field_s(written):
 def test_schema_and_training_agree(written):
     """The settings without those that say where and how it is worked on."""
     training = read(written)["fields"]["siren"]["training"]
-    training = with_detail_share(training, is_line_art=False)
+    training = with_detail_share(training, Kind.PHOTOGRAPH)
     for key in HOW_AND_WHERE:
         training.pop(key, None)
     off = {"gradient_clip_norm": None, "keep_best": False, "residual": False, "epsilon": 1e-8}

@@ -1,6 +1,5 @@
 """An image of the user's own: its folder, and what it is trained as."""
 
-import json
 import os
 import re
 from pathlib import Path
@@ -13,8 +12,11 @@ from PIL import Image, ImageDraw
 import resize
 from config.own_image import require_same_source, slug
 from neuralfield.fields import FieldSettings
+from neuralfield.images import read_facts
+from neuralfield.images.facts import kind_in
+from neuralfield.images.kind import Kind
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.image_fit import settings_for, with_detail_share
+from neuralfield.tasks.image_fit import settings_for, with_detail_share, with_output
 
 
 def test_a_folder_is_not_taken_from_another_file(tmp_path, monkeypatch):
@@ -43,21 +45,41 @@ def noise() -> Image.Image:
     return Image.fromarray(values)
 
 
+def pencil() -> Image.Image:
+    return line_art().point([100 + level // 2 for level in range(256)])
+
+
+def page() -> Image.Image:
+    """Line art with noise below it, in the tones of a photograph."""
+    image = line_art().convert("RGB")
+    image.paste(noise().resize((30, 20)), (30, 40))
+    return image
+
+
 @pytest.mark.parametrize(
-    ("make", "kind", "preset", "detail_share"),
-    [(line_art, "line art", "line_art", 0.75), (noise, "a photograph", "quality", 0.0)],
+    ("make", "kind", "preset", "detail_share", "output"),
+    [
+        (line_art, "line art", "line_art", 0.75, ("sigmoid", 12)),
+        (pencil, "grey lines", "line_art", 0.0, ("sigmoid", 1)),
+        (page, "a page of mixed kind", "quality", 0.0, ("sigmoid", 1)),
+        (noise, "a photograph", "quality", 0.0, ("linear", 12)),
+    ],
 )
-def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share):
+def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share, output):
     make().save(tmp_path / "image.png")
     outputs = tmp_path / "resized.png", tmp_path / "picture.json"
     lines: list[str] = []
     resize.main(tmp_path / "image.png", *outputs, size=40, report=lines.append, say_kind=True)
     (line,) = lines
     assert f"image.png: trained as {kind}, as" in line and f"preset={preset}" in line
-    is_line_art = json.loads(outputs[1].read_text())["resized"]["is_line_art"]
-    chosen = with_detail_share({"detail_share": "auto", "steps": 3}, is_line_art)
+    found = kind_in(read_facts(outputs[1]))
+    chosen = with_detail_share({"detail_share": "auto", "steps": 3}, found)
     assert chosen == {"detail_share": detail_share, "steps": 3}
-    assert with_detail_share({"detail_share": 0.3}, is_line_art) == {"detail_share": 0.3}
+    assert with_detail_share({"detail_share": 0.3}, found) == {"detail_share": 0.3}
+    field = with_output({"output": "auto", "steepness": 12}, found, "rgb", "mse")
+    assert (field["output"], field["steepness"]) == output
+    named = {"output": "sigmoid", "steepness": 7}
+    assert with_output(named, found, "rgb", "mse") == named
     resize.main(tmp_path / "image.png", *outputs, size=40, report=lines.append)
     assert lines == [line]
 
@@ -68,7 +90,7 @@ def test_a_preset_that_is_named_is_obeyed(tmp_path, written):
     settings = read(written | {"image": "lines.png", "preset": "line_art"})
     assert settings["named_preset"] == "line_art"
     field = settings["fields"]["line_art"]
-    own, training = settings_for("rgb", False, field, field.pop("training"))
+    own, training = settings_for("rgb", Kind.PHOTOGRAPH, field, field.pop("training"))
     assert isinstance(own, FieldSettings) and own.output == "sigmoid"
     assert training.detail_share == 0.5
     lines: list[str] = []

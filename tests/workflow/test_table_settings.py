@@ -21,7 +21,7 @@ from neuralfield.tasks.training_settings import HOW_AND_WHERE, SampleTraining
         ("network.widths", [0], "tables.rows.network.widths.0: 0; expected a whole number >= 1"),
         ("network.activation", "tan", "expected tanh, relu, sigmoid or sine; did you mean tanh?"),
         ("network.layers", 3, "tables.rows.network.layers: unknown key"),
-        ("sizes", [8], "tables.rows.sizes.0: 8; expected a list of widths"),
+        ("sizes", [8], "tables.rows.sizes.0: 8; expected a list of at most 1,000 widths"),
         ("sizes", [[8], [8]], "tables.rows.sizes: [[8], [8]]; expected a list of different widths"),
         ("sizes", [[32, 32]], "tables.rows.sizes: [32, 32], the widths of the network itself"),
         ("scale_inputs", "log", "expected standard, range or none"),

@@ -9,7 +9,7 @@ import pytest
 from test_mistakes import fails_saying
 from workspace import Workspace
 
-from neuralfield.tasks.table.table_model import load_table_model
+from neuralfield.tasks.table.table_model import TableModel
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def test_the_page_has_what_was_measured(trained):
 
 
 def test_the_network_answers_as_its_predictions_say(trained):
-    model = load_table_model(trained.path("results/tables/either/model.safetensors"))
+    model = TableModel.load(trained.path("results/tables/either/model.safetensors"))
     with trained.path("results/tables/either/predictions.csv").open() as file:
         rows = list(csv.DictReader(file))
     values = [[float(row["a"]), float(row["b"])] for row in rows]

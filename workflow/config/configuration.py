@@ -69,17 +69,11 @@ def read_settings(
     `precedence.read_layers`. The section `training` of a layer wins over what earlier ones say of
     single networks.
 
-    Returns
-    -------
-    dict
-        ``images`` (each with its path as found and the fields it is for), ``fields`` (each with
-        all of its settings; `training` there is the section `training` with the field's own
-        changes), ``sweeps`` (as they are written, see `sweeps.expand`), ``tables`` (each with
-        all of its settings), ``classifiers`` (the same), ``training``, ``render``, ``timelapse``,
-        ``evaluate``, ``edges``, ``gpu_share`` and ``max_megapixels``;
-        ``automatic_learning_rates``, the fields whose learning rate is what suits them; and
-        ``notes``, lines for the user on what was chosen and on settings that have no effect.
-        Settings are in the schema's order, so that moving lines in config.yaml changes nothing.
+    Returned are all sections in the schema's order, so that moving lines in config.yaml changes
+    nothing. Paths are as found; the `training` of a field is the section `training` with the
+    field's own changes; ``sweeps`` are as they are written, see `sweeps.expand`. There are
+    ``automatic_learning_rates`` too, the fields whose learning rate is what suits them, and
+    ``notes``, lines for the user on what was chosen and on settings that have no effect.
     """
     written = _tidied(config)
     assert isinstance(written, dict)

@@ -55,11 +55,8 @@ Newer GPUs are many times as fast."""
 GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
 """Time of a step however small it is, by engine, assumed: kernels have to be launched."""
 
-KERNEL_FIELDS = ("siren", "finer", "gauss", "fourier", "hashgrid", "mlp")
+KERNEL_FIELDS = ("siren", "finer", "wire", "gauss", "fourier", "hashgrid", "cafe", "mlp")
 """Networks that engines have kernels for, on processors and on GPUs."""
-
-GPU_FIELDS = (*KERNEL_FIELDS, "wire", "cafe")
-"""Networks with kernels for GPUs."""
 
 _ASSUMED_CLASSES = 256
 """The most that there can be."""
@@ -169,7 +166,7 @@ def training_gpu_memory_mb(image: Settings, field: Settings) -> int:
 
 def cpu_engine(field: Settings) -> str:
     """Return the engine that will train a network on a processor."""
-    return "cpu" if _has_kernels(field, "cpu") else "tape"
+    return "cpu" if _has_kernels(field) else "tape"
 
 
 def gpu_engine(field: Settings) -> str:
@@ -180,14 +177,14 @@ def gpu_engine(field: Settings) -> str:
     if field["type"] == "cafe":  # and all factors of a value as one
         others = others[1:]
     fits = max(inputs, *others) <= MAX_WIDTH
-    return "cuda" if fits and _has_kernels(field, "cuda") else "tape"
+    return "cuda" if fits and _has_kernels(field) else "tape"
 
 
-def _has_kernels(field: Settings, engine: str) -> bool:
-    """Return whether an engine has kernels for a network and its training, and may be used."""
+def _has_kernels(field: Settings) -> bool:
+    """Return whether engines have kernels for a network and its training, and may be used."""
     training = field["training"]
     return (
-        field["type"] in (GPU_FIELDS if engine == "cuda" else KERNEL_FIELDS)
+        field["type"] in KERNEL_FIELDS
         and training["precision"] != "float64"
         and training["engine"] != "tape"
     )

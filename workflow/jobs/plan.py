@@ -1,7 +1,10 @@
-"""The images, networks, tables and classifiers of a config, as the rules look them up."""
+"""The images, networks, tables and classifiers of a config, and the files that are made of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +14,29 @@ from config.sweeps import Sweep, all_fields, all_runs
 from config.table_settings import size_name
 from jobs.startup import UserError
 from neuralfield.images.tiling import Tile
-from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.system.input_files import read_json
+from neuralfield.system.settings import settings_of
+from neuralfield.tasks.found_steps import FILE_NAME, FoundSteps
+from neuralfield.tasks.training_settings import (
+    BUDGETS,
+    MAKES_NO_DIFFERENCE,
+    ImageTraining,
+    log_spaced_steps,
+)
 
 Settings = dict[str, Any]
 
 SHORTEST_TILE_S = 1
 """The least that a tile gets of its image's budget."""
+
+Contents = tuple[str, str, set[str]]
+"""An output that is a folder, that folder or one in it, and the names that have to be there."""
+
+MOST_TILES_OF_A_VIEW = 150
+"""Their networks are all in one page."""
+
+_ENLARGED = {"source.png", "redraw.png", "lanczos.png", "bicubic.png", "back_projection.png"}
 
 
 @dataclass(frozen=True)
@@ -174,6 +194,209 @@ class Plan:
         table = self.network_of(wildcards)
         return {key: table[key] for key in keys}
 
+    def all_products(self) -> list[str]:
+        """Return the files of all images and their networks, except the report and the summary."""
+        rendered = all_runs(sweep for sweep in self.sweeps if sweep.render)
+        filmed = all_runs(sweep for sweep in self.sweeps if sweep.timelapse)
+        comparisons = ["results/comparison.csv", "results/comparison_by_image.csv"]
+        return [
+            *(comparisons if self.sweeps else []),
+            *self.image_products(),
+            *self.network_products(),
+            *self.renders(self.single_runs + rendered),
+            *self.timelapses(self.single_runs + filmed),
+            *self.views(self.single_runs + rendered),
+            *self.pyramids(self.single_runs + rendered),
+        ]
+
+    def image_products(self) -> list[str]:
+        """Return the files of all images, up to those that networks are trained on."""
+        files = []
+        for image in self.config["images"]:
+            is_large = image in self.tiled
+            names = ["overview.png", "pixels.npy"] if is_large else ["resized.png", "pixels.csv"]
+            files += [f"results/{image}/{name}" for name in ("picture.json", *names)]
+        return files
+
+    def training_image(self, image: str) -> str:
+        """Return the image that was trained on; a small one, where that is large."""
+        return f"results/{image}/{'overview' if image in self.tiled else 'resized'}.png"
+
+    def network_products(self) -> list[str]:
+        """Return the files that training and evaluation of all images' networks leave."""
+        files = []
+        for run in self.runs:
+            folder = f"results/{run.image}/{run.field}"
+            files += [f"{folder}/metrics.json", f"{folder}/comparison"]
+            if run.field in self.imported:
+                files.append(f"{folder}/model.safetensors")
+                continue
+            segments = range(1, self.network_of(run)["training"]["segments"])
+            for training in self.training_folders(run):
+                files += training_products(training)
+                files += [f"{training}/segments/{segment}" for segment in segments]
+            if run.image in self.tiled:
+                files += training_products(folder, "mosaic.json")
+        return files
+
+    def training_folders(self, run: Run) -> list[str]:
+        """Return the folders in which the network of a run, or those of its tiles, are trained."""
+        folder = f"results/{run.image}/{run.field}"
+        return [f"{folder}/tiles/{tile}" for tile in self.tiles_of(run.image)] or [folder]
+
+    def renders(self, runs: Sequence[Run]) -> list[str]:
+        """Return the renders and crops of networks."""
+        names = renders_of_a_network(self.config["render"])
+        return for_runs("results/{image}/{field}/{name}.png", runs, name=names)
+
+    def timelapses(self, runs: Iterable[Run]) -> list[str]:
+        """Return the time-lapses of networks that are trained here."""
+        pattern, formats = "results/{image}/{field}/timelapse.{format}", self.config["timelapse"]
+        return for_runs(pattern, self.trained_runs(runs), format=formats["formats"])
+
+    def views(self, runs: Iterable[Run]) -> list[str]:
+        """Return the pages that evaluate networks; none for so many tiles that one cannot hold
+        them.
+        """
+        shown = (run for run in runs if len(self.tiles_of(run.image)) <= MOST_TILES_OF_A_VIEW)
+        return for_runs("results/{image}/{field}/view.html", shown)
+
+    def pyramids(self, runs: Iterable[Run]) -> list[str]:
+        """Return the pyramids to zoom into, of images in tiles."""
+        large = (run for run in runs if run.image in self.tiled)
+        return for_runs("results/{image}/{field}/pyramid", large)
+
+    def linked_files(self) -> dict[str, list[str]]:
+        """Return the names of each network's files that people may open, by ``{image}/{field}``."""
+        runs = self.single_runs
+        models = [
+            f"results/{run.image}/{run.field}/model.safetensors"
+            for run in runs
+            if run.image not in self.tiled
+        ]
+        found: dict[str, list[str]] = {f"{run.image}/{run.field}": [] for run in runs}
+        pages = [*self.views(runs), *(f"{path}/index.html" for path in self.pyramids(runs))]
+        for path in (*pages, *self.renders(runs), *self.timelapses(runs), *models):
+            _, image, field, name = path.split("/", 3)
+            found[f"{image}/{field}"].append(name)
+        return found
+
+    def table_products(self) -> list[str]:
+        """Return the files of all networks of tables, and the plot of each table."""
+        folders = [f"results/tables/{network}" for network in self.table_networks]
+        measured = [f"{f}/{name}" for f in folders for name in ("metrics.json", "predictions.csv")]
+        plots = [f"results/tables/{table}/plot.png" for table in self.config["tables"]]
+        return plots + measured + [file for folder in folders for file in training_products(folder)]
+
+    def classifier_products(self) -> list[str]:
+        """Return the files of all classifiers."""
+        names = ("metrics.json", "predictions.csv", "confusion.png", "wrong.png", "curve.png")
+        folders = [f"results/classifiers/{name}" for name in self.config["classifiers"]]
+        measured = [f"{folder}/{name}" for folder in folders for name in names]
+        return measured + [file for folder in folders for file in training_products(folder)]
+
+    def state_folders(self) -> list[str]:
+        """Return the folders of all trainings."""
+        runs = self.trained_runs(self.runs)
+        return [
+            *(folder for run in runs for folder in self.training_folders(run)),
+            *(f"results/tables/{network}" for network in self.table_networks),
+            *(f"results/classifiers/{classifier}" for classifier in self.config["classifiers"]),
+        ]
+
+    def network_contents(self) -> Iterator[Contents]:
+        """Yield the outputs of images' networks that are folders."""
+        for run in self.runs:
+            folder = f"results/{run.image}/{run.field}"
+            comparison = f"{folder}/comparison"
+            yield comparison, comparison, _compared_files(folder)
+            if run.field in self.imported:
+                continue
+            training = _with_found_steps(folder, self.network_of(run)["training"])
+            if run.image in self.tiled:
+                yield _checkpoints(folder, training, "json")
+            for trained_folder in self.training_folders(run):
+                yield _checkpoints(trained_folder, training)
+                yield from _segments(trained_folder, training)
+
+    def table_contents(self) -> Iterator[Contents]:
+        """Yield the outputs of tables' networks that are folders."""
+        for network, table in self.table_networks.items():
+            training = self.config["tables"][table]["training"]
+            yield _checkpoints(f"results/tables/{network}", training)
+
+    def classifier_contents(self) -> Iterator[Contents]:
+        """Yield the outputs of classifiers that are folders."""
+        for name, classifier in self.config["classifiers"].items():
+            yield _checkpoints(f"results/classifiers/{name}", classifier["training"])
+
 
 def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> Settings:
     return {key: value for key, value in settings.items() if key not in keys}
+
+
+def for_runs(pattern: str, runs: Iterable[Run], **others: Iterable[Any]) -> list[str]:
+    """Fill a pattern for every run, and for every combination with the other values."""
+    return [
+        pattern.format(**run._asdict(), **dict(zip(others, values, strict=True)))
+        for run in runs
+        for values in product(*others.values())
+    ]
+
+
+def training_products(folder: str, network: str = "model.safetensors") -> list[str]:
+    """Return the files of one training."""
+    names = (network, "history.csv", "training.json", "checkpoints")
+    return [f"{folder}/{name}" for name in names]
+
+
+def renders_of_a_network(settings: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the longer side and the box of each render, by the name of its file."""
+    whole = [0, 0, 1, 1]
+    return {
+        **{f"render_{size}": {"size": size, "box": whole} for size in settings["sizes"]},
+        **{f"crop_{name}": crop for name, crop in settings["crops"].items()},
+    }
+
+
+def _with_found_steps(folder: str, training: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of a training with the steps that its budget came to."""
+    if any(name in training for name in BUDGETS):
+        if found := FoundSteps.read(Path(folder, FILE_NAME)):
+            return {**training, **found.training}
+        with suppress(NeuralfieldError):
+            steps = read_json(Path(folder, "training.json"), ("steps",))["steps"]
+            if settings_of(ImageTraining)["steps"].allows(steps):
+                return {**training, "steps": steps}
+    return training
+
+
+def _segments(folder: str, training: Mapping[str, Any]) -> Iterator[Contents]:
+    steps, count = training["steps"], training["segments"]
+    for number in range(1, count):
+        segment = f"{folder}/segments/{number}"
+        yield segment, segment, {"state.safetensors", "snapshots"}
+        yield segment, f"{segment}/snapshots", _snapshots(training, steps * number // count)
+
+
+def _checkpoints(folder: str, training: Mapping[str, Any], suffix: str = "safetensors") -> Contents:
+    checkpoints = f"{folder}/checkpoints"
+    return checkpoints, checkpoints, _snapshots(training, training["steps"], suffix)
+
+
+def _snapshots(
+    training: Mapping[str, Any], until_step: int, suffix: str = "safetensors"
+) -> set[str]:
+    steps = log_spaced_steps(training["steps"], training["snapshots"])
+    return {f"step_{step:08d}.{suffix}" for step in steps if step <= until_step}
+
+
+def _compared_files(folder: str) -> set[str]:
+    """Return the images of an evaluation: more where the source is larger than the image."""
+    if any(Path(folder, "comparison", name).exists() for name in _ENLARGED - {"redraw.png"}):
+        return _ENLARGED
+    try:
+        is_enlarged = read_json(Path(folder, "metrics.json")).get("upscale_width") is not None
+    except NeuralfieldError:  # missing or damaged: it is made again, or its readers report that
+        is_enlarged = False
+    return _ENLARGED if is_enlarged else {"redraw.png"}

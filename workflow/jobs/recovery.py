@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from jobs.products import Contents
+from jobs.plan import Contents
 from neuralfield.system.kept import FOLDER_NAME, mark_to_train_anew
 from neuralfield.system.kept_renders import forget_kept
 

@@ -13,8 +13,8 @@ every_classifier = one_for_each(
 rule classifiers:
     input:
         "results/classifiers/report.html",
-        products.classifier_products(PLAN),
-        incomplete_again(products.classifier_contents),
+        PLAN.classifier_products(),
+        incomplete_again(PLAN.classifier_contents),
 
 
 rule train_classifier:

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import asdict
-from functools import partial
 
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
@@ -44,11 +43,10 @@ from config import named_files
 from jobs import orphans
 from config import own_image
 from config import precedence
-from jobs import products
 from jobs import recovery
 from jobs import results_manifest
 from config import sweeps
-from jobs.plan import Plan
+from jobs.plan import Plan, for_runs, renders_of_a_network
 from neuralfield.system.device import gpu_is_present
 from neuralfield.system.device_claim import total_memory_mb
 from neuralfield.version import ENGINE_VERSION
@@ -113,7 +111,7 @@ SHORT_JOB_S = 60
 BEFORE_TRAININGS = 1e9
 """The priority of jobs that trainings wait for."""
 
-RENDERS = products.renders_of_a_network(config["render"])
+RENDERS = renders_of_a_network(config["render"])
 
 RENDERING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
 VERSION = f"engine {ENGINE_VERSION}"
@@ -137,10 +135,6 @@ wildcard_constraints:
     segment=r"[1-9]\d*",
     network=one_of(PLAN.table_networks),
     classifier=one_of(config["classifiers"]),
-
-
-def for_runs(pattern, runs=PLAN.runs):
-    return products.for_runs(pattern, runs)
 
 
 def of_networks(key):
@@ -328,7 +322,7 @@ def page_files(*includes):
 
 
 def incomplete_again(contents):
-    return recovery.incomplete_again(workflow, logger.info, partial(contents, PLAN))
+    return recovery.incomplete_again(workflow, logger.info, contents)
 
 
 def one_for_each(section, wildcard, example):

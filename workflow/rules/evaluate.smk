@@ -51,7 +51,7 @@ rule evaluate:
 
 rule summarize:
     input:
-        metrics=for_runs("results/{image}/{field}/metrics.json"),
+        metrics=for_runs("results/{image}/{field}/metrics.json", PLAN.runs),
     output:
         summary=report(
             "results/summary.csv",

@@ -4,13 +4,13 @@
 rule report:
     input:
         metrics=for_runs("results/{image}/{field}/metrics.json", runs=PLAN.single_runs),
-        resized=[products.training_image(PLAN, image) for image in config["images"]],
+        resized=[PLAN.training_image(image) for image in config["images"]],
         comparisons=for_runs("results/{image}/{field}/comparison", runs=PLAN.single_runs),
         histories=for_runs(
             "results/{image}/{field}/history.csv",
             runs=PLAN.trained_runs(PLAN.single_runs),
         ),
-        timelapses=products.timelapses(PLAN, PLAN.single_runs),
+        timelapses=PLAN.timelapses(PLAN.single_runs),
         summary="results/summary.csv",
         sweep_tables=(
             [f"results/{table}.csv" for table in ("summary", "comparison", "comparison_by_image")]
@@ -41,7 +41,7 @@ rule report:
         settings={
             key: value for key, value in SETTINGS.items() if key not in ("tables", "classifiers")
         },
-        files=products.linked_files(PLAN),
+        files=PLAN.linked_files(),
         version=VERSION,
     message:
         "Writing {output}"

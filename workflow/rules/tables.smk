@@ -9,8 +9,8 @@ every_table = one_for_each(
 rule tables:
     input:
         "results/tables/report.html",
-        products.table_products(PLAN),
-        incomplete_again(products.table_contents),
+        PLAN.table_products(),
+        incomplete_again(PLAN.table_contents),
 
 
 rule train_table:

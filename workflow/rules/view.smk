@@ -1,6 +1,9 @@
 # Pages that evaluate a network on the GPU of whoever opens them.
 
 
+VIEWER = named_files.find_folder("scripts/neuralfield/viewing/template")
+
+
 rule view:
     input:
         model=trained,
@@ -8,7 +11,7 @@ rule view:
         weights=imported_weights,
         facts="results/{image}/picture.json",
         # they change with the network; other settings of `evaluate` make no new page
-        resized=ancient(lambda wildcards: products.training_image(PLAN, wildcards.image)),
+        resized=ancient(lambda wildcards: PLAN.training_image(wildcards.image)),
         comparison=ancient("results/{image}/{field}/comparison"),
         metrics=ancient("results/{image}/{field}/metrics.json"),
         history=learning("history.csv"),
@@ -17,21 +20,7 @@ rule view:
         tile_checkpoints=lambda wildcards: (
             of_tiles("checkpoints")(wildcards) if wildcards.field in PLAN.trained else []
         ),
-        template=[
-            workflow_file(f"scripts/neuralfield/viewing/template/{name}")
-            for name in (
-                "view.html.j2",
-                "view.css",
-                "shaders.js",
-                "packing.js",
-                "network.js",
-                "weights.js",
-                "tiles.js",
-                "drawing.js",
-                "saving.js",
-                "view.js",
-            )
-        ],
+        template=sorted(str(file) for file in VIEWER.iterdir() if file.is_file()),
     output:
         view=report(
             "results/{image}/{field}/view.html",

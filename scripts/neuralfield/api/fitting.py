@@ -131,10 +131,8 @@ def fit(
         chosen = _chosen(field, preset, seed, settings)
         budget = _budget(steps, seconds, chosen)
         source = training_image(image, mode=mode, size=size, max_megapixels=max_megapixels)
-        kind = source.mode, source.is_line_art
-        task = image_task(
-            source.values, source.mode, *settings_for(*kind, chosen.network, chosen.training)
-        )
+        settings_of_both = settings_for(source.mode, source.kind, chosen.network, chosen.training)
+        task = image_task(source.values, source.mode, *settings_of_both)
         conditions = Conditions(
             folder, device, callback, progress, budget=budget, **chosen.execution
         )

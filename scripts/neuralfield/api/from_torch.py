@@ -10,11 +10,11 @@ from neuralfield.api.arguments import require_two_values, require_width_and_heig
 from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
 from neuralfield.api.image_field import ImageField
 from neuralfield.fields import ImageShape, Siren
+from neuralfield.images.image import MODES
 from neuralfield.tasks.image.image_model import Model
 
 _WHERE = "state_dict"
 _EXPECTED = "a SIREN: linear layers from 2 inputs to 1, 3 or 4 outputs, hidden ones of one width"
-_MODES = {1: "grey", 3: "rgb", 4: "rgba"}
 
 
 def from_torch_siren(
@@ -106,7 +106,7 @@ def from_torch_siren(
             for index, array in enumerate(kind)
         }
         record = {"imported_from": "a state_dict of PyTorch", "precision": "float32"}
-        model = Model(settings, shape, _MODES[shape.channels], arrays, record)
+        model = Model(settings, shape, MODES[shape.channels], arrays, record)
         model.network()  # raises where arrays and settings do not go together
     return ImageField(model)
 
@@ -126,7 +126,7 @@ def _layers(state_dict: Mapping[str, Any]) -> tuple[list[np.ndarray], list[np.nd
         and all(a.shape[1] == b.shape[0] for a, b in pairwise(weights))
         and all(w.shape[1:] == b.shape for w, b in zip(weights, biases, strict=True))
         and weights[0].shape[0] == 2
-        and weights[-1].shape[1] in _MODES
+        and weights[-1].shape[1] in MODES
         and len({weight.shape[1] for weight in weights[:-1]}) == 1
     )
     if not fits:

@@ -13,9 +13,9 @@ from neuralfield.api.training_image import training_image
 from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.device import require_device
 from neuralfield.system.errors import CheckpointError
-from neuralfield.tasks.classifier.classifier_model import ClassifierModel, load_classifier
-from neuralfield.tasks.image.image_model import load_model
-from neuralfield.tasks.table.table_model import TableModel, load_table_model
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.table.table_model import TableModel
 from neuralfield.training.history import read_history
 
 
@@ -61,10 +61,10 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
         require_device(device)
         kind = _kind(path)
         if kind == TableModel.kind:
-            return TableRegressor.of_model(load_table_model(path))
+            return TableRegressor.of_model(TableModel.load(path))
         if kind == ClassifierModel.kind:
-            return ImageClassifier.of_model(load_classifier(path))
-        model = load_model(path)
+            return ImageClassifier.of_model(ClassifierModel.load(path))
+        model = Model.load(path)
         values = None if image is None else training_image(image).values
     history = path.with_name("history.csv")
     is_final = path.name == "model.safetensors" and history.exists()

@@ -87,8 +87,7 @@ class TableNetwork(Estimator):
             if own is not None and columns is not None and tuple(own) != columns:
                 found = f"The feature names should match those that were passed: {columns}"
                 raise InvalidInputError("X", found, f"{tuple(own)}, in this order")
-            is_double = self.model_.metadata.get("precision") == "float64"
-            return self.model_.predict(values, dtype="float64" if is_double else "float32")
+            return self.model_.predict(values)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

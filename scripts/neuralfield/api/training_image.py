@@ -11,8 +11,8 @@ from PIL import Image
 from neuralfield.api.arguments import require_path
 from neuralfield.api.errors import InvalidInputError, WrongTypeError
 from neuralfield.images import convert_values, read_image, resize_image
-from neuralfield.images.facts import is_line_art
-from neuralfield.images.image import CHANNELS, ImageData, require_mode
+from neuralfield.images.image import CHANNELS, MODES, ImageData, require_mode
+from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.reading import image_of_pixels, pixels_of_pillow, simplest_pixels
 from neuralfield.images.resizing import target_size
 
@@ -31,12 +31,12 @@ class TrainingImage:
         In [0, 1].
     mode : {"bilevel", "grey", "rgb", "rgba"}
         That of the image before it was reduced.
-    is_line_art : bool
+    kind : Kind
     """
 
     values: np.ndarray
     mode: str
-    is_line_art: bool
+    kind: Kind
 
 
 def training_image(
@@ -66,7 +66,7 @@ def training_image(
         source = image_of_pixels(array, mode, threshold)
     _require_size(target_size(source, size)[::-1], max_megapixels)
     reduced = resize_image(source, size, threshold=threshold, mode=mode)
-    return TrainingImage(reduced.values(), source.mode, is_line_art(reduced))
+    return TrainingImage(reduced.values(), source.mode, kind_of(reduced))
 
 
 def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
@@ -74,6 +74,9 @@ def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
     if not hasattr(image, "__array__") and not hasattr(image, "__cuda_array_interface__"):
         found = f"a {type(image).__name__}"
         raise WrongTypeError(WHERE, found, "a NumPy or CuPy array, a PIL image, or a path")
+    if np.ma.is_masked(image):
+        found = f"a masked array, with {np.ma.count_masked(image):,} masked values"
+        raise InvalidInputError(WHERE, found, "a value everywhere", "use image.filled(0.5)")
     array = image.get() if hasattr(image, "__cuda_array_interface__") else np.asarray(image)
     if array.dtype.kind not in "fb" and array.dtype not in (np.uint8, np.uint16):
         remedy = "divide levels by the largest one" if array.dtype.kind in "iu" else ""
@@ -112,16 +115,16 @@ def _float_values(array: np.ndarray) -> np.ndarray:
 
 def _of_floats(values: np.ndarray, mode: str, threshold: float) -> TrainingImage:
     """Take floating-point values as they are; levels would round them."""
-    own = {1: "grey", 3: "rgb", 4: "rgba"}[values.shape[2]]
+    own = MODES[values.shape[2]]
     if mode == "auto":
         is_bilevel = own == "grey" and bool(((values == 0) | (values == 1)).all())
         mode = "bilevel" if is_bilevel else own
     values = convert_values(values, CHANNELS[mode])
     if mode == "bilevel":
         values = (values >= threshold).astype(np.float32)
-    return TrainingImage(values, mode, is_line_art(image_of_pixels(_levels_of(values))))
+    return TrainingImage(values, mode, kind_of(image_of_pixels(_levels_of(values))))
 
 
 def _levels_of(values: np.ndarray) -> np.ndarray:
-    mode = {1: "grey", 3: "rgb", 4: "rgba"}[values.shape[2]]
+    mode = MODES[values.shape[2]]
     return ImageData.from_values(values, mode, 16).pixels

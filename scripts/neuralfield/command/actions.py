@@ -1,9 +1,14 @@
 """The commands: each a call of the API, and a line on what came of it."""
 
+import logging
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
 
 from neuralfield.api.arguments import render_sides, require_png
 from neuralfield.fields import ImageShape
@@ -98,7 +103,8 @@ def _fitted(chosen: Namespace) -> "ImageField":
         if name in options or name == "image":
             expected = "a setting of the network or of its training"
             raise InputError("--set", name, expected, "neuralfield fit --help lists the options")
-    field = nf.fit(image, **options, **dict(chosen.set))
+    with _notes_shown(image):
+        field = nf.fit(image, **options, **dict(chosen.set))
     steps, seconds = field.history["step"][-1], field.history["seconds"][-1]
     print(
         f"{folder / _MODEL_NAME}: {preset or field.settings['type']},"
@@ -109,13 +115,34 @@ def _fitted(chosen: Namespace) -> "ImageField":
     return field
 
 
+@contextmanager
+def _notes_shown(image: Path) -> Iterator[None]:
+    """Print what the package notes meanwhile, such as how long a training will take."""
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            tqdm.write(f"{image}: {record.getMessage()}", file=sys.stderr)
+
+    log, handler = logging.getLogger("neuralfield"), Notes()
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
 def _preset(chosen: Namespace, size: int | None) -> str | None:
     """Return the preset that was asked for; without any, that for the kind of the image."""
     if chosen.preset not in (None, "auto") or (chosen.field and not chosen.preset):
         return chosen.preset
     from neuralfield.api.training_image import training_image
+    from neuralfield.images.kind import Kind
 
-    return "line_art" if training_image(chosen.image, size=size).is_line_art else "quality"
+    kind = training_image(chosen.image, size=size).kind
+    return "line_art" if kind in (Kind.LINE_ART, Kind.GREY_LINES) else "quality"
 
 
 def _sides(image: Path) -> tuple[int, int]:

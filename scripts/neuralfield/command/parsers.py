@@ -91,7 +91,13 @@ def _fit_parser(parser: argparse.ArgumentParser) -> None:
         " photographs, fast for a close fit in a moment; default: auto, one of the first two",
     )
     add("--field", metavar="TYPE", help="instead: siren, finer, wire, gauss, fourier, hashgrid ...")
-    add("--seconds", type=_seconds, metavar="S", help="to train for: 60, 90s, 5m")
+    add(
+        "--seconds",
+        type=_seconds,
+        metavar="S",
+        help="to train for: 60, 90s, 5m; default: the steps of the preset, and on a processor two"
+        " minutes at most",
+    )
     add("--steps", type=int, metavar="N", help="to train for, instead of a time")
     add(
         "--train-size",

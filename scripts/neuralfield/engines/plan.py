@@ -32,9 +32,6 @@ LOSSES = ("mse", "binary_cross_entropy", "huber")
 SCHEDULES = ("constant", "cosine", "exponential")
 """Everything that kernels have code for; they identify it by its place in its list."""
 
-FOR_GPUS_ONLY = ("chebyshev", "product", "gabor")
-"""The names in these lists that the CPU's kernels have no code for."""
-
 ACTIVATIONS_WITH_KEPT_DERIVATIVES = ("sine", "variable sine", "gaussian", "gabor")
 """Activations whose derivatives do not follow from their values, and are kept too."""
 

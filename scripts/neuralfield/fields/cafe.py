@@ -68,7 +68,6 @@ class Product:
     name = "product"
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """Multiply the parts of the layer's output for `x`."""
         return ops.product_of_parts(layer(x), self.factors)
 
 
@@ -108,7 +107,6 @@ class Cafe(FieldSettings):
 
     @property
     def sizes(self) -> list[int]:
-        """Values into the first layer, and out of each layer but the last."""
         features = feature_count(self.frequencies, self.chebyshev_degree)
         return [features, *[self.width] * (1 + self.hidden_layers)]
 
@@ -118,7 +116,6 @@ class Cafe(FieldSettings):
         return [(features, self.factors * width), *others]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """Make a network with fresh weights."""
         frequencies = generator.normal(0, self.scale, size=(2, self.frequencies))
         encoding: Encoding = FourierFeatures(frequencies)
         if self.chebyshev_degree:

@@ -178,13 +178,11 @@ class CoordinateNetwork(Network[Layer]):
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """The tensors that are trained, under names that are unique and stable."""
         named = {f"encoding.{name}": value for name, value in self.encoding.parameters.items()}
         return named | super().parameters
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """Arrays that are sampled once and not trained, but needed to render."""
         return {f"encoding.{name}": array for name, array in self.encoding.buffers.items()}
 
     def make_constant(self, values: np.ndarray) -> bool:
@@ -214,7 +212,6 @@ class CoordinateNetwork(Network[Layer]):
         return True
 
     def to(self, device: Device, dtype: str) -> Self:
-        """Move this network to a device and a precision, in place."""
         super().to(device, dtype)
         for name, array in self.encoding.buffers.items():
             setattr(self.encoding, name, device.asarray(array, dtype=dtype))

@@ -22,7 +22,6 @@ class VariableSine:
     name = "variable sine"
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """Compute the activation of the layer's output for `x`."""
         return ops.variable_sine(layer(x), self.frequency)
 
 
@@ -50,7 +49,6 @@ class Finer(SineField):
     )
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """Make a network with fresh weights."""
         layers = self.sine_layers(shape, self.weight_scale, generator)
         bias = layers[0].bias
         assert bias is not None

@@ -40,11 +40,9 @@ class Fourier(FieldSettings):
 
     @property
     def sizes(self) -> list[int]:
-        """Values into the first layer, and out of each layer but the last."""
         return [2 * self.frequencies, *[self.width] * self.hidden_layers]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """Make a network with fresh weights."""
         encoding = FourierFeatures(generator.normal(0, self.scale, size=(2, self.frequencies)))
         initializer = _INITIALIZERS[self.activation]
         layers = [

@@ -22,7 +22,6 @@ class Bell:
     name = "gaussian"
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """Compute the activation of the layer's output for `x`."""
         return ops.gaussian(layer(x, self.frequency))
 
 
@@ -44,7 +43,6 @@ class Gauss(DirectField):
     )
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """Make a network with fresh weights."""
         layers = [
             make_linear(fan_in, fan_out, plain_weights, generator)
             for fan_in, fan_out in self.weight_shapes(shape)

@@ -192,7 +192,6 @@ class Hashgrid(FieldSettings):
 
     @property
     def sizes(self) -> list[int]:
-        """Values into the first layer, and out of each layer but the last."""
         return [self.levels * self.features, *[self.width] * self.hidden_layers]
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
@@ -201,7 +200,6 @@ class Hashgrid(FieldSettings):
         return [(last.start + last.rows, self.features), *super().weight_shapes(shape)]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """Make a network with fresh weights."""
         table_shape, *layer_shapes = self.weight_shapes(shape)
         table = generator.uniform(-_INITIAL_BOUND, _INITIAL_BOUND, size=table_shape)
         layers = [

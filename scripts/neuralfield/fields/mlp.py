@@ -37,7 +37,7 @@ class Mlp(FieldSettings):
         unit="values",
         minimum=1,
         shortest=1,
-        expected="a list of one or more widths, whole numbers >= 1",
+        expected="a list of 1 to 1,000 widths, whole numbers >= 1",
     )
     activation: str = activation_choice("tanh")
     bias: bool = setting(True, "whether layers have biases")
@@ -50,12 +50,10 @@ class Mlp(FieldSettings):
 
     @property
     def sizes(self) -> list[int]:
-        """Values into the first layer, and out of each layer but the last."""
         inputs = CornerBias.size if self.coordinates == "corners" else Identity.size
         return [inputs, *self.widths]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """Make a network with fresh weights."""
         corners = self.coordinates == "corners"
         encoding = CornerBias(shape.width, shape.height) if corners else Identity()
         initializer = INITIALIZERS[self.activation]

@@ -108,5 +108,4 @@ class DirectField(FieldSettings):
 
     @property
     def sizes(self) -> list[int]:
-        """Values into the first layer, and out of each layer but the last."""
         return [2, *[self.width] * (1 + self.hidden_layers)]

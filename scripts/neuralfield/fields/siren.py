@@ -64,7 +64,6 @@ class Siren(SineField):
         return float(f"{6 / (self.width * depth * self.omega_0 * self.weight_scale):.2g}")
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """Make a network with fresh weights."""
         layers = self.sine_layers(shape, self.weight_scale, generator)
         sines = [Activation("sine", self.first_omega_0)]
         sines += [Activation("sine", self.omega_0)] * self.hidden_layers

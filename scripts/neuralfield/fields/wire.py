@@ -96,7 +96,6 @@ class Wire(DirectField):
         return [first, *((into, 2 * out) for into, out in others)]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """Make a network with fresh weights."""
         first = partial(siren_weights, omega_0=self.omega_0, is_first=True)
         hidden = partial(siren_weights, omega_0=self.omega_0, is_first=False)
         layers: list[Layer] = [make_linear(2, self.width, first, generator)]

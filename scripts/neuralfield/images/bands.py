@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuralfield.images.colour import Report, conversion_of, log
-from neuralfield.images.image import ImageData
+from neuralfield.images.image import MODES, ImageData
 from neuralfield.images.reading import EXPECTED, EXPORT
 from neuralfield.images.vips import embedded_profile, only_loaders, reason_of
 from neuralfield.images.whole import require_whole_by_vips
@@ -109,7 +109,7 @@ def read_image_bands(
     """Read the bands of `read_bands` as images of one mode; see there and `read_image`."""
     _require_whole(path)
     for band in read_bands(path, report):
-        own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[band.shape[2]]
+        own_mode = MODES[band.shape[2]]
         yield ImageData(band, own_mode, 8 * band.itemsize).converted(mode, threshold)
 
 

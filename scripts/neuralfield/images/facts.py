@@ -1,7 +1,7 @@
 """Facts about an image besides its pixels: ``picture.json``, written beside resized.png.
 
-They include whether it is line art, a digest of the values that networks are trained on, which
-reveals a damaged or swapped table or network before it is used, and a checksum of the file itself.
+They include the image's kind, a digest of the values that networks are trained on, which reveals a
+damaged or swapped table or network before it is used, and a checksum of the file itself.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.images.image import CHANNELS, ImageData
+from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.pixel_table import read_pixel_csv
 from neuralfield.images.reading import read_image
 from neuralfield.images.tiling import Tile, Tiling
@@ -75,8 +76,21 @@ def facts_of_tile(facts: Mapping[str, dict[str, Any]], tile: Tile) -> dict[str, 
 
 def write_facts(path: Path, source: ImageData, resized: ImageData) -> None:
     """Write the facts about an image before and after resizing."""
-    seen = {"is_line_art": is_line_art(resized), "digest": image_digest(resized.values())}
+    seen = kind_facts(kind_of(resized)) | {"digest": image_digest(resized.values())}
     save_facts(path, {"source": _described(source), "resized": _described(resized) | seen})
+
+
+def kind_facts(kind: Kind) -> dict[str, Any]:
+    """Return what is written of the kind of an image; see `kind_in`."""
+    named = {"kind": str(kind)} if kind in (Kind.GREY_LINES, Kind.MIXED) else {}
+    return {"is_line_art": kind == Kind.LINE_ART} | named
+
+
+def kind_in(facts: Mapping[str, Mapping[str, Any]]) -> Kind:
+    """Return the kind that facts name; a photograph where an earlier version wrote none."""
+    resized = facts["resized"]
+    usual = Kind.LINE_ART if resized.get("is_line_art") else Kind.PHOTOGRAPH
+    return Kind(resized.get("kind", usual))
 
 
 def save_facts(path: Path, facts: dict[str, Any]) -> None:
@@ -89,7 +103,8 @@ def read_facts(path: Path) -> dict[str, dict[str, Any]]:
 
     There are ``source`` and ``resized``, each with ``mode``, ``width``, ``height`` (in pixels) and
     ``bit_depth``; ``resized`` has ``is_line_art`` and ``digest`` too, unless an earlier version
-    wrote it. Those of an image in tiles have ``tiles`` instead of ``digest``: that of each tile.
+    wrote it, and ``kind`` for grey lines and pages of mixed kind. Those of an image in tiles have
+    ``tiles`` instead of ``digest``: that of each tile.
     """
     facts = read_json(path, ("source", "resized"))
     checksum = facts.pop("checksum", None)  # an earlier version wrote none
@@ -173,46 +188,3 @@ def _described(image: ImageData) -> dict[str, Any]:
 
 def _damaged(path: Path, found: object) -> InputError:
     return InputError(str(path), f"holds {found}", "an image's mode and size", remedy_for(path))
-
-
-_NEAR = 0.1
-"""Distance from black or white up to which a value counts as such: a scan's paper and ink do."""
-
-_LEAST_SHARE, _LEAST_OF_EACH = 0.65, 0.01
-"""Least share of black and white pixels together, and of each."""
-
-
-class ToneCount:
-    """Counts of black and of white pixels of an image, which may come in bands."""
-
-    def __init__(self) -> None:
-        self._black = self._white = self._pixels = 0
-
-    def see(self, band: ImageData) -> ImageData:
-        """Count the pixels of a band or a whole image, and return it."""
-        values = band.values()
-        opaque = np.True_
-        if band.mode == "rgba":
-            values, opaque = values[..., :3], values[..., 3] >= 1 - _NEAR
-        self._black += int(((values <= _NEAR).all(axis=-1) & opaque).sum())
-        self._white += int(((values >= 1 - _NEAR).all(axis=-1) & opaque).sum())
-        self._pixels += band.width * band.height
-        return band
-
-    @property
-    def is_line_art(self) -> bool:
-        """Whether most pixels are black or white, and grey ones lie on edges.
-
-        Drawings of thin lines have two thirds of their pixels near black or white even at 100
-        pixels, and more at larger sizes. Photographs with a bright sky have less of both, and those
-        taken at night hardly any white.
-        """
-        together, fewest = self._black + self._white, min(self._black, self._white)
-        return together >= _LEAST_SHARE * self._pixels and fewest >= _LEAST_OF_EACH * self._pixels
-
-
-def is_line_art(image: ImageData) -> bool:
-    """Return whether an image is line art; see `ToneCount`."""
-    tones = ToneCount()
-    tones.see(image)
-    return tones.is_line_art

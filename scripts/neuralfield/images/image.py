@@ -10,6 +10,9 @@ from neuralfield.system.errors import ConfigError
 CHANNELS = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}
 """The modes of images, and the number of channels of each."""
 
+MODES = {1: "grey", 3: "rgb", 4: "rgba"}
+"""The mode of an image that is not black and white, by its number of channels."""
+
 LUMA_WEIGHTS = np.array([0.2989, 0.5870, 0.1140], np.float32) / np.float32(0.9999)
 """ITU-R BT.601 luma; divided by the sum of the rounded weights, so that white stays white."""
 

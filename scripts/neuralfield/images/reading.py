@@ -14,7 +14,7 @@ from PIL import ExifTags, Image, PngImagePlugin, TiffImagePlugin, UnidentifiedIm
 
 from neuralfield.images.colour import MAX_PROFILE_BYTES, Report, conversion_of, log
 from neuralfield.images.floats import decoded_floats, float_size
-from neuralfield.images.image import ImageData, require_mode, row_bands
+from neuralfield.images.image import MODES, ImageData, require_mode, row_bands
 from neuralfield.images.whole import require_palette, require_whole_before
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import FETCH_AGAIN, open_input
@@ -60,32 +60,17 @@ def read_image(
 ) -> ImageData:
     """Read an image file, upright, as levels of sRGB.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        PNG, JPEG, TIFF, WebP or another of `FORMATS`; of an animation, the first frame. PNG and
-        TIFF keep their 16 bits, and so does grey of any format; other colour has 8. TIFFs of
-        floating-point values become 16 bits.
-    mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
-        ``auto`` loses nothing: ``rgba`` if any pixel is not opaque, else ``rgb`` if any has a
-        colour, else ``grey`` if any is neither black nor white, else ``bilevel``. The others
-        convert, see `ImageData.converted`.
-    threshold : float
-        For ``bilevel``: a luma of at least this is white.
-    max_megapixels : float
-        A larger image is refused before it is decoded; in 10^6 px.
-    report : callable
-        Called with a line about converted colours, and about the frame or page that was read.
+    It is a PNG, JPEG, TIFF, WebP or another of `FORMATS`; of an animation, the first frame is read.
+    PNG and TIFF keep their 16 bits, and so does grey of any format; other colour has 8. TIFFs of
+    floating-point values become 16 bits. Colours are converted to sRGB by the embedded profile, see
+    `neuralfield.images.colour`; without one the levels are taken for sRGB. ``docs/images.md``
+    describes all that is read, and how.
 
-    Raises
-    ------
-    InputError
-        The file is missing, empty, damaged, cut off, too large, or not an image.
-
-    Notes
-    -----
-    Colours are converted to sRGB by the embedded profile, see `neuralfield.images.colour`; without
-    one the levels are taken for sRGB. ``docs/images.md`` describes all that is read, and how.
+    The `mode` ``auto`` loses nothing: ``rgba`` if any pixel is not opaque, else ``rgb`` if any has
+    a colour, else ``grey`` if any is neither black nor white, else ``bilevel``. The others convert,
+    see `ImageData.converted`. `report` is called with a line about converted colours, and about the
+    frame or page that was read. Raises `InputError` where the file is missing, empty, damaged, cut
+    off or not an image, or above `max_megapixels`, which is noticed before it is decoded.
     """
     require_mode(mode, "auto")
     with open_input(path, EXPECTED) as file:
@@ -98,7 +83,7 @@ def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0
 
     `mode` and `threshold` are those of `read_image`, but for ``auto``, which keeps all channels.
     """
-    own_mode = {1: "grey", 3: "rgb", 4: "rgba"}[pixels.shape[2]]
+    own_mode = MODES[pixels.shape[2]]
     image = ImageData(pixels, own_mode, 8 * pixels.itemsize)
     if mode != "auto":
         return image.converted(mode, threshold)

@@ -133,15 +133,17 @@ def resize_channel(
     return np.asarray(Image.fromarray(channel).resize(size_px, resample, window))
 
 
-def back_projected(enlarged: np.ndarray, channel: np.ndarray) -> np.ndarray:
+def back_projected(
+    enlarged: np.ndarray, channel: np.ndarray, rounds: int = BACK_PROJECTIONS
+) -> np.ndarray:
     """Correct an enlarged channel so that, reduced by the box filter, it is the channel again.
 
-    Each of `BACK_PROJECTIONS` rounds adds what the reduced result lacks, enlarged by Lanczos (Irani
+    Each round adds what the reduced result lacks, enlarged by Lanczos (Irani
     & Peleg, "Improving resolution by image registration", 1991). Both are float32 of shape (height,
     width); the result is not clipped.
     """
     size_px = (enlarged.shape[1], enlarged.shape[0])
-    for _ in range(BACK_PROJECTIONS):
+    for _ in range(rounds):
         missing = channel - resize_channel(enlarged, (channel.shape[1], channel.shape[0]), "box")
         enlarged = enlarged + resize_channel(missing, size_px, "lanczos")
     return enlarged

@@ -33,24 +33,13 @@ SMALLEST_LABEL_PX = 9
 def write_timelapse(path: Path, frames: Iterable[np.ndarray], frames_per_second: float) -> None:
     """Write a time-lapse; its last frame stays for two seconds, and GIF and WebP repeat.
 
+    Frames are uint8 of one shape (h, w, 3); GIF rounds the time of each to hundredths of a second.
     The suffix chooses the format: ``.mp4`` (H.264 that every browser and phone plays; frames are
     encoded one after another), ``.gif`` or ``.webp`` (all frames are held in memory). In MP4, an
     odd width or height is made even, as its colour planes require, by repeating the last column or
     row. The file appears under its name only when it is whole; equal frames give equal bytes.
-
-    Parameters
-    ----------
-    frames : iterable of ndarray of uint8, shape (h, w, 3)
-        Frames of one size.
-    frames_per_second : float
-        Above zero; GIF rounds the time of each frame to hundredths of a second.
-
-    Raises
-    ------
-    ConfigError
-        The suffix is another one, or the speed is not above zero.
-    InputError
-        There are no frames, or they differ in size.
+    Raises `ConfigError` for another suffix or a speed that is not above zero, and `InputError`
+    where there are no frames, or they differ in size.
     """
     path = Path(path)
     writer = WRITERS.get(path.suffix.lower())

@@ -26,31 +26,14 @@ RELATIVE_COLORIMETRIC = b"\1"
 class PngBandWriter:
     """Write a PNG in bands of rows, so that a huge image is never whole in memory.
 
-    The file appears under its name only when every row has been written; a failure leaves no file.
-    Its bytes do not depend on the bands.
+    It has 1, 3 or 4 channels (grey or bilevel, RGB, RGBA) of 8 or 16 bits, or one of 1 bit; a
+    ValueError is raised for others. The file appears under its name only when every row has been
+    written; a failure leaves no file. Its bytes do not depend on the bands.
 
-    Parameters
-    ----------
-    width, height : int
-        In px.
-    channels : {1, 3, 4}
-        Grey or bilevel, RGB, RGBA.
-    bit_depth : {1, 8, 16}
-        Bits a channel; 1 needs one channel.
+    Every row of 8 or 16 bits holds the differences from the row above (filter type *up*); rows of 1
+    bit are stored as they are. A chunk says that the values are sRGB, which viewers that ignore it
+    assume anyway. Format: https://www.w3.org/TR/png-3/.
 
-    Raises
-    ------
-    ValueError
-        A PNG of these sides, channels and bits is not possible.
-
-    Notes
-    -----
-    Every row of 8 or 16 bits holds the differences from the row above (filter type *up*); rows of
-    1 bit are stored as they are. A chunk says that the values are sRGB, which viewers that ignore
-    it assume anyway. Format: https://www.w3.org/TR/png-3/.
-
-    Examples
-    --------
     >>> with PngBandWriter("large.png", 16384, 16384, 3, 8) as png:
     ...     for band in bands:
     ...         png.write_rows(band)

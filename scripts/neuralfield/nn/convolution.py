@@ -12,14 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from neuralfield.nn.tensor import Tensor, record
-from neuralfield.nn.windows import (
-    Pair,
-    as_pair,
-    padded_with,
-    require_images,
-    window_places,
-    without_padding,
-)
 from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.errors import ConfigError
 
@@ -120,40 +112,26 @@ class _Plan:
         return (self.kernel[0], self.columns, self.channels_in, self.tile, self.channels_out)
 
 
-def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Pair = 0) -> Tensor:
+def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: int = 0) -> Tensor:
     """Cross-correlate images with a kernel, which networks call convolution.
 
     y[n, i, j, o] = bias[o] + sum over a, b, c of
     x[n, i + a - padding, j + b - padding, c] weight[a, b, c, o], where x is 0 outside the images.
 
-    The result does not depend on the order of threads. Besides input, result and their gradients,
-    and a padded copy of the input where there is padding, about `BLOCK_VALUES` values are in memory
-    (more only where a single line of the result takes more).
-
-    Parameters
-    ----------
-    x : Tensor, shape (batch, height, width, channels in)
-    weight : Tensor, shape (kernel height, kernel width, channels in, channels out)
-    bias : Tensor, shape (channels out,), optional
-    padding : int or (along the height, along the width)
-        Zeros on each side.
-
-    Returns
-    -------
-    Tensor, shape (batch, places along the height, places along the width, channels out)
-        See `neuralfield.nn.windows.window_places`.
-
-    Raises
-    ------
-    ConfigError
-        The shapes do not match, or the kernel is larger than the padded images.
+    Shapes are (batch, height, width, channels in) of `x`, (kernel height, kernel width, channels
+    in, channels out) of `weight`, and (batch, places along the height, places along the width,
+    channels out) of the result. The result does not depend on the order of threads. Besides input,
+    result and their gradients, and a padded copy of the input where there is padding, about
+    `BLOCK_VALUES` values are in memory (more only where a single line of the result takes more).
+    Raises `ConfigError` where the shapes do not match.
     """
-    margin = as_pair(padding, "conv2d", "padding", 0)
-    plan = _plan(x.shape, weight.shape, margin)
+    plan = _plan(x.shape, weight.shape, padding)
     if bias is not None and bias.shape != weight.shape[3:]:
         raise ConfigError("conv2d", f"bias of shape {bias.shape}", f"shape {weight.shape[3:]}")
     xp = namespace_of(x.data)
-    padded = padded_with(xp.ascontiguousarray(x.data), margin, 0)
+    padded = xp.ascontiguousarray(x.data)
+    if padding:
+        padded = xp.pad(padded, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     data = _forward(plan, padded, weight.data)
     parents = (x, weight)
     if bias is not None:
@@ -162,17 +140,46 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Pa
 
     def backward(g: Array) -> tuple[Array | None, ...]:
         g = xp.ascontiguousarray(g)
-        gradients = _backward(plan, padded, weight.data, g, into_x=x.differentiable)
-        image = None if gradients[0] is None else without_padding(gradients[0], margin)
+        image, kernel = _backward(plan, padded, weight.data, g, into_x=x.differentiable)
+        if image is not None and padding:
+            image = xp.ascontiguousarray(image[:, padding:-padding, padding:-padding])
         if bias is None:
-            return image, gradients[1]
+            return image, kernel
         rows = g.reshape(-1, g.shape[3])
-        return image, gradients[1], xp.ones(len(rows), dtype=g.dtype) @ rows
+        return image, kernel, xp.ones(len(rows), dtype=g.dtype) @ rows
 
     return record(data, parents, backward)
 
 
-def _plan(x: tuple[int, ...], weight: tuple[int, ...], padding: tuple[int, int]) -> _Plan:
+def window_places(
+    sides: tuple[int, int],
+    window: tuple[int, int],
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    where: str,
+) -> tuple[int, int]:
+    """Count the places of a window along the height and the width of an image with these sides.
+
+    Raises `ConfigError`, which names the operation or setting `where`, if the window is larger
+    than the padded image.
+    """
+    height, width = (side + 2 * padding for side in sides)
+    if window[0] > height or window[1] > width:
+        found = f"images of {height} x {width} values with their padding"
+        expected = f"at least the {window[0]} x {window[1]} of a window"
+        remedy = "make the window smaller, or the padding wider"
+        raise ConfigError(where, found, expected, remedy)
+    return (height - window[0]) // stride + 1, (width - window[1]) // stride + 1
+
+
+def require_images(shape: tuple[int, ...], where: str) -> None:
+    """Check that a shape is that of a batch of images; raises `ConfigError`."""
+    if len(shape) != 4:
+        raise ConfigError(where, f"shape {shape}", "shape (batch, height, width, channels)")
+
+
+def _plan(x: tuple[int, ...], weight: tuple[int, ...], padding: int) -> _Plan:
     """Check the shapes, and choose how many neighbouring places share a row."""
     require_images(x, "conv2d")
     if len(weight) != 4:
@@ -182,14 +189,15 @@ def _plan(x: tuple[int, ...], weight: tuple[int, ...], padding: tuple[int, int])
         found = f"weight of shape {weight} for images of shape {x}"
         raise ConfigError("conv2d", found, f"{x[3]} channels in")
     *kernel, channels_in, channels_out = weight
-    places = window_places((x[1], x[2]), (kernel[0], kernel[1]), (1, 1), padding, "conv2d")
+    sides = (kernel[0], kernel[1])
+    places = window_places((x[1], x[2]), sides, padding=padding, where="conv2d")
 
     def cost(tile: int) -> float:
         return (tile + kernel[1] - 1) * (_COPY_COST / tile + channels_out)
 
     divisors = (t for t in range(1, min(places[1], _MOST_PLACES) + 1) if places[1] % t == 0)
     tile = min(divisors, key=cost)
-    return _Plan(x[0], places, (kernel[0], kernel[1]), channels_in, channels_out, tile)
+    return _Plan(x[0], places, sides, channels_in, channels_out, tile)
 
 
 def _forward(plan: _Plan, padded: Array, weight: Array) -> Array:

@@ -11,7 +11,6 @@ import numpy as np
 from neuralfield.nn import ops
 from neuralfield.nn.convolution import conv2d
 from neuralfield.nn.tensor import Tensor
-from neuralfield.nn.windows import Pair
 
 
 class Layer(Protocol):
@@ -73,7 +72,7 @@ class Conv2d:
 
     weight: Tensor  # shape (kernel height, kernel width, channels in, channels out)
     bias: Tensor | None = None  # shape (channels out,)
-    padding: Pair = 0
+    padding: int = 0
 
     def __call__(self, x: Tensor) -> Tensor:
         """(batch, height, width, channels in) -> (batch, places, places, channels out)."""
@@ -111,7 +110,6 @@ class Activation:
     frequency: float = 1.0
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """Apply the layer to `x`, and the function to the result."""
         return ACTIVATIONS[self.name](layer(x, self.frequency))
 
 
@@ -198,7 +196,7 @@ def make_conv2d(
     generator: np.random.Generator,
     *,
     bias: bool = True,
-    padding: Pair = 0,
+    padding: int = 0,
 ) -> Conv2d:
     """Make a trainable convolution with fresh float64 weights; see `make_linear` and
     `neuralfield.nn.convolution.conv2d`.

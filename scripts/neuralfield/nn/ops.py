@@ -41,16 +41,6 @@ def add(a: Tensor, b: Tensor | Array | float) -> Tensor:
     )
 
 
-def subtract(a: Tensor, b: Tensor | Array | float) -> Tensor:
-    """Compute a - b, broadcasting."""
-    b = as_tensor(b, a)
-    return record(
-        a.data - b.data,
-        (a, b),
-        lambda g: (_sum_to_shape(g, a.shape), _sum_to_shape(-g, b.shape)),
-    )
-
-
 def multiply(a: Tensor, b: Tensor | Array | float) -> Tensor:
     """Compute a * b, element by element, broadcasting."""
     b = as_tensor(b, a)
@@ -58,20 +48,6 @@ def multiply(a: Tensor, b: Tensor | Array | float) -> Tensor:
         a.data * b.data,
         (a, b),
         lambda g: (_sum_to_shape(g * b.data, a.shape), _sum_to_shape(g * a.data, b.shape)),
-    )
-
-
-def divide(a: Tensor, b: Tensor | Array | float) -> Tensor:
-    """Compute a / b, element by element, broadcasting."""
-    b = as_tensor(b, a)
-    quotient = a.data / b.data
-    return record(
-        quotient,
-        (a, b),
-        lambda g: (
-            _sum_to_shape(g / b.data, a.shape),
-            _sum_to_shape(-g * quotient / b.data, b.shape),
-        ),
     )
 
 
@@ -262,22 +238,6 @@ def sigmoid(x: Tensor, steepness: float = 1.0) -> Tensor:
     y *= half
     y += half
     return record(y, (x,), lambda g: (g * (y * (1 - y)) * y.dtype.type(steepness),))
-
-
-def exp(x: Tensor) -> Tensor:
-    """Compute e ** x."""
-    y = namespace_of(x.data).exp(x.data)
-    return record(y, (x,), lambda g: (g * y,))
-
-
-def log(x: Tensor) -> Tensor:
-    """Compute the natural logarithm."""
-    return record(namespace_of(x.data).log(x.data), (x,), lambda g: (g / x.data,))
-
-
-def square(x: Tensor) -> Tensor:
-    """Compute x * x."""
-    return record(x.data * x.data, (x,), lambda g: (2 * g * x.data,))
 
 
 def mean_axis(x: Tensor, axis: int) -> Tensor:

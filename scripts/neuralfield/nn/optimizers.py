@@ -40,7 +40,6 @@ class Sgd:
                 self.state[f"velocity.{name}"] = namespace_of(tensor.data).zeros_like(tensor.data)
 
     def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
-        """Apply one gradient for each parameter."""
         for (name, tensor), gradient in zip(self.parameters.items(), gradients, strict=True):
             direction = gradient
             if self.momentum:
@@ -69,7 +68,6 @@ class Adam:
             self.state[f"moment2.{name}"] = zeros_like(tensor.data)
 
     def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
-        """Apply one gradient for each parameter; `step` counts from 1."""
         correction1 = 1 - self.beta1**step
         correction2 = math.sqrt(1 - self.beta2**step)
         for (name, tensor), gradient in zip(self.parameters.items(), gradients, strict=True):
@@ -86,25 +84,13 @@ class Adam:
 
 
 class Muon:
-    """Orthogonalised momentum for hidden matrices, Adam for the rest (Jordan et al. 2024, "Muon:
-    an optimizer for hidden layers in neural networks").
+    """Orthogonalised momentum for hidden matrices, Adam for the rest (Jordan et al. 2024, "Muon: an
+    optimizer for hidden layers in neural networks").
 
     m = 0.95 m + 0.05 g; w -= learning_rate * 0.2 sqrt(max(rows, columns)) * O(0.95 m + 0.05 g),
     where O(x) approximates the orthogonal matrix nearest to x. The factor gives steps the root mean
     square of Adam's (Liu et al. 2025, "Muon is scalable for LLM training"), so that one learning
-    rate suits both.
-
-    Parameters
-    ----------
-    hidden_matrices : set of str
-        Names of the parameters that are matrices between hidden layers.
-    beta1, beta2, epsilon : float
-        Settings of Adam.
-
-    Attributes
-    ----------
-    adam : Adam
-        The optimizer of the other parameters.
+    rate suits both. `hidden_matrices` are names of parameters.
     """
 
     momentum = 0.95
@@ -126,7 +112,6 @@ class Muon:
             self.state[f"momentum.{name}"] = namespace_of(data).zeros_like(data)
 
     def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
-        """Apply one gradient for each parameter; `step` counts from 1."""
         named = dict(zip(self.parameters, gradients, strict=True))
         self.adam.update([named[name] for name in self.adam.parameters], learning_rate, step)
         for name in sorted(self.hidden_matrices):
@@ -169,7 +154,6 @@ class ClippedGradients:
         self.state = optimizer.state
 
     def update(self, gradients: Sequence[Array], learning_rate: float, step: int) -> None:
-        """Apply one gradient for each parameter; `step` counts from 1."""
         xp = namespace_of(gradients[0])
         squares = [xp.square(gradient).sum(dtype="float64") for gradient in gradients]
         norm = xp.sqrt(sum(squares[1:], squares[0]))

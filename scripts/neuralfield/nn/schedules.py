@@ -16,14 +16,10 @@ class Schedule:
 
         lr_min + (lr_max - lr_min) * 0.5 * (1 + cos(pi * i / (steps + epoch_offset)))
 
-    ``exponential`` falls by the same factor in every step:
+    ``exponential``, for which `minimum_learning_rate` has to be above 0, falls by the same factor
+    in every step:
 
         lr_max * (lr_min / lr_max) ** (i / (steps + epoch_offset))
-
-    Raises
-    ------
-    ConfigError
-        The name is unknown, or an exponential has no `minimum_learning_rate` above 0.
     """
 
     name: str  # "cosine", "exponential" or "constant"

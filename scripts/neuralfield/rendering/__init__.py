@@ -27,23 +27,11 @@ class Renderer(Protocol):
     ) -> tuple[Array, Array]:
         """Compute means and spreads of pixels, on the current stream.
 
-        Parameters
-        ----------
-        columns : array of float64, shape (width,)
-            x of the centre of each column of pixels.
-        rows : array of float64, shape (height,)
-            y of the centre of each row.
-        offsets : array of float64, shape (samples, 2)
-            Offsets of the samples from a pixel's centre.
-        which : array of int, shape (n,), or None
-            Numbers of the pixels to render, counted row by row; None: all of them.
-
-        Returns
-        -------
-        means : array of float, shape (n, channels)
-            Over the samples; not clipped.
-        spreads : array of float, shape (n,)
-            The largest difference between two samples of a pixel.
+        `columns` and `rows` have x and y of the pixels' centres, and `offsets`, shape (samples, 2),
+        lead from there to the samples; all are float64. `which` are the numbers of the pixels to
+        render, counted row by row; None: all of them. Returned are the means over the samples,
+        shape (n, channels), not clipped, and the largest difference between two samples of each
+        pixel, shape (n,).
         """
         ...
 
@@ -53,14 +41,8 @@ class Renderer(Protocol):
 
 
 def make_renderer(model: Trained, device: Device, threads: int = 1) -> Renderer:
-    """Make the fastest renderer for a model, in the precision of its training.
-
-    Parameters
-    ----------
-    model : Model or Mosaic
-    device : Device
-    threads : int
-        Cores to use, on the CPU.
+    """Make the fastest renderer for a model, in the precision of its training; `threads` are the
+    cores to use on the CPU.
     """
     if isinstance(model, Mosaic):
         mosaic = model

@@ -27,7 +27,6 @@ class ArrayRenderer:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Compute means and spreads of pixels."""
         centres = grid(columns, rows)
         if which is not None:
             centres = centres[which]

@@ -35,7 +35,7 @@ class CorrectedRenderer:
     def __init__(self, renderer: "Renderer", model: Model, device: Device) -> None:
         assert model.residual is not None
         self._renderer, self._device, self._channels = renderer, device, model.channels
-        self._sides = (model.width, model.height)
+        self._sides = (model.residual.shape[1], model.residual.shape[0])
         self._residual = device.asarray(model.residual)
 
     def pixels(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from neuralfield.engines.cpu.encoding import encoding_numbers, others_than_sines
+from neuralfield.engines.cpu.encoding import activation_numbers, encoding_numbers
 from neuralfield.engines.plan import OUTPUTS, network_plan
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.fields import CoordinateNetwork
@@ -13,13 +13,8 @@ _PIECE_BLOCKS = 16
 
 
 class CpuRenderer:
-    """See `neuralfield.rendering.Renderer`.
-
-    Parameters
-    ----------
-    network : CoordinateNetwork
-        Without an `unsupported_network_reason` of `cpu_engine`, in float32.
-    threads : int
+    """See `neuralfield.rendering.Renderer`; the network, in float32, has no
+    `unsupported_network_reason` of `cpu_engine`.
     """
 
     def __init__(self, network: CoordinateNetwork, threads: int) -> None:
@@ -37,14 +32,13 @@ class CpuRenderer:
         block.pack(self._layout.table, frequencies, parameters, self._factors)
         self._memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
         self._encoding = encoding_numbers(network, plan)
-        self._others = others_than_sines(plan)
+        self._activations = activation_numbers(plan)
         self._output = OUTPUTS.index(plan.output), float(plan.steepness)
         self._pool = ThreadPool(threads)
 
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Compute means and spreads of pixels."""
         numbers = np.empty(0, np.int64) if which is None else which
         count = len(numbers) if which is not None else len(columns) * len(rows)
         means = np.empty((count, self._channels), np.float32)
@@ -67,7 +61,7 @@ class CpuRenderer:
                 block_rows,
                 self._encoding,
                 self._output,
-                self._others,
+                *self._activations,
                 means,
                 spreads,
             )

@@ -31,14 +31,7 @@ _ALIGNMENT_BYTES = 256
 
 
 def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | None:
-    """Say why a network trained in mixed precision cannot be rendered so, or return None.
-
-    Parameters
-    ----------
-    network : NetworkPlan
-    compute_capability : int
-        90 is 9.0.
-    """
+    """Say why a network trained in mixed precision cannot be rendered so, or return None."""
     if network.encoding == "hashgrid":
         return "hash grids"
     return padded_network.unsupported_reason(network, "mixed", compute_capability)
@@ -85,7 +78,6 @@ class HopperRenderer:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Compute means and spreads of pixels."""
         count = len(columns) * len(rows) if which is None else len(which)
         numbers = _NOTHING if which is None else which.astype(np.int32)
         means = self._xp.empty((count, self._channels), np.float32)

@@ -22,14 +22,7 @@ OPEN_MODELS = 8
 
 @dataclass(frozen=True)
 class _Part:
-    """Neighbouring columns or rows of pixels that the same tiles cover.
-
-    Attributes
-    ----------
-    pixels : slice
-    first, last : int
-        The tiles, by column or row.
-    """
+    """Neighbouring columns or rows of pixels that the same tiles cover, from `first` to `last`."""
 
     pixels: slice
     first: int
@@ -41,15 +34,7 @@ class _Part:
 
 
 class MosaicRenderer:
-    """See `neuralfield.rendering.Renderer`.
-
-    Parameters
-    ----------
-    mosaic : Mosaic
-    device : Device
-    make_renderer : callable
-        Makes the renderer of one tile's model.
-    """
+    """See `neuralfield.rendering.Renderer`; `make_renderer` makes that of one tile's model."""
 
     def __init__(
         self, mosaic: Mosaic, device: Device, make_renderer: Callable[[Tile], "Renderer"]
@@ -62,7 +47,6 @@ class MosaicRenderer:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Compute means and spreads of pixels."""
         xp, width = self._xp, len(columns)
         reach = to_host(abs(offsets).max(axis=0))
         count = len(rows) * width if which is None else len(which)

@@ -9,14 +9,8 @@ from neuralfield.system.device import Array, Device
 
 
 class LayerPixels:
-    """See `neuralfield.rendering.Renderer`.
-
-    Parameters
-    ----------
-    device : Device
-    values : LayerValues
-    encoding : Encoding
-        The encoding of the network that computes `values`.
+    """See `neuralfield.rendering.Renderer`; `encoding` is that of the network that computes
+    `values`.
     """
 
     def __init__(self, device: Device, values: LayerValues, encoding: Encoding) -> None:
@@ -25,8 +19,6 @@ class LayerPixels:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Compute means and spreads of pixels."""
-
         def values_at(offset: Array) -> Array:
             x, y = self._inputs(0, columns + offset[0]), self._inputs(1, rows + offset[1])
             if which is None:

@@ -27,5 +27,7 @@ def finished_model(trainer: Trainer, *, threads: int) -> StoredModel[Any]:
     from neuralfield.rendering.residual import find_residual
 
     model: Any = trainer.present_model()
-    residual = find_residual(model, task.values, device=trainer.device, threads=threads)
+    residual = find_residual(
+        model, task.values, task.residual_scale, device=trainer.device, threads=threads
+    )
     return replace(task.model, residual=residual)

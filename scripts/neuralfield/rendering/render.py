@@ -83,14 +83,10 @@ def _one_pixel_sides(model: Trained) -> list[int]:
 
 
 def sample_offsets(count: int) -> np.ndarray:
-    """Place the samples of a pixel: offsets from its centre, in pixels.
+    """Place the samples of a pixel: offsets from its centre, in pixels; float64, shape (count, 2).
 
     A golden-ratio lattice, in which no two samples share a row or a column, so that an edge at any
     angle divides them nearly as it divides the area.
-
-    Returns
-    -------
-    ndarray of float64, shape (count, 2)
     """
     index = np.arange(count) + 0.5
     offsets = np.stack([index / count, index * _GOLDEN_FRACTION % 1], axis=1)
@@ -121,39 +117,15 @@ def render_bands(
     threads: int = 1,
     bit_depth: int | None = None,
 ) -> Generator[np.ndarray, None, None]:
-    """Render an image from top to bottom, some rows at a time.
+    """Yield a render of `width` x `height` pixels from top to bottom, some rows at a time: float32
+    in [0, 1], or levels of `bit_depth` bits, uint8 or uint16; shape (rows, width, channels).
 
-    A GPU renders the next rows while these are used.
-
-    Parameters
-    ----------
-    model : Model or Mosaic
-    width, height : int
-        Size of the render in pixels.
-    device : Device
-    box : (left, top, right, bottom)
-        The part of the image to render, in fractions of its sides.
-    samples : int or "auto"
-        Samples of each pixel, of which the mean is taken; see `choose_samples`.
-    only_edges : bool
-        On the CPU, take one sample of a pixel that is like its neighbours. This is for frames of
-        time-lapses: it is faster than a few samples everywhere, and can miss thin lines.
-    threads : int
-        CPU cores to use.
-    bit_depth : {8, 16} or None
-
-    Yields
-    ------
-    ndarray, shape (rows, width, channels)
-        float32 in [0, 1], or levels of so many bits as uint8 or uint16. Valid until the next rows
-        are asked for: their memory is used again.
-
-    Raises
-    ------
-    ConfigError
-        An empty or inverted box, or a size below 1.
-    CheckpointError
-        On the CPU: weights so large that values are not finite.
+    Rows are valid until the next ones are asked for, which a GPU renders meanwhile: their memory is
+    used again. Each pixel is the mean of so many `samples`, see `choose_samples`. With
+    `only_edges`, the CPU takes one sample of a pixel that is like its neighbours. This is for
+    frames of time-lapses: it is faster than a few samples everywhere, and can miss thin lines.
+    Raises `ConfigError` for an empty or inverted box or a size below 1, and `CheckpointError`, on
+    the CPU, where weights are so large that values are not finite.
     """
     if width < 1 or height < 1:
         raise ConfigError("render: size", f"{width} x {height}", "at least 1 x 1 pixels")
@@ -263,11 +235,8 @@ def _is_edge(values: np.ndarray, others: np.ndarray, edge: float) -> np.ndarray:
 def render(
     model: Trained, width: int, height: int, *, device: Device, **options: Unpack[Options]
 ) -> np.ndarray:
-    """Render a whole image in memory; parameters as `render_bands`, without ``bit_depth``.
-
-    Returns
-    -------
-    ndarray of float32, shape (height, width, channels), in [0, 1]
+    """Render a whole image in memory: float32 in [0, 1], shape (height, width, channels); see
+    `render_bands`.
     """
     image = np.empty((max(0, height), max(0, width), model.channels), np.float32)
     top = 0
@@ -287,10 +256,7 @@ def render_to_png(
     bit_depth: int = 8,
     **options: Unpack[Options],
 ) -> None:
-    """Render an image of any size into a PNG, never holding more than a band of it.
-
-    Parameters as `render_bands`.
-    """
+    """Render an image of any size into a PNG, holding at most a band; see `render_bands`."""
     bands = render_bands(model, width, height, device=device, bit_depth=bit_depth, **options)
     with PngBandWriter(path, width, height, model.channels, bit_depth) as writer:
         for band in bands:

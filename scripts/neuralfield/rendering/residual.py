@@ -11,13 +11,13 @@ from neuralfield.system.device import Device
 from neuralfield.tasks.image.image_model import Model
 
 _POINTS = 4
-"""Points of a training pixel along each axis, whose mean is compared with the pixel."""
+"""Pixels of a render in a training pixel, along each axis, whose mean is compared with it."""
 
 _MOST_POINTS = 1 << 22
 
 
 def find_residual(
-    model: Model, values: np.ndarray, *, device: Device, threads: int = 1
+    model: Model, values: np.ndarray, scale: int = 1, *, device: Device, threads: int = 1
 ) -> np.ndarray:
     """Find what to add to renders so that, reduced by the box filter, they are the training image.
 
@@ -25,21 +25,32 @@ def find_residual(
     `BACK_PROJECTIONS` rounds, what the reduced render lacks is enlarged by Lanczos and added. All
     of this but the network is linear, so that the rounds add up to one image of the training size.
 
+    With a `scale` above 1 that image is so many times finer, and renders of its size become what
+    `neuralfield.rendering.refining.refined` makes of them.
+
     Parameters
     ----------
     model : Model
         Without a residual.
     values : ndarray of float32, shape (height, width, channels)
         The training image, in [0, 1].
+    scale : int
+        How many times finer than the training image the residual is.
     device : Device
     threads : int
         CPU cores to use.
 
     Returns
     -------
-    ndarray of float32, shape (height, width, channels)
+    ndarray of float32, shape (scale height, scale width, channels)
     """
-    missing = values - _pixel_means(replace(model, residual=None), device, threads)
+    means = _pixel_means(replace(model, residual=None), scale, device, threads)
+    if scale > 1:
+        # imported here, because most residuals are found without
+        from neuralfield.rendering.refining import refined
+
+        values = refined(means.astype(np.float32), values, threads=threads)
+    missing = values - means
     down, across = (_enlarged_and_reduced(length) for length in values.shape[:2])
     residual = missing
     for _ in range(BACK_PROJECTIONS - 1):
@@ -48,17 +59,18 @@ def find_residual(
     return residual.astype(np.float32)
 
 
-def _pixel_means(model: Model, device: Device, threads: int) -> np.ndarray:
-    """Reduce a render, made of so many points of each training pixel, to the training size."""
-    height, width = model.height, model.width
+def _pixel_means(model: Model, scale: int, device: Device, threads: int) -> np.ndarray:
+    """Render at `scale` times the training size, as means of finer renders where that is small."""
+    height, width = scale * model.height, scale * model.width
+    points = max(1, _POINTS // scale)
     means = np.empty((height, width, model.channels))
-    count = max(1, _MOST_POINTS // (_POINTS**2 * width))
+    count = max(1, _MOST_POINTS // (points**2 * width))
     for top in range(0, height, count):
         bottom = min(top + count, height)
         box = (0.0, top / height, 1.0, bottom / height)
-        size = (_POINTS * width, _POINTS * (bottom - top))
+        size = (points * width, points * (bottom - top))
         part = render(model, *size, device=device, box=box, threads=threads)
-        blocks = part.reshape(bottom - top, _POINTS, width, _POINTS, -1)
+        blocks = part.reshape(bottom - top, points, width, points, -1)
         means[top:bottom] = blocks.mean(axis=(1, 3), dtype=np.float64)
     return means
 

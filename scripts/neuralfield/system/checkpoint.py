@@ -15,7 +15,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from neuralfield.system.errors import CheckpointError, NeuralfieldError
+from neuralfield.system.errors import CheckpointError
 from neuralfield.system.files import read_whole, write_atomically
 from neuralfield.system.provenance import remedy_for, require_same_training
 
@@ -73,24 +73,6 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return arrays, header
 
 
-class _UnknownFormat(ValueError):
-    """The file has the format of a later version."""
-
-
-def require_format(found: Any, known: int) -> None:
-    """Check a file's format within `load_described`, which turns the ValueError into its own."""
-    if found != known:
-        raise _UnknownFormat(f"format {found!r}", f"format {known}")
-
-
-def record_of(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a file's record of how its network was made; raises KeyError or TypeError."""
-    record = description["record"]
-    if not isinstance(record, dict):
-        raise TypeError(f"a record that is a {type(record).__name__}")
-    return record
-
-
 class Saved(Protocol):
     """A network that was read from a file."""
 
@@ -106,32 +88,6 @@ class Saved(Protocol):
 
 
 AnySaved = TypeVar("AnySaved", bound=Saved)
-
-
-def load_described(
-    path: Path | str,
-    what: str,
-    describe: Callable[[dict[str, np.ndarray], dict[str, Any]], AnySaved],
-) -> AnySaved:
-    """Read a network from a file of unknown origin; raises `CheckpointError` where it is missing,
-    damaged, of an unknown format, or something else.
-
-    `what` names the expected content in messages: "a model". `describe` makes the network from the
-    file's arrays and description, and raises an error where they are not valid.
-    """
-    arrays, description = load_arrays(Path(path))
-    try:
-        return describe(arrays, description)
-    except _UnknownFormat as error:
-        found, known = error.args
-        raise CheckpointError(str(path), found, known, "update neuralfield") from error
-    except NeuralfieldError as error:
-        expected = f"{what} of a kind known here"
-        raise CheckpointError(str(path), str(error), expected, remedy_for(path)) from error
-    except (KeyError, TypeError, ValueError) as error:
-        found = f"not {what} ({type(error).__name__}: {error})"
-        expected = f"{what} written by neuralfield"
-        raise CheckpointError(str(path), found, expected, remedy_for(path)) from error
 
 
 def load_snapshot(

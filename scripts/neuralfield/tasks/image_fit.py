@@ -8,7 +8,8 @@ import numpy as np
 
 from neuralfield.fields import FieldSettings, Upscaler, network_settings
 from neuralfield.images import read_facts, read_pixel_csv, read_window, require_image
-from neuralfield.images.facts import facts_of_tile
+from neuralfield.images.facts import facts_of_tile, kind_in
+from neuralfield.images.kind import Kind
 from neuralfield.images.tiling import Tile
 from neuralfield.system.provenance import made_by_the_workflow
 from neuralfield.tasks.image.image_task import ImageTask
@@ -18,16 +19,20 @@ from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask
 _LINE_ART_DETAIL_SHARE = 0.75
 """The share that ``auto`` stands for; it was measured on drawings, see ``docs/edges.md``."""
 
+_MOST_STEEPNESS = 1.0
+"""The largest steepness that ``output: auto`` takes for grey lines and pages of mixed kind; see
+``docs/presets.md``."""
+
 
 def settings_for(
-    mode: str, is_line_art: bool, field: Mapping[str, Any], training: Mapping[str, Any]
+    mode: str, kind: Kind, field: Mapping[str, Any], training: Mapping[str, Any]
 ) -> tuple[FieldSettings | Upscaler, ImageTraining]:
     """Return the settings of a network and of its training, with all that depends on the image.
 
     `mode` is that of the source, before it was reduced.
     """
-    own = network_settings(with_output(field, is_line_art, mode, training["loss"]))
-    chosen = with_detail_share(of_the_training(training), is_line_art)
+    own = network_settings(with_output(field, kind, mode, training["loss"]))
+    chosen = with_detail_share(of_the_training(training), kind)
     return own, ImageTraining.from_mapping(chosen)
 
 
@@ -35,8 +40,7 @@ def settings_for_facts(
     facts: Mapping[str, Mapping[str, Any]], field: Mapping[str, Any], training: Mapping[str, Any]
 ) -> tuple[FieldSettings | Upscaler, ImageTraining]:
     """Do `settings_for` for the image of a ``picture.json``."""
-    mode, is_line_art = facts["source"]["mode"], facts["resized"].get("is_line_art", False)
-    return settings_for(mode, is_line_art, field, training)
+    return settings_for(facts["source"]["mode"], kind_in(facts), field, training)
 
 
 def read_task(
@@ -90,24 +94,27 @@ def image_task(
     return ImageTask(values, mode, network, training)
 
 
-def with_output(
-    field: Mapping[str, Any], is_line_art: bool, mode: str, loss: str
-) -> dict[str, Any]:
+def with_output(field: Mapping[str, Any], kind: Kind, mode: str, loss: str) -> dict[str, Any]:
     """Return the settings of a field with its output chosen.
 
-    Line art wants steep edges, and binary cross-entropy wants probabilities.
+    Line art wants steep edges, and binary cross-entropy wants probabilities. Where there is paper,
+    but grey lines or photographs too, edges that are as steep would make these rough.
     """
     if field.get("output") != "auto":
         return dict(field)
-    is_steep = mode == "bilevel" or loss == "binary_cross_entropy" or is_line_art
-    return {**field, "output": "sigmoid" if is_steep else "linear"}
+    if mode == "bilevel" or loss == "binary_cross_entropy" or kind == Kind.LINE_ART:
+        return {**field, "output": "sigmoid"}
+    if kind == Kind.PHOTOGRAPH:
+        return {**field, "output": "linear"}
+    steepness = min(field.get("steepness", _MOST_STEEPNESS), _MOST_STEEPNESS)
+    return {**field, "output": "sigmoid", "steepness": steepness}
 
 
-def with_detail_share(training: Mapping[str, Any], is_line_art: bool) -> dict[str, Any]:
+def with_detail_share(training: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     """Return the settings of a training with a `detail_share` that is a number.
 
-    In line art all that counts is at the edges; a photograph has detail everywhere.
+    In line art all that counts is at the edges; other images have detail everywhere.
     """
     if training.get("detail_share") != "auto":
         return dict(training)
-    return {**training, "detail_share": _LINE_ART_DETAIL_SHARE if is_line_art else 0.0}
+    return {**training, "detail_share": _LINE_ART_DETAIL_SHARE if kind == Kind.LINE_ART else 0.0}

@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from neuralfield.nn.network import Network, require_numbers
-from neuralfield.system.checkpoint import load_described, record_of, require_format, save_arrays
+from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.system.device import HOST, Device, to_host
+from neuralfield.system.errors import CheckpointError, NeuralfieldError
+from neuralfield.system.provenance import remedy_for
 
 _FORMAT = 1
 
@@ -92,12 +94,27 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         """Read a model or a snapshot of it; raises `CheckpointError` where the file is missing,
         damaged, of an unknown format, or another kind of model.
         """
-        return load_described(path, cls.what, cls._checked)
-
-    @classmethod
-    def _checked(cls, arrays: dict[str, np.ndarray], description: Mapping[str, Any]) -> Self:
-        if cls.kind is not None and description.get("kind") != cls.kind:
-            raise ValueError(f"kind {description.get('kind')!r}")
-        require_format(description["format"], _FORMAT)
-        require_numbers(arrays)
-        return cls.from_described(arrays, description, record_of(description))
+        path, what = Path(path), cls.what
+        arrays, description = load_arrays(path)
+        try:
+            if cls.kind is not None and description.get("kind") != cls.kind:
+                raise ValueError(f"kind {description.get('kind')!r}")
+            if (found := description["format"]) != _FORMAT:
+                expected = f"format {_FORMAT}"
+                raise CheckpointError(
+                    str(path), f"format {found!r}", expected, "update neuralfield"
+                )
+            require_numbers(arrays)
+            record = description["record"]
+            if not isinstance(record, dict):
+                raise TypeError(f"a record that is a {type(record).__name__}")
+            return cls.from_described(arrays, description, record)
+        except CheckpointError:
+            raise
+        except NeuralfieldError as error:
+            expected = f"{what} of a kind known here"
+            raise CheckpointError(str(path), str(error), expected, remedy_for(path)) from error
+        except (KeyError, TypeError, ValueError) as error:
+            found = f"not {what} ({type(error).__name__}: {error})"
+            expected = f"{what} written by neuralfield"
+            raise CheckpointError(str(path), found, expected, remedy_for(path)) from error

@@ -155,6 +155,15 @@ class ImageTraining(TrainingSettings):
         only_with={"supervision": ("footprint",)},
         omit_when_off=True,
     )
+    residual_scale: int = setting(
+        1,
+        "with `residual`: how many times finer than the training image the correction is; above 1"
+        " it also keeps what similar patches of the render agree on",
+        minimum=1,
+        maximum=8,
+        only_with={"supervision": ("footprint",)},
+        omit_when_off=True,
+    )
 
     def changes_for(self, steps: int, batch_pixels: int) -> dict[str, int]:
         """Return settings for other steps and batches: a warm-up takes at most half the steps."""

@@ -25,12 +25,8 @@ class NotEvaluatedError(Exception):
 
 
 def describe(trained: Trained) -> dict[str, Any]:
-    """Describe a network, or the networks of tiles, in plain values.
-
-    Raises
-    ------
-    NotEvaluatedError
-        The network is too large for a browser, or not a function of the position.
+    """Describe a network, or the networks of tiles, in plain values; raises `NotEvaluatedError`
+    where it is too large for a browser, or not a function of the position.
     """
     model = first_model(trained)
     if trained.parameter_count > MOST_WEIGHTS:

@@ -56,32 +56,12 @@ def viewer_page(
 ) -> str:
     """Write one HTML file that needs nothing beside it and no internet.
 
-    Parameters
-    ----------
-    trained : Model or Mosaic
-    training_image : PIL.Image.Image
-        To compare with.
-    preview : PIL.Image.Image
-        A render, shown until the network is, or instead of it.
-    image, field : str
-        Names; whatever is in them is escaped.
-    snapshots : sequence of (step, path)
-        Snapshots of the training, from the first step to the last. The page has the finished
-        network, and as many of these before it as there is room for.
-    history : dict of str to ndarray, optional
-        The history of the training, for the labels of the snapshots.
-    final_db : float, optional
-        The PSNR of the finished network; by default the last of the history.
-
-    Returns
-    -------
-    str
-        HTML.
-
-    Raises
-    ------
-    CheckpointError
-        A snapshot is damaged, or of another training.
+    The network is compared with `training_image`; the render `preview` is shown until the network
+    is, or instead of it. Whatever is in the names `image` and `field` is escaped. `snapshots` are
+    steps and paths, from the first step to the last: the page has the finished network, and as many
+    of these before it as there is room for. They are labelled by `history`, and the finished
+    network by `final_db`, if it is given. Raises `CheckpointError` where a snapshot is damaged, or
+    of another training.
     """
     preview_bytes, image_bytes = as_webp(preview, PREVIEW_PX), _embedded(training_image)
     budget_bytes = (PAGE_BYTES - FIXED_BYTES) * 3 // 4 - len(preview_bytes) - len(image_bytes)

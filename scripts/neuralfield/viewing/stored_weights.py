@@ -40,14 +40,8 @@ _LARGEST_CODE = 32767
 
 @dataclass(frozen=True)
 class StoredWeights:
-    """Weights as a page has them.
-
-    Attributes
-    ----------
-    layout : dict
-        The names and sizes of a network's arrays, and the steps of rounded numbers.
-    content : bytes
-        Compressed by zlib; see ``weights.js``.
+    """Weights as a page has them: names and sizes of a network's arrays, with the steps of rounded
+    numbers, and what ``weights.js`` reads, compressed by zlib.
     """
 
     layout: dict[str, Any]
@@ -71,20 +65,11 @@ def store(
     budget_bytes: int,
     residual: np.ndarray | None = None,
 ) -> StoredWeights:
-    """Store networks of one shape, each with as many snapshots.
+    """Store networks of one shape, one or those of all tiles, each with as many snapshots.
 
-    Parameters
-    ----------
-    networks : sequence of Model
-        The finished networks: one, or those of all tiles.
-    learning : sequence of callable
-        For each network, yields the arrays of its snapshots.
-    snapshots : int
-        How many of them there are.
-    budget_bytes : int
-        What the compressed content should take; finished networks are stored in any case.
-    residual : ndarray of float32, optional
-        The finished network's; see `neuralfield.tasks.image.image_model.Model`.
+    `learning` yields the arrays of each network's snapshots, which are rounded so that the
+    compressed content takes `budget_bytes`; finished networks are stored in any case. For
+    `residual` see `neuralfield.tasks.image.image_model.Model`.
     """
     names = sorted(networks[0].arrays)
     total = sum(array.size for array in networks[0].arrays.values())
@@ -100,7 +85,8 @@ def store(
     layout: dict[str, Any] = {"tensors": tensors, "snapshots": snapshots, "networks": []}
     corrections = b""
     if residual is not None:
-        layout["residual"] = {"size": residual.size, "step": RESIDUAL_STEP}
+        scale = len(residual) // networks[0].height
+        layout["residual"] = {"size": residual.size, "step": RESIDUAL_STEP, "scale": scale}
         corrections = _planes(_codes(residual, RESIDUAL_STEP))
     layout["coarseness"] = _coarseness(snapshots)
     for tensor, moves in zip(tensors, moving, strict=False):

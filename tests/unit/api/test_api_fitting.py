@@ -162,6 +162,7 @@ BAD_IMAGES: dict[str, Any] = {
     "huge": (np.zeros((20_000, 10_000), bool), ValueError, "max_megapixels"),
     "whole numbers": (np.zeros((4, 4), np.int64), TypeError, "int64"),
     "complex": (np.zeros((4, 4), complex), TypeError, "complex128"),
+    "masked": (np.ma.masked_less(np.eye(4), 0.5), ValueError, "filled"),
     "objects": (np.array([["a"]], object), TypeError, "object"),
     "a list": ([[0.5]], TypeError, "a list"),
     "a number": (42, TypeError, "a int"),

@@ -13,6 +13,7 @@ from small_fields import SMALL_FIELDS
 import neuralfield as nf
 from neuralfield.api.errors import WrongTypeError
 from neuralfield.fields import FIELDS, ImageShape, build_field, field_settings
+from neuralfield.images.image import MODES
 from neuralfield.images.metrics import psnr_db
 from neuralfield.rendering.render import render, render_to_png
 from neuralfield.system.device import HOST
@@ -20,7 +21,6 @@ from neuralfield.tasks.image.image_model import Model
 
 load: Any = nf.load
 SHAPE = ImageShape(20, 16, 3)
-MODES = {1: "grey", 3: "rgb", 4: "rgba"}
 VARIANTS = [
     *({"type": kind, **settings} for kind, settings in SMALL_FIELDS.items() if kind != "wire"),
     {"type": "wire", "width": 4, "hidden_layers": 2, "scale": 2.0, "omega_0": 5.0},

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -48,6 +49,12 @@ def test_an_image_is_fitted_and_rendered(photo, capsys):
     main(["info", "photo.field"])
     shown = capsys.readouterr().out
     assert "siren of " in shown and "256 x 171" in shown and "width 8" in shown and " dB" in shown
+
+
+def test_the_time_is_told_before_a_training_for_a_time(photo, capsys):
+    main(["fit", "photo.jpg", "--seconds", "1", *TINY])
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"photo\.jpg: about .*: [\d,]+ steps of [\d,]+ pixels", first)
 
 
 def test_options_are_arguments_of_fit(photo):

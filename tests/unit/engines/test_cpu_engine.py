@@ -45,6 +45,11 @@ NETWORKS = {
     "one layer": {"type": "mlp", "widths": []},
     "finer": {"type": "finer", "width": 24, "hidden_layers": 2, "first_bias": 1.0},
     "gauss": {"type": "gauss", "width": 24, "hidden_layers": 2, "scale": 3.0},
+    "wire": {"type": "wire", "width": 12, "hidden_layers": 2},
+    "wire, odd": {"type": "wire", "width": 33, "hidden_layers": 1, "omega_0": 7.0, "scale": 4.0},
+    "cafe": {"type": "cafe", "frequencies": 9, "width": 20},
+    "cafe, odd": {"type": "cafe", "frequencies": 3, "factors": 4, "width": 11, "hidden_layers": 2},
+    "cafe, one factor": {"type": "cafe", "frequencies": 9, "factors": 1, "chebyshev_degree": 0},
     "hashgrid": {"type": "hashgrid", "width": 20} | HASHED,
     "hashgrid, cropped": {"type": "hashgrid", "activation": "tanh", "cropped": True} | HASHED,
     "hashgrid, odd": {"type": "hashgrid", "levels": 3, "features": 3, "width": 9},
@@ -150,7 +155,7 @@ EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 1e-2}
         EVERYTHING,
     ],
 )
-@pytest.mark.parametrize("network", ["siren", "hashgrid", "tanh"])
+@pytest.mark.parametrize("network", ["siren", "wire", "cafe", "hashgrid", "tanh"])
 def test_a_training_is_that_of_the_tape(network, optimizer):
     field = NETWORKS[network]
     settings = optimizer | {"field": field, "batch_pixels": 100, "points": 3, "steps": 8}
@@ -162,12 +167,13 @@ def test_a_training_is_that_of_the_tape(network, optimizer):
     for name, tensor in expected.network.parameters.items():
         moved = np.linalg.norm(tensor.data - start.parameters[name].data)
         error = np.linalg.norm(found.network.parameters[name].data - tensor.data)
-        assert 0 < error < 5e-3 * moved
+        rounding = 1e-7 * np.linalg.norm(tensor.data)
+        assert 0 < error < 5e-3 * moved + rounding
 
 
 @pytest.mark.parametrize("batch", ["everything", "by contrast, footprint"])
 @pytest.mark.parametrize("optimizer", [{}, EVERYTHING])
-@pytest.mark.parametrize("network", ["siren", "finer", "gauss", "hashgrid"])
+@pytest.mark.parametrize("network", ["siren", "finer", "wire", "gauss", "cafe", "hashgrid"])
 def test_the_number_of_threads_changes_no_bit(network, optimizer, batch, monkeypatch):
     monkeypatch.setattr(cpu_cut, "_MOST_CHUNK_NUMBERS", 1 << 14)
     settings = BATCHES[batch] | {"width": 90, "height": 70, "steps": 3, "field": NETWORKS[network]}
@@ -182,7 +188,7 @@ def test_the_number_of_threads_changes_no_bit(network, optimizer, batch, monkeyp
 
 
 @pytest.mark.parametrize("optimizer", [{}, EVERYTHING])
-@pytest.mark.parametrize("network", ["siren", "finer", "gauss", "hashgrid"])
+@pytest.mark.parametrize("network", ["siren", "finer", "wire", "gauss", "cafe", "hashgrid"])
 def test_a_training_that_goes_on_from_a_saved_state_ends_with_the_same_bytes(network, optimizer):
     settings = {"steps": 40, "supervision": "footprint", "batch_pixels": 30, "detail_share": 0.5}
     settings |= optimizer
@@ -230,7 +236,8 @@ def test_an_error_in_a_thread_reaches_the_caller():
 
 
 def test_all_activations_that_there_is_code_for_are_taken():
-    assert tuple(functions.ACTIVATIONS) == cpu_engine._COVERED["activation"]
+    known = (*functions.ACTIVATIONS, *functions.ROW_ACTIVATIONS)
+    assert known == cpu_engine._COVERED["activation"]
 
 
 def kernels_have_fma() -> bool:

@@ -25,7 +25,7 @@ from neuralfield.nn.layers import Activation
 from neuralfield.system.device import Device, select_device
 from neuralfield.system.errors import CheckpointError, ConfigError
 from neuralfield.system.interruption import StopSignals
-from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import ActiveTraining, Execution, Training, train_all
 from neuralfield.training.results import publish_segment
@@ -318,7 +318,7 @@ def test_the_record_and_the_model_tell_the_precision_that_was_used(tmp_path, ask
     test_fit.train(test_fit.make_task(precision=asked), tmp_path)
     record = json.loads((tmp_path / "training.json").read_text())
     assert record["precision"] == used
-    assert load_model(tmp_path / "model.safetensors").metadata["precision"] == used
+    assert Model.load(tmp_path / "model.safetensors").metadata["precision"] == used
 
 
 def test_what_was_used_decides_whether_a_state_is_ours():

@@ -1,19 +1,26 @@
-"""Line art is distinguished from other images before the training, so that its edges stay steep."""
+"""The kind of an image is found before the training: line art, a page of mixed kind, or others."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+from measuring.drawing_kinds import drawing_of
+from measuring.mixed_pages import PAGES, mixed_page
 from PIL import Image
 
 from neuralfield.images import ImageData, read_facts
-from neuralfield.images.facts import is_line_art
+from neuralfield.images.facts import facts_of_tile, kind_facts, kind_in
+from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.reading import read_image
 from neuralfield.images.resizing import resize_image
 from neuralfield.images.tiling import Tiling
 from unpack import main as unpack
 
 RESOURCES = Path(__file__).resolve().parents[3] / "workflow/resources"
+
+
+def is_line_art(image: ImageData) -> bool:
+    return kind_of(image) == Kind.LINE_ART
 
 
 @pytest.mark.parametrize("side_px", [64, 200, 474])
@@ -25,7 +32,28 @@ def test_a_drawing_is_line_art_at_any_size(side_px, mode):
 
 @pytest.mark.parametrize("mode", ["grey", "rgb"])
 def test_a_painting_is_not(mode):
-    assert not is_line_art(read_image(RESOURCES / "savannah.png", mode=mode))
+    assert kind_of(read_image(RESOURCES / "savannah.png", mode=mode)) == Kind.PHOTOGRAPH
+
+
+@pytest.mark.parametrize("kind", ["text", "contours", "hatching", "engraving", "circuit"])
+def test_thin_and_grey_lines_are_no_photographs(kind):
+    """Dashed contours a third of a pixel wide have no black; grey lines have no white either."""
+    drawing = resize_image(of_values(drawing_of(kind, "b", 400)), 200)
+    is_thin = kind == "contours"
+    assert kind_of(drawing) == (Kind.GREY_LINES if is_thin else Kind.LINE_ART)
+    assert kind_of(of_values(0.45 + 0.45 * drawing.values())) == Kind.GREY_LINES
+
+
+def test_noise_of_a_scan_makes_no_difference():
+    noise = np.random.default_rng(0).normal(0, 3 / 255, (300, 300, 1))
+    drawing = 0.05 + 0.9 * drawing_of("text", "b", 300) + noise
+    assert is_line_art(of_values(np.clip(drawing, 0, 1)))
+
+
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in PAGES for kind in PAGES[name]])
+def test_a_page_with_an_image_is_mixed(name, kind):
+    page = mixed_page(name, kind, read_image(RESOURCES / "savannah.png"), 400)
+    assert kind_of(resize_image(page, 200)) == Kind.MIXED
 
 
 def of_values(values, mode="grey"):
@@ -58,14 +86,23 @@ def test_a_dark_image_without_white_is_not_line_art():
     assert not is_line_art(of_values(night))
 
 
+def test_a_tile_is_of_the_kind_of_its_image():
+    described = {"mode": "grey", "width": 100, "height": 600, "bit_depth": 8}
+    for kind in Kind:
+        facts = {"source": described, "resized": described | kind_facts(kind)}
+        for tile in Tiling(100, 600, 300, 8):
+            assert kind_in(facts_of_tile(facts, tile)) == kind
+
+
 def test_a_large_image_is_known_by_all_of_its_bands(tmp_path):
-    """White above, and colours below: not the line art that its upper half looks like."""
+    """Lines above, and many tones below: not the line art that its upper half looks like."""
     upper = np.ones((300, 100, 3), np.uint8) * 255
     upper[::10] = 0
-    lower = np.tile(np.array([200, 60, 30], np.uint8), (300, 100, 1))
-    for name, pixels, kind in (("drawn", [upper, upper], True), ("half", [upper, lower], False)):
+    lower = np.tile(np.linspace(0, 255, 300, dtype=np.uint8)[:, None, None], (1, 100, 3))
+    kinds = {"drawn": Kind.LINE_ART, "half": Kind.MIXED}
+    for name, pixels in (("drawn", [upper, upper]), ("half", [upper, lower])):
         Image.fromarray(np.concatenate(pixels)).save(tmp_path / f"{name}.png")
         facts = tmp_path / f"{name}.json"
         tiling = Tiling(100, 600, 300, 8)
         unpack(tmp_path / f"{name}.png", tmp_path / f"{name}.npy", facts, tiling=tiling)
-        assert read_facts(facts)["resized"]["is_line_art"] is kind
+        assert kind_in(read_facts(facts)) == kinds[name]

@@ -6,13 +6,13 @@ from small_fields import SMALL_FIELDS
 from test_fit import CPU, SMALL, sha256, train
 
 from neuralfield.fields import FIELDS, network_settings
+from neuralfield.images.image import MODES
 from neuralfield.rendering.render import render
-from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image_fit import image_task
 from neuralfield.tasks.training_settings import ImageTraining
 
 COLOURS = [(0.0,), (1.0,), (0.2, 0.6, 1.0), (0.9, 0.1, 0.4, 0.5)]
-MODES = {1: "grey", 3: "rgb", 4: "rgba"}
 
 
 def task_of_one_colour(field: dict, colour: tuple, size=(1, 1), **training):
@@ -23,7 +23,7 @@ def task_of_one_colour(field: dict, colour: tuple, size=(1, 1), **training):
 
 def expect_the_colour(folder, colour: tuple) -> None:
     for name in ("model.safetensors", "checkpoints/step_00000000.safetensors"):
-        model = load_model(folder / name)
+        model = Model.load(folder / name)
         for size in ((1, 1), (7, 3), (64, 64)):
             values = render(model, *size, device=CPU)
             np.testing.assert_allclose(values, np.broadcast_to(colour, values.shape), atol=1e-4)
@@ -90,7 +90,7 @@ def test_a_render_does_not_vary_along_a_side_of_one_pixel(tmp_path, supervision,
     field = network_settings({"type": "siren", "width": 12, "hidden_layers": 1})
     own = SMALL | {"steps": 60, "batch_pixels": 0, "supervision": supervision}
     train(image_task(values, "grey", field, ImageTraining.from_mapping(own)), tmp_path)
-    model = load_model(tmp_path / "model.safetensors")
+    model = Model.load(tmp_path / "model.safetensors")
     along = 0 if is_row else 1
     for width, height in ((30, 30), (90, 3), (3, 90), (7, 7)):
         assert np.ptp(render(model, width, height, device=CPU), axis=along).max() < 1e-6

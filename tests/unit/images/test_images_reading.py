@@ -9,6 +9,7 @@ import tifffile
 from PIL import Image
 
 from neuralfield.images import ImageData, read_image, write_image
+from neuralfield.images.image import MODES
 from neuralfield.system.errors import ConfigError, InputError
 
 RNG = np.random.default_rng(11)
@@ -207,7 +208,7 @@ def test_tiff_of_16_bits_is_exact(tmp_path, byteorder, channels, options):
     tifffile.imwrite(
         tmp_path / "a.tif", levels, byteorder=byteorder, photometric=photometric, **options
     )
-    mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+    mode = MODES[channels]
     expect(read_image(tmp_path / "a.tif"), mode, 16, levels)
 
 

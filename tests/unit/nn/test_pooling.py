@@ -11,15 +11,7 @@ from neuralfield.system.errors import ConfigError
 
 RNG = np.random.default_rng(13)
 
-# window, stride, padding
-CASES = {
-    "side by side": (2, None, 0),
-    "overlapping": (3, 2, 0),
-    "apart": (2, 3, 0),
-    "pairs and padding": ((2, 3), (1, 2), (1, 1)),
-    "padding": (3, 3, 1),
-    "more than 256 places": ((2, 129), None, (1, 64)),
-}
+WINDOWS = (1, 2, 3, 17)
 
 
 def distinct(*shape):
@@ -27,12 +19,10 @@ def distinct(*shape):
     return RNG.permutation(np.arange(np.prod(shape), dtype=float)).reshape(shape) / 10
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_gradients_of_max_pooling(name):
-    window, stride, padding = CASES[name]
-    check_gradients(
-        lambda x: weighted(max_pool2d(x, window, stride, padding=padding)), distinct(2, 5, 7, 2)
-    )
+@pytest.mark.parametrize("window", WINDOWS)
+def test_gradients_of_max_pooling(window):
+    side = max(window, 5)
+    check_gradients(lambda x: weighted(max_pool2d(x, window)), distinct(1, side, side + 2, 2))
 
 
 def test_values():
@@ -60,15 +50,14 @@ def test_a_number_that_is_none_is_not_lost():
     assert np.isnan(max_pool2d(Tensor(x), 2).data).all()
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_max_pooling_is_that_of_torch_with_many_ties(name):
+@pytest.mark.parametrize("window", WINDOWS)
+def test_max_pooling_is_that_of_torch_with_many_ties(window):
     torch = pytest.importorskip("torch")
-    window, stride, padding = CASES[name]
-    x = RNG.integers(0, 4, size=(2, 9, 12, 3)).astype(float)
+    x = RNG.integers(0, 4, size=(2, 19, 22, 3)).astype(float)
     leaf, reference = Tensor(x, differentiable=True), torch.tensor(x, requires_grad=True)
-    found = max_pool2d(leaf, window, stride, padding=padding)
+    found = max_pool2d(leaf, window)
     channels_first = reference.permute(0, 3, 1, 2)
-    expected = torch.nn.functional.max_pool2d(channels_first, window, stride, padding)
+    expected = torch.nn.functional.max_pool2d(channels_first, window)
     expected = expected.permute(0, 2, 3, 1)
     np.testing.assert_array_equal(found.data, expected.detach().numpy())
     g = RNG.normal(size=found.shape)
@@ -80,12 +69,5 @@ def test_max_pooling_is_that_of_torch_with_many_ties(name):
 def test_windows_that_do_not_fit_are_named():
     with pytest.raises(ConfigError, match=r"images of 4 x 6 .* expected at least the 5 x 5"):
         max_pool2d(Tensor(np.ones((1, 4, 6, 1))), 5)
-    with pytest.raises(ConfigError, match=r"window 0; expected a whole number from 1 up"):
-        max_pool2d(Tensor(np.ones((1, 4, 6, 1))), 0)
     with pytest.raises(ConfigError, match=r"shape \(4, 6\); expected shape \(batch, height"):
         max_pool2d(Tensor(np.ones((4, 6))), 2)
-
-
-def test_padding_in_which_a_window_could_drown_is_refused():
-    with pytest.raises(ConfigError, match="at most half a window"):
-        max_pool2d(Tensor(np.ones((1, 4, 6, 1))), 2, padding=2)

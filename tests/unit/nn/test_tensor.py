@@ -26,9 +26,7 @@ TABLE_ROWS, TABLE_WEIGHTS = RNG.integers(0, 4, size=(7, 3, 4)), normal(7, 3, 4)
 
 CASES = {
     "add": (lambda a, b: weighted(ops.add(a, b)), normal(3, 4), normal(4)),
-    "subtract": (lambda a, b: weighted(ops.subtract(a, b)), normal(3, 4), normal(3, 1)),
     "multiply": (lambda a, b: weighted(ops.multiply(a, b)), normal(2, 3, 4), normal(3, 1)),
-    "divide": (lambda a, b: weighted(ops.divide(a, b)), normal(3, 4), normal(4) + 5),
     "matmul": (lambda a, b: weighted(ops.matmul(a, b)), normal(5, 3), normal(3, 2)),
     "affine": (
         lambda x, w, b: weighted(ops.affine(x, w, b)),
@@ -48,9 +46,6 @@ CASES = {
     "tanh": (lambda x: weighted(ops.tanh(x)), normal(4, 3)),
     "relu": (lambda x: weighted(ops.relu(x)), normal(4, 3)),
     "sigmoid": (lambda x: weighted(ops.sigmoid(x, 4.0)), normal(4, 3)),
-    "exp": (lambda x: weighted(ops.exp(x)), normal(4, 3)),
-    "log": (lambda x: weighted(ops.log(x)), np.exp(normal(4, 3))),
-    "square": (lambda x: weighted(ops.square(x)), normal(4, 3)),
     "mean_axis": (lambda x: weighted(ops.mean_axis(x, 1)), normal(4, 3, 2)),
     "group_means": (lambda x: weighted(ops.group_means(x, (3, 2))), normal(10, 3)),
     "reshape": (lambda x: weighted(ops.reshape(x, (6, 2))), normal(4, 3)),
@@ -128,11 +123,11 @@ def test_a_leaf_that_does_not_matter_gets_zeros():
 def test_gradients_of_something_that_is_not_a_number_are_refused():
     x = Tensor(normal(3), differentiable=True)
     with pytest.raises(ValueError, match=r"shape \(3,\); expected a single number"):
-        gradients(ops.exp(x), [x])
+        gradients(ops.tanh(x), [x])
 
 
 def test_nothing_is_recorded_where_nothing_is_differentiable():
-    result = ops.exp(Tensor(normal(3)))
+    result = ops.tanh(Tensor(normal(3)))
     assert result.backward is None
     assert result.parents == ()
     assert record(normal(2), (result,), lambda g: (g,)).backward is None

@@ -9,6 +9,7 @@ from PIL import Image
 
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images.coordinates import pixel_centres
+from neuralfield.images.image import MODES
 from neuralfield.rendering import array_renderer
 from neuralfield.rendering import render as rendering
 from neuralfield.rendering.render import (
@@ -20,7 +21,7 @@ from neuralfield.rendering.render import (
 )
 from neuralfield.system.device import select_device, to_host
 from neuralfield.system.errors import CheckpointError, ConfigError, InputError
-from neuralfield.tasks.image.image_model import load_model, save_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.model_json import import_model_json
 
 CPU = select_device("cpu")
@@ -32,14 +33,14 @@ def make_model(tmp_path):
         field = field or {"first_omega_0": 5}
         settings = field_settings({"type": "siren", "width": 8, **field})
         shape = ImageShape(width, height, channels)
-        mode = mode or {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+        mode = mode or MODES[channels]
         network = build_field(settings, shape, random_seed=2)
         if settings.output == "sigmoid":  # about as much below grey as above it
             bias = network.layers[-1].bias
             assert bias is not None
             bias.data[...] = 0
-        save_model(tmp_path / "m.safetensors", network, settings, shape, mode, record)
-        return load_model(tmp_path / "m.safetensors")
+        Model(settings, shape, mode, {}).save(tmp_path / "m.safetensors", network, record)
+        return Model.load(tmp_path / "m.safetensors")
 
     return make
 
@@ -143,7 +144,7 @@ def test_png_in_bands_is_the_image_in_memory(
 
     rendered = read_image(tmp_path / "d.png")
     assert rendered.bit_depth == bit_depth or rendered.mode == "bilevel"
-    mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+    mode = MODES[channels]
     np.testing.assert_allclose(
         read_image(tmp_path / "d.png", mode=mode).values(), whole, atol=0.51 / (2**bit_depth - 1)
     )
@@ -174,7 +175,7 @@ def test_a_snapshot_of_something_else_is_refused(tmp_path, make_model):
     path = tmp_path / "m.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CheckpointError, match=r"m\.safetensors"):
-        load_model(path)
+        Model.load(path)
 
 
 class TestModelJson:
@@ -202,8 +203,8 @@ class TestModelJson:
     def test_it_is_rendered_as_its_own_program_would(self, tmp_path):
         first, second = self.write(tmp_path / "model.json", [(3, 5), (5, 1)])
         network, settings, shape, record = import_model_json(tmp_path / "model.json", 6, 4)
-        save_model(tmp_path / "m", network, settings, shape, "grey", record)
-        rendered = render(load_model(tmp_path / "m"), 6, 4, device=CPU)
+        Model(settings, shape, "grey", {}).save(tmp_path / "m", network, record)
+        rendered = render(Model.load(tmp_path / "m"), 6, 4, device=CPU)
         x, y = np.meshgrid(np.arange(6) / 5, np.arange(4) / 3)
         inputs = np.stack([np.ones_like(x), x, y], axis=-1)
         ink = 1 / (1 + np.exp(-(np.tanh(inputs @ first) @ second)))
@@ -247,9 +248,9 @@ def test_a_redraw_as_wide_as_16384_pixels_takes_bounded_memory(make_model, tmp_p
     code = (
         "import resource, sys; from pathlib import Path\n"
         "from neuralfield.system.device import select_device\n"
-        "from neuralfield.tasks.image.image_model import load_model\n"
+        "from neuralfield.tasks.image.image_model import Model.load\n"
         "from neuralfield.rendering.render import render_to_png\n"
-        "model, path, height = load_model(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])\n"
+        "model, path, height = Model.load(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])\n"
         "render_to_png(model, path, 16384, height, device=select_device('cpu'))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )

@@ -9,13 +9,14 @@ from neuralfield.images.metrics import psnr_db
 from neuralfield.images.resizing import back_projected
 from neuralfield.rendering import render as rendering
 from neuralfield.rendering.publishing import publishing
+from neuralfield.rendering.refining import refined
 from neuralfield.rendering.render import render
 from neuralfield.rendering.residual import find_residual
 from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.device import select_device, to_host
 from neuralfield.system.errors import CheckpointError
 from neuralfield.system.interruption import Interrupted
-from neuralfield.tasks.image.image_model import Model, load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.fit import fit
@@ -81,6 +82,21 @@ def test_a_render_is_what_back_projection_makes_of_the_network():
     assert np.abs(found - alone).max() > 0.1
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_a_finer_residual_keeps_what_patches_agree_on(channels):
+    rough, truth = rough_model(channels)
+    alone = replace(rough, residual=None)
+    model = replace(rough, residual=find_residual(alone, truth, 4, device=CPU))
+    assert model.residual is not None
+    assert model.residual.shape == (4 * HEIGHT, 4 * WIDTH, channels)
+    found, before = (render(m, 4 * WIDTH, 4 * HEIGHT, device=CPU) for m in (model, alone))
+    assert psnr_db(found, refined(before, truth).clip(0, 1)) > 36
+    assert psnr_db(found, render(rough, 4 * WIDTH, 4 * HEIGHT, device=CPU)) < 40
+    for width in (WIDTH, 8 * WIDTH):
+        again = reduced(render(model, width, width * HEIGHT // WIDTH, device=CPU), width // WIDTH)
+        assert psnr_db(again, truth) > 28
+
+
 def test_crops_bands_and_threads_make_no_difference(monkeypatch):
     model, _ = rough_model()
     whole = render(model, 60, 42, device=CPU)
@@ -126,12 +142,12 @@ def sha256(path):
 def test_a_training_ends_with_a_residual_that_only_its_model_has(tmp_path, changes):
     task = make_task(residual=True, **changes)
     path = train(task, tmp_path)
-    model, alone = load_model(path), load_model(train(make_task(**changes), tmp_path / "alone"))
+    model, alone = Model.load(path), Model.load(train(make_task(**changes), tmp_path / "alone"))
     assert model.residual is not None and alone.residual is None
     assert model.residual.shape == task.values.shape
     for name, array in alone.arrays.items():
         np.testing.assert_array_equal(model.arrays[name], array)
-    assert load_model(snapshot_path(tmp_path / "checkpoints", 30)).residual is None
+    assert Model.load(snapshot_path(tmp_path / "checkpoints", 30)).residual is None
     expected = find_residual(model, task.values, device=CPU)
     np.testing.assert_array_equal(model.residual, expected)
     found_db, alone_db = (
@@ -141,7 +157,7 @@ def test_a_training_ends_with_a_residual_that_only_its_model_has(tmp_path, chang
 
 
 def test_a_training_that_was_interrupted_ends_with_the_same_bytes(tmp_path):
-    task = make_task(residual=True)
+    task = make_task(residual=True, residual_scale=2)
     expected = sha256(train(task, tmp_path / "whole"))
 
     def leave(trainers):
@@ -153,9 +169,18 @@ def test_a_training_that_was_interrupted_ends_with_the_same_bytes(tmp_path):
     assert sha256(train(task, tmp_path / "cut", threads=2)) == expected
 
 
+def test_a_large_image_has_a_coarser_residual():
+    scales = []
+    for side in (10, 1000, 3000):
+        task = make_task(residual=True, residual_scale=4)
+        values = np.zeros((side, side, 3), np.float32)
+        scales.append(replace(task, values=values).residual_scale)
+    assert scales == [4, 2, 1]
+
+
 def test_values_at_centres_have_no_residual(tmp_path):
     assert (
-        load_model(train(make_task(residual=True, supervision="point"), tmp_path)).residual is None
+        Model.load(train(make_task(residual=True, supervision="point"), tmp_path)).residual is None
     )
 
 
@@ -166,4 +191,4 @@ def test_a_residual_of_another_shape_is_refused(tmp_path, shape):
     damaged = replace(model, residual=np.zeros(shape, np.float32))
     damaged.save(path, model.network(CPU), model.metadata)
     with pytest.raises(CheckpointError, match="residual"):
-        load_model(path)
+        Model.load(path)

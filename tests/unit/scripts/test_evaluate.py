@@ -10,7 +10,7 @@ from neuralfield.images import ImageData, read_image, resize_image, write_image
 from neuralfield.images.metrics import IDENTICAL_DB, gmsd, psnr_db
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
-from neuralfield.tasks.image.image_model import load_model, save_model
+from neuralfield.tasks.image.image_model import Model
 
 RECORD = {
     "steps": 100,
@@ -40,7 +40,7 @@ def evaluate(folder, source, size, *, model_size=None, **options):
     settings = field_settings({"type": "siren", "hidden_layers": 1, "width": 8})
     shape = ImageShape(width, height, source.channels)
     model = folder / "model.safetensors"
-    save_model(model, build_field(settings, shape), settings, shape, source.mode, {"step": 100})
+    Model(settings, shape, source.mode, {}).save(model, build_field(settings, shape), {"step": 100})
     (folder / "training.json").write_text(json.dumps(RECORD))
     main(
         model,
@@ -84,7 +84,7 @@ def test_a_larger_source_is_compared_at_its_own_size(tmp_path):
 def test_the_training_size_is_measured_on_unrounded_values(tmp_path):
     numbers = evaluate(tmp_path, smooth_image(30, 20), 15)
     rendered = render(
-        load_model(tmp_path / "model.safetensors"), 15, 10, device=select_device("cpu")
+        Model.load(tmp_path / "model.safetensors"), 15, 10, device=select_device("cpu")
     )
     trained = read_image(tmp_path / "resized.png", mode="rgb").values()
     assert numbers["psnr_db"] == pytest.approx(psnr_db(rendered, trained))

@@ -16,7 +16,7 @@ from neuralfield.rendering.levels import to_levels
 from neuralfield.rendering.pyramid import OVERLAP_PX, TILE_PX
 from neuralfield.rendering.render import render
 from neuralfield.system.device import HOST
-from neuralfield.tasks.image.image_model import load_model, save_model
+from neuralfield.tasks.image.image_model import Model
 
 WIDTH, HEIGHT = 600, 400
 
@@ -24,12 +24,12 @@ WIDTH, HEIGHT = 600, 400
 def make_model(folder: Path, mode: str = "rgb") -> Path:
     shape, settings = ImageShape(30, 20, CHANNELS[mode]), field_settings({"type": "siren"})
     path = folder / "model.safetensors"
-    save_model(path, build_field(settings, shape, 0), settings, shape, mode, {})
+    Model(settings, shape, mode, {}).save(path, build_field(settings, shape, 0), {})
     return path
 
 
 def rendered(model: Path, bit_depth: int) -> np.ndarray:
-    return to_levels(render(load_model(model), WIDTH, HEIGHT, device=HOST), bit_depth)
+    return to_levels(render(Model.load(model), WIDTH, HEIGHT, device=HOST), bit_depth)
 
 
 def finest(folder: Path) -> np.ndarray:

@@ -6,7 +6,7 @@ from PIL import Image
 import render
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.system.kept_renders import FOLDER_NAME, RECORD_NAME, forget_kept
-from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.image_model import Model
 
 WHOLE, LEFT = [0, 0, 1, 1], [0, 0, 0.5, 1]
 
@@ -15,7 +15,7 @@ def write_network(path, seed=0):
     settings = field_settings({"type": "siren", "hidden_layers": 1, "width": 8})
     shape = ImageShape(12, 8, 3)
     network = build_field(settings, shape, random_seed=seed)
-    save_model(path, network, settings, shape, "rgb", {"step": 1, "footprint": True})
+    Model(settings, shape, "rgb", {}).save(path, network, {"step": 1, "footprint": True})
 
 
 @pytest.fixture

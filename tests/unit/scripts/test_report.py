@@ -18,8 +18,9 @@ from neuralfield.images import (
     write_facts,
     write_image,
 )
+from neuralfield.images.image import MODES
 from neuralfield.images.timelapse import write_timelapse
-from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.image_model import Model
 from reporting.contents import gather
 
 TEMPLATE = Path(__file__).parents[3] / "workflow" / "report" / "report.html.j2"
@@ -97,7 +98,7 @@ def test_every_kind_of_network_is_described():
 
 def noise(width, height, channels=3, seed=0):
     values = np.random.default_rng(seed).random((height, width, channels))
-    mode = {1: "grey", 3: "rgb", 4: "rgba"}[channels]
+    mode = MODES[channels]
     return ImageData.from_values(values, mode, 8)
 
 
@@ -136,11 +137,9 @@ def add_field(
 
 
 def inputs(results) -> dict[str, Any]:
-    metrics = sorted(results.glob("*/*/metrics.json"))
     return {
-        "metrics": metrics,
+        "metrics": sorted(results.glob("*/*/metrics.json")),
         "resized": sorted(results.glob("*/resized.png")),
-        "comparisons": [path.parent / "comparison" for path in metrics],
         "histories": sorted(results.glob("*/*/history.csv")),
         "timelapses": sorted(results.glob("*/*/timelapse.*")),
     }
@@ -200,7 +199,7 @@ def add_earlier(results, image, field, **others):
     add_field(results, image, field, noise(64, 48), **numbers)
     settings, shape = field_settings({"type": "siren", "width": 4}), ImageShape(16, 12, 3)
     model = folder / "model.safetensors"
-    save_model(model, build_field(settings, shape), settings, shape, "rgb", record)
+    Model(settings, shape, "rgb", {}).save(model, build_field(settings, shape), record)
     (folder / "view.html").write_text("the viewer")
     return folder
 
@@ -227,7 +226,10 @@ def test_networks_of_other_runs_are_shown_if_their_records_are_valid(results):
     assert {"cub/siren/view.html", "cub/siren/render_1024.png", "photo/quality/view.html"} <= links
     assert not any(word in text for word in ("another", "not_numbers", "width=4", "damaged"))
     assert text.index(">Cub<") < text.index(">Photo<")
-    assert [n.name for n in gather(**inputs(results))[0].networks] == ["fast", "siren"]
+    assert [n.name for n in gather(report.own_networks(**inputs(results)))[0].networks] == [
+        "fast",
+        "siren",
+    ]
 
 
 def test_the_best_result_comes_first(results):
@@ -239,7 +241,9 @@ def test_the_best_result_comes_first(results):
     page = write(results)[1]
     titles = [words for words in page.words if words in ("A", "B", "C")]
     assert titles[:3] == ["B", "A", "C"]
-    winners = {section.name: section.winner for section in gather(**inputs(results))}
+    winners = {
+        section.name: section.winner for section in gather(report.own_networks(**inputs(results)))
+    }
     assert winners["a"] and winners["b"] and winners["c"] is None
 
 
@@ -348,7 +352,7 @@ def test_many_networks_reuse_the_colours(results):
     image_name = add_image(results, "cub")
     for number in range(10):
         add_field(results, "cub", f"field_{number}", image_name, upscale_psnr_db=20.0 + number)
-    sections = gather(**inputs(results))
+    sections = gather(report.own_networks(**inputs(results)))
     assert [network.colour for network in sections[0].networks] == [*range(8), 0, 1]
     assert sections[0].best.name == "field_9"
     assert "field_<wbr>9" in write(results)[0]
@@ -359,5 +363,5 @@ def test_one_network_keeps_its_colour_over_images(results):
         image_name = add_image(results, image)
         for field in fields:
             add_field(results, image, field, image_name)
-    first, second = gather(**inputs(results))
+    first, second = gather(report.own_networks(**inputs(results)))
     assert first.networks[1].colour == second.networks[0].colour == 1

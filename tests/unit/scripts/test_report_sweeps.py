@@ -22,7 +22,7 @@ def sweep(tmp_path):
     """Writes the tables and images of runs, given as (image, width, seed, redraw in dB)."""
 
     def make(*runs, base="net"):
-        rows, folders = [HEADER_WITH_FILTER], []
+        rows = [HEADER_WITH_FILTER]
         for image, width, seed, redraw_db in runs:
             name = f"{base}+width={width}"
             numbers = f"30,0.5,{redraw_db},21.5,back_projection,{width},{100 * width},{seed}"
@@ -32,24 +32,24 @@ def sweep(tmp_path):
             for number, kind in enumerate(("source", "redraw", "back_projection")):
                 values = np.full((4, 4, 1), (number + width % 7) / 10)
                 write_image(folder / f"{kind}.png", ImageData.from_values(values, "grey", 8))
-            folders.append(folder)
         tables = [tmp_path / f"{name}.csv" for name in ("summary", "overall", "by_image")]
         tables[0].write_text("\n".join(rows) + "\n")
         compare.main(*tables, sweeps=["s"])
-        return {"sweep_tables": tables, "sweep_comparisons": folders}
+        return tables
 
     return make
 
 
 def gathered(made):
-    (section,) = gather_sweeps(made["sweep_tables"], made["sweep_comparisons"])
+    (section,) = gather_sweeps(made, made[0].parent / "results")
     return section
 
 
-def page_of(made, tmp_path, **files):
-    path = tmp_path / "report.html"
-    empty = {key: [] for key in ("metrics", "resized", "comparisons", "histories", "timelapses")}
-    report.main(**(empty | files), **made, template=TEMPLATE, report=path, settings={})
+def page_of(made, tmp_path):
+    results = tmp_path / "results"
+    path = results / "report.html"
+    own = inputs(results)
+    report.main(**own, sweep_tables=made, template=TEMPLATE, report=path, settings={})
     text = path.read_text()
     return re.sub(r"\s+", " ", text), Page(text)
 
@@ -110,10 +110,10 @@ def test_forty_networks_have_a_colour_each(sweep, tmp_path):
 
 
 def test_sweeps_stand_beside_other_networks(sweep, tmp_path):
-    results = tmp_path / "others"
+    results = tmp_path / "results"
     add_field(results, "cub", "siren", add_image(results, "cub"))
     made = sweep(("a", 4, 0, 20), ("a", 8, 0, 21))
-    _, page = page_of(made, tmp_path, **inputs(results))
+    _, page = page_of(made, tmp_path)
     assert {"picture-1", "sweep-1", "results"} <= set(page.ids)
 
 

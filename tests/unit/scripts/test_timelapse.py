@@ -9,7 +9,7 @@ from PIL import Image, ImageSequence
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.errors import InputError
-from neuralfield.tasks.image.image_model import save_model
+from neuralfield.tasks.image.image_model import Model
 from timelapse import already_measured_db, choose_steps, label_of, main
 
 STEPS = [0, 1, 2, 5, 10, 20, 50, 100]
@@ -19,7 +19,7 @@ def write_network(path, step, *, width=12, height=8):
     settings = field_settings({"type": "siren", "hidden_layers": 1, "width": 8})
     shape = ImageShape(width, height, 3)
     network = build_field(settings, shape, random_seed=step)
-    save_model(path, network, settings, shape, "rgb", {"step": step, "footprint": True})
+    Model(settings, shape, "rgb", {}).save(path, network, {"step": step, "footprint": True})
 
 
 @pytest.fixture

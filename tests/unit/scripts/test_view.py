@@ -29,9 +29,9 @@ WIDTH, HEIGHT = 13, 9
 NETWORKS: dict[str, dict[str, Any]] = {
     "siren": {"mode": "bilevel", "output": "sigmoid", "steepness": 12.0},
     "finer": {"mode": "rgb"},
-    "wire": {"mode": "rgb", "footprint": True, "residual": True},
-    "gauss": {"mode": "rgba", "residual": True},
-    "fourier": {"mode": "grey", "footprint": True, "scale": 2.0, "spread": 3.0, "residual": True},
+    "wire": {"mode": "rgb", "footprint": True, "residual": 4},
+    "gauss": {"mode": "rgba", "residual": 1},
+    "fourier": {"mode": "grey", "footprint": True, "scale": 2.0, "spread": 3.0, "residual": 2},
     "hashgrid": {"mode": "rgb", "features": 3},
     "cafe": {"mode": "rgb", "output": "sigmoid"},
     "mlp": {
@@ -67,7 +67,8 @@ def save(path: Path, field: dict[str, Any], shape: ImageShape, about: dict[str, 
     network.to(HOST, "float32")
     residual = None
     if about.get("residual"):
-        sides = (shape.height, shape.width, shape.channels)
+        scale = about["residual"]
+        sides = (scale * shape.height, scale * shape.width, shape.channels)
         residual = random.normal(0, 0.1, sides).astype(np.float32)
     model = Model(settings, shape, about["mode"], {}, metadata, residual)
     model.save(path, network, metadata)

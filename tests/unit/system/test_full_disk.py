@@ -15,7 +15,7 @@ from neuralfield.images.timelapse import write_timelapse
 from neuralfield.system.checkpoint import list_snapshots, load_arrays, save_arrays
 from neuralfield.system.errors import StorageError
 from neuralfield.system.files import write_atomically
-from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.training.state import StateFolder
 
 IMAGE = ImageData(np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8), "rgb", 8)
@@ -103,7 +103,7 @@ def test_a_training_on_a_full_disk_goes_on_when_there_is_space(tmp_path, monkeyp
         for path in (run / "state").glob("state_*"):
             load_arrays(path)  # whatever has been saved is whole
         for _, path in list_snapshots(next((run / "state").glob("snapshots_*"), run)):
-            load_model(path)
+            Model.load(path)
         ballast.unlink()
         messages = test_fit.train(task, run, checkpoint_interval_s=0)
         assert not any("cannot be read" in line for line in messages)

@@ -54,12 +54,12 @@ from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.files import write_atomically
-from neuralfield.tasks.classifier.classifier_model import load_classifier
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.idx import read_idx
-from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.model_json import import_model_json
 from neuralfield.tasks.table.samples import read_samples
-from neuralfield.tasks.table.table_model import load_table_model
+from neuralfield.tasks.table.table_model import TableModel
 from neuralfield.training.history import read_history
 
 DEADLINE = timedelta(seconds=20)
@@ -78,19 +78,19 @@ class Reader:
 
 def read_network(path: Path) -> None:
     with np.errstate(all="ignore"):  # of weights that are finite, and large
-        values = render(load_model(path), 3, 2, device=CPU, samples=1)
+        values = render(Model.load(path), 3, 2, device=CPU, samples=1)
     assert values.shape[:2] == (2, 3) and np.isfinite(values).all()
 
 
 def read_table_network(path: Path) -> None:
-    model = load_table_model(path)
+    model = TableModel.load(path)
     with np.errstate(all="ignore"):
         answers = model.predict(np.zeros((3, len(model.inputs))))
     assert answers.shape == (3, len(model.targets))
 
 
 def read_classifier(path: Path) -> None:
-    model = load_classifier(path)
+    model = ClassifierModel.load(path)
     shape = (2, model.shape.height, model.shape.width)
     with np.errstate(all="ignore"):
         answers = model.probabilities(np.zeros(shape, np.uint8))
@@ -255,7 +255,7 @@ def test_a_small_file_that_claims_a_huge_network(tmp_path):
         description["field"][key] = value
         save_arrays(path, arrays, description)
         with little_memory(), pytest.raises(NeuralfieldError, match=message):
-            load_model(path)
+            Model.load(path)
 
 
 def test_a_header_that_claims_more_than_the_file(tmp_path):
@@ -265,4 +265,4 @@ def test_a_header_that_claims_more_than_the_file(tmp_path):
     for content in (struct.pack("<Q", 1 << 62), struct.pack("<Q", len(text)) + text):
         write_atomically(path, content)
         with little_memory(), pytest.raises(NeuralfieldError, match="cannot be read"):
-            load_model(path)
+            Model.load(path)

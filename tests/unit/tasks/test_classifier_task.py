@@ -13,7 +13,7 @@ from test_fit import CPU, require_same_bytes_after_a_kill, sha256
 import evaluate_classifier
 from neuralfield.system.device import available_cores
 from neuralfield.system.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
-from neuralfield.tasks.classifier.classifier_model import load_classifier
+from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.idx import write_idx
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, LabelledImages, find_files
 
@@ -121,7 +121,7 @@ def trained(tmp_path_factory):
 
 
 def test_a_damaged_classifier_is_named(trained, tmp_path):
-    require_damages_of_training_named(trained, tmp_path, load_classifier, "classes")
+    require_damages_of_training_named(trained, tmp_path, ClassifierModel.load, "classes")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,8 @@ def test_a_damaged_classifier_is_named(trained, tmp_path):
     ],
 )
 def test_a_classifier_s_own_words_are_not_believed(trained, tmp_path, changes, complaint):
-    messages = complaint_about(changes, trained / "model.safetensors", tmp_path, load_classifier)
+    model = trained / "model.safetensors"
+    messages = complaint_about(changes, model, tmp_path, ClassifierModel.load)
     assert complaint in messages
 
 

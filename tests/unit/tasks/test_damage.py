@@ -21,7 +21,7 @@ from neuralfield.images import (
 )
 from neuralfield.system.checkpoint import load_snapshot, snapshot_path
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
-from neuralfield.tasks.image.image_model import Model, load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution
 from neuralfield.training.results import publish_segment
@@ -77,7 +77,7 @@ def test_a_state_is_named_and_the_one_before_it_used(trained, tmp_path):
 
 
 def test_snapshots_are_named_and_taken_again(trained, tmp_path):
-    own = load_model(trained / "own/model.safetensors")
+    own = Model.load(trained / "own/model.safetensors")
     names = sorted((trained / "own/checkpoints").iterdir())
     others = [b"", *contents(trained, "*/checkpoints/*", "own/state/state_*")]
     folder = StateFolder(tmp_path, "0" * 16, lambda line: messages.append(line))
@@ -89,11 +89,11 @@ def test_snapshots_are_named_and_taken_again(trained, tmp_path):
     for content in damages(whole, [o for o in others if o != whole], 200, seed=2):
         messages.clear()
         target.write_bytes(content)
-        if not folder.whole_snapshots(partial(load_snapshot, of=own, load=load_model)):
+        if not folder.whole_snapshots(partial(load_snapshot, of=own, load=Model.load)):
             assert target.name in messages[0] and not target.exists()
         else:
-            snapshot = load_snapshot(target, step, own, load_model)
-            expected = load_snapshot(names[1], step, own, load_model)
+            snapshot = load_snapshot(target, step, own, Model.load)
+            expected = load_snapshot(names[1], step, own, Model.load)
             assert all(np.array_equal(snapshot.arrays[n], a) for n, a in expected.arrays.items())
 
 
@@ -125,7 +125,7 @@ def test_a_network_is_named(trained, tmp_path):
     path.write_bytes(content)
 
     def load(path: Path) -> Model:
-        model = load_model(path)
+        model = Model.load(path)
         require_image(path, model.metadata.get("picture"), facts)
         return model
 

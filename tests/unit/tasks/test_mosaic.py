@@ -13,7 +13,7 @@ from neuralfield.images.tiling import Tiling
 from neuralfield.rendering.render import render, render_to_png
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import CheckpointError
-from neuralfield.tasks.image.image_model import load_model, save_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import load_trained, load_trained_snapshot, save_mosaic
 
 CPU = select_device("cpu")
@@ -28,7 +28,7 @@ def save_tiles(folder, tiling, set_weights, mode="grey", **record):
         network = build_field(settings, shape, seed)
         set_weights(network, tile)
         path = folder / "tiles" / tile.name / "model.safetensors"
-        save_model(path, network, settings, shape, mode, record)
+        Model(settings, shape, mode, {}).save(path, network, record)
     save_mosaic(folder / "mosaic.json", tiling)
     return load_trained(folder / "mosaic.json")
 
@@ -108,7 +108,7 @@ def test_tiles_are_corrected_by_their_residuals(tmp_path):
     save_tiles(tmp_path, TILING, gradient(TILING), footprint=True)
     for tile in TILING:
         path = tmp_path / "tiles" / tile.name / "model.safetensors"
-        model = load_model(path)
+        model = Model.load(path)
         dark = np.full((tile.height, tile.width, 1), -0.05, np.float32)
         replace(model, residual=dark).save(path, model.network(CPU), model.metadata)
     save_mosaic(tmp_path / "mosaic.json", TILING)

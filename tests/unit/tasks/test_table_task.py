@@ -18,7 +18,7 @@ from neuralfield.system.device import available_cores
 from neuralfield.system.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.samples import Samples, read_samples
-from neuralfield.tasks.table.table_model import load_table_model
+from neuralfield.tasks.table.table_model import TableModel
 from neuralfield.tasks.table.table_task import TableTask
 from neuralfield.tasks.training_settings import SampleTraining
 
@@ -55,7 +55,7 @@ def make_task(samples=None, network=None, training=None, **settings):
 def train(task, folder, **run_settings):
     """Train to the end; gives the network, and the reported lines."""
     messages = test_fit.train(task, folder, **run_settings)
-    return load_table_model(folder / "model.safetensors"), messages
+    return TableModel.load(folder / "model.safetensors"), messages
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -226,7 +226,7 @@ def trained(tmp_path_factory):
 
 
 def test_a_damaged_network_is_named(trained, tmp_path):
-    require_damages_of_training_named(trained, tmp_path, load_table_model, "inputs")
+    require_damages_of_training_named(trained, tmp_path, TableModel.load, "inputs")
 
 
 @pytest.mark.parametrize(
@@ -241,13 +241,14 @@ def test_a_damaged_network_is_named(trained, tmp_path):
         ({"input_scaling": {"centre": [0.0], "spread": [0.0]}}, "spread of a scaling"),
         ({"input_scaling": {"centre": [float("inf")], "spread": [1.0]}}, "centre of a scaling"),
         ({"network": {"widths": [10**6] * 3}}, "are too few for Dense"),
-        ({"network": {"widths": [10**18]}}, "expected a list of widths"),
+        ({"network": {"widths": [10**18]}}, "expected a list of at most 1,000 widths"),
+        ({"network": {"widths": [1] * 1001}}, "expected a list of at most 1,000 widths"),
         ({"network": {"widths": [9]}}, "expected a network of a table of a kind known here"),
         ({"network": {"widths": [8], "colour": 1}}, "unexpected keyword argument"),
     ],
 )
 def test_a_network_s_own_words_are_not_believed(trained, tmp_path, changes, complaint):
-    messages = complaint_about(changes, trained / "model.safetensors", tmp_path, load_table_model)
+    messages = complaint_about(changes, trained / "model.safetensors", tmp_path, TableModel.load)
     assert complaint in messages
 
 
@@ -255,13 +256,13 @@ def test_a_table_s_network_is_no_image_s_and_the_other_way_round(trained, tmp_pa
     from test_fit import make_task as image_task
     from test_fit import train as train_image
 
-    from neuralfield.tasks.image.image_model import load_model
+    from neuralfield.tasks.image.image_model import Model
 
     with pytest.raises(CheckpointError, match="not a model"):
-        load_model(trained / "model.safetensors")
+        Model.load(trained / "model.safetensors")
     train_image(image_task(steps=2, snapshots=2), tmp_path)
     with pytest.raises(CheckpointError, match="not a network of a table"):
-        load_table_model(tmp_path / "model.safetensors")
+        TableModel.load(tmp_path / "model.safetensors")
 
 
 def test_numbers_are_measured_where_they_belong(tmp_path):

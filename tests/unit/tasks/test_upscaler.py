@@ -16,7 +16,7 @@ from neuralfield.rendering.render import render, render_bands
 from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.errors import CheckpointError, ConfigError
-from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image_fit import image_task
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.tasks.upscaler.upscaler_objective import Crops, turned, turned_back
@@ -48,7 +48,7 @@ def make_task(values=None, **settings):
 
 def train(task, folder, **run_settings):
     test_fit.train(task, folder, **run_settings)
-    return load_model(folder / "model.safetensors")
+    return Model.load(folder / "model.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_at_its_own_size_it_is_its_image(tmp_path, channels):
 def test_untrained_it_adds_nothing_but_what_makes_it_the_image_again(tmp_path):
     """It starts from Lanczos with one back-projection, however large."""
     model = train(make_task(steps=2), tmp_path)
-    start = load_model(tmp_path / "checkpoints/step_00000000.safetensors")
+    start = Model.load(tmp_path / "checkpoints/step_00000000.safetensors")
     rendered = render(start, 60, 44, device=CPU)
     lanczos = resize_image(
         ImageData.from_values(model.arrays["picture"], "grey", 16), 60, "lanczos"
@@ -202,10 +202,10 @@ def test_a_file_that_claims_too_much_is_not_believed(tmp_path, claim):
     arrays, description = load_arrays(path)
     save_arrays(path, arrays, description | {"field": description["field"] | claim})
     with pytest.raises(CheckpointError):
-        load_model(path)
+        Model.load(path)
     save_arrays(path, arrays, description | {"width": 1 << 20, "height": 1 << 20})
     with pytest.raises(CheckpointError, match="too few"):
-        load_model(path)
+        Model.load(path)
     save_arrays(path, arrays | {"picture": arrays["picture"] * np.nan}, description)
     with pytest.raises(CheckpointError, match="not finite"):
-        load_model(path)
+        Model.load(path)

@@ -17,7 +17,7 @@ from test_fit import CPU, make_task, sha256
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.errors import DivergenceError
-from neuralfield.tasks.image.image_model import Model, load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.training_settings import log_spaced_steps
 from neuralfield.training import loop as training_loop
 from neuralfield.training import state as state_module
@@ -76,7 +76,7 @@ def test_it_goes_back_to_the_last_good_snapshot_and_on_with_a_lower_rate(left_al
     np.testing.assert_allclose(history.learning_rate, scheduled * np.where(after, 0.1, 1))
     assert history.psnr_db.iloc[-1] > history.psnr_db[~after].max() - 1
     assert (rollback["found"], rollback["learning_rate_factor"]) == ("the loss is inf", 0.1)
-    model = load_model(folder / "model.safetensors")
+    model = Model.load(folder / "model.safetensors")
     assert model.metadata["rolled_back_to_step"] == rollback["to_step"]
 
 
@@ -224,7 +224,7 @@ def test_the_second_time_it_stops_with_advice(tmp_path):
         assert "although the training went back to step 0 and on with 0.1 times" in message
         assert "lower training.learning_rate, now 1e+30: try 3e+28" in message
         snapshot = Path(message.rsplit(" ", 1)[1])
-        assert all(np.isfinite(a).all() for a in load_model(snapshot).arrays.values())
+        assert all(np.isfinite(a).all() for a in Model.load(snapshot).arrays.values())
     assert not (tmp_path / "model.safetensors").exists()
 
 
@@ -232,7 +232,7 @@ def test_an_ordinary_training_has_no_rollback(tmp_path):
     train(make_task(), tmp_path)
     assert json.loads((tmp_path / "training.json").read_text())["rollback"] is None
     assert (pd.read_csv(tmp_path / "history.csv").rollbacks == 0).all()
-    assert "rolled_back_to_step" not in load_model(tmp_path / "model.safetensors").metadata
+    assert "rolled_back_to_step" not in Model.load(tmp_path / "model.safetensors").metadata
 
 
 def test_the_cpu_engine_goes_back_to_the_same_bytes(tmp_path):

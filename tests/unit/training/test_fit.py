@@ -20,7 +20,7 @@ from neuralfield.rendering.render import render
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.errors import EXIT_CODE_TRY_AGAIN, ResourceError
-from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.fit import fit
@@ -72,7 +72,7 @@ def sha256(path):
 def test_a_field_learns_an_image_and_renders_it(tmp_path):
     task = make_task(steps=400, batch_pixels=0)
     train(task, tmp_path)
-    rendered = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
+    rendered = render(Model.load(tmp_path / "model.safetensors"), 20, 16, device=CPU)
     assert psnr_db(rendered, task.values) > 30
 
 
@@ -82,10 +82,10 @@ def test_every_field_is_trained_footprints_saved_and_rendered(tmp_path, kind, pr
     field = {"type": kind} | SMALL_FIELDS[kind]
     settings = {"supervision": "footprint", "precision": precision, "learning_rate": 1e-2}
     train(task := make_task(field, steps=60, **settings), tmp_path)
-    model = load_model(tmp_path / "model.safetensors")
+    model = Model.load(tmp_path / "model.safetensors")
     before, after = (
         psnr_db(render(rendered, 20, 16, device=CPU), task.values)
-        for rendered in (load_model(tmp_path / "checkpoints/step_00000000.safetensors"), model)
+        for rendered in (Model.load(tmp_path / "checkpoints/step_00000000.safetensors"), model)
     )
     assert after > before + 0.5
     assert {array.dtype.name for array in model.arrays.values()} == {precision}
@@ -150,11 +150,11 @@ def test_the_network_that_is_saved_is_the_best_of_the_history_if_asked_for(tmp_p
     history = pd.read_csv(tmp_path / "history.csv")
     best = int(history.step[history.loss.idxmin()]) - 1  # its row begins with it
     assert 1 < best < 59, "the training has to get worse for this test"
-    model = load_model(tmp_path / "model.safetensors")
+    model = Model.load(tmp_path / "model.safetensors")
     assert (model.metadata["step"], model.metadata["best_of_steps"]) == (best, 60)
     assert json.loads((tmp_path / "training.json").read_text())["best_step"] == best
     assert any(f"saving the best network, of step {best}" in line for line in messages)
-    last = load_model(tmp_path / "checkpoints/step_00000060.safetensors")
+    last = Model.load(tmp_path / "checkpoints/step_00000060.safetensors")
     assert not np.array_equal(model.arrays["layers.0.weight"], last.arrays["layers.0.weight"])
 
 
@@ -164,7 +164,7 @@ def test_the_best_network_is_found_by_its_own_loss_where_steps_look_at_all_pixel
     task = make_task(steps=400, **settings)
     (messages,) = [line for line in train(task, tmp_path) if "saving the best network" in line]
     network = task.fresh_network().to(CPU, "float32")
-    network.load(load_model(tmp_path / "model.safetensors").arrays, "saved network")
+    network.load(Model.load(tmp_path / "model.safetensors").arrays, "saved network")
     centres = pixel_centres(np, task.shape.width, task.shape.height).astype(np.float32)
     errors = network(centres).data - task.values.reshape(-1, task.shape.channels)
     own_loss = float(np.mean(errors**2))
@@ -180,7 +180,7 @@ def test_settings_that_are_off_leave_a_training_its_name():
 def test_footprint_supervision_fits_the_mean_over_pixels(tmp_path):
     task = make_task(steps=600, batch_pixels=0, supervision="footprint")
     train(task, tmp_path)
-    model = load_model(tmp_path / "model.safetensors")
+    model = Model.load(tmp_path / "model.safetensors")
     assert model.footprint
     assert psnr_db(render(model, 20, 16, device=CPU), task.values) > 27
 
@@ -358,7 +358,7 @@ def test_history_measures_the_whole_image_although_batches_prefer_detail(tmp_pat
     history = pd.read_csv(tmp_path / "history.csv")
     steps = np.diff(history.step, prepend=0)
     squared_error = np.average(10 ** (-history.psnr_db / 10), weights=steps)
-    rendered = render(load_model(tmp_path / "model.safetensors"), 20, 16, device=CPU)
+    rendered = render(Model.load(tmp_path / "model.safetensors"), 20, 16, device=CPU)
     task_values = task.values
     raw = 10 ** (-psnr_db(rendered, task_values) / 10)
     assert squared_error == pytest.approx(raw, rel=0.05)

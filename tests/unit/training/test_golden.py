@@ -14,7 +14,7 @@ import test_fit
 from neuralfield.images import ImageData, resize_image
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
-from neuralfield.tasks.image.image_model import load_model
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.version import ENGINE_VERSION
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -38,7 +38,7 @@ def trained_values(name: str, folder: Path) -> np.ndarray:
     field, training = TRAININGS[name]
     task = test_fit.make_task(field, precision="float64", **training)
     test_fit.train(task, folder)
-    model = load_model(folder / "model.safetensors")
+    model = Model.load(folder / "model.safetensors")
     return render(model, 4, 3, device=select_device("cpu")).ravel()
 
 

@@ -12,7 +12,6 @@ from workspace import SETTINGS, Workspace
 from config import large_images
 from config.configuration import Run, read_settings
 from config.sweeps import expand
-from jobs import products
 from jobs.plan import Plan
 from jobs.startup import UserError
 from neuralfield.images.tiling import Tiling
@@ -75,7 +74,7 @@ def test_a_tile_is_an_image_of_its_own_size(plan: Plan):
 
 
 def test_each_training_of_an_image_has_its_files(plan: Plan):
-    files = products.all_products(plan)
+    files = plan.all_products()
     assert len(files) == len(set(files))
     for name in (
         "tiny/pixels.csv",
@@ -95,13 +94,13 @@ def test_each_training_of_an_image_has_its_files(plan: Plan):
 
 
 def test_folders_of_states_are_those_of_all_trainings(plan: Plan):
-    folders = products.state_folders(plan)
+    folders = plan.state_folders()
     assert "results/large/plain/tiles/0_0" in folders and "results/large/plain" not in folders
     assert "results/tables/slope/sizes/4x2" in folders and "results/classifiers/bars" in folders
 
 
 def test_folders_have_the_snapshots_of_their_training(plan: Plan):
-    contents = {folder: names for _, folder, names in products.network_contents(plan)}
+    contents = {folder: names for _, folder, names in plan.network_contents()}
     whole = contents["results/tiny/plain/checkpoints"]
     half = contents["results/tiny/plain/segments/1/snapshots"]
     assert half < whole and "step_00000020.safetensors" in whole - half
@@ -137,9 +136,7 @@ def test_the_snapshots_of_a_training_follow_the_steps_that_its_budget_came_to(pl
     checkpoints = "results/tiny/siren/checkpoints"
 
     def last_snapshot() -> str:
-        return max(
-            {folder: names for _, folder, names in products.network_contents(plan)}[checkpoints]
-        )
+        return max({folder: names for _, folder, names in plan.network_contents()}[checkpoints])
 
     folder = Path("results/tiny/siren")
     folder.mkdir(parents=True)

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuralfield.engines.cpu.cut import Cut
-from neuralfield.engines.cpu.encoding import GridGradient, encoding_numbers, others_than_sines
+from neuralfield.engines.cpu.encoding import GridGradient, activation_numbers, encoding_numbers
 from neuralfield.engines.cpu.update import COVERED, Update, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.engines.plan import (
     ACTIVATIONS,
     ENCODINGS,
-    FOR_GPUS_ONLY,
     LOSSES,
     OUTPUTS,
     NetworkPlan,
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
     from neuralfield.engines.cpu.kernels.layout import Layout
 
 _COVERED = {
-    "encoding": tuple(name for name in ENCODINGS if name not in FOR_GPUS_ONLY),
-    "activation": tuple(name for name in ACTIVATIONS if name not in FOR_GPUS_ONLY),
+    "encoding": ENCODINGS,
+    "activation": ACTIVATIONS,
     "output": OUTPUTS,
     "loss": LOSSES,
 }
@@ -83,7 +82,7 @@ class CpuEngine:
         parameters, _ = flatten_parameters(device, objective.network)
         self._layer_parameters = parameters[self._cut.encoding_numbers :]
         self._encoding = encoding_numbers(objective.network, plan)
-        self._others = others_than_sines(plan)
+        self._activations = activation_numbers(plan)
         self._encoding_gradient = GridGradient(objective.network.encoding, self._cut)
         self._factors = layout.aligned(self._layout.factor_numbers)
         numbers = layout.row_length(self._layout.gradient_numbers)
@@ -178,7 +177,7 @@ class CpuEngine:
             self._encoding,
             self._objective,
             self._encoding_gradient.kept((first - chunk[0][0]) * points),
-            self._others,
+            *self._activations,
             chunk is self._cut.chunks[0],
             self._shard_totals[shard],
         )
@@ -232,7 +231,7 @@ def _memory_report(
     return {
         "parameters": 4 * (size + layout.factor_numbers),
         "optimizer": sum(array.nbytes for array in objective.optimizer.state.values()),
-        "directions": working_bytes(cut, objective),
+        "directions": working_bytes(cut, layout),
         "picture": pixels * (4 * objective.shape.channels + 8),
         "density": 16 * pixels if objective.batches.is_weighted else 0,
         # a random order takes as much while it is sampled, as measured

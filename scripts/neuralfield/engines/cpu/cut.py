@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from neuralfield.fields import CoordinateNetwork
 from neuralfield.nn.optimizers import Muon, unclipped
 from neuralfield.tasks.image.image_objective import ImageObjective
 
@@ -30,8 +31,8 @@ class Cut:
     is a list of shards: their first pixel of the batch, and their end; `shards` is the most of them
     in a chunk, and `chunk_points` the most points. The encoding has `encoding_numbers` trained
     parameters. `encoding_parts` and `layer_parts` are parameters that are moved together: first and
-    end of the encoding's, and layer, first and end of rows of its weights. `matrices` are the
-    layers whose matrix Muon moves as a whole; their biases are a part of their own.
+    end of the encoding's, and layer, first and end of rows of its weights. `matrices` are those
+    that Muon moves as a whole: layer, first and end of rows; biases are a part of their own.
     """
 
     def __init__(self, objective: ImageObjective, layout: "Layout") -> None:
@@ -63,17 +64,33 @@ class Cut:
         ]
         optimizer = unclipped(objective.optimizer)
         hidden = optimizer.hidden_matrices if isinstance(optimizer, Muon) else ()
-        names = (f"layers.{layer}.weight" for layer in range(len(network.layers)))
-        self.matrices = [layer for layer, name in enumerate(names) if name in hidden]
+        self.matrices = [
+            matrix
+            for layer in range(len(network.layers))
+            for name, matrix in _matrices(network, layer)
+            if name in hidden
+        ]
         self.layer_parts: list[tuple[int, int, int]] = []
         for layer, linear in enumerate(network.layers):
             rows = linear.fan_in + (linear.bias is not None)
             step = max(1, _PART_PARAMETERS // linear.fan_out)
-            stretches = (0, linear.fan_in, rows) if layer in self.matrices else (0, rows)
+            has_matrix = any(matrix[0] == layer for matrix in self.matrices)
+            stretches = (0, linear.fan_in, rows) if has_matrix else (0, rows)
             for start, end in pairwise(stretches):
                 self.layer_parts += [
                     (layer, first, min(end, first + step)) for first in range(start, end, step)
                 ]
+
+
+def _matrices(network: CoordinateNetwork, layer: int) -> list[tuple[str, tuple[int, int, int]]]:
+    """List a layer's matrices: name of the parameter; and layer, first and end of rows."""
+    found, first = [], 0
+    for name, tensor in network.layers[layer].parameters.items():
+        if len(tensor.shape) == 2:
+            end = first + tensor.shape[0]
+            found.append((f"layers.{layer}.{name}", (layer, first, end)))
+            first = end
+    return found
 
 
 def _ends(first: int, end: int, parts: int) -> list[int]:

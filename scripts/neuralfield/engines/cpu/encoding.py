@@ -8,6 +8,7 @@ from neuralfield.engines.cpu.cut import Cut
 from neuralfield.engines.plan import ENCODINGS, NetworkPlan
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.fields import CoordinateNetwork
+from neuralfield.fields.cafe import FourierChebyshev
 from neuralfield.fields.coordinate_network import CornerBias, Encoding, FourierFeatures
 from neuralfield.fields.hashgrid import HashEncoding
 
@@ -27,7 +28,7 @@ def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any
     table = np.empty((0, 1), np.float32)
     if isinstance(encoding, CornerBias):
         width, height = encoding.width, encoding.height
-    elif isinstance(encoding, FourierFeatures):
+    elif isinstance(encoding, FourierFeatures | FourierChebyshev):
         frequencies = encoding.frequencies
     elif isinstance(encoding, HashEncoding):
         table = encoding.table.data
@@ -35,10 +36,14 @@ def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any
     return kind, width, height, frequencies, _levels(encoding), table
 
 
-def others_than_sines(plan: NetworkPlan) -> bool | None:
-    """Return `others` as `kernels.functions.activate` reads it: None for sines alone."""
-    is_siren = all(layer.activation == "sine" for layer in plan.layers[:-1])
-    return None if is_siren else True
+def activation_numbers(plan: NetworkPlan) -> tuple[bool | None, np.float32 | None]:
+    """Return `others` and `narrowness` as `kernels.layers.forward` reads them."""
+    used = {layer.activation for layer in plan.layers[:-1]}
+    others = True if used - {"sine"} else None
+    if not used & {"product", "gabor"}:
+        return others, None
+    first = plan.layers[0]
+    return others, np.float32((first.wavelet_scale / first.frequency) ** 2)
 
 
 def _levels(encoding: Encoding) -> np.ndarray:

@@ -53,15 +53,12 @@ class Update:
         self._of_encoding = (*(array[:split] for array in moments), parameters[:split])
         self._of_layers = (*(array[split:] for array in moments), parameters[split:])
         linears = objective.network.layers
-        self._directions = [
-            muon.work_arrays(linears[layer].fan_in, linears[layer].fan_out)
-            for layer in cut.matrices
-        ]
+        self._directions = [muon.work_arrays(*_sides(layout, matrix)) for matrix in cut.matrices]
         """Work memory for each of Muon's matrices."""
         self._rows = [
-            (*part, _matrix_numbers(cut, objective, part[0]))
-            for part in cut.layer_parts
-            if part[0] not in cut.matrices or part[1] >= linears[part[0]].fan_in
+            (layer, first, end, _matrix_numbers(cut, layout, layer))
+            for layer, first, end in cut.layer_parts
+            if first >= linears[layer].fan_in or all(layer != other for other, *_ in cut.matrices)
         ]
         """Layer, first and end of rows that Muon does not move, and the numbers of its matrices
         before them, of which there is no second moment."""
@@ -138,12 +135,14 @@ class Update:
 
     def _orthogonalise(self, matrix: int, factor: np.float32, rate: float) -> None:
         """Move one of Muon's matrices."""
-        layer = self._cut.matrices[matrix]
+        layer, first, end = self._cut.matrices[matrix]
         frequency, work = self._layout.frequencies[layer], self._directions[matrix]
         momentum, _, parameters = self._of_layers
         self._move_matrix(
             self._layout.table,
             layer,
+            first,
+            end,
             frequency,
             frequency * factor,
             self._gradients[0],
@@ -155,20 +154,25 @@ class Update:
         )
 
 
-def working_bytes(cut: Cut, objective: ImageObjective) -> int:
+def working_bytes(cut: Cut, layout: "Layout") -> int:
     """Count the bytes of the stage beside the optimizer's state."""
     from neuralfield.engines.cpu.kernels.layout import row_length
 
-    linears = [objective.network.layers[layer] for layer in cut.matrices]
-    shapes = [sorted((linear.fan_in, linear.fan_out)) for linear in linears]
+    shapes = [sorted(_sides(layout, matrix)) for matrix in cut.matrices]
     return sum(8 * (shorter + longer) * row_length(shorter) for shorter, longer in shapes)
 
 
-def _matrix_numbers(cut: Cut, objective: ImageObjective, last: int) -> int:
+def _sides(layout: "Layout", matrix: tuple[int, int, int]) -> tuple[int, int]:
+    """Return rows and columns of one of Muon's matrices."""
+    from neuralfield.engines.cpu.kernels.layout import COLUMNS
+
+    layer, first, end = matrix
+    return end - first, int(layout.table[layer, COLUMNS])
+
+
+def _matrix_numbers(cut: Cut, layout: "Layout", last: int) -> int:
     """Count the numbers of Muon's matrices up to a layer, and with its own."""
-    layers = objective.network.layers
-    before = [layer for layer in cut.matrices if layer <= last]
-    return sum(layers[layer].fan_in * layers[layer].fan_out for layer in before)
+    return sum(math.prod(_sides(layout, matrix)) for matrix in cut.matrices if matrix[0] <= last)
 
 
 def _optimizer_numbers(optimizer: object, rate: float, step: int) -> np.ndarray:

@@ -1,7 +1,6 @@
 """A trained classifier on disk: enough to use it anywhere."""
 
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -36,7 +35,6 @@ class ClassifierModel(StoredModel[Sequential]):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """All that networks of one training share, whatever their step, as plain values."""
         return {key: self.metadata.get(key) for key in ("pictures", "training")} | {
             "network": asdict(self.settings),
             "width": self.shape.width,
@@ -56,7 +54,6 @@ class ClassifierModel(StoredModel[Sequential]):
 
     @classmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
-        """Make a model out of a file that anybody may have written."""
         width, height, classes = (description[key] for key in ("width", "height", "classes"))
         sides = (width, MOST_SIDE_PX), (height, MOST_SIDE_PX), (classes, _MOST_CLASSES)
         if not all(type(number) is int and 0 < number <= most for number, most in sides):
@@ -70,7 +67,6 @@ class ClassifierModel(StoredModel[Sequential]):
         return model
 
     def fresh_network(self) -> Sequential:
-        """Build a network of this kind, with weights that do not matter."""
         return self.settings.build(self.shape, self.classes, np.random.default_rng(0))
 
     def probabilities(self, images: np.ndarray, device: Device = HOST) -> np.ndarray:
@@ -85,8 +81,3 @@ class ClassifierModel(StoredModel[Sequential]):
             shown = network_inputs(device.asarray(images[part]), self.scaling, dtype)
             found[part] = softmax(to_host(network(shown).data).astype(np.float64))
         return found
-
-
-def load_classifier(path: Path | str) -> ClassifierModel:
-    """Read a classifier or a snapshot of it; see `StoredModel.load`."""
-    return ClassifierModel.load(path)

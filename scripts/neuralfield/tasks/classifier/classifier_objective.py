@@ -39,7 +39,6 @@ class ClassifierObjective(Objective):
         return images, self.device.asarray(self.labelled.labels, dtype="int64")
 
     def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
-        """Compute some images' part of a batch's mean loss, and of its share of wrong answers."""
         images, labels = (array[samples] for array in self.data)
         shown = network_inputs(images, self.scaling, self.dtype)
         logits = self.network(shown, TrainingCall(self.random_seed, step, samples))
@@ -48,7 +47,6 @@ class ClassifierObjective(Objective):
 
     @property
     def block_samples(self) -> int:
-        """Images that pass through the network together, on the tape."""
         fitting = BLOCK_VALUES[self.device.kind] // self.working_values
         return max(1, min(BLOCK_IMAGES[self.device.kind], fitting))
 
@@ -59,5 +57,4 @@ class ClassifierObjective(Objective):
 
     @property
     def working_values(self) -> int:
-        """An estimate of the numbers that are alive for each image while it is worked on."""
         return self.settings.working_values(self.labelled.shape)

@@ -57,21 +57,18 @@ class ClassifierTask(Task):
 
     @cached_property
     def model(self) -> ClassifierModel:
-        """The model of this task, without weights."""
         scaling = brightness_scaling(self.labelled.images)
         return ClassifierModel(
             self.network, self.labelled.shape, self.labelled.classes, scaling, {}
         )
 
     def fresh_network(self) -> Sequential:
-        """Build a network with fresh weights."""
         shape, classes = self.labelled.shape, self.labelled.classes
         require_memory_for(self.network.weight_shapes(shape, classes), "network: hidden")
         generator = np.random.default_rng(self.training.random_seed)
         return self.network.build(shape, classes, generator)
 
     def objective(self, network: Sequential, **shared: Unpack[Shared]) -> ClassifierObjective:
-        """Make what engines compute steps of."""
         seed, count = self.training.random_seed, self.labelled.count
         return ClassifierObjective(
             network=network,
@@ -88,7 +85,6 @@ class ClassifierTask(Task):
         return ["classifier", asdict(self.network), self._digest]
 
     def record(self) -> dict[str, Any]:
-        """Return what a network's file says of its training data."""
         return {"pictures": self._digest}
 
     @np.errstate(all="ignore")

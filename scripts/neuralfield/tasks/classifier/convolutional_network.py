@@ -10,11 +10,11 @@ import numpy as np
 
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
+from neuralfield.nn.convolution import window_places
 from neuralfield.nn.dropout import Dropout
 from neuralfield.nn.layers import he_weights, make_conv2d, make_linear, plain_weights
 from neuralfield.nn.network import Operation, Sequential
 from neuralfield.nn.pooling import max_pool2d
-from neuralfield.nn.windows import window_places
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import Settings, setting
 
@@ -112,11 +112,11 @@ class ConvolutionalClassifier(Settings):
         """List sides of the image, then of values after each convolution and its pooling."""
         sides = (shape.height, shape.width)
         found = [(sides, sides)]
-        kernel, pool, padding = ((n, n) for n in (self.kernel, self.pool, self.padding))
+        kernel, pool = (self.kernel, self.kernel), (self.pool, self.pool)
         for number in range(1, len(self.channels) + 1):
             where = self.place.format(f"convolution {number}")
-            places = window_places(sides, kernel, (1, 1), padding, where=where)
+            places = window_places(sides, kernel, padding=self.padding, where=where)
             where = self.place.format(f"pooling {number}")
-            sides = window_places(places, pool, pool, where=where)
+            sides = window_places(places, pool, stride=self.pool, where=where)
             found.append((places, sides))
         return found

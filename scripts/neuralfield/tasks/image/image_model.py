@@ -1,8 +1,6 @@
 """A trained network on disk: its weights, and everything needed to render with them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +16,7 @@ from neuralfield.fields import (
     network_settings,
 )
 from neuralfield.images.image import CHANNELS
-from neuralfield.nn.network import Network, require_enough
+from neuralfield.nn.network import require_enough
 from neuralfield.tasks.stored_model import Arrays, Described, Metadata, StoredModel
 
 _LARGEST_SIDE_PX = 1 << 20
@@ -39,8 +37,8 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
     arrays: Arrays
     metadata: Metadata = field(default_factory=dict)
     residual: np.ndarray | None = None
-    """float32, shape (height, width, channels); what renders are corrected by: see
-    `neuralfield.rendering.residual.find_residual`."""
+    """float32, shape (k height, k width, channels); what renders are corrected by, k times finer
+    than the training image: see `neuralfield.rendering.residual.find_residual`."""
 
     @property
     def width(self) -> int:
@@ -69,7 +67,6 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """All that networks of one training share, whatever their step, as plain values."""
         record = {key: self.metadata.get(key) for key in ("picture", "training", "footprint")}
         shape = {"width": self.width, "height": self.height, "mode": self.mode}
         return {**record, "field": describe_field(self.settings), **shape}
@@ -86,7 +83,6 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
 
     @classmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
-        """Make a model out of a file that anybody may have written."""
         sides = [description[key] for key in ("width", "height", "channels")]
         if not all(type(side) is int for side in sides):
             raise ValueError(f"sizes {sides}")
@@ -112,7 +108,6 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
         return {} if self.residual is None else {_RESIDUAL: self.residual}
 
     def fresh_network(self) -> CoordinateNetwork | UpscalingNetwork:
-        """Build a network of this kind, with weights that do not matter."""
         return build_field(self.settings, self.shape)
 
 
@@ -122,23 +117,7 @@ def _require_residual(
     """Check the residual of a file that anybody may have written; raises ValueError."""
     if isinstance(settings, Upscaler):
         raise ValueError("an upscaler with a residual")
-    expected = (shape.height, shape.width, shape.channels)
+    scale = max(1, len(residual) // shape.height) if residual.ndim == 3 else 1
+    expected = (scale * shape.height, scale * shape.width, shape.channels)
     if residual.dtype != np.float32 or residual.shape != expected:
         raise ValueError(f"a residual of {residual.dtype}, shape {residual.shape}")
-
-
-def save_model(
-    path: Path,
-    network: Network[Any],
-    settings: FieldSettings | Upscaler,
-    shape: ImageShape,
-    mode: str,
-    metadata: Mapping[str, Any],
-) -> None:
-    """Write a network so that it can be rendered anywhere; see `StoredModel.save`."""
-    Model(settings, shape, mode, {}).save(path, network, metadata)
-
-
-def load_model(path: Path | str) -> Model:
-    """Read a model or a snapshot; see `StoredModel.load`."""
-    return Model.load(path)

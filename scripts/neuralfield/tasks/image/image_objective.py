@@ -44,7 +44,6 @@ class ImageObjective(Objective):
         return centres, self.device.asarray(values, dtype=self.dtype)
 
     def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
-        """Compute some pixels' part of a batch's mean loss, and of its squared error."""
         centres, targets = (array[samples] for array in self.data)
         loss_of = make_loss(self.loss, self.huber_delta)
         count = batch_size * self.shape.channels
@@ -68,7 +67,6 @@ class ImageObjective(Objective):
 
     @property
     def block_samples(self) -> int:
-        """Pixels that pass through the network together, on the tape."""
         return max(1, BLOCK_POINTS[self.device.kind] // self.points)
 
     @property
@@ -79,7 +77,6 @@ class ImageObjective(Objective):
 
     @property
     def working_values(self) -> int:
-        """An estimate of the numbers that are alive for each pixel while it is worked on."""
         layers, encoding = self.network.layers, self.network.encoding
         encoded = max(encoding.working_values, layers[0].fan_in)
         return self.points * (encoded + sum(layer.fan_out for layer in layers))

@@ -4,7 +4,7 @@ import hashlib
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from math import log2
+from math import isqrt, log2
 from typing import Any, Generic, TypeVar, Unpack
 
 import numpy as np
@@ -28,6 +28,8 @@ from neuralfield.tasks.task import PSNR_DB, Measure, Shared, Task
 from neuralfield.tasks.training_settings import ImageTraining
 
 _MOST_PIXELS_JUDGED = 4096
+
+_MOST_REFINED_PIXELS = 4 << 20
 
 _FEWEST_POINTS = 1024
 """A step of fewer points is mostly overhead."""
@@ -90,7 +92,6 @@ class FittedImage(Task, Generic[Settings]):
 
     @cached_property
     def model(self) -> Model:
-        """The model of this task, without weights."""
         return Model(self.field, self.shape, self.mode, {})
 
     def identity(self) -> list[Any]:
@@ -117,7 +118,6 @@ class ImageTask(FittedImage[FieldSettings]):
 
     @cached_property
     def is_solved(self) -> bool:
-        """Whether the fresh network is the image already, so that there is nothing to train."""
         if self.constant is None:
             return False
         return build_field(self.field, self.shape).make_constant(self.constant)
@@ -130,7 +130,6 @@ class ImageTask(FittedImage[FieldSettings]):
         return 1 << round(log2(_FEWEST_POINTS / points))
 
     def objective(self, network: CoordinateNetwork, **shared: Unpack[Shared]) -> ImageObjective:
-        """Make what engines compute steps of."""
         if self.is_solved:
             shared["schedule"] = shared["schedule"].at_rest()
         settings, shape = self.training, self.shape
@@ -160,13 +159,20 @@ class ImageTask(FittedImage[FieldSettings]):
         )
 
     def record(self) -> dict[str, Any]:
-        """Return what a network's file says of its training data."""
         return {"picture": self.image, "footprint": self.training.supervision == "footprint"}
 
     @property
     def is_corrected(self) -> bool:
-        """Whether the finished network has a residual: one of the means over pixels."""
         return self.training.residual and self.training.supervision == "footprint"
+
+    @property
+    def residual_scale(self) -> int:
+        """How many times finer than the training image the residual is.
+
+        It is less than the setting where so many pixels would take too long or too much memory.
+        """
+        pixels = self.shape.width * self.shape.height
+        return min(self.training.residual_scale, max(1, isqrt(_MOST_REFINED_PIXELS // pixels)))
 
     @np.errstate(all="ignore")
     def squared_error(self, network: CoordinateNetwork, device: Device, dtype: str) -> float:

@@ -22,7 +22,7 @@ def import_model_json(
     path: Path, width: int, height: int
 ) -> tuple[CoordinateNetwork, FieldSettings, ImageShape, dict[str, Any]]:
     """Read a network with inputs [1, x / (width - 1), y / (height - 1)] and no biases, and make
-    ready what `neuralfield.tasks.image.image_model.save_model` is given.
+    ready what a `Model` is made and saved of: network, settings, shape and record.
 
     The file's network gives ink (1 is black); here 0 is black, so the last layer's weights change
     sign: 1 - sigmoid(z) = sigmoid(-z). The file does not contain the size of the training image.

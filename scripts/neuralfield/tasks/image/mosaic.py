@@ -11,7 +11,7 @@ from neuralfield.system.errors import CheckpointError, NeuralfieldError
 from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import remedy_for, sha256_of
-from neuralfield.tasks.image.image_model import Model, load_model
+from neuralfield.tasks.image.image_model import Model
 
 TRAINED_TOGETHER = {"cpu": 1, "gpu": 8}
 """Tiles that a job trains at the same time, by the kind of device. All cores work on one; a GPU
@@ -58,7 +58,7 @@ class Mosaic:
         tile of another size, or not the one that the mosaic was made of.
         """
         path = self.path(tile)
-        model = load_model(path)
+        model = Model.load(path)
         if _checksum(path) != self.sha256[tile.name]:
             raise self._does_not_fit(path)
         if (model.width, model.height) != (tile.width, tile.height):
@@ -113,7 +113,7 @@ def load_trained(path: Path | str) -> Trained:
     """
     path = Path(path)
     if path.suffix != ".json":
-        return load_model(path)
+        return Model.load(path)
     try:
         found = read_json(path)
         if found["format"] != _FORMAT:
@@ -126,7 +126,7 @@ def load_trained(path: Path | str) -> Trained:
         found_text = f"not a mosaic ({type(error).__name__}: {error})"
         expected = "a mosaic written by neuralfield"
         raise CheckpointError(str(path), found_text, expected, remedy_for(path)) from error
-    first = load_model(models.replace("{tile}", tiling.tile(0, 0).name))
+    first = Model.load(models.replace("{tile}", tiling.tile(0, 0).name))
     parameters = tiling.count * first.parameter_count
     metadata = {key: value for key, value in first.metadata.items() if key != "picture"}
     return Mosaic(tiling, models, path, first.mode, first.channels, parameters, sha256, metadata)
@@ -139,13 +139,13 @@ def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
     `CheckpointError` as `load_trained`, or where the snapshot is of another step or training.
     """
     if isinstance(of, Model):
-        return load_snapshot(path, step, of, load_model)
+        return load_snapshot(path, step, of, Model.load)
     snapshot = load_trained(path)
     if not isinstance(snapshot, Mosaic) or snapshot.tiling != of.tiling:
         found, expected = "of other tiles", "a mosaic of this training's"
         raise CheckpointError(str(path), found, expected, remedy_for(path))
     first = of.tiling.tile(0, 0)
-    load_snapshot(snapshot.path(first), step, of.load(first), load_model)
+    load_snapshot(snapshot.path(first), step, of.load(first), Model.load)
     return snapshot
 
 

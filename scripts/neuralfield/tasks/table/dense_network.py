@@ -29,7 +29,7 @@ class Dense(Settings):
         " a logistic one",
         unit="values",
         minimum=1,
-        expected="a list of widths, whole numbers >= 1; [] for none",
+        expected="a list of at most 1,000 widths, whole numbers >= 1; [] for none",
     )
     activation: str = setting(
         "tanh", "the function after each hidden layer", choices=tuple(ACTIVATIONS)

@@ -1,14 +1,13 @@
 """A network fitted to a table, on disk: weights, columns and scaling; enough to predict."""
 
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from neuralfield.nn.network import Sequential, require_enough
 from neuralfield.nn.scaling import Scaling
-from neuralfield.system.device import HOST, Device, to_host
+from neuralfield.system.device import HOST, to_host
 from neuralfield.system.input_files import MOST_COLUMNS
 from neuralfield.tasks.stored_model import Arrays, Described, Metadata, StoredModel
 from neuralfield.tasks.table.dense_network import Dense
@@ -34,7 +33,6 @@ class TableModel(StoredModel[Sequential]):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """All that networks of one training share, whatever their step, as plain values."""
         keys = ("table", "training", "held_out_share")
         return {key: self.metadata.get(key) for key in keys} | self.described()
 
@@ -50,7 +48,6 @@ class TableModel(StoredModel[Sequential]):
 
     @classmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
-        """Make a model out of a file that anybody may have written."""
         inputs, targets = (_names(description[key]) for key in ("inputs", "targets"))
         given = dict(description["network"])
         settings = Dense(**{**given, "widths": tuple(given["widths"])})
@@ -62,21 +59,19 @@ class TableModel(StoredModel[Sequential]):
         return model
 
     def fresh_network(self) -> Sequential:
-        """Build a network of this kind, with weights that do not matter."""
         sizes = len(self.inputs), len(self.targets)
         return self.settings.build(*sizes, np.random.default_rng(0))
 
-    def predict(
-        self, values: np.ndarray, device: Device = HOST, dtype: str = "float32"
-    ) -> np.ndarray:
+    def predict(self, values: np.ndarray) -> np.ndarray:
         """Predict targets, in the table's own units, from values in the order of `inputs`: both
-        float64, shape (n, columns). `dtype` is the precision of the network's own numbers.
+        float64, shape (n, columns). The network computes in the precision of its training.
         """
-        network = self.network(device, dtype)
+        dtype = "float64" if self.metadata.get("precision") == "float64" else "float32"
+        network = self.network(HOST, dtype)
         found = np.empty((len(values), len(self.targets)))
         for start in range(0, len(values), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
-            scaled = device.asarray(self.input_scaling.apply(values[rows]), dtype=dtype)
+            scaled = HOST.asarray(self.input_scaling.apply(values[rows]), dtype=dtype)
             found[rows] = to_host(network(scaled).data)
         return self.target_scaling.undo(found)
 
@@ -94,11 +89,6 @@ class TableModel(StoredModel[Sequential]):
         weights = weights / self.input_scaling.spread[:, None]
         intercepts = bias - self.input_scaling.centre @ weights
         return weights * self.target_scaling.spread, self.target_scaling.undo(intercepts)
-
-
-def load_table_model(path: Path | str) -> TableModel:
-    """Read a table's network or a snapshot of it; see `StoredModel.load`."""
-    return TableModel.load(path)
 
 
 def _names(found: Any) -> tuple[str, ...]:

@@ -40,7 +40,6 @@ class TableObjective(Objective):
         return inputs, targets, self.device.asarray(self.target_spread**2, dtype="float64")
 
     def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
-        """Compute some rows' part of a batch's mean loss, and of its error."""
         inputs, targets, squared_spread = self.data
         target = targets[samples]
         values = self.network(inputs[samples])
@@ -54,7 +53,6 @@ class TableObjective(Objective):
 
     @property
     def block_samples(self) -> int:
-        """Rows that pass through the network together, on the tape."""
         return BLOCK_ROWS[self.device.kind]
 
     @property
@@ -65,6 +63,5 @@ class TableObjective(Objective):
 
     @property
     def working_values(self) -> int:
-        """An estimate of the numbers that are alive for each row while it is worked on."""
         shapes = [layer.weight.shape for layer in self.network.layers]
         return shapes[0][0] + sum(into_out[1] for into_out in shapes)

@@ -90,7 +90,6 @@ class TableTask(Task):
 
     @cached_property
     def model(self) -> TableModel:
-        """The model of this task, without weights."""
         rule = self.scale_targets
         if rule == "auto":
             rule = "none" if self.network.output == "sigmoid" else "standard"
@@ -104,13 +103,11 @@ class TableTask(Task):
         )
 
     def fresh_network(self) -> Sequential:
-        """Build a network with fresh weights."""
         sizes = len(self.samples.inputs), len(self.samples.targets)
         require_memory_for(self.network.weight_shapes(*sizes), "network: widths")
         return self.network.build(*sizes, np.random.default_rng(self.training.random_seed))
 
     def objective(self, network: Sequential, **shared: Unpack[Shared]) -> TableObjective:
-        """Make what engines compute steps of."""
         settings = self.training
         inputs, targets = self._scaled
         batch, seed = settings.batch_samples, settings.random_seed
@@ -132,7 +129,6 @@ class TableTask(Task):
         return ["table", asdict(self.network), scaling, self.held_out_share, self.samples.digest]
 
     def record(self) -> dict[str, Any]:
-        """Return what a network's file says of its training data."""
         return {
             "table": self.samples.digest,
             "measure": self.measure.name,

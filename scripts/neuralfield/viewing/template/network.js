@@ -35,6 +35,7 @@ class NetworkOnGpu {
     this.vertices = gl.createVertexArray();
     gl.bindVertexArray(this.vertices);
     this.residual = null;
+    this.residualScale = 1;
     this.makePasses();
     this.makeTextures();
     this.reduce = this.program(REDUCE_VERTEX, reduceShader(network.channels));
@@ -341,10 +342,12 @@ class NetworkOnGpu {
     gl.drawArrays(gl.POINTS, 0, count);
   }
 
-  // Keep the residual of the finished network, shape (height, width, channels).
-  setResidual(values) {
+  // Keep the residual of the finished network, shape (scale height, scale width, channels).
+  setResidual({ values, scale }) {
     const { gl } = this;
-    const { width, height, channels } = this.network;
+    const { channels } = this.network;
+    const [width, height] = [scale * this.network.width, scale * this.network.height];
+    this.residualScale = scale;
     const texels = new Float32Array(4 * width * height);
     for (let i = 0; i < width * height; ++i) {
       for (let c = 0; c < Math.max(3, channels); ++c) texels[4 * i + c] = values[i * channels + (c % channels)];
@@ -357,11 +360,11 @@ class NetworkOnGpu {
   setCorrection(grid, samples) {
     this.tapCount = 0;
     if (!grid) return;
-    const { gl, network } = this;
+    const { gl, network, residualScale: scale } = this;
     const points = Math.min(samples, MOST_TAP_POINTS);
     const axes = [
-      lanczosTaps(network.width, grid.x, grid.dx, grid.columns, points),
-      lanczosTaps(network.height, grid.y, grid.dy, grid.rows, points),
+      lanczosTaps(scale * network.width, scale * grid.x, scale * grid.dx, grid.columns, points),
+      lanczosTaps(scale * network.height, scale * grid.y, scale * grid.dy, grid.rows, points),
     ];
     this.tapCount = Math.max(...axes.map((axis) => axis.taps));
     const rows = 1 + this.tapCount;

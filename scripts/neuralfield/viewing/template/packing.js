@@ -2,7 +2,7 @@
 
 // Texels of a residual that a pixel depends on along each axis, and the points whose mean it is.
 const MOST_TAPS = 32;
-const MOST_TAP_POINTS = 8;
+const MOST_TAP_POINTS = 32;
 
 // Weights and biases as the passes read them: for every column of inputs, those of all sums.
 function packWeights(network, passes, arrays, bytes) {
@@ -75,7 +75,7 @@ function affine(layer, index, arrays) {
 }
 
 // The elements of an axis that the means over `count` pixels depend on, and their weights: Lanczos
-// at some points of each pixel, as `render` adds a residual. `start` and `step` are px of the image.
+// at some points of each pixel, as `render` adds a residual. `start` and `step` are its pixels.
 function lanczosTaps(length, start, step, count, points) {
   const firsts = new Float32Array(count);
   const weights = new Float64Array(count * MOST_TAPS);

@@ -39,11 +39,13 @@ class StoredWeights {
     return arrays;
   }
 
-  // Returns the residual of the finished network, or null; it lies after all networks.
+  // Returns the residual of the finished network, and how many times finer than the image it is, or
+  // null; it lies after all networks.
   residual() {
     const { residual, networks } = this.layout;
     if (!residual) return null;
-    return this.numbers(networks.length * this.networkBytes, residual.size, 2, residual.step);
+    const { size, step, scale } = residual;
+    return { values: this.numbers(networks.length * this.networkBytes, size, 2, step), scale };
   }
 
   // Numbers of 4 bytes, or of 2 in whole steps, from their planes.

@@ -3,6 +3,7 @@
 import numpy as np
 
 from neuralfield.engines.cpu.kernels import entry_point
+from neuralfield.engines.cpu.kernels.complex_weights import gather_gradients
 from neuralfield.engines.cpu.kernels.encodings import encode
 from neuralfield.engines.cpu.kernels.grids import CORNERS
 from neuralfield.engines.cpu.kernels.layers import backward, forward, pack_rows
@@ -47,6 +48,7 @@ def train_blocks(
     objective,
     kept,
     others,
+    narrowness,
     is_first,
     totals,
 ):
@@ -59,8 +61,8 @@ def train_blocks(
 
     For an encoding that is trained, `kept` is float32 arrays of shapes (2, points) and (values,
     points), to which points and gradients with respect to their encoded values are written, and the
-    place at which these pixels' begin there. If it is None, nothing is kept. For `others` see
-    `functions.activate`.
+    place at which these pixels' begin there. If it is None, nothing is kept. For `others` and
+    `narrowness` see `layers.forward`.
     """
     per_pixel, side, step, seed = footprint
     place = 0 if kept is None else kept[2]
@@ -82,7 +84,7 @@ def train_blocks(
                 points[0, row] = centres[pixel, 0] + offsets[point, 0] * side
                 points[1, row] = centres[pixel, 1] + offsets[point, 1] * side
         encode(table, memory, points, rows, encoding, corners)
-        forward(table, frequencies, rows, memory, factors, others)
+        forward(table, frequencies, rows, memory, factors, others, narrowness)
         first = table[last, GRADIENTS]
         numbers = memory[first : first + rows * length]
         loss, squared = losses_and_gradients(
@@ -91,13 +93,15 @@ def train_blocks(
         totals[0] += loss
         totals[1] += squared
         add = int(start > 0 or not is_first)
-        backward(table, rows, memory, scratch, factors, gradient, add, kept, place)
+        backward(table, rows, memory, scratch, factors, gradient, add, kept, place, narrowness)
         if kept is not None:
             kept_points = kept[0]
             for row in range(rows):
                 kept_points[0, place + row] = points[0, row]
                 kept_points[1, place + row] = points[1, row]
             place += rows
+    if narrowness is not None:
+        gather_gradients(table, gradient)
 
 
 @entry_point
@@ -116,6 +120,7 @@ def render_blocks(
     encoding,
     output,
     others,
+    narrowness,
     means,
     spreads,
 ):
@@ -123,7 +128,8 @@ def render_blocks(
 
     See `layout` and `encodings.encode` for what it reads. `which` has the numbers of the pixels to
     render; if it is empty, all are rendered. `output` is its number, and steepness. `means` has
-    shape (pixels, channels), `spreads` (pixels,). For `others` see `functions.activate`.
+    shape (pixels, channels), `spreads` (pixels,). For `others` and `narrowness` see
+    `layers.forward`.
     """
     kind, steepness = output
     last = len(table) - 1
@@ -140,7 +146,7 @@ def render_blocks(
                 points[0, index] = columns[pixel % len(columns)] + offsets[sample, 0]
                 points[1, index] = rows[pixel // len(columns)] + offsets[sample, 1]
             encode(table, memory, points, count, encoding, corners)
-            forward(table, frequencies, count, memory, factors, others)
+            forward(table, frequencies, count, memory, factors, others, narrowness)
             for index in range(count):
                 place = table[last, GRADIENTS] + index * length
                 for channel in range(channels):

@@ -10,7 +10,7 @@ from neuralfield.engines.cpu.kernels.layout import FAN_IN, IN_LENGTH, VALUES
 from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.plan import ENCODINGS
 
-_CORNERS, _FOURIER = (ENCODINGS.index(name) for name in ("corners", "fourier"))
+_CORNERS, _FOURIER, _CHEBYSHEV = map(ENCODINGS.index, ("corners", "fourier", "chebyshev"))
 _TWO_PI = np.float32(2 * math.pi)
 
 
@@ -20,9 +20,9 @@ def encode(table, memory, points, count, encoding, corners):
 
     `encoding` is None where points themselves are the values, for which nothing else is compiled.
     Otherwise it is its number; sides of the training image in pixels, for corners; frequencies of
-    shape (2, F), for Fourier features; levels and features of a hash grid, see `grids`. Arrays are
-    empty where they have no meaning. `corners` is work memory, see `grids.find_corners`; for
-    `table` and `memory` see `layout`.
+    shape (2, F), for Fourier features, with polynomials behind them or without; levels and features
+    of a hash grid, see `grids`. Arrays are empty where they have no meaning. `corners` is work
+    memory, see `grids.find_corners`; for `table` and `memory` see `layout`.
     """
     start, length = table[0, VALUES], table[0, IN_LENGTH]
     if encoding is None:
@@ -39,11 +39,14 @@ def encode(table, memory, points, count, encoding, corners):
             across, down = x * longer + np.float32(width - 1), y * longer + np.float32(height - 1)
             memory[place + 1] = across / 2 / np.float32(max(width - 1, 1))
             memory[place + 2] = down / 2 / np.float32(max(height - 1, 1))
-    elif kind == _FOURIER:
+    elif kind in (_FOURIER, _CHEBYSHEV):
+        across, down = frequencies[0], frequencies[1]
+        angles = 2 * across.size
         for row in range(count):
-            place = start + row * length
-            angles = memory[place : place + table[0, FAN_IN]]
-            _put_frequencies(points[0, row], points[1, row], frequencies[0], frequencies[1], angles)
+            x, y, place = points[0, row], points[1, row], start + row * length
+            _put_frequencies(x, y, across, down, memory[place : place + angles])
+            if kind == _CHEBYSHEV:
+                _put_polynomials(x, y, memory[place + angles : place + table[0, FAN_IN]])
     else:
         put_features(levels, features, points, count, memory, start, length, corners)
 
@@ -55,3 +58,15 @@ def _put_frequencies(x, y, across, down, angles):
     for i in range(count):
         phase = _TWO_PI * (x * across[i] + y * down[i])
         sines[i], cosines[i] = sine_and_cosine(phase)
+
+
+@kernel_part
+def _put_polynomials(x, y, values):
+    """Write the Chebyshev polynomials T_0, T_1, ... of x and of y, in turns."""
+    two = np.float32(2)
+    before_x, before_y = x, y  # T_-1 is T_1
+    now_x = now_y = np.float32(1)
+    for i in range(0, values.size, 2):
+        values[i], values[i + 1] = now_x, now_y
+        before_x, now_x = now_x, two * x * now_x - before_x
+        before_y, now_y = now_y, two * y * now_y - before_y

@@ -24,7 +24,7 @@ _LARGEST = np.float32(0.8)
 _LOG2_E = np.float32(1.4426950408889634)
 _LN_2_1, _LN_2_2 = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _MOST_EXPONENT = np.float32(87.0)
-_LEAST_EXPONENT = np.float32(-40.0)
+LEAST_EXPONENT = np.float32(-40.0)
 """The least exponent of a bell that is not taken for 0; as in `ops.gaussian`."""
 
 
@@ -123,7 +123,7 @@ def _variable_sine(x, frequency):
 def _gaussian(x, frequency):
     exponent = -(x * x)
     # no number so small that processors are slow at its products; a NaN stays one
-    value = np.float32(0) if exponent <= _LEAST_EXPONENT else exponential(exponent)
+    value = np.float32(0) if exponent <= LEAST_EXPONENT else exponential(exponent)
     return value, np.float32(-2) * x * value
 
 
@@ -139,6 +139,13 @@ ACTIVATIONS = {
 already. Kernels know each by its place here: see `activate`."""
 
 SINE, TANH, RELU, SIGMOID, VARIABLE_SINE, GAUSSIAN = range(len(ACTIVATIONS))
+
+ROW_ACTIVATIONS = ("product", "gabor")
+"""Activations that combine the numbers of a row, see `row_activations`; kernels know each by its
+place after those of `ACTIVATIONS`."""
+
+PRODUCT = len(ACTIVATIONS)
+"""The first of them."""
 
 
 def _row_loop(function):

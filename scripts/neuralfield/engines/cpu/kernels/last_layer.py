@@ -1,6 +1,8 @@
 """The last layer: too few values out for tiles, so that vectors lie along the values in."""
 
+from neuralfield.engines.cpu.kernels.functions import PRODUCT
 from neuralfield.engines.cpu.kernels.layout import (
+    ACTIVATION,
     FAN_IN,
     FAN_OUT,
     GRADIENT,
@@ -13,6 +15,7 @@ from neuralfield.engines.cpu.kernels.layout import (
     WEIGHTS,
 )
 from neuralfield.engines.cpu.kernels.parts import kernel_part
+from neuralfield.engines.cpu.kernels.row_activations import gradients_before_rows
 
 _OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
 
@@ -50,8 +53,11 @@ def forward_last(table, rows, memory, factors):
 
 
 @kernel_part
-def backward_last(table, rows, memory, scratch, factors, gradient, add):
-    """Compute gradients of the layer and of the one before from the loss's in its GRADIENTS."""
+def backward_last(table, rows, memory, scratch, factors, gradient, add, narrowness):
+    """Compute gradients of the layer and of the one before from the loss's in its GRADIENTS.
+
+    For `narrowness` see `layers.forward`.
+    """
     layer = len(table) - 1
     fan_in, fan_out, length = table[layer, FAN_IN], table[layer, FAN_OUT], table[layer, IN_LENGTH]
     summed = table[layer, ROWS]
@@ -75,13 +81,16 @@ def backward_last(table, rows, memory, scratch, factors, gradient, add):
     place, before = table[layer, GRADIENTS], table[layer - 1, GRADIENTS]
     start = scratch + fan_out * length
     by_value = memory[start : start + fan_in]
-    for _ in range(rows):
+    for row in range(rows):
         for i in range(fan_in):
             by_value[i] = 0
         for channel in range(fan_out):
             start = table[layer, TRANSPOSED] + channel * length
             _add_multiple(memory[place + channel], factors[start : start + fan_in], by_value)
-        multiply(memory[before : before + fan_in], by_value)
+        if narrowness is not None and table[layer - 1, ACTIVATION] >= PRODUCT:
+            gradients_before_rows(table, layer - 1, row, 1, memory, by_value, fan_in, narrowness)
+        else:
+            multiply(memory[before : before + fan_in], by_value)
         place += table[layer, OUT_LENGTH]
         before += table[layer - 1, OUT_LENGTH]
 

@@ -6,16 +6,20 @@ and their gradients summed, by the products that are made anyway.
 
 import numpy as np
 
-from neuralfield.engines.cpu.kernels.functions import activate
+from neuralfield.engines.cpu.kernels.complex_weights import put_complex_row, put_row
+from neuralfield.engines.cpu.kernels.functions import PRODUCT, activate
 from neuralfield.engines.cpu.kernels.last_layer import backward_last, forward_last, multiply
 from neuralfield.engines.cpu.kernels.layout import (
     ACTIVATION,
+    BIASES,
+    COLUMNS,
     FAN_IN,
     FAN_OUT,
     GRADIENT,
     GRADIENTS,
     IN_LENGTH,
     OUT_LENGTH,
+    PAIRS,
     PARAMETERS,
     ROWS,
     SCRATCH_ROWS,
@@ -24,6 +28,7 @@ from neuralfield.engines.cpu.kernels.layout import (
     WEIGHTS,
 )
 from neuralfield.engines.cpu.kernels.parts import kernel_part
+from neuralfield.engines.cpu.kernels.row_activations import activate_rows, gradients_before_rows
 from neuralfield.engines.cpu.kernels.tiles import VECTOR, product
 
 _STEP, _WRITE = np.int64(4), np.int64(0)
@@ -39,18 +44,14 @@ def padded(columns):
 @kernel_part
 def pack_rows(table, layer, frequency, first, end, parameters, factors):
     """Put some rows of a layer's parameters among the factors, and transposed too."""
-    fan_in, fan_out = table[layer, FAN_IN], table[layer, FAN_OUT]
+    fan_in, columns = table[layer, FAN_IN], table[layer, COLUMNS]
     for row in range(first, end):
-        start = table[layer, PARAMETERS] + row * fan_out
-        source = parameters[start : start + fan_out]
-        start = table[layer, WEIGHTS] + row * table[layer, OUT_LENGTH]
-        target = factors[start : start + fan_out]
-        for column in range(fan_out):
-            target[column] = source[column] * frequency
-        if row < fan_in:
-            start = table[layer, TRANSPOSED] + row
-            for column in range(fan_out):
-                factors[start + column * table[layer, IN_LENGTH]] = target[column]
+        start = table[layer, PARAMETERS] + row * columns
+        source = parameters[start : start + (columns if row < fan_in else table[layer, BIASES])]
+        if table[layer, PAIRS] > 0 and row < fan_in:
+            put_complex_row(table, layer, row, source, frequency, factors)
+        else:
+            put_row(table, layer, row, 0, source, frequency, factors)
 
 
 @kernel_part
@@ -63,11 +64,12 @@ def set_ones(table, layer, rows, memory):
 
 
 @kernel_part
-def forward(table, frequencies, rows, memory, factors, others):
+def forward(table, frequencies, rows, memory, factors, others, narrowness):
     """Compute all layers, from the values that go into the first.
 
     The last one's numbers, before the output function, are left in its GRADIENTS, and elsewhere the
-    derivatives of activations. For `others` see `functions.activate`.
+    derivatives of activations. For `others` see `functions.activate`; `narrowness` is that of
+    `row_activations.activate_rows`, or None, if no activation combines numbers of a row.
     """
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 1):
@@ -90,6 +92,9 @@ def forward(table, frequencies, rows, memory, factors, others):
                 table[layer, ROWS],
                 _WRITE,
             )
+            if narrowness is not None and table[layer, ACTIVATION] >= PRODUCT:
+                activate_rows(table, layer, first, count, memory, narrowness)
+                continue
             value, length = table[layer + 1, VALUES] + first * out_length, count * out_length
             arguments = memory[argument : argument + length]
             values = memory[value : value + length]
@@ -99,14 +104,14 @@ def forward(table, frequencies, rows, memory, factors, others):
 
 
 @kernel_part
-def backward(table, rows, memory, scratch, factors, gradient, add, kept, place):
+def backward(table, rows, memory, scratch, factors, gradient, add, kept, place, narrowness):
     """Go back through all layers, from the loss's gradients in the last one's GRADIENTS.
 
     `gradient` is a shard's, with respect to parameters times frequency; it is added to if `add`,
     and written otherwise. Those with respect to the first layer's inputs are kept from `place` on,
-    see `block.train_blocks`. For the rest see `layout`.
+    see `block.train_blocks`. For `narrowness` see `forward`, for the rest `layout`.
     """
-    backward_last(table, rows, memory, scratch, factors, gradient, add)
+    backward_last(table, rows, memory, scratch, factors, gradient, add, narrowness)
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 2, -1, -1):
         in_length, out_length = table[layer, IN_LENGTH], table[layer, OUT_LENGTH]
@@ -144,6 +149,11 @@ def backward(table, rows, memory, scratch, factors, gradient, add, kept, place):
             )
             found = memory[scratch : scratch + count * in_length]
             if layer > 0:
+                if narrowness is not None and table[layer - 1, ACTIVATION] >= PRODUCT:
+                    gradients_before_rows(
+                        table, layer - 1, first, count, memory, found, in_length, narrowness
+                    )
+                    continue
                 before = table[layer - 1, GRADIENTS] + first * in_length
                 multiply(memory[before : before + count * in_length], found)
             elif kept is not None:

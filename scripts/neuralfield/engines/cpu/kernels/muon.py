@@ -7,8 +7,7 @@ import numpy as np
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.layers import pack_rows, padded
 from neuralfield.engines.cpu.kernels.layout import (
-    FAN_IN,
-    FAN_OUT,
+    COLUMNS,
     GRADIENT,
     OUT_LENGTH,
     PARAMETERS,
@@ -34,22 +33,22 @@ def work_arrays(fan_in: int, fan_out: int) -> tuple[np.ndarray, ...]:
 
 @entry_point
 def move_matrix(
-    table, layer, frequency, scale, gradient, momentum, parameters, factors, rate, work
+    table, layer, first, end, frequency, scale, gradient, momentum, parameters, factors, rate, work
 ):
-    """Move a layer's matrix along its orthogonalised momentum, by `rate`.
+    """Move some rows of a layer's weights, a matrix, along its orthogonalised momentum, by `rate`.
 
     `gradient` is the sum of all shards, and `scale` is what it is multiplied by. `momentum` is that
     of all layers' parameters. `factors` are brought up to date. For `work` see `work_arrays`, for
     `table` see `layout`.
     """
-    fan_in, fan_out = table[layer, FAN_IN], table[layer, FAN_OUT]
-    is_wide = fan_in < fan_out  # then x is the transpose, so that its squares are small
+    rows, columns = end - first, table[layer, COLUMNS]
+    is_wide = rows < columns  # then x is the transpose, so that its squares are small
     x = work[0]
     squares = 0.0
-    for i in range(fan_in):
-        start = table[layer, GRADIENT] + i * table[layer, OUT_LENGTH]
-        place = table[layer, PARAMETERS] + i * fan_out
-        for j in range(fan_out):
+    for i in range(rows):
+        start = table[layer, GRADIENT] + (first + i) * table[layer, OUT_LENGTH]
+        place = table[layer, PARAMETERS] + (first + i) * columns
+        for j in range(columns):
             fresh = _FRESH * (scale * gradient[start + j])
             kept = _KEPT * momentum[place + j] + fresh
             momentum[place + j] = kept
@@ -59,14 +58,14 @@ def move_matrix(
                 x[j, i] = direction
             else:
                 x[i, j] = direction
-    shorter = min(fan_in, fan_out)
+    shorter = min(rows, columns)
     _divide(x, shorter, np.float32(math.sqrt(squares)) + np.float32(1e-20))
     x = _orthogonalised(x, work[1], work[2], work[3], shorter)
-    for i in range(fan_in):
-        place = table[layer, PARAMETERS] + i * fan_out
-        for j in range(fan_out):
+    for i in range(rows):
+        place = table[layer, PARAMETERS] + (first + i) * columns
+        for j in range(columns):
             parameters[place + j] -= rate * (x[j, i] if is_wide else x[i, j])
-    pack_rows(table, layer, frequency, 0, fan_in, parameters, factors)
+    pack_rows(table, layer, frequency, first, end, parameters, factors)
 
 
 @kernel_part

@@ -6,7 +6,14 @@ import numpy as np
 
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.layers import pack_rows
-from neuralfield.engines.cpu.kernels.layout import FAN_OUT, GRADIENT, OUT_LENGTH, PARAMETERS
+from neuralfield.engines.cpu.kernels.layout import (
+    BIASES,
+    COLUMNS,
+    FAN_IN,
+    GRADIENT,
+    OUT_LENGTH,
+    PARAMETERS,
+)
 from neuralfield.engines.cpu.kernels.parts import kernel_part
 
 
@@ -34,12 +41,11 @@ def update_rows(
     brought up to date. `numbers` is, for Adam: rate, beta 1, 1 - beta 1, beta 2, 1 - beta 2, 1 /
     correction 2, epsilon; for gradient descent: rate, momentum. For `table` see `layout`.
     """
-    fan_out = table[layer, FAN_OUT]
     for row in range(first, end):
         total = _sum_of_row(table, layer, row, gradients)
-        start = table[layer, PARAMETERS] + row * fan_out
-        place = slice(start, start + fan_out)
-        second = moment2[start - skipped : start - skipped + fan_out]
+        start = table[layer, PARAMETERS] + row * table[layer, COLUMNS]
+        place = slice(start, start + total.size)
+        second = moment2[start - skipped : start - skipped + total.size]
         _move(scale, total, moment1[place], second, parameters[place], numbers)
     pack_rows(table, layer, frequency, first, end, parameters, factors)
 
@@ -69,9 +75,10 @@ def sum_of_squares(gradient):
 def _sum_of_row(table, layer, row, gradients):
     """Add the other shards' gradients of a row to the first's, and return that."""
     start = table[layer, GRADIENT] + row * table[layer, OUT_LENGTH]
-    total = gradients[0, start : start + table[layer, FAN_OUT]]
+    end = start + table[layer, COLUMNS if row < table[layer, FAN_IN] else BIASES]
+    total = gradients[0, start:end]
     for shard in range(1, len(gradients)):
-        part = gradients[shard, start : start + table[layer, FAN_OUT]]
+        part = gradients[shard, start:end]
         for i in range(total.size):
             total[i] += part[i]
     return total

@@ -74,7 +74,6 @@ class ClassifierPass(Pass):
         self._launches += [*self._forward, *self._backward]
 
     def partial_gradients(self) -> list[PartialGradient]:
-        """Return one for each parameter tensor, in order."""
         found = []
         for stage in self._stages:
             columns, stride = stage.shape.channels_out, stage.shape.parameters

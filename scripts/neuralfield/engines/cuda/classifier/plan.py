@@ -81,16 +81,12 @@ def _convolution(
     """Read a convolution and its pooling, or return what is unknown of it."""
     channels, height, width = sides
     kernel, across, _, channels_out = layer.weight.shape
-    if kernel != across or layer.bias is None or not isinstance(layer.padding, int):
-        return "a convolution without biases, or whose kernel or padding is not square"
+    if kernel != across or layer.bias is None:
+        return "a convolution without biases, or whose kernel is not square"
     if not isinstance(pooling, partial) or pooling.func is not max_pool2d:
         return _name(pooling)
-    pool = pooling.keywords.get("window")
-    if pooling.args or set(pooling.keywords) != {"window"} or not isinstance(pool, int):
-        return "windows of pooling that overlap, or are not square"
-    return ConvolutionShape(
-        channels, height, width, channels_out, kernel, layer.padding, pool, is_last=False
-    )
+    sizes = (kernel, layer.padding, pooling.keywords["window"])
+    return ConvolutionShape(channels, height, width, channels_out, *sizes, is_last=False)
 
 
 def _with_linear_layers(

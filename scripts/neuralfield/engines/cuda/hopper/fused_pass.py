@@ -66,7 +66,6 @@ class FusedPass(Pass):
         """Name what this pass alone has no code or no room for, or return None."""
 
     def partial_gradients(self) -> list[PartialGradient]:
-        """Return one for each parameter tensor, in order."""
         unit = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
         partials = []
         for index, layer in enumerate(self.network.layers):

@@ -99,7 +99,6 @@ class HopperNarrowPass(FusedPass):
         return None
 
     def partial_gradients(self) -> list[PartialGradient]:
-        """Return one for each parameter tensor, in order."""
         of_layers = super().partial_gradients()
         if self._table is None:
             return of_layers

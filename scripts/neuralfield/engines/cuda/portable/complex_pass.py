@@ -88,7 +88,6 @@ class ComplexPass(Pass):
         self._launches = [make_real, real_pass.launch, make_complex]
 
     def partial_gradients(self) -> list[PartialGradient]:
-        """Return one for each parameter tensor, in order."""
         return self._gradients
 
 

@@ -92,7 +92,6 @@ class LayerPass(Pass):
         return reason
 
     def partial_gradients(self) -> list[PartialGradient]:
-        """Return one for each parameter tensor, in order."""
         return [self._partials[name] for name in self._network.parameter_names]
 
     def _kept_derivative_rows(self) -> int:

@@ -1,0 +1,116 @@
+"""How much nearer renders of pages of mixed kind come to the truth than filters, part by part.
+
+    python benchmarks/mixed_pages.py kodak/*.png
+    python benchmarks/mixed_pages.py *.png --set b --networks siren_footprint quality
+
+A page is a drawing with a photograph in it, of `side` times `factor` pixels: the truth. A network
+is trained on it reduced, in 8 bits, and rendered at the full size. A network is a preset or one of
+config.yaml, and the settings that are changed in it. The photographs that are named are set into
+the pages of a set in turn: settings are tuned on set a and judged on set b
+(measuring/mixed_pages.py). Gains are over the best filter of the whole page, of its drawing and of
+its photograph, in dB. Specks are explained in measuring/artefacts.py, in levels of 255, and are
+those of the drawing. `--save FOLDER` keeps the renders and the truths.
+"""
+
+import argparse
+import sys
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+from measuring.artefacts import Artefacts
+from measuring.command_line import new_parser, start
+from measuring.field_runs import ImagePair, fit_and_render
+from measuring.measure import print_header, print_row
+from measuring.mixed_pages import PAGES, mixed_page, photograph_place
+from measuring.preset_network import PresetNetwork
+
+from neuralfield.images import ImageData, read_image, resize_image, write_image
+from neuralfield.images.metrics import psnr_db
+from neuralfield.system.device import select_device
+
+_FILTERS = ("lanczos", "bicubic", "back_projection")
+_HEADER = (
+    *("network", "page", "render, dB", "over the best filter", "drawing", "photograph"),
+    *("specks", "core seconds"),
+)
+
+
+class Page:
+    """A page and what it is trained on, and the dB of the best filter in each of its parts."""
+
+    def __init__(self, name: str, kind: str, photograph: Path, side: int, factor: int) -> None:
+        truth = mixed_page(name, kind, read_image(photograph), side * factor)
+        self.pair = ImagePair(resize_image(truth, (side, side)), truth)
+        self._factor = factor
+        self._truth = truth.values()
+        self._is_photograph = np.zeros((side * factor, side * factor), bool)
+        self._is_photograph[photograph_place(name, kind, side * factor)] = True
+        filters = [self.parts_db(self.pair.enlarged(filter).values()) for filter in _FILTERS]
+        self.best_db = np.max(filters, axis=0)
+
+    def parts_db(self, values: np.ndarray) -> list[float]:
+        """The dB of the whole page, of the drawing and of the photograph."""
+        whole = np.ones_like(self._is_photograph)
+        parts = (whole, ~self._is_photograph, self._is_photograph)
+        return [psnr_db(values[part][None], self._truth[part][None]) for part in parts]
+
+    def specks(self, values: np.ndarray) -> float:
+        """The specks in the drawing."""
+        seen = np.where(self._is_photograph[..., None], self._truth, values)
+        return Artefacts.of(seen, self._truth, self._factor).specks
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Print a row for each network and page, and the means of each network."""
+    networks = [PresetNetwork.read(text) for text in arguments.networks]
+    device = select_device(arguments.device)
+    kinds = zip(arguments.kinds or PAGES[arguments.set], cycle(arguments.photographs), strict=False)
+    pages = {
+        kind: Page(arguments.set, kind, photograph, arguments.side, arguments.factor)
+        for kind, photograph in kinds
+    }
+    print(f"{device.name}, {arguments.threads} threads; set {arguments.set}\n")
+    print_header(*_HEADER)
+    if arguments.save is not None:
+        arguments.save.mkdir(parents=True, exist_ok=True)
+        for kind, page in pages.items():
+            write_image(arguments.save / f"truth_{kind}.png", page.pair.truth)
+    for number, network in enumerate(networks, 1):
+        rows = []
+        for kind, page in pages.items():
+            field, training = network.settings(page.pair.small)
+            found = fit_and_render(page.pair, field, training, device, "auto", arguments.threads)
+            if found.values is None:
+                sys.exit(f"{network.text}: diverged on {kind}")
+            values = np.clip(found.values, 0, 1)
+            over_db = page.parts_db(values) - page.best_db
+            rows.append([found.render_db, *over_db, page.specks(values), found.core_seconds])
+            print_row(network.text, kind, *_cells(rows[-1]))
+            if arguments.save is not None:
+                render = ImageData.from_values(values, "rgb", 8)
+                write_image(arguments.save / f"{number}_{kind}.png", render)
+        print_row(f"**{network.text}**", "mean", *_cells(np.mean(rows, axis=0).tolist()))
+
+
+def _cells(numbers: list[float]) -> list[str]:
+    render_db, *over_db, specks, seconds = numbers
+    gains = [f"{gain:+.2f}" for gain in over_db]
+    return [f"{render_db:.2f}", *gains, f"{specks:.0f}", f"{seconds:.0f}"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__, "device", "threads")
+    add = parser.add_argument
+    add("photographs", nargs="+", type=Path, help="photographs to set into the pages, in turn")
+    add("--set", choices=PAGES, default="a", help="a to tune by, b to judge by")
+    add("--kinds", nargs="+", help="kinds of pages; all of the set if not given")
+    add("--networks", nargs="+", default=["siren_footprint"], help="with changed settings")
+    add("--side", type=int, default=200, help="side of the training images in pixels")
+    add("--factor", type=int, default=4, help="how many times larger the renders are")
+    add("--save", type=Path, metavar="FOLDER", help="where renders are kept")
+    return parser
+
+
+if __name__ == "__main__":
+    start(main, _parser(), blas_threads=1)

@@ -1,0 +1,120 @@
+"""Activations that combine the numbers of a row: products of its parts, and complex wavelets."""
+
+import numpy as np
+
+from neuralfield.engines.cpu.kernels.functions import (
+    LEAST_EXPONENT,
+    PRODUCT,
+    exponential,
+    sine_and_cosine,
+)
+from neuralfield.engines.cpu.kernels.layout import (
+    ACTIVATION,
+    FACTORS,
+    FAN_OUT,
+    GRADIENTS,
+    IN_LENGTH,
+    OUT_LENGTH,
+    VALUES,
+)
+from neuralfield.engines.cpu.kernels.parts import kernel_part
+
+_OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
+
+
+@kernel_part
+def activate_rows(table, layer, first, count, memory, narrowness):
+    """Compute the activation of rows of a layer's GRADIENTS, into the next layer's VALUES.
+
+    Derivatives of products replace their arguments. Arguments of wavelets are left: together with
+    the values they give the derivatives. `narrowness` of wavelets is the square of their scale over
+    their frequency; 0 for products.
+    """
+    size, factors = table[layer, FAN_OUT], table[layer, FACTORS]
+    kept, behind = np.empty(size, np.float32), np.empty(size // factors, np.float32)
+    for row in range(first, first + count):
+        place = table[layer, GRADIENTS] + row * table[layer, OUT_LENGTH]
+        argument = memory[place : place + size]
+        place = table[layer + 1, VALUES] + row * table[layer + 1, IN_LENGTH]
+        value = memory[place : place + size // factors]
+        if table[layer, ACTIVATION] == PRODUCT:
+            _multiply_parts(argument, value, factors, kept, behind)
+        else:
+            half = size // 2
+            _wavelets(argument[:half], argument[half:], value[:half], value[half:], narrowness)
+
+
+@kernel_part
+def gradients_before_rows(table, layer, first, count, memory, found, length, narrowness):
+    """Replace a layer's GRADIENTS by gradients with respect to its activation's arguments.
+
+    `found` are those with respect to the values, in rows of `length` numbers.
+    """
+    size = table[layer, FAN_OUT]
+    part = size // table[layer, FACTORS]
+    for index in range(count):
+        place = table[layer, GRADIENTS] + (first + index) * table[layer, OUT_LENGTH]
+        gradient = found[index * length : index * length + part]
+        if table[layer, ACTIVATION] == PRODUCT:
+            for start in range(place, place + size, part):
+                _multiply(memory[start : start + part], gradient)
+        else:
+            half = size // 2
+            argument = memory[place : place + size]
+            place = table[layer + 1, VALUES] + (first + index) * table[layer + 1, IN_LENGTH]
+            value = memory[place : place + size]
+            _gradients_before_wavelets(
+                argument[:half],
+                argument[half:],
+                value[:half],
+                value[half:],
+                gradient[:half],
+                gradient[half:],
+                narrowness,
+            )
+
+
+@kernel_part
+def _multiply(target, source):
+    for i in range(target.size):
+        target[i] *= source[i]
+
+
+@kernel_part
+def _multiply_parts(argument, value, factors, kept, behind):
+    """Multiply equal parts; each is replaced by the product of the others.
+
+    `kept` and `behind` are work memory, of the size of all parts and of one.
+    """
+    part = value.size
+    kept[:] = argument
+    value[:], argument[:part] = argument[:part], 1
+    for start in range(part, factors * part, part):
+        argument[start : start + part] = value
+        _multiply(value, kept[start : start + part])
+    behind[:] = 1
+    for start in range((factors - 1) * part, -1, -part):
+        _multiply(argument[start : start + part], behind)
+        _multiply(behind, kept[start : start + part])
+
+
+@kernel_part(**_OPTIONS)
+def _wavelets(a, b, real, imaginary, narrowness):
+    """Compute exp(i z - narrowness |z| ** 2) of z = a + i b."""
+    for i in range(a.size):
+        exponent = -narrowness * (a[i] * a[i] + b[i] * b[i]) - b[i]
+        # no number so small that processors are slow at its products; a NaN stays one
+        size = np.float32(0) if exponent <= LEAST_EXPONENT else exponential(exponent)
+        sine, cosine = sine_and_cosine(a[i])
+        real[i], imaginary[i] = size * cosine, size * sine
+
+
+@kernel_part(**_OPTIONS)
+def _gradients_before_wavelets(a, b, real, imaginary, by_real, by_imaginary, narrowness):
+    """Replace a and b by gradients with respect to them."""
+    steepness = np.float32(-2) * narrowness
+    for i in range(a.size):
+        # along the wavelet's size, and along its phase
+        along = by_real[i] * real[i] + by_imaginary[i] * imaginary[i]
+        across = by_imaginary[i] * real[i] - by_real[i] * imaginary[i]
+        a[i], b[i] = steepness * a[i] * along + across, (steepness * b[i] - np.float32(1)) * along
